@@ -1,0 +1,110 @@
+"""Every argument check, in one sentence form.
+
+A failed check reads "Expected NAME=VALUE CONDITION. HINT", for example
+"Expected epsilon=-1 > 0. Pass the budget you promise, such as 1.0."
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+
+class InvalidArgument(ValueError):
+    """An argument that no computation here can accept; nothing was changed."""
+
+
+def fail(name: str, value: object, condition: str, hint: str = "") -> NoReturn:
+    """Raise `InvalidArgument` in the house's sentence form."""
+    sentence = f"Expected {name}={_short(value)} {condition}."
+    raise InvalidArgument(f"{sentence} {hint}".rstrip())
+
+
+def positive(name: str, value: float, hint: str = "", *, allow_infinite: bool = False) -> float:
+    """Return `value` as a float if it is a number above 0."""
+    number = _number(name, value, hint)
+    if not number > 0 or (math.isinf(number) and not allow_infinite):
+        fail(name, value, "> 0" if allow_infinite else "> 0 and finite", hint)
+    return number
+
+
+def non_negative(name: str, value: float, hint: str = "", *, allow_infinite: bool = False) -> float:
+    """Return `value` as a float if it is a number of at least 0."""
+    number = _number(name, value, hint)
+    if not number >= 0 or (math.isinf(number) and not allow_infinite):
+        fail(name, value, ">= 0" if allow_infinite else ">= 0 and finite", hint)
+    return number
+
+
+def fraction(name: str, value: float, hint: str = "", *, allow_zero: bool = False) -> float:
+    """Return `value` as a float if it lies in (0, 1], or in [0, 1] with `allow_zero`."""
+    number = _number(name, value, hint)
+    if not (0 <= number <= 1 and (allow_zero or number > 0)):
+        fail(name, value, "in [0, 1]" if allow_zero else "in (0, 1]", hint)
+    return number
+
+
+def probability_below_one(name: str, value: float, hint: str = "") -> float:
+    """Return `value` as a float if it lies in [0, 1), as a delta must."""
+    number = _number(name, value, hint)
+    if not 0 <= number < 1:
+        fail(name, value, "in [0, 1)", hint)
+    return number
+
+
+def whole(name: str, value: int, hint: str = "", *, at_least: int = 0) -> int:
+    """Return `value` as an int if it is a whole number of at least `at_least`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        fail(name, value, f"to be a whole number >= {at_least}", hint)
+    number = operator.index(value)
+    if number < at_least:
+        fail(name, value, f">= {at_least}", hint)
+    return number
+
+
+def one_of(name: str, value: str, allowed: Collection[str], hint: str = "") -> str:
+    """Return `value` if it is one of `allowed`; otherwise name the nearest valid ones."""
+    if value not in allowed:
+        near = difflib.get_close_matches(str(value), list(allowed), n=3, cutoff=0.4)
+        meant = f"Did you mean {' or '.join(near)}? " if near else ""
+        fail(name, value, f"to be one of {', '.join(allowed)}", meant + hint)
+    return value
+
+
+def index(name: str, value: int, size: int, hint: str = "") -> int:
+    """Return `value` as an int if it is a position in 0..size-1."""
+    number = whole(name, value, hint)
+    if number >= size:
+        fail(name, value, f"< {size}, the number of rows", hint)
+    return number
+
+
+def finite(name: str, values: npt.NDArray[Any], hint: str = "") -> npt.NDArray[Any]:
+    """Return `values` if every entry is a finite number; otherwise name the first bad row."""
+    good = np.isfinite(values)
+    if not good.all():
+        row = int(np.argmin(good.reshape(len(values), -1).all(axis=1)))
+        bad = int(np.count_nonzero(~good.reshape(len(values), -1).all(axis=1)))
+        fail(name, f"[{bad} bad rows]", f"to hold finite numbers only; the first bad row is {row}", hint)
+    return values
+
+
+def _number(name: str, value: float, hint: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        fail(name, value, "to be a number", hint)
+    if math.isnan(number):
+        fail(name, value, "to be a number, not NaN", hint)
+    return number
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

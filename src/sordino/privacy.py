@@ -1,0 +1,135 @@
+"""The words of sordino: `Relation`, and the three kinds of epsilon that are never mixed up.
+
+`Guarantee` is proved, `Estimate` is measured, `Observation` is won by an attack. They are
+different types on purpose: no function takes one for another, and none of them is a float.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Literal
+
+from sordino import _check
+
+
+class Relation(enum.Enum):
+    """When two datasets count as neighbours. Every number about privacy depends on it."""
+
+    REPLACE_ONE = "replace-one"
+    """One record is exchanged for any other; the size is public."""
+    ADD_OR_REMOVE_ONE = "add-or-remove-one"
+    """One record is present or absent; the size is private."""
+    ZERO_OUT = "zero-out"
+    """One record is exchanged for one with zero gradient; the size is public."""
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A proved upper bound: no attack on what was released does better than (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon, delta
+        The budget. `epsilon` may be infinite (nothing is promised).
+    relation
+        What counts as a neighbouring dataset.
+    sampling
+        How batches were drawn, as the theorem assumes it ("poisson", "permute-once", ...).
+    unit
+        Who is protected: "one record", or "k records of one person".
+    theorem
+        The statement used, with its source.
+    assumes
+        Every precondition of the theorem, in words; each was checked by whoever built this.
+    released
+        "final" if only the last weights leave the building, "all" if every iterate may.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    sampling: str
+    unit: str
+    theorem: str
+    assumes: tuple[str, ...]
+    released: Literal["final", "all"]
+
+    def __post_init__(self) -> None:
+        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        _check.probability_below_one("delta", self.delta)
+        _check.one_of("released", self.released, ("final", "all"))
+        _check_relation(self.relation)
+
+    def __str__(self) -> str:
+        what = "the final model" if self.released == "final" else "all iterates"
+        return (
+            f"proved: epsilon <= {self.epsilon:.4g} at delta = {self.delta:.3g} for {what}, "
+            f"{self.relation.value}, unit: {self.unit}, sampling: {self.sampling}, "
+            f"by {self.theorem}"
+        )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What was measured over many runs. It promises nothing, and its text says so.
+
+    `low` and `high` bound the interval at confidence `level`; `method` names the estimator
+    and `caveat` what it takes for granted.
+    """
+
+    epsilon: float
+    delta: float
+    low: float
+    high: float
+    level: float
+    method: str
+    caveat: str
+
+    def __post_init__(self) -> None:
+        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        _check.probability_below_one("delta", self.delta)
+        _check.non_negative("low", self.low, allow_infinite=True)
+        if not self.low <= self.high:
+            _check.fail("high", self.high, f">= low={self.low}")
+        _check_open_unit("level", self.level)
+
+    def __str__(self) -> str:
+        return (
+            f"estimate, not a guarantee: epsilon about {self.epsilon:.3g} "
+            f"({self.level:.0%} interval {self.low:.3g} to {self.high:.3g}) "
+            f"at delta = {self.delta:.3g}, by {self.method}; {self.caveat}"
+        )
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A lower bound won by an attack: the true epsilon is at least this, with `confidence`."""
+
+    epsilon: float
+    delta: float
+    confidence: float
+    attack: str
+    trials: int
+
+    def __post_init__(self) -> None:
+        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        _check.probability_below_one("delta", self.delta)
+        _check_open_unit("confidence", self.confidence)
+        _check.whole("trials", self.trials, at_least=1)
+
+    def __str__(self) -> str:
+        return (
+            f"observed: epsilon >= {self.epsilon:.3g} at delta = {self.delta:.3g} with "
+            f"{self.confidence:.4g} confidence, by {self.attack} over {self.trials:,} trials"
+        )
+
+
+def _check_relation(relation: object) -> None:
+    if not isinstance(relation, Relation):
+        _check.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
+
+
+def _check_open_unit(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        _check.fail(name, value, "in (0, 1)", "Pass a confidence such as 0.95.")
