@@ -1,0 +1,1 @@
+"""Records with an enforced norm bound: datasets, how they are made, and their neighbours."""

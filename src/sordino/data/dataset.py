@@ -1,0 +1,114 @@
+"""`Dataset`: rows with labels and a declared bound on their norm."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+
+# Rounding may push a row that was scaled onto the sphere a little above it; the bound is
+# enforced up to this relative slack, about ten float32 roundings.
+NORM_SLACK = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Records to train on. Checked once, here; never changed afterwards.
+
+    Parameters
+    ----------
+    X
+        One row a record, float32 or float64 (anything else becomes float64).
+    y
+        Labels 0..K-1, or real targets for regression.
+    norm_bound
+        A PUBLIC number that no row's Euclidean norm exceeds, or None if none is claimed.
+        It is declared, not measured: a bound read off the data leaks. Rows above it are refused.
+    name
+        What people call it.
+    image_shape
+        (height, width) or (height, width, channels) if a row is a flattened image.
+    """
+
+    X: npt.NDArray[np.floating]
+    y: npt.NDArray[np.int64] | npt.NDArray[np.floating]
+    norm_bound: float | None = None
+    name: str = "unnamed"
+    image_shape: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        X = np.asarray(self.X)
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        if X.ndim != 2 or 0 in X.shape:
+            _check.fail("X.shape", X.shape, "to be (rows, features), both above 0")
+        y = np.asarray(self.y)
+        if y.shape != (len(X),):
+            _check.fail("y.shape", y.shape, f"to be ({len(X)},), one label a row")
+        if not np.issubdtype(y.dtype, np.number) or np.issubdtype(y.dtype, np.complexfloating):
+            _check.fail("y.dtype", y.dtype, "to be numeric", "Encode class names as 0..K-1.")
+        y = y.astype(np.float64) if np.issubdtype(y.dtype, np.floating) else y.astype(np.int64)
+        _check.finite("X", X, "Drop or fill these rows first.")
+        _check.finite("y", y, "Drop or fill these rows first.")
+        object.__setattr__(self, "X", _frozen(X))
+        object.__setattr__(self, "y", _frozen(y))
+        self._check_norms()
+
+    def _check_norms(self) -> None:
+        if self.norm_bound is None:
+            return
+        bound = _check.positive("norm_bound", self.norm_bound)
+        norms = np.linalg.norm(self.X.astype(np.float64, copy=False), axis=1)
+        worst = int(norms.argmax())
+        if norms[worst] > bound * (1 + NORM_SLACK):
+            _check.fail(
+                "norm_bound",
+                self.norm_bound,
+                f">= every row's norm; row {worst} has {norms[worst]:.6g}",
+                "Clip the rows to the bound first (sordino.data.preprocess.clip_rows).",
+            )
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return int(self.X.shape[0])
+
+    @property
+    def features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content: values, labels, precision, shape and norm bound."""
+        digest = hashlib.sha256()
+        digest.update(repr((self.X.dtype.str, self.X.shape, self.y.dtype.str)).encode())
+        digest.update(repr((self.norm_bound, self.image_shape)).encode())
+        digest.update(self.X.tobytes())
+        digest.update(self.y.tobytes())
+        return digest.hexdigest()
+
+    def take(self, rows: npt.NDArray[np.integer] | slice) -> Dataset:
+        """Return the dataset of these rows, in this order, under the same bound."""
+        return Dataset(self.X[rows], self.y[rows], self.norm_bound, self.name, self.image_shape)
+
+    def astype(self, dtype: str) -> Dataset:
+        """Return the same records in "float32" or "float64"."""
+        _check.one_of("dtype", dtype, ("float32", "float64"))
+        if self.X.dtype == np.dtype(dtype):
+            return self
+        X = self.X.astype(dtype)
+        return Dataset(X, self.y, self.norm_bound, self.name, self.image_shape)
+
+
+def _frozen(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    array = np.ascontiguousarray(array)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
