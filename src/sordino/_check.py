@@ -91,7 +91,12 @@ def finite(name: str, values: npt.NDArray[Any], hint: str = "") -> npt.NDArray[A
     if not good.all():
         row = int(np.argmin(good.reshape(len(values), -1).all(axis=1)))
         bad = int(np.count_nonzero(~good.reshape(len(values), -1).all(axis=1)))
-        fail(name, f"[{bad} bad rows]", f"to hold finite numbers only; the first bad row is {row}", hint)
+        fail(
+            name,
+            f"[{bad} bad rows]",
+            f"to hold finite numbers only; the first bad row is {row}",
+            hint,
+        )
     return values
 
 

@@ -1,0 +1,176 @@
+"""Neighbouring datasets as overlays: which slot differs, and what stands in it. Never a copy.
+
+A dataset is a row of slots, in each at most one record. Every neighbour changes at most one slot,
+so for one seed (one order of the slots) all of them see the same batches but for that slot. A
+removed record leaves its slot empty; an added one fills a slot that is empty for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+from sordino.data.dataset import Dataset
+from sordino.privacy import Relation
+
+EMPTY = -1
+"""Stands for "no record" wherever a row number is expected."""
+
+UNCHANGED = -1
+"""The slot of a neighbour that is the base dataset itself."""
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Datasets that differ from a base in at most one slot.
+
+    Rows are numbered as in the dataset; row `dataset.rows + j` is `extra_X[j]`, `extra_y[j]`.
+    Use the functions below to make one.
+
+    Attributes
+    ----------
+    members
+        Row in each slot of the base dataset, or EMPTY.
+    slot
+        For each neighbour the slot it changes, or UNCHANGED.
+    occupant
+        For each neighbour the row it puts there, or EMPTY.
+    relation
+        How each neighbour is related to the base.
+    """
+
+    members: Rows
+    slot: Rows
+    occupant: Rows
+    relation: Relation
+    extra_X: npt.NDArray[np.floating] | None = None
+    extra_y: npt.NDArray[np.generic] | None = None
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    @property
+    def labels(self) -> Rows:
+        """For each neighbour the number of the record it lacks or gains (-1: the base)."""
+        changed = self.members[self.slot]
+        gained = np.where(changed == EMPTY, self.occupant, changed)
+        return np.where(self.slot == UNCHANGED, UNCHANGED, gained)
+
+    @property
+    def size(self) -> int:
+        """Number of slots: the length of every order of examples."""
+        return len(self.members)
+
+    @property
+    def has_empty_slots(self) -> bool:
+        """Whether some dataset has a slot without a record."""
+        changed = self.slot != UNCHANGED
+        return bool((self.members == EMPTY).any() or (self.occupant[changed] == EMPTY).any())
+
+    def take(self, which: slice) -> Neighbours:
+        """Return some of the neighbours, of the same base."""
+        return Neighbours(
+            self.members,
+            self.slot[which],
+            self.occupant[which],
+            self.relation,
+            self.extra_X,
+            self.extra_y,
+        )
+
+
+def only(dataset: Dataset) -> Neighbours:
+    """The dataset itself and nothing else, for training without neighbours."""
+    return _make(np.arange(dataset.rows), [UNCHANGED], [EMPTY], Relation.REPLACE_ONE)
+
+
+def replace_by_first(dataset: Dataset, indices: Sequence[int] | Rows) -> Neighbours:
+    """Hyland & Tople's grid: record i replaced by record 0, which is itself never trained on.
+
+    Two such datasets differ in two slots, yet each lacks one record and holds record 0 instead:
+    D_i and D_j are neighbours of the common base (records 1..n-1), in which no slot is changed.
+    """
+    hint = "Record 0 is the substitute; pass records 1 or above."
+    chosen = [_check.index("index", i, dataset.rows, hint) for i in indices]
+    if 0 in chosen:
+        _check.fail("index", 0, ">= 1", hint)
+    members = np.arange(1, dataset.rows)
+    slots = np.asarray(chosen, dtype=np.int64) - 1
+    return _make(members, slots, np.zeros(len(slots)), Relation.REPLACE_ONE)
+
+
+def replace(
+    dataset: Dataset,
+    indices: Sequence[int] | Rows,
+    X: npt.NDArray[np.floating],
+    y: npt.NDArray[np.generic],
+    *,
+    with_base: bool = True,
+) -> Neighbours:
+    """Record indices[j] replaced by the given record (X[j], y[j]); first the base, unless not."""
+    chosen = [_check.index("index", i, dataset.rows) for i in indices]
+    X, y = _extra(dataset, X, y)
+    if len(X) != len(chosen):
+        _check.fail("X", X.shape, f"to have one row for each of {len(chosen)} indices")
+    slots, occupants = list(chosen), list(range(dataset.rows, dataset.rows + len(X)))
+    members = np.arange(dataset.rows)
+    return _make(members, slots, occupants, Relation.REPLACE_ONE, X, y, with_base=with_base)
+
+
+def remove(
+    dataset: Dataset, indices: Sequence[int] | Rows, *, with_base: bool = True
+) -> Neighbours:
+    """Record indices[j] absent, its slot empty; first the base, unless not."""
+    slots = [_check.index("index", i, dataset.rows) for i in indices]
+    members = np.arange(dataset.rows)
+    empty = [EMPTY] * len(slots)
+    return _make(members, slots, empty, Relation.ADD_OR_REMOVE_ONE, with_base=with_base)
+
+
+def add(
+    dataset: Dataset,
+    X: npt.NDArray[np.floating],
+    y: npt.NDArray[np.generic],
+    *,
+    with_base: bool = True,
+) -> Neighbours:
+    """The given record (X[j], y[j]) added in one more slot; first the base, unless not."""
+    X, y = _extra(dataset, X, y)
+    members = np.append(np.arange(dataset.rows), EMPTY)
+    slots = [dataset.rows] * len(X)
+    occupants = list(range(dataset.rows, dataset.rows + len(X)))
+    return _make(members, slots, occupants, Relation.ADD_OR_REMOVE_ONE, X, y, with_base=with_base)
+
+
+def _make(
+    members: Rows,
+    slots: Sequence[int] | Rows,
+    occupants: Sequence[int] | npt.NDArray[np.generic],
+    relation: Relation,
+    extra_X: npt.NDArray[np.floating] | None = None,
+    extra_y: npt.NDArray[np.generic] | None = None,
+    *,
+    with_base: bool = False,
+) -> Neighbours:
+    slot, occupant = np.asarray(slots, np.int64), np.asarray(occupants, np.int64)
+    if with_base:
+        slot, occupant = np.append(UNCHANGED, slot), np.append(EMPTY, occupant)
+    if not len(slot):
+        _check.fail("neighbours", "[]", "to hold at least one dataset")
+    return Neighbours(np.asarray(members, np.int64), slot, occupant, relation, extra_X, extra_y)
+
+
+def _extra(
+    dataset: Dataset, X: npt.NDArray[np.floating], y: npt.NDArray[np.generic]
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.generic]]:
+    """Check given records as strictly as the dataset's own (finite, same width, within bound)."""
+    records = Dataset(np.atleast_2d(X), np.atleast_1d(y), dataset.norm_bound, "given records")
+    if records.features != dataset.features:
+        _check.fail("X.shape", records.X.shape, f"to have {dataset.features} columns")
+    return records.X, records.y

@@ -1,0 +1,109 @@
+"""One chunk of a grid: its weights, where they stand, and the loop over epochs."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sordino.sgd import deep, planning, wide
+from sordino.sgd.batches import Epoch, epochs
+from sordino.sgd.grid import Grid
+
+Array = npt.NDArray[Any]
+
+
+class Chunk:
+    """One chunk's training: its weights, where they stand, and the loop over segments."""
+
+    def __init__(self, grid: Grid, seeds: slice, neighbours: slice) -> None:
+        self.grid = grid
+        self.spec = grid.spec
+        self.seeds = grid.seeds[seeds]
+        self.table = grid.table.of(neighbours)
+        self.params = grid.objective.unflatten(self._initial())
+        self.noise = [grid.noise.stream("noise", seed) for seed in self.seeds]
+        self.total = None
+        if self.spec.average_every is not None:
+            self.total = tuple(torch.zeros_like(part) for part in self.params)
+
+    def _initial(self) -> torch.Tensor:
+        grid, spec = self.grid, self.spec
+        if grid.initial is not None:
+            start = np.broadcast_to(grid.initial, (len(self.seeds), len(grid.initial)))
+        elif spec.init == "fixed":
+            one = grid.objective.init(grid.streams.stream("fixed init", spec.init_seed))
+            start = np.broadcast_to(one, (len(self.seeds), len(one)))
+        else:
+            draw = grid.objective.init
+            start = np.stack([draw(grid.streams.stream("init", seed)) for seed in self.seeds])
+        tensor = torch.tensor(start, dtype=getattr(torch, spec.dtype))
+        return tensor[:, None].repeat(1, len(self.table.slot), 1)
+
+    def train(self) -> Array:
+        """Train, and return [seed, neighbour, checkpoint, parameter]."""
+        grid, spec = self.grid, self.spec
+        steps = spec.total_steps(grid.slots)
+        kept = {step: place for place, step in enumerate(grid.checkpoints)}
+        shape = (len(self.seeds), len(self.table.slot), len(kept), grid.objective.parameters)
+        out = np.empty(shape, dtype=spec.dtype)
+        if 0 in kept:
+            out[:, :, kept[0]] = grid.objective.flatten(self.params).numpy()
+        taken = updates = 0
+        since_average = since_restart = 0
+        orders = epochs(spec, grid.slots, self.seeds, grid.streams, self.table.nothing)
+        while taken < steps:
+            epoch = next(orders)
+            length = min(len(epoch.width), steps - taken)
+            whole = length == len(epoch.width)
+            rates = np.array(
+                [spec.schedule.at(updates + t + 1, since_restart + 1) for t in range(length)]
+            )
+            averages = whole and spec.average_every == since_average + 1
+            for part in self._segments(taken, length):
+                self._descend(epoch.part(part), rates[part])
+                if averages and part.stop == length:
+                    self._average(spec.average_every or 1, length)
+                if taken + part.stop in kept:
+                    out[:, :, kept[taken + part.stop]] = grid.objective.flatten(self.params).numpy()
+            taken, updates = taken + length, updates + length
+            since_average = 0 if averages else since_average + 1
+            since_restart += 1
+            if since_restart == spec.restart_every:
+                since_restart = updates = 0
+        return out
+
+    def _segments(self, taken: int, length: int) -> list[slice]:
+        """Cut an epoch's steps at checkpoints, and so that noise drawn ahead stays small."""
+        cuts = {step - taken for step in self.grid.checkpoints if 0 < step - taken < length}
+        if self.spec.noise_multiplier:
+            cuts.update(range(planning.NOISE_STEPS, length, planning.NOISE_STEPS))
+        edges = [0, *sorted(cuts), length]
+        return [slice(a, b) for a, b in itertools.pairwise(edges)]
+
+    def _descend(self, epoch: Epoch, rates: npt.NDArray[np.float64]) -> None:
+        noise = self._draw(len(rates))
+        if planning.is_deep(self.spec, len(self.table.slot)):
+            total = None if self.total is None else self.total[0]
+            deep.descend(self.spec, self.table, self.params[0], total, epoch, rates, noise)
+        else:
+            objective = self.grid.objective
+            args = (self.table, self.params, self.total, epoch, rates, noise)
+            wide.descend(objective, self.spec, *args)
+
+    def _draw(self, steps: int) -> torch.Tensor | None:
+        if not self.spec.noise_multiplier:
+            return None
+        shape = (steps, self.grid.objective.parameters)
+        # Drawn in float64 whatever the precision of the run, so that both see the same noise.
+        drawn = np.stack([noise.standard_normal(shape) for noise in self.noise])
+        return torch.from_numpy(drawn.astype(self.spec.dtype))
+
+    def _average(self, epochs_: int, steps_per_epoch: int) -> None:
+        assert self.total is not None
+        for part, sum_ in zip(self.params, self.total, strict=True):
+            part.copy_(sum_ / (epochs_ * steps_per_epoch))
+            sum_.zero_()

@@ -1,0 +1,107 @@
+"""The papers' stop rule: the step after which a model no longer gets better on validation data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+from sordino.data.dataset import Dataset
+from sordino.objectives import build
+from sordino.objectives.batched import Objective
+from sordino.sgd.engine import train
+from sordino.sgd.spec import TrainSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """Where a training stops by the rule.
+
+    Attributes
+    ----------
+    step
+        The check at which the score failed to improve for the last time allowed; the spec's
+        last check if that never happened.
+    best_step
+        The check with the best score so far.
+    converged
+        Whether the rule was met within the spec's steps.
+    steps, scores
+        Every check and its mean score over the seeds, larger being better.
+    """
+
+    step: int
+    best_step: int
+    converged: bool
+    steps: tuple[int, ...]
+    scores: tuple[float, ...]
+
+
+def stop_position(scores: Sequence[float], patience: int = 3) -> int | None:
+    """Position at which `scores` has failed to improve `patience` times in a row, or None.
+
+    A score improves if it is above every score before it.
+    """
+    _check.whole("patience", patience, at_least=1)
+    best, failures = -np.inf, 0
+    for position, score in enumerate(scores):
+        failures = 0 if score > best else failures + 1
+        best = max(best, score)
+        if failures == patience:
+            return position
+    return None
+
+
+def convergence_point(
+    spec: TrainSpec,
+    train_data: Dataset,
+    validation: Dataset,
+    *,
+    seeds: Sequence[int] = (0,),
+    every: int = 50,
+    patience: int = 3,
+    score: str = "accuracy",
+    **engine: Any,
+) -> Convergence:
+    """Train, check the validation score every `every` steps, stop by the papers' rule.
+
+    Parameters
+    ----------
+    spec
+        Its steps or epochs are the longest training considered.
+    train_data, validation
+        What to train on and what to score on.
+    seeds
+        Runs whose mean score is judged; the papers used one.
+    every, patience
+        Check so often; stop at the check that is the `patience`-th in a row without a new best.
+    score
+        "accuracy", or "loss" (its negative).
+    engine
+        More arguments for `sordino.sgd.train`.
+    """
+    _check.whole("every", every, at_least=1)
+    _check.one_of("score", score, ("accuracy", "loss"))
+    total = spec.total_steps(train_data.rows)
+    if every > total:
+        _check.fail("every", every, f"<= {total}, the number of steps")
+    checks = list(range(every, total + 1, every))
+    weights = train(spec, train_data, seeds, checkpoints=checks, **engine)[:, 0]
+    objective = build(spec.objective, train_data.features, train_data.image_shape)
+    scores = [_mean_score(objective, weights[:, i], validation, score) for i in range(len(checks))]
+    stop = stop_position(scores, patience)
+    last = len(checks) - 1 if stop is None else stop
+    best = int(np.argmax(scores[: last + 1]))
+    return Convergence(checks[last], checks[best], stop is not None, tuple(checks), tuple(scores))
+
+
+def _mean_score(
+    objective: Objective, weights: npt.NDArray[Any], validation: Dataset, score: str
+) -> float:
+    if score == "accuracy":
+        return float(objective.accuracy(weights, validation.X, validation.y).mean())
+    return -float(objective.loss(weights, validation.X, validation.y).mean())

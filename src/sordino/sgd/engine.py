@@ -1,0 +1,205 @@
+"""The engine: a grid of [seed, neighbour] runs, cut into chunks, trained on all cores.
+
+    for each chunk of seeds and neighbours (in worker threads, each with torch on one core):
+        weights = initial weights of each seed, the same for all neighbours
+        for each epoch of the seeds' orders, cut at checkpoints:
+            wide.descend or deep.descend takes its steps in place
+            average and restart where the spec says so
+
+A run's randomness comes from its seed alone: streams ("order", seed), ("init", seed), and for the
+noise ("noise", seed) of the injected noise source.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sordino.data.dataset import Dataset
+from sordino.data.neighbours import Neighbours
+from sordino.seeding import Streams
+from sordino.sgd.chunk import Chunk
+from sordino.sgd.grid import Grid, NoiseSource, prepare
+from sordino.sgd.planning import Plan
+from sordino.sgd.spec import TrainSpec
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a grid has come."""
+
+    runs_done: int
+    runs_total: int
+    seconds: float
+
+    @property
+    def runs_per_second(self) -> float:
+        """Speed so far."""
+        return self.runs_done / self.seconds if self.seconds > 0 else math.nan
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C between chunks. What was finished is in `weights`; unfinished runs are NaN.
+
+    `finished` [seed, neighbour] says which runs are whole.
+    """
+
+    def __init__(self, weights: Array, finished: npt.NDArray[np.bool_]) -> None:
+        super().__init__(f"stopped after {int(finished.sum())} of {finished.size} runs")
+        self.weights = weights
+        self.finished = finished
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """Finished runs: positions in the grid, and their weights [seed, neighbour, checkpoint, p]."""
+
+    seeds: slice
+    neighbours: slice
+    weights: Array
+
+
+def train(
+    spec: TrainSpec,
+    dataset: Dataset,
+    seeds: Sequence[int],
+    neighbours: Neighbours | None = None,
+    checkpoints: Sequence[int] | None = None,
+    *,
+    initial_weights: Array | None = None,
+    streams: Streams | None = None,
+    noise: NoiseSource | None = None,
+    plan: Plan | None = None,
+    memory: int | None = None,
+    threads: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Array:
+    """Train every seed on every neighbouring dataset; return their weights.
+
+    Parameters
+    ----------
+    spec
+        How to train.
+    dataset
+        The records; see `Dataset`.
+    seeds
+        One run a seed on each dataset. For one seed all datasets see the same order, the same
+        initial weights and the same noise.
+    neighbours
+        From `sordino.data.neighbours`; None trains on the dataset itself alone.
+    checkpoints
+        Steps after which to keep the weights; None keeps the last only. 0 is the start.
+    initial_weights
+        [parameter], where spec.init is "given".
+    streams
+        Randomness of orders and initial weights; repeatable from the seed by default.
+    noise
+        Source of the noise where the spec adds any; by default the seeded one, which is for
+        experiments and protects nobody.
+    plan
+        Seeds and neighbours in one chunk; chosen by memory and cache if not given.
+    memory
+        Bytes the engine may use beside the dataset; a quarter of the machine by default.
+    threads
+        Worker threads; all cores of this process by default.
+    progress
+        Called after each chunk.
+
+    Returns
+    -------
+    weights
+        Array [seed, neighbour, checkpoint, parameter].
+
+    Raises
+    ------
+    Interrupted
+        On Ctrl-C, after the chunks under way; it carries what was finished.
+    """
+    grid = prepare(
+        spec,
+        dataset,
+        seeds,
+        neighbours,
+        checkpoints,
+        initial_weights=initial_weights,
+        streams=streams,
+        noise=noise,
+        plan=plan,
+        memory=memory,
+        threads=threads,
+    )
+    weights = np.full(grid.shape, np.nan, dtype=spec.dtype)
+    finished = np.zeros(grid.shape[:2], dtype=bool)
+    try:
+        for chunk in train_chunks(grid, progress):
+            weights[chunk.seeds, chunk.neighbours] = chunk.weights
+            finished[chunk.seeds, chunk.neighbours] = True
+    except KeyboardInterrupt:
+        raise Interrupted(weights, finished) from None
+    return weights
+
+
+def train_chunks(
+    grid: Grid, progress: Callable[[Progress], None] | None = None
+) -> Iterator[Finished]:
+    """Yield chunks as they finish, in any order.
+
+    On Ctrl-C no new chunk is started, those under way are finished and yielded, and then
+    KeyboardInterrupt is raised: nothing that was computed is lost.
+    """
+    started = time.perf_counter()
+    done, total = 0, len(grid.seeds) * grid.neighbours
+    waiting = list(reversed(grid.chunks()))
+    running: set[Future[Finished]] = set()
+    interrupted = False
+    with _one_core_a_thread(), ThreadPoolExecutor(grid.threads) as pool:
+        while waiting or running:
+            try:
+                while waiting and len(running) < grid.threads:
+                    running.add(pool.submit(_train_chunk, grid, *waiting.pop()))
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt:
+                waiting.clear()
+                interrupted = True
+                continue
+            for future in finished:
+                chunk = future.result()
+                done += chunk.weights.shape[0] * chunk.weights.shape[1]
+                if progress is not None:
+                    progress(Progress(done, total, time.perf_counter() - started))
+                yield chunk
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _train_chunk(grid: Grid, seeds: slice, neighbours: slice) -> Finished:
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        return Finished(seeds, neighbours, Chunk(grid, seeds, neighbours).train())
+
+
+_torch_threads = threading.Lock()
+
+
+@contextmanager
+def _one_core_a_thread() -> Iterator[None]:
+    """Give torch one core in each worker; put its setting back afterwards."""
+    with _torch_threads:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

@@ -1,0 +1,216 @@
+"""`TrainSpec`: all that determines a run but its data and its seed. Free of torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sordino import _check
+from sordino.objectives.objective import ObjectiveSpec
+
+ORDERS = ("shuffle", "permute-once", "fixed", "poisson")
+SCHEDULES = ("constant", "per-epoch", "strongly-convex")
+INITS = ("vary", "fixed", "given")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Learning rate of each step. Use the three class methods.
+
+    kind "constant": `rate`. "per-epoch": `rate` / h in the h-th epoch since the last restart.
+    "strongly-convex": min(1 / `smooth`, 1 / (`strongly_convex` t)) at the t-th update since the
+    last restart.
+    """
+
+    kind: str
+    rate: float = 0.0
+    smooth: float = 0.0
+    strongly_convex: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check.one_of("schedule", self.kind, SCHEDULES)
+        if self.kind == "strongly-convex":
+            _check.positive("smooth", self.smooth, "Pass the loss' smoothness constant.")
+            _check.positive("strongly_convex", self.strongly_convex, "Pass the l2 weight.")
+        else:
+            _check.positive("learning_rate", self.rate, "Pass a step size such as 0.5.")
+
+    @classmethod
+    def constant(cls, rate: float) -> Schedule:
+        """The same rate at every step."""
+        return cls("constant", rate=rate)
+
+    @classmethod
+    def per_epoch(cls, rate: float) -> Schedule:
+        """Rate / h in the h-th epoch, h counted from 1 after each restart (Chen et al.)."""
+        return cls("per-epoch", rate=rate)
+
+    @classmethod
+    def strongly_convex_rate(cls, smooth: float, strongly_convex: float) -> Schedule:
+        """min(1/beta, 1/(gamma t)) at the t-th update (Wu et al.)."""
+        return cls("strongly-convex", smooth=smooth, strongly_convex=strongly_convex)
+
+    def at(self, update: int, epoch: int) -> float:
+        """Rate of the `update`-th step, in the `epoch`-th epoch; both count from 1."""
+        if self.kind == "constant":
+            return self.rate
+        if self.kind == "per-epoch":
+            return self.rate / epoch
+        return min(1 / self.smooth, 1 / (self.strongly_convex * update))
+
+
+@dataclass(frozen=True)
+class TrainSpec:
+    """How to train: frozen, serialisable, complete.
+
+    The loop it stands for, over slots 0..n-1 of a dataset::
+
+        w = initial weights
+        for each step t, with its batch B from the order:
+            g = sum over i in B of clip(gradient_i(w), max_grad_norm)
+            g = g + noise_multiplier * max_grad_norm * N(0, I)
+            w = w - rate_t * (g / divisor + l2 * w)
+            w = w scaled back to Euclidean norm `radius` where above it
+            at the end of every `average_every`-th epoch: w = mean of the w's since the last time
+            at the end of every `restart_every`-th epoch: the schedule starts again
+
+    Parameters
+    ----------
+    objective
+        The loss; its l2 term stays outside the clip, where it keeps its strong convexity.
+    learning_rate
+        A number (constant) or a `Schedule`.
+    batch_size
+        Examples a batch; for "poisson" the fixed divisor, and over n the default sampling rate.
+    steps, epochs
+        Exactly one: how long. An epoch is ceil(n / batch_size) steps (floor if the last, smaller
+        batch is dropped).
+    order
+        "shuffle": a new permutation each epoch; "permute-once": one permutation, cycled;
+        "fixed": rows as they come, cycled; "poisson": each record in each batch independently.
+    sample_rate
+        Only for "poisson": the probability; None means batch_size / n. Give it where n is private.
+    drop_last
+        Leave out the last batch of an epoch if it is smaller than the others.
+    max_grad_norm
+        Clip each example's gradient to this norm; None or infinity: no clipping.
+    noise_multiplier
+        Standard deviation of the noise on the SUM of clipped gradients, over max_grad_norm.
+    fixed_divisor
+        Divide the sum by `batch_size` always (True) or by the number of examples in the batch
+        (False). None means True for "poisson" or with noise, where the count is private.
+    radius
+        Project onto the ball of this radius after each step.
+    average_every, restart_every
+        In epochs; Chen et al.'s RSGD-AR has both equal. See the loop above.
+    init
+        "vary": drawn from the run's seed; "fixed": the same for every run, drawn from
+        `init_seed`; "given": passed to `train`, such as a public model to fine-tune.
+    dtype
+        "float32" or "float64".
+    """
+
+    objective: ObjectiveSpec
+    learning_rate: float | Schedule
+    batch_size: int
+    steps: int | None = None
+    epochs: int | None = None
+    order: str = "shuffle"
+    sample_rate: float | None = None
+    drop_last: bool = False
+    max_grad_norm: float | None = None
+    noise_multiplier: float = 0.0
+    fixed_divisor: bool | None = None
+    radius: float | None = None
+    average_every: int | None = None
+    restart_every: int | None = None
+    init: str = "vary"
+    init_seed: int = 0
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learning_rate, Schedule):
+            rate = _check.positive("learning_rate", self.learning_rate, "Pass 0.5, say.")
+            object.__setattr__(self, "learning_rate", Schedule.constant(rate))
+        _check.whole("batch_size", self.batch_size, at_least=1)
+        if (self.steps is None) == (self.epochs is None):
+            _check.fail("steps", self.steps, f"or epochs={self.epochs} to be given, not both")
+        for name in ("steps", "epochs", "average_every", "restart_every"):
+            value = getattr(self, name)
+            if value is not None:
+                _check.whole(name, value, at_least=1)
+        _check.one_of("order", self.order, ORDERS)
+        _check.one_of("init", self.init, INITS)
+        _check.one_of("dtype", self.dtype, ("float32", "float64"))
+        _check.whole("init_seed", self.init_seed)
+        if self.radius is not None:
+            _check.positive("radius", self.radius)
+        self._check_privacy_fields()
+
+    def _check_privacy_fields(self) -> None:
+        if self.sample_rate is not None:
+            _check.fraction("sample_rate", self.sample_rate)
+            if self.order != "poisson":
+                _check.fail("order", self.order, "to be poisson where sample_rate is given")
+        if self.max_grad_norm is not None:
+            _check.positive("max_grad_norm", self.max_grad_norm, allow_infinite=True)
+            if math.isinf(self.max_grad_norm):  # one spelling of "no clipping", and valid JSON
+                object.__setattr__(self, "max_grad_norm", None)
+        _check.non_negative("noise_multiplier", self.noise_multiplier)
+        if self.noise_multiplier and self.max_grad_norm is None:
+            _check.fail(
+                "max_grad_norm",
+                self.max_grad_norm,
+                "to be finite where there is noise",
+                "noise_multiplier is relative to it.",
+            )
+        if self.fixed_divisor is None:
+            fixed = self.order == "poisson" or self.noise_multiplier > 0
+            object.__setattr__(self, "fixed_divisor", fixed)
+        elif not self.fixed_divisor and (self.order == "poisson" or self.noise_multiplier > 0):
+            _check.fail(
+                "fixed_divisor",
+                False,
+                "to be True with poisson sampling or noise",
+                "The number of examples in a batch is private there.",
+            )
+
+    @property
+    def schedule(self) -> Schedule:
+        """The learning rate as a schedule."""
+        assert isinstance(self.learning_rate, Schedule)
+        return self.learning_rate
+
+    def steps_per_epoch(self, rows: int) -> int:
+        """Batches in one pass over this many records."""
+        if self.batch_size > rows:
+            _check.fail("batch_size", self.batch_size, f"<= {rows}, the number of records")
+        return rows // self.batch_size if self.drop_last else -(-rows // self.batch_size)
+
+    def total_steps(self, rows: int) -> int:
+        """Steps of the whole training on this many records."""
+        per_epoch = self.steps_per_epoch(rows)
+        return self.steps if self.steps is not None else (self.epochs or 0) * per_epoch
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; `from_dict` gives an equal spec back."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainSpec:
+        """Rebuild a spec from `to_dict`; an unknown key is refused with the nearest valid one."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        for key in values:
+            _check.one_of("key", key, names)
+        values = dict(values)
+        values["objective"] = ObjectiveSpec(**values["objective"])
+        if isinstance(values["learning_rate"], dict):
+            values["learning_rate"] = Schedule(**values["learning_rate"])
+        return cls(**values)
+
+    def to_json(self) -> str:
+        """Canonical JSON: equal specs give equal text."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,95 @@
+"""The wide regime: for each seed hundreds of neighbours, stepped by batched matrix products.
+
+All neighbours of a seed see the same batch, so a step is one product for all of them. The few
+whose batch holds their own differing record (about batch/n of them) are stepped once more, from
+where they were, with the batch they really have, and written over the shared result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sordino.objectives.batched import Objective, Params
+from sordino.sgd.batches import Epoch
+from sordino.sgd.spec import TrainSpec
+from sordino.sgd.step import gather, step
+from sordino.sgd.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Touched:
+    """Runs that a step must take with a batch of their own, and where that batch differs."""
+
+    seed: torch.Tensor
+    neighbour: torch.Tensor
+    place: torch.Tensor
+    substitute: torch.Tensor
+
+
+def descend(
+    objective: Objective,
+    spec: TrainSpec,
+    table: Table,
+    params: Params,
+    total: Params | None,
+    epoch: Epoch,
+    rates: npt.NDArray[np.float64],
+    noise: torch.Tensor | None,
+) -> None:
+    """Take these steps, in place; add each new iterate to `total` if it is wanted."""
+    index = torch.from_numpy(epoch.index)
+    padded = table.has_empty or spec.order == "poisson"
+    for t, touched in enumerate(_touched(table, epoch)):
+        now = index[:, t, : int(epoch.width[t])].contiguous()
+        rate = float(rates[t])
+        normal = None if noise is None else objective.unflatten(noise[:, t].unsqueeze(1))
+        before = None if touched is None else _take(params, touched)
+        step(objective, spec, params, gather(table, now, spec, padded), rate, normal)
+        if touched is not None and before is not None:
+            own = now[touched.seed]
+            own[torch.arange(len(own)), touched.place] = touched.substitute
+            their = None if normal is None else tuple(n[touched.seed] for n in normal)
+            step(objective, spec, before, gather(table, own, spec, padded), rate, their)
+            for part, mine in zip(params, before, strict=True):
+                part[touched.seed, touched.neighbour] = mine.squeeze(1)
+        if total is not None:
+            for part, sum_ in zip(params, total, strict=True):
+                sum_.add_(part)
+
+
+def _take(params: Params, touched: Touched) -> Params:
+    """Copy the touched runs out, each as a group of its own."""
+    return tuple(part[touched.seed, touched.neighbour].unsqueeze(1) for part in params)
+
+
+def _touched(table: Table, epoch: Epoch) -> Iterator[Touched | None]:
+    """For each step, the runs whose batch holds the slot in which they differ."""
+    by_slot = np.argsort(table.slot, kind="stable")
+    slots = table.slot[by_slot]
+    watched = np.zeros(len(table.y), dtype=bool)
+    watched[slots[slots >= 0]] = True
+    seed, step_, place = np.nonzero(watched[epoch.index])
+    # Several neighbours may change the same slot: repeat the hit for each of them.
+    hit = epoch.index[seed, step_, place]
+    first, last = np.searchsorted(slots, hit, "left"), np.searchsorted(slots, hit, "right")
+    many = last - first
+    which = np.repeat(first - (np.cumsum(many) - many), many) + np.arange(many.sum())
+    order = np.argsort(np.repeat(step_, many), kind="stable")
+    neighbour = by_slot[which][order]
+    columns = (
+        np.repeat(seed, many)[order],
+        neighbour,
+        np.repeat(place, many)[order],
+        table.substitute[neighbour].astype(np.int32),
+    )
+    tensors = [torch.from_numpy(np.ascontiguousarray(column)) for column in columns]
+    ends = np.searchsorted(np.sort(np.repeat(step_, many)), np.arange(len(epoch.width)), "right")
+    start = 0
+    for end in ends.tolist():
+        yield Touched(*(tensor[start:end] for tensor in tensors)) if end > start else None
+        start = end

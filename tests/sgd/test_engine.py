@@ -1,0 +1,395 @@
+"""Laws 1 and 2: a grid of runs equals the loop of single runs, whatever the grouping."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from conftest import make_problem
+from reference import sgd
+
+from sordino._check import InvalidArgument
+from sordino.data import neighbours as nb
+from sordino.objectives.objective import ObjectiveSpec
+from sordino.seeding import SeededStreams
+from sordino.sgd import Interrupted, Schedule, TrainSpec, prepare, train, train_chunks
+from sordino.sgd import batches as batches_module
+from sordino.sgd.planning import Plan
+
+LOGISTIC = ObjectiveSpec("logistic")
+
+SPECS = {
+    "plain": {},
+    "huber": {"objective": ObjectiveSpec("huber-svm", l2=0.01, huber_width=0.3)},
+    "squares": {"objective": ObjectiveSpec("least-squares"), "learning_rate": 0.1},
+    "permute once": {"order": "permute-once", "objective": ObjectiveSpec("logistic", l2=0.1)},
+    "fixed order": {"order": "fixed"},
+    "drop last": {"drop_last": True},
+    "poisson": {"order": "poisson"},
+    "poisson, given rate": {"order": "poisson", "sample_rate": 0.3},
+    "clip": {"max_grad_norm": 0.2},
+    "private": {"max_grad_norm": 0.2, "noise_multiplier": 1.5, "order": "poisson"},
+    "private, shuffled": {"max_grad_norm": 0.2, "noise_multiplier": 0.5},
+    "projected": {"radius": 0.3},
+    "rsgd-ar": {
+        "learning_rate": Schedule.per_epoch(2.0),
+        "average_every": 2,
+        "restart_every": 2,
+        "order": "permute-once",
+        "objective": ObjectiveSpec("logistic", l2=0.05),
+    },
+    "average without restart": {
+        "learning_rate": Schedule.per_epoch(2.0),
+        "average_every": 2,
+    },
+    "strongly convex": {
+        "learning_rate": Schedule.strongly_convex_rate(0.75, 0.25),
+        "objective": ObjectiveSpec("logistic", l2=0.25),
+        "restart_every": 3,
+    },
+    "fixed divisor": {"fixed_divisor": True},
+}
+
+
+def make_spec(name, **more):
+    values = {
+        "objective": LOGISTIC,
+        "learning_rate": 0.5,
+        "batch_size": 8,
+        "steps": 23,
+        "dtype": "float64",
+    }
+    return TrainSpec(**(values | SPECS[name] | more))
+
+
+def records_of(dataset, neighbours, k):
+    """Materialise dataset k, slot by slot: the copy that the engine never makes."""
+    rows = [*zip(dataset.X, dataset.y, strict=True)]
+    if neighbours.extra_X is not None:
+        rows += [*zip(neighbours.extra_X, neighbours.extra_y, strict=True)]
+    slots = [None if m == nb.EMPTY else rows[m] for m in neighbours.members]
+    if neighbours.slot[k] != nb.UNCHANGED:
+        new = neighbours.occupant[k]
+        slots[neighbours.slot[k]] = None if new == nb.EMPTY else rows[new]
+    return slots
+
+
+def slot_batches(spec, slots, seed):
+    """The engine's order for one seed, as lists of slots, epoch by epoch, cut to its steps."""
+    nothing, left, out = -7, spec.total_steps(slots), []
+    for epoch in batches_module.epochs(spec, slots, [seed], SeededStreams(), nothing):
+        batches = [[int(i) for i in row if i != nothing] for row in epoch.index[0]]
+        out.append(batches[:left])
+        left -= len(out[-1])
+        if not left:
+            return out
+    raise AssertionError
+
+
+def every_kind_of_neighbour(dataset):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((3, dataset.features))
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * 1.0000001
+    y = np.array([1, 0, 1]) if dataset.y.dtype.kind == "i" else rng.standard_normal(3)
+    return {
+        "first": nb.replace_by_first(dataset, [1, 5, 5, 36, 12]),
+        "replace": nb.replace(dataset, [0, 9, 9], X, y),
+        "remove": nb.remove(dataset, [3, 30]),
+        "add": nb.add(dataset, X, y),
+        "only": nb.only(dataset),
+    }
+
+
+@pytest.mark.parametrize("regime", ["deep", "wide"])
+@pytest.mark.parametrize("kind", ["first", "replace", "remove", "add", "only"])
+@pytest.mark.parametrize("name", SPECS)
+def test_a_grid_equals_the_loop_of_single_runs(name, kind, regime, monkeypatch):
+    if regime == "wide":
+        monkeypatch.setattr("sordino.sgd.deep.MOST_DATASETS", 0)
+    spec = make_spec(name)
+    dataset = make_problem(37, 5, real_targets=spec.objective.kind == "least-squares")
+    neighbours = every_kind_of_neighbour(dataset)[kind]
+    checkpoints = [1, 2, 5, 17, 23]
+    seeds = [0, 1, 7]
+    got = train(spec, dataset, seeds, neighbours, checkpoints)
+    for s, k in itertools.product(range(len(seeds)), range(len(neighbours))):
+        start = _initial(spec, dataset, seeds[s])
+        noise = None
+        if spec.noise_multiplier:
+            noise = SeededStreams().stream("noise", seeds[s]).standard_normal((23, 6))
+        batches = slot_batches(spec, neighbours.size, seeds[s])
+        trail = sgd(spec, records_of(dataset, neighbours, k), batches, start, noise)
+        want = [trail[step - 1] for step in checkpoints]
+        # The two differ by the order of additions alone: a few hundred float64 roundings.
+        np.testing.assert_allclose(got[s, k], want, rtol=0, atol=1e-10)
+
+
+def _initial(spec, dataset, seed):
+    from sordino.objectives import build
+
+    objective = build(spec.objective, dataset.features)
+    return objective.init(SeededStreams().stream("init", seed))
+
+
+NETWORKS = {
+    "mlp": (ObjectiveSpec("mlp", hidden=4), {}),
+    "mlp clipped": (ObjectiveSpec("mlp", hidden=4), {"max_grad_norm": 0.3}),
+    "mlp private": (
+        ObjectiveSpec("mlp", hidden=4, l2=0.01),
+        {"max_grad_norm": 0.3, "noise_multiplier": 0.5, "order": "poisson"},
+    ),
+    "cnn": (ObjectiveSpec("cnn", hidden=3, classes=2), {"learning_rate": 0.1}),
+    "cnn clipped": (
+        ObjectiveSpec("cnn", hidden=3, classes=2),
+        {"learning_rate": 0.1, "max_grad_norm": 0.3, "order": "poisson"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["first", "remove", "add"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_on_a_grid_equal_single_runs_on_real_copies(name, kind):
+    """The neighbour is trained alone, on a materialised copy of its data, and must agree."""
+    objective, more = NETWORKS[name]
+    base = make_problem(37, 64)
+    dataset = dataclasses.replace(base, image_shape=(8, 8))
+    neighbours = every_kind_of_neighbour(dataset)[kind]
+    settings = {"learning_rate": 0.5, "batch_size": 8, "steps": 12, "dtype": "float64"} | more
+    spec = TrainSpec(objective, **settings)
+    got = train(spec, dataset, [0, 3], neighbours)[:, :, 0]
+    for s, seed in enumerate([0, 3]):
+        for k in range(len(neighbours)):
+            want = _network_loop(spec, dataset, records_of(dataset, neighbours, k), seed)
+            np.testing.assert_allclose(got[s, k], want, rtol=0, atol=1e-10)
+
+
+def _network_loop(spec, dataset, records, seed):
+    """One run by automatic differentiation of each example's loss on its own."""
+    from sordino.objectives import build
+
+    objective = build(spec.objective, dataset.features, dataset.image_shape)
+    w = torch.tensor(objective.init(SeededStreams().stream("init", seed)))
+    noise = SeededStreams().stream("noise", seed)
+    steps = [b for epoch in slot_batches(spec, len(records), seed) for b in epoch]
+    for batch in steps:
+        total, count = torch.zeros_like(w), 0
+        for slot in batch:
+            if records[slot] is None:
+                continue
+            x, y = records[slot]
+            leaf = w.clone().requires_grad_()
+            rows = objective.inputs(x[None], torch.float64)[None]
+            label = torch.tensor([[float(y)]], dtype=torch.float64)
+            objective.losses(objective.unflatten(leaf[None, None]), rows, label).sum().backward()
+            g = leaf.grad
+            if spec.max_grad_norm is not None:
+                g = g * min(1.0, spec.max_grad_norm / max(float(g.norm()), 1e-300))
+            total, count = total + g, count + 1
+        if spec.noise_multiplier:
+            z_c = spec.noise_multiplier * spec.max_grad_norm
+            total = total + z_c * torch.tensor(noise.standard_normal((1, len(w)))[0])
+        divisor = spec.batch_size if spec.fixed_divisor else max(count, 1)
+        w = w - spec.schedule.at(1, 1) * (total / divisor + spec.objective.l2 * w)
+    return w.numpy()
+
+
+@pytest.mark.parametrize("regime", ["deep", "wide"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
+@pytest.mark.parametrize("name", ["plain", "private", "rsgd-ar", "huber"])
+def test_grouping_and_threads_do_not_change_a_run(name, dtype, tolerance, regime, monkeypatch):
+    if regime == "wide":
+        monkeypatch.setattr("sordino.sgd.deep.MOST_DATASETS", 0)
+    dataset = make_problem(61, 7)
+    neighbours = nb.replace_by_first(dataset, range(1, 12))
+    spec = make_spec(name, steps=300, dtype=dtype)
+    reference = train(spec, dataset, range(9), neighbours)
+    for plan, threads in [(Plan(1, 1), 1), (Plan(4, 3), 2), (Plan(9, 11), 3)]:
+        other = train(spec, dataset, range(9), neighbours, plan=plan, threads=threads)
+        np.testing.assert_allclose(other, reference, rtol=tolerance, atol=tolerance)
+    alone = train(spec, dataset, [5], neighbours.take(slice(3, 4)))
+    np.testing.assert_allclose(alone[0, 0], reference[5, 3], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_grouping_does_not_change_a_network_over_its_first_50_steps(kind, dtype, tolerance):
+    dataset = dataclasses.replace(make_problem(61, 64), image_shape=(8, 8))
+    neighbours = nb.replace_by_first(dataset, range(1, 6))
+    objective = ObjectiveSpec(kind, hidden=5, classes=2)
+    spec = TrainSpec(objective, 0.1, 8, steps=50, dtype=dtype)
+    reference = train(spec, dataset, range(4), neighbours)
+    other = train(spec, dataset, range(4), neighbours, plan=Plan(1, 2), threads=1)
+    np.testing.assert_allclose(other, reference, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("regime", ["deep", "wide"])
+def test_law_2_a_clip_that_never_binds_and_no_noise_is_plain_sgd(regime, monkeypatch):
+    if regime == "wide":
+        monkeypatch.setattr("sordino.sgd.deep.MOST_DATASETS", 0)
+    dataset = make_problem(61, 7)
+    neighbours = nb.replace_by_first(dataset, range(1, 6))
+    plain = train(make_spec("plain", steps=100), dataset, range(3), neighbours)
+    for clip in (np.inf, 1e6):
+        private = make_spec("plain", steps=100, max_grad_norm=clip, noise_multiplier=0.0)
+        np.testing.assert_allclose(
+            train(private, dataset, range(3), neighbours), plain, rtol=0, atol=1e-12
+        )
+    binding = train(make_spec("plain", steps=100, max_grad_norm=0.1), dataset, range(3), neighbours)
+    assert np.abs(binding - plain).max() > 0.01
+
+
+def test_law_2_for_networks():
+    dataset = dataclasses.replace(make_problem(61, 64), image_shape=(8, 8))
+    for kind in ("mlp", "cnn"):
+        objective = ObjectiveSpec(kind, hidden=5, classes=2)
+        plain = TrainSpec(objective, 0.1, 8, steps=30, dtype="float64")
+        clipped = dataclasses.replace(plain, max_grad_norm=1e6)
+        np.testing.assert_allclose(
+            train(clipped, dataset, range(2)), train(plain, dataset, range(2)), rtol=0, atol=1e-10
+        )
+
+
+def test_noise_has_the_stated_scale():
+    """Zero rows, so the weights are the noise alone: std = rate z C / B sqrt(steps)."""
+    from sordino.data.dataset import Dataset
+
+    objective = ObjectiveSpec("logistic", intercept=False)
+    dataset = Dataset(np.zeros((20, 3)), np.arange(20) % 2, 1.0)
+    spec = TrainSpec(
+        objective, 0.5, 4, steps=16, max_grad_norm=0.7, noise_multiplier=2.0, init="given"
+    )
+    weights = train(spec, dataset, range(4000), initial_weights=np.zeros(3))
+    want = 0.5 * 2.0 * 0.7 / 4 * 4
+    # 12,000 normal draws: the standard error of the ratio is 1/sqrt(24,000) = 0.65%.
+    assert weights.std() / want == pytest.approx(1, abs=0.026)
+    assert abs(weights.mean()) < 4 * want / np.sqrt(12_000)
+
+
+def test_initial_weights_vary_are_fixed_or_given(problem):
+    spec = make_spec("plain", steps=1)
+    at_start = {}
+    for init in ("vary", "fixed"):
+        chosen = dataclasses.replace(spec, init=init)
+        at_start[init] = train(chosen, problem, range(5), checkpoints=[0])[:, 0, 0]
+    assert np.unique(at_start["vary"], axis=0).shape[0] == 5
+    assert np.unique(at_start["fixed"], axis=0).shape[0] == 1
+    other = dataclasses.replace(spec, init="fixed", init_seed=1)
+    assert (train(other, problem, [0], checkpoints=[0])[0, 0, 0] != at_start["fixed"][0])[:-1].all()
+    given = np.arange(6.0)
+    start = train(
+        dataclasses.replace(spec, init="given"),
+        problem,
+        range(2),
+        checkpoints=[0],
+        initial_weights=given,
+    )
+    np.testing.assert_array_equal(start[:, 0, 0], [given, given])
+
+
+def test_the_same_order_whatever_the_initial_weights(problem):
+    """Fixed and varying initialisation must meet the same batches: with one start, one end."""
+    vary = make_spec("plain")
+    start = train(vary, problem, [3], checkpoints=[0])[0, 0, 0]
+    given = dataclasses.replace(vary, init="given")
+    np.testing.assert_array_equal(
+        train(given, problem, [3], initial_weights=start), train(vary, problem, [3])
+    )
+
+
+def test_progress_counts_every_run_once(problem):
+    seen = []
+    neighbours = nb.replace_by_first(problem, [1, 2, 3])
+    train(make_spec("plain"), problem, range(7), neighbours, plan=Plan(2, 2), progress=seen.append)
+    assert [p.runs_done for p in seen] == sorted(p.runs_done for p in seen)
+    assert seen[-1].runs_done == seen[-1].runs_total == 21
+    assert len(seen) == 8
+    assert all(p.runs_per_second > 0 for p in seen)
+
+
+def test_ctrl_c_stops_between_chunks_and_loses_nothing(problem, monkeypatch):
+    """An interrupt while waiting: chunks under way are finished, kept, and said to be."""
+    from sordino.sgd import engine
+
+    real, calls = engine.wait, []
+
+    def interrupted(running, return_when):
+        calls.append(len(running))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(running, return_when=return_when)
+
+    whole = train(make_spec("plain"), problem, range(8), plan=Plan(1, 1), threads=2)
+    monkeypatch.setattr(engine, "wait", interrupted)
+    with pytest.raises(Interrupted) as stopped:
+        train(make_spec("plain"), problem, range(8), plan=Plan(1, 1), threads=2)
+    finished = stopped.value.finished
+    assert 2 <= finished.sum() < 8
+    np.testing.assert_array_equal(stopped.value.weights[finished], whole[finished])
+    assert np.isnan(stopped.value.weights[~finished]).all()
+
+
+def test_an_abandoned_iteration_leaves_torch_as_it_was(problem):
+    before = torch.get_num_threads()
+    grid = prepare(make_spec("plain"), problem, range(8), plan=Plan(1, 1))
+    iterator = train_chunks(grid)
+    next(iterator)
+    iterator.close()
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("kind", ["logistic", "mlp"])
+def test_memory_budget_makes_chunks_smaller_and_changes_nothing(kind):
+    dataset = make_problem(400, 20)
+    neighbours = nb.replace_by_first(dataset, range(1, 60))
+    spec = TrainSpec(ObjectiveSpec(kind), 0.2, 16, steps=20, dtype="float64")
+    roomy = prepare(spec, dataset, range(12), neighbours)
+    tight = prepare(spec, dataset, range(12), neighbours, memory=3_000_000)
+    assert tight.plan.seeds * tight.plan.neighbours < roomy.plan.seeds * roomy.plan.neighbours
+    np.testing.assert_allclose(
+        train(spec, dataset, range(12), neighbours, memory=3_000_000),
+        train(spec, dataset, range(12), neighbours),
+        rtol=0,
+        atol=1e-10,
+    )
+    with pytest.raises(InvalidArgument, match=r"Expected memory=1000 >= .* one run a thread needs"):
+        prepare(spec, dataset, range(12), neighbours, memory=1000)
+
+
+BAD = {
+    "batch larger than the data": ({"batch_size": 38}, {}, "Expected batch_size=38 <= 37"),
+    "checkpoint too late": ({}, {"checkpoints": [24]}, "Expected checkpoint=24 <= 23"),
+    "checkpoint twice": ({}, {"checkpoints": [4, 4]}, "different steps"),
+    "no seeds": ({}, {"seeds": []}, "at least one seed"),
+    "negative seed": ({}, {"seeds": [-1]}, "Expected seed=-1 >= 0"),
+    "weights not wanted": ({}, {"initial_weights": np.zeros(6)}, "to go with init='given'"),
+    "weights missing": ({"init": "given"}, {}, "initial_weights=missing"),
+    "weights of another model": (
+        {"init": "given"},
+        {"initial_weights": np.zeros(5)},
+        r"to be \(6,\)",
+    ),
+    "weights with NaN": (
+        {"init": "given"},
+        {"initial_weights": np.full(6, np.nan)},
+        "finite numbers only",
+    ),
+    "no threads": ({}, {"threads": -1}, "Expected threads=-1 >= 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_sentence_before_any_training(name, problem):
+    spec_changes, arguments, sentence = BAD[name]
+    spec = make_spec("plain", **spec_changes)
+    arguments = {"seeds": [0]} | arguments
+    with pytest.raises(InvalidArgument, match=sentence):
+        train(spec, problem, **arguments, progress=lambda _: pytest.fail("trained"))
+
+
+def test_labels_must_be_two_classes():
+    dataset = dataclasses.replace(make_problem(37, 5), y=np.arange(37) % 3)
+    with pytest.raises(InvalidArgument, match=r"labels=\[0 1 2\] to be 0 and 1, two classes"):
+        train(make_spec("plain"), dataset, [0])
