@@ -60,9 +60,12 @@ def probability_below_one(name: str, value: float, hint: str = "") -> float:
 
 def whole(name: str, value: int, hint: str = "", *, at_least: int = 0) -> int:
     """Return `value` as an int if it is a whole number of at least `at_least`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool):
         fail(name, value, f"to be a whole number >= {at_least}", hint)
-    number = operator.index(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        fail(name, value, f"to be a whole number >= {at_least}", hint)
     if number < at_least:
         fail(name, value, f">= {at_least}", hint)
     return number
@@ -101,9 +104,11 @@ def finite(name: str, values: npt.NDArray[Any], hint: str = "") -> npt.NDArray[A
 
 
 def _number(name: str, value: float, hint: str) -> float:
+    if isinstance(value, bool | str | bytes):  # float() would take them
+        fail(name, value, "to be a number", hint)
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         fail(name, value, "to be a number", hint)
     if math.isnan(number):
         fail(name, value, "to be a number, not NaN", hint)

@@ -90,8 +90,8 @@ class Estimate:
         _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
         _check.probability_below_one("delta", self.delta)
         _check.non_negative("low", self.low, allow_infinite=True)
-        if not self.low <= self.high:
-            _check.fail("high", self.high, f">= low={self.low}")
+        if not self.low <= self.epsilon <= self.high:
+            _check.fail("epsilon", self.epsilon, f"in its interval [{self.low}, {self.high}]")
         _check_open_unit("level", self.level)
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from typing import Protocol
 
 import numpy as np
@@ -51,5 +52,6 @@ def stream(*name: Name) -> np.random.Generator:
 
 def _entropy(name: tuple[Name, ...]) -> int:
     # JSON keeps ("a", 1) apart from ("a1",) and 1 apart from "1"; SHA-256 spreads the rest.
-    canonical = json.dumps(name, separators=(",", ":")).encode()
+    plain = [part if isinstance(part, str) else operator.index(part) for part in name]
+    canonical = json.dumps(plain, separators=(",", ":")).encode()
     return int.from_bytes(hashlib.sha256(canonical).digest(), "big")

@@ -131,7 +131,7 @@ def _initial(spec, dataset, seed):
     from sordino.objectives import build
 
     objective = build(spec.objective, dataset.features)
-    return objective.init(SeededStreams().stream("init", seed))
+    return objective.init(SeededStreams().stream("initial weights", seed))
 
 
 NETWORKS = {
@@ -171,7 +171,7 @@ def _network_loop(spec, dataset, records, seed):
     from sordino.objectives import build
 
     objective = build(spec.objective, dataset.features, dataset.image_shape)
-    w = torch.tensor(objective.init(SeededStreams().stream("init", seed)))
+    w = torch.tensor(objective.init(SeededStreams().stream("initial weights", seed)))
     noise = SeededStreams().stream("noise", seed)
     steps = [b for epoch in slot_batches(spec, len(records), seed) for b in epoch]
     for batch in steps:

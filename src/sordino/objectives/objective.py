@@ -23,7 +23,7 @@ class Constants:
     lipschitz
         Bound on the gradient norm of the DATA term alone, for every w and every record within
         the norm bound; infinity if there is none. The regulariser cancels in every
-        sensitivity argument, so it is not counted (MATH 3.1).
+        sensitivity argument, so it is not counted (docs/math.md, 3.1).
     smooth
         Largest curvature of the whole loss, regulariser included.
     strongly_convex

@@ -35,11 +35,13 @@ class Chunk:
         if grid.initial is not None:
             start = np.broadcast_to(grid.initial, (len(self.seeds), len(grid.initial)))
         elif spec.init == "fixed":
-            one = grid.objective.init(grid.streams.stream("fixed init", spec.init_seed))
+            one = grid.objective.init(grid.streams.stream("fixed initial weights", spec.init_seed))
             start = np.broadcast_to(one, (len(self.seeds), len(one)))
         else:
             draw = grid.objective.init
-            start = np.stack([draw(grid.streams.stream("init", seed)) for seed in self.seeds])
+            start = np.stack(
+                [draw(grid.streams.stream("initial weights", seed)) for seed in self.seeds]
+            )
         tensor = torch.tensor(start, dtype=getattr(torch, spec.dtype))
         return tensor[:, None].repeat(1, len(self.table.slot), 1)
 

@@ -8,7 +8,7 @@ as step.py, spelled out; the tests hold the two together.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -32,6 +32,49 @@ _LOGISTIC, _HUBER, _SQUARES = range(3)
 assert LINEAR_KINDS == ("logistic", "huber-svm", "least-squares")
 
 
+class Law(NamedTuple):
+    """What a compiled step needs of a spec, as plain numbers (0 or infinity: not used)."""
+
+    kind: int
+    huber: float
+    l2: float
+    fixed_divisor: int
+    clip: float
+    noise: float
+    radius: float
+
+
+class Rows(NamedTuple):
+    """What a compiled step needs of a table, as arrays."""
+
+    X: Floats
+    y: Floats
+    present: Floats
+    norms: Floats
+    slot: Floats
+    substitute: Floats
+
+
+def law(spec: TrainSpec) -> Law:
+    """Read the spec."""
+    clip = math.inf if spec.max_grad_norm is None else spec.max_grad_norm
+    return Law(
+        kind=LINEAR_KINDS.index(spec.objective.kind),
+        huber=spec.objective.huber_width,
+        l2=spec.objective.l2,
+        fixed_divisor=spec.batch_size if spec.fixed_divisor else 0,
+        clip=clip,
+        noise=spec.noise_multiplier * clip if spec.noise_multiplier else 0.0,
+        radius=math.inf if spec.radius is None else spec.radius,
+    )
+
+
+def rows(table: Table) -> Rows:
+    """Read the table; nothing is copied."""
+    tensors = (table.X, table.y, table.present, table.norms)
+    return Rows(*(tensor.numpy() for tensor in tensors), table.slot, table.substitute)
+
+
 def descend(
     spec: TrainSpec,
     table: Table,
@@ -42,95 +85,123 @@ def descend(
     noise: torch.Tensor | None,
 ) -> None:
     """Take these steps on weights [seed, dataset, parameter], in place; sum iterates in `total`."""
-    dtype = weights.numpy().dtype
-    nothing = np.zeros((1, 1, 1), dtype=dtype)
-    clip = spec.max_grad_norm
     _descend(
-        LINEAR_KINDS.index(spec.objective.kind),
-        spec.objective.huber_width,
-        table.X.numpy(),
-        table.y.numpy(),
-        table.present.numpy(),
-        table.norms.numpy(),
-        table.slot,
-        table.substitute,
+        law(spec),
+        rows(table),
         weights.numpy(),
-        nothing if total is None else total.numpy(),
+        _array(total, weights),
         total is not None,
         epoch.index,
         epoch.width,
         rates,
-        spec.objective.l2,
-        spec.batch_size if spec.fixed_divisor else 0,
-        math.inf if clip is None else clip,
-        nothing if noise is None else noise.numpy(),
-        0.0 if noise is None or clip is None else spec.noise_multiplier * clip,
-        math.inf if spec.radius is None else spec.radius,
+        _array(noise, weights),
     )
+
+
+def _array(tensor: torch.Tensor | None, like: torch.Tensor) -> Floats:
+    return np.zeros((1, 1, 1), dtype=like.numpy().dtype) if tensor is None else tensor.numpy()
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def _descend(
-    kind: int,
-    huber: float,
-    X: Floats,
-    y: Floats,
-    present: Floats,
-    norms: Floats,
-    slot: Floats,
-    substitute: Floats,
+    law: Law,
+    rows: Rows,
     weights: Floats,
     total: Floats,
     averages: bool,
     index: Floats,
     width: Floats,
     rates: Floats,
-    l2: float,
-    fixed_divisor: int,
-    clip: float,
     noise: Floats,
-    noise_scale: float,
-    radius: float,
 ) -> None:
-    widest = index.shape[2]
-    # Rounded up to whole fours: the loops below take rows four at a time, the last ones empty.
-    rows = np.empty((widest + 3) // 4 * 4, dtype=np.int32)
-    psi = np.empty(len(rows), dtype=weights.dtype)
+    batch, psi = _buffers(index.shape[2], weights)
     for s in range(weights.shape[0]):
         for t in range(index.shape[1]):
+            normal = noise[s, t] if law.noise > 0 else noise[0, 0]
             for k in range(weights.shape[1]):
                 w = weights[s, k]
-                count = _collect(rows, index[s, t, : width[t]], slot[k], substitute[k], present)
-                divisor = fixed_divisor if fixed_divisor > 0 else max(count, 1)
-                _scores(psi, w, X, rows)
-                _residuals(kind, huber, psi, y, rows)
-                if clip < np.inf:
-                    for b in range(len(rows)):
-                        most = w.dtype.type(clip) / norms[rows[b]] if norms[rows[b]] > 0 else psi[b]
-                        psi[b] = min(max(psi[b], -most), most)
-                _update(w, X, rows, psi, w.dtype.type(-rates[t] / divisor), 1 - rates[t] * l2)
-                if noise_scale > 0:
-                    scale = w.dtype.type(-rates[t] / divisor * noise_scale)
-                    for j in range(len(w)):
-                        w[j] += scale * noise[s, t, j]
-                if radius < np.inf:
-                    _project(w, radius)
+                step(law, rows, w, k, index[s, t, : width[t]], rates[t], normal, batch, psi)
                 if averages:
                     for j in range(len(w)):
                         total[s, k, j] += w[j]
 
 
+@numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+def own_steps(
+    law: Law,
+    rows: Rows,
+    weights: Floats,
+    seeds: Floats,
+    neighbours: Floats,
+    index: Floats,
+    rate: float,
+    noise: Floats,
+    t: int,
+) -> Floats:
+    """One step of each run (seeds[i], neighbours[i]) with its own batch; returns new weights.
+
+    `weights` [seed, neighbour, parameter] is only read; `index` [seed, place] are the shared
+    batches of step t, which each run's dataset changes in one place.
+    """
+    batch, psi = _buffers(index.shape[1], weights)
+    out = np.empty((len(seeds), weights.shape[2]), dtype=weights.dtype)
+    for i in range(len(seeds)):
+        s, k = seeds[i], neighbours[i]
+        out[i] = weights[s, k]
+        normal = noise[s, t] if law.noise > 0 else noise[0, 0]
+        step(law, rows, out[i], k, index[s], rate, normal, batch, psi)
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _buffers(places: int, weights: Floats) -> tuple[Floats, Floats]:
+    # Rounded up to whole fours: the loops below take rows four at a time, the last ones empty.
+    size = (places + 3) // 4 * 4
+    return np.empty(size, dtype=np.int32), np.empty(size, dtype=weights.dtype)
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+def step(
+    law: Law,
+    rows: Rows,
+    w: Floats,
+    k: int,
+    shared: Floats,
+    rate: float,
+    normal: Floats,
+    batch: Floats,
+    psi: Floats,
+) -> None:
+    """One step of one run on dataset k, whose batch is `shared` but for its own slot."""
+    count = _collect(batch, shared, rows.slot[k], rows.substitute[k], rows.present)
+    divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
+    scale = w.dtype.type(-rate / divisor)
+    _scores(psi, w, rows.X, batch)
+    _residuals(law.kind, law.huber, psi, rows.y, batch)
+    if law.clip < np.inf:
+        for b in range(len(batch)):
+            norm = rows.norms[batch[b]]
+            if norm > 0:
+                most = w.dtype.type(law.clip) / norm
+                psi[b] = min(max(psi[b], -most), most)
+    _update(w, rows.X, batch, psi, scale, 1 - rate * law.l2)
+    if law.noise > 0:
+        for j in range(len(w)):
+            w[j] += scale * w.dtype.type(law.noise) * normal[j]
+    if law.radius < np.inf:
+        _project(w, law.radius)
+
+
 @numba.njit(nogil=True, cache=True, inline="always")
-def _collect(rows: Floats, batch: Floats, slot: int, substitute: int, present: Floats) -> int:
-    """Fill `rows` with a dataset's own batch, empty rows after it; return how many are records."""
-    nothing = len(present) - 1
+def _collect(batch: Floats, shared: Floats, slot: int, substitute: int, present: Floats) -> int:
+    """Fill `batch` with a dataset's own rows, empty ones after them; return how many are there."""
     count = 0
-    for b in range(len(batch)):
-        row = substitute if batch[b] == slot else batch[b]
-        rows[b] = row
+    for b in range(len(shared)):
+        row = substitute if shared[b] == slot else shared[b]
+        batch[b] = row
         count += 1 if present[row] > 0 else 0
-    for b in range(len(batch), len(rows)):
-        rows[b] = nothing
+    for b in range(len(shared), len(batch)):
+        batch[b] = len(present) - 1
     return count
 
 

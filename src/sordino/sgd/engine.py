@@ -6,7 +6,7 @@
             wide.descend or deep.descend takes its steps in place
             average and restart where the spec says so
 
-A run's randomness comes from its seed alone: streams ("order", seed), ("init", seed), and for the
+A run's randomness comes from its seed alone: streams ("order", seed), ("initial weights", seed), and for the
 noise ("noise", seed) of the injected noise source.
 """
 

@@ -15,8 +15,8 @@ from sordino.sgd import deep
 from sordino.sgd.spec import TrainSpec
 
 # Numbers of the largest array of a step, [seed, place, dataset, unit], that keep a chunk near the
-# cores (2 MB in float32) while the interpreter's share of a step stays small.
-_WIDE_ELEMENTS = 1 << 19
+# cores (half a megabyte in float32) while the interpreter's share of a step stays small.
+_WIDE_ELEMENTS = 1 << 17
 _DEEP_SEEDS = 64
 _MOST_NEIGHBOURS = 512
 

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+from typer.testing import CliRunner
+
+import sordino
+from sordino._check import InvalidArgument
+from sordino.cli import main
+from sordino.data import DataError
+
+
+def _run(*arguments: str) -> tuple[int, str, str]:
+    # A wide terminal without colour, so that no sentence is broken over lines.
+    result = CliRunner().invoke(main.app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_help_tells_the_three_numbers_apart() -> None:
+    code, out, err = _run("--help")
+    assert (code, err) == (0, "")
+    said = " ".join(out.split())
+    assert "How private is the model I am about to release?" in said
+    assert "proved epsilon (a theorem, an upper bound)" in said
+    assert "estimated epsilon (SGD's own noise, measured; no guarantee)" in said
+    assert "observed epsilon (a lower bound won by an attack)" in said
+
+
+def test_no_arguments_shows_the_help_as_a_usage_error() -> None:
+    code, out, err = _run()
+    assert code == 2
+    assert "How private is the model I am about to release?" in out + err
+
+
+def test_version_is_printed_alone() -> None:
+    assert _run("--version") == (0, f"sordino {sordino.__version__}\n", "")
+    assert _run("--version", "data", "list") == (0, f"sordino {sordino.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("nonsense",), "No such command 'nonsense'."),
+        (("--nonsense",), "No such option: --nonsense"),
+    ],
+)
+def test_a_usage_error_exits_2_and_keeps_standard_output_clean(
+    arguments: tuple[str, ...], complaint: str
+) -> None:
+    code, out, err = _run(*arguments)
+    assert (code, out) == (2, "")
+    assert complaint in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(InvalidArgument("Expected x=1 > 2."), 2), (DataError("It is gone."), 1)]
+)
+def test_what_the_user_can_mend_is_one_sentence(
+    error: Exception,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setattr(main, "app", failing)
+    with pytest.raises(SystemExit) as stop:
+        main.main()
+    assert stop.value.code == code
+    assert capsys.readouterr() == ("", f"{error}\n")
+
+
+def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing() -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(main, "app", failing)
+    with pytest.raises(ValueError, match="a bug"):
+        main.main()
+
+
+def test_the_program_exits_with_the_code_of_its_command() -> None:
+    program = "from sordino.cli.main import main; main()"
+    codes = [
+        subprocess.run(
+            [sys.executable, "-c", program, argument], capture_output=True, timeout=60, check=False
+        ).returncode
+        for argument in ("--version", "nonsense")
+    ]
+    assert codes == [0, 2]
+
+
+def test_the_installed_program_is_this_one() -> None:
+    try:
+        distribution = metadata.distribution("sordino")
+    except metadata.PackageNotFoundError:
+        pytest.skip("sordino is on the path but not installed")
+    (script,) = (e for e in distribution.entry_points if e.group == "console_scripts")
+    assert (script.name, script.value) == ("sordino", "sordino.cli.main:main")
+    assert distribution.version == sordino.__version__
