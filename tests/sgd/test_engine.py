@@ -54,6 +54,23 @@ SPECS = {
 }
 
 
+def use_regime(regime, monkeypatch):
+    """Single steps, shared products, or the torch loop of the networks: all must agree."""
+    if regime == "torch":
+        from sordino.sgd import chunk, network
+
+        def descend(spec, table, weights, total, epoch, rates, noise):
+            from sordino.objectives import build
+
+            objective = build(spec.objective, table.X.shape[1] - int(spec.objective.intercept))
+            sums = None if total is None else (total,)
+            network.descend(objective, spec, table, (weights,), sums, epoch, rates, noise)
+
+        monkeypatch.setattr(chunk.linear, "descend", descend)
+    else:
+        monkeypatch.setattr("sordino.sgd.linear.FEW", 1000 if regime == "deep" else 0)
+
+
 def make_spec(name, **more):
     values = {
         "objective": LOGISTIC,
@@ -103,12 +120,11 @@ def every_kind_of_neighbour(dataset):
     }
 
 
-@pytest.mark.parametrize("regime", ["deep", "wide"])
+@pytest.mark.parametrize("regime", ["deep", "wide", "torch"])
 @pytest.mark.parametrize("kind", ["first", "replace", "remove", "add", "only"])
 @pytest.mark.parametrize("name", SPECS)
 def test_a_grid_equals_the_loop_of_single_runs(name, kind, regime, monkeypatch):
-    if regime == "wide":
-        monkeypatch.setattr("sordino.sgd.deep.MOST_DATASETS", 0)
+    use_regime(regime, monkeypatch)
     spec = make_spec(name)
     dataset = make_problem(37, 5, real_targets=spec.objective.kind == "least-squares")
     neighbours = every_kind_of_neighbour(dataset)[kind]
@@ -196,12 +212,11 @@ def _network_loop(spec, dataset, records, seed):
     return w.numpy()
 
 
-@pytest.mark.parametrize("regime", ["deep", "wide"])
+@pytest.mark.parametrize("regime", ["deep", "wide", "torch"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
 @pytest.mark.parametrize("name", ["plain", "private", "rsgd-ar", "huber"])
 def test_grouping_and_threads_do_not_change_a_run(name, dtype, tolerance, regime, monkeypatch):
-    if regime == "wide":
-        monkeypatch.setattr("sordino.sgd.deep.MOST_DATASETS", 0)
+    use_regime(regime, monkeypatch)
     dataset = make_problem(61, 7)
     neighbours = nb.replace_by_first(dataset, range(1, 12))
     spec = make_spec(name, steps=300, dtype=dtype)
@@ -225,10 +240,9 @@ def test_grouping_does_not_change_a_network_over_its_first_50_steps(kind, dtype,
     np.testing.assert_allclose(other, reference, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("regime", ["deep", "wide"])
+@pytest.mark.parametrize("regime", ["deep", "wide", "torch"])
 def test_law_2_a_clip_that_never_binds_and_no_noise_is_plain_sgd(regime, monkeypatch):
-    if regime == "wide":
-        monkeypatch.setattr("sordino.sgd.deep.MOST_DATASETS", 0)
+    use_regime(regime, monkeypatch)
     dataset = make_problem(61, 7)
     neighbours = nb.replace_by_first(dataset, range(1, 6))
     plain = train(make_spec("plain", steps=100), dataset, range(3), neighbours)
@@ -346,10 +360,10 @@ def test_memory_budget_makes_chunks_smaller_and_changes_nothing(kind):
     neighbours = nb.replace_by_first(dataset, range(1, 60))
     spec = TrainSpec(ObjectiveSpec(kind), 0.2, 16, steps=20, dtype="float64")
     roomy = prepare(spec, dataset, range(12), neighbours)
-    tight = prepare(spec, dataset, range(12), neighbours, memory=3_000_000)
+    tight = prepare(spec, dataset, range(12), neighbours, memory=1_000_000)
     assert tight.plan.seeds * tight.plan.neighbours < roomy.plan.seeds * roomy.plan.neighbours
     np.testing.assert_allclose(
-        train(spec, dataset, range(12), neighbours, memory=3_000_000),
+        train(spec, dataset, range(12), neighbours, memory=1_000_000),
         train(spec, dataset, range(12), neighbours),
         rtol=0,
         atol=1e-10,

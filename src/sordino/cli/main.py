@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 import sordino
+from sordino._check import InvalidArgument
+from sordino.cli import data
+from sordino.data import DataError
 
 app = typer.Typer(
     name="sordino",
@@ -20,6 +24,7 @@ app = typer.Typer(
         "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack)."
     ),
 )
+app.add_typer(data.app, name="data")
 
 
 @app.callback(invoke_without_command=True)
@@ -32,5 +37,15 @@ def _root(
 
 
 def main() -> None:
-    """Run the program; a failed check is one sentence on standard error, exit code 2."""
-    app()
+    """Run the program; what the user can mend is one sentence on standard error.
+
+    Exit code 2: an argument cannot be accepted. Exit code 1: data are missing or corrupt.
+    """
+    try:
+        app()
+    except InvalidArgument as error:
+        typer.echo(str(error), err=True)
+        sys.exit(2)
+    except DataError as error:
+        typer.echo(str(error), err=True)
+        sys.exit(1)

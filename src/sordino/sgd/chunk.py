@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sordino.sgd import deep, planning, wide
+from sordino.sgd import linear, network, planning
 from sordino.sgd.batches import Epoch, epochs
 from sordino.sgd.grid import Grid
 
@@ -88,13 +88,13 @@ class Chunk:
 
     def _descend(self, epoch: Epoch, rates: npt.NDArray[np.float64]) -> None:
         noise = self._draw(len(rates))
-        if planning.is_deep(self.spec, len(self.table.slot)):
+        if self.spec.objective.is_linear:
             total = None if self.total is None else self.total[0]
-            deep.descend(self.spec, self.table, self.params[0], total, epoch, rates, noise)
+            linear.descend(self.spec, self.table, self.params[0], total, epoch, rates, noise)
         else:
             objective = self.grid.objective
             args = (self.table, self.params, self.total, epoch, rates, noise)
-            wide.descend(objective, self.spec, *args)
+            network.descend(objective, self.spec, *args)
 
     def _draw(self, steps: int) -> torch.Tensor | None:
         if not self.spec.noise_multiplier:

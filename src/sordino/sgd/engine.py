@@ -3,11 +3,11 @@
     for each chunk of seeds and neighbours (in worker threads, each with torch on one core):
         weights = initial weights of each seed, the same for all neighbours
         for each epoch of the seeds' orders, cut at checkpoints:
-            wide.descend or deep.descend takes its steps in place
+            linear.descend or network.descend takes its steps in place
             average and restart where the spec says so
 
-A run's randomness comes from its seed alone: streams ("order", seed), ("initial weights", seed), and for the
-noise ("noise", seed) of the injected noise source.
+A run's randomness comes from its seed alone: streams ("order", seed), ("initial weights", seed),
+and for the noise ("noise", seed) of the injected noise source.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import threadpoolctl
 import torch
 
 from sordino.data.dataset import Dataset
@@ -190,13 +191,13 @@ def _train_chunk(grid: Grid, seeds: slice, neighbours: slice) -> Finished:
         return Finished(seeds, neighbours, Chunk(grid, seeds, neighbours).train())
 
 
-_torch_threads = threading.Lock()
+_core_settings = threading.Lock()
 
 
 @contextmanager
 def _one_core_a_thread() -> Iterator[None]:
-    """Give torch one core in each worker; put its setting back afterwards."""
-    with _torch_threads:
+    """Give torch and BLAS one core in each worker; put their settings back afterwards."""
+    with _core_settings, threadpoolctl.threadpool_limits(1, "blas"):
         before = torch.get_num_threads()
         torch.set_num_threads(1)
         try:

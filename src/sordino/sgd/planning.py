@@ -1,7 +1,7 @@
 """How a grid of runs is cut into chunks: by memory, and by what runs fast in cache.
 
-The grouping is a plain value. It does not depend on the number of threads, so a study that
-records it can be resumed anywhere with the same bytes.
+The grouping is a plain value, so a study that records it can be resumed anywhere with the same
+bytes; it depends on the number of threads only where memory is short.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from sordino import _check
 from sordino.objectives.batched import Objective
-from sordino.sgd import deep
 from sordino.sgd.spec import TrainSpec
 
-# Numbers of the largest array of a step, [seed, place, dataset, unit], that keep a chunk near the
-# cores (half a megabyte in float32) while the interpreter's share of a step stays small.
-_WIDE_ELEMENTS = 1 << 17
-_DEEP_SEEDS = 64
+# Runs of a linear objective in a chunk: seeds are trained one after the other, so a chunk need
+# only be long enough that starting it costs nothing, and short enough to share out evenly.
+_LINEAR_RUNS = 1024
+# Numbers of a network's largest array, [seed, place, dataset, unit], that keep a step near the
+# cores (half a megabyte in float32) while the interpreter's share of it stays small.
+_NETWORK_ELEMENTS = 1 << 17
 _MOST_NEIGHBOURS = 512
 
 
@@ -31,11 +32,6 @@ class Plan:
     def __post_init__(self) -> None:
         _check.whole("seeds", self.seeds, at_least=1)
         _check.whole("neighbours", self.neighbours, at_least=1)
-
-
-def is_deep(spec: TrainSpec, datasets: int) -> bool:
-    """Whether runs go through the compiled loop (deep.py) or the batched products (wide.py)."""
-    return spec.objective.is_linear and datasets <= deep.MOST_DATASETS
 
 
 def default_memory() -> int:
@@ -60,11 +56,13 @@ def make(
 ) -> Plan:
     """Choose the chunk: fast in cache, then halved until `threads` of them fit in `memory`."""
     together = min(neighbours, _MOST_NEIGHBOURS)
-    if is_deep(spec, together):
-        many = _DEEP_SEEDS
+    if spec.objective.is_linear:
+        many = max(1, _LINEAR_RUNS // together)
     else:
-        many = max(1, _WIDE_ELEMENTS // (together * spec.batch_size * objective.width))
-    many = min(many, seeds)
+        many = max(1, _NETWORK_ELEMENTS // (together * spec.batch_size * objective.width))
+    # An even number of chunks, at least two: idle cores cost more than smaller chunks.
+    pairs = -(-seeds // (2 * many))
+    many = -(-seeds // (2 * pairs))
 
     def needed(many: int, together: int) -> int:
         return threads * chunk_bytes(spec, objective, slots, many, together, checkpoints)

@@ -1,0 +1,87 @@
+"""`sordino data`: which datasets there are, and getting their files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sordino.data import recipes, sources
+from sordino.data.recipe import Recipe
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help=(
+        "See and get the datasets.\n\n"
+        "Raw files are looked for in `--data-dir` (or `SORDINO_DATA`), then in the cache "
+        "(`SORDINO_CACHE`, else `~/.cache/sordino`), and are else downloaded from their "
+        "publisher into the cache. Every copy is checked against the published checksum.\n\n"
+        "docs/data.md says how each dataset is prepared and what that reads from the records."
+    ),
+)
+
+DataDir = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Directory with the raw files; only read. Default: SORDINO_DATA, if set.",
+    ),
+]
+
+
+@app.command("list")
+def list_recipes(data_dir: DataDir = None) -> None:
+    """Show every dataset: rows, dimension, whether its files are here, licence.
+
+    Nothing is loaded. Example: `sordino data list --data-dir ~/data`
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("name", "train/validation/test", "dim", "files", "licence"):
+        right = heading in ("train/validation/test", "dim")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    for recipe in recipes.RECIPES.values():
+        rows = "/".join(f"{n:,}" for n in recipe.rows) if recipe.rows else "your file"
+        dimension = str(recipe.features) if recipe.features else "-"
+        table.add_row(
+            recipe.name, rows, dimension, _files(recipe, data_dir), recipe.publication.licence
+        )
+    console = Console()
+    if not console.is_terminal:
+        # A pipe has no width: give the table the one it needs instead of cutting names short.
+        console = Console(width=max(80, console.measure(table).maximum))
+    console.print(table)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A dataset, as `sordino data list` names it.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Make sure that a dataset's files are here and are the published ones.
+
+    Files found in the data directory or the cache are checked; missing ones are downloaded into
+    the cache. Example: `sordino data fetch adult`
+    """
+    recipe = recipes.recipe(name)
+    if recipe.embedded:
+        typer.echo(f"{recipe.name} comes with scikit-learn and needs no file.")
+    for raw in recipe.files:
+        place, path = sources.fetch(raw, data_dir)
+        done = "downloaded to" if place == "missing" else "already here and correct:"
+        typer.echo(f"{raw.name}: {done} {path}")
+
+
+def _files(recipe: Recipe, data_dir: str | None) -> str:
+    if recipe.embedded:
+        return "embedded"
+    places = [sources.find(raw, data_dir)[0] for raw in recipe.files]
+    for place, word in (("missing", "missing"), ("cache", "cached")):
+        if place in places:
+            return word
+    return "data dir"

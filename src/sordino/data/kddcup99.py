@@ -1,0 +1,45 @@
+"""KDD Cup 1999: whether a network connection is an attack (label 1) or normal (label 0)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sordino.data import files, holdout, tabular
+from sordino.data.rawfile import CorruptFileError, RawFile
+from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.tabular import Table
+
+FEATURES = 41
+# protocol_type, service, flag. The publisher documents no list of their levels.
+CATEGORICAL = ("1", "2", "3")
+
+
+def parse(raw: RawFile, content: bytes) -> Table:
+    """Read 41 features and a label; every label but "normal." is an attack."""
+    label = str(FEATURES)
+    names = [str(c) for c in range(FEATURES + 1)]
+    kinds = {c: "category" if c in (*CATEGORICAL, label) else np.float64 for c in names}
+    frame = tabular.read_csv(raw, content, header=None, names=names, index_col=False, dtype=kinds)
+    named = frame[label].astype(str).str.endswith(".")
+    if not named.all():
+        row = int(np.argmin(named.to_numpy()))
+        raise CorruptFileError(raw, f"row {row} has the label {frame[label].iloc[row]!r}")
+    y = np.asarray(frame[label] != "normal.", dtype=np.int64)
+    numeric = tuple(c for c in names[:-1] if c not in CATEGORICAL)
+    return Table(frame, y, numeric, CATEGORICAL)
+
+
+def build_tenth(read: Reader, form: Form) -> Parts:
+    """Use the publisher's 10 % subset."""
+    return _build(parse(files.KDD_TENTH, read(files.KDD_TENTH)), form)
+
+
+def build_full(read: Reader, form: Form) -> Parts:
+    """Use the full file: 4.9 million rows, several GB of memory."""
+    return _build(parse(files.KDD_FULL, read(files.KDD_FULL)), form)
+
+
+def _build(table: Table, form: Form) -> Parts:
+    if form == "erm":
+        return tabular.erm_form(table)
+    return tabular.papers_form(table, *holdout.papers(table.rows, 80, "kddcup99"))

@@ -1,0 +1,100 @@
+"""From a table of numbers and categories to rows of norm 1."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino.data import preprocess
+from sordino.data.holdout import Index
+from sordino.data.rawfile import CorruptFileError, RawFile
+from sordino.data.recipe import Parts, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BLOCK_ROWS = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Parsed rows. `levels` are the documented ones, or None if they must be learned."""
+
+    frame: pd.DataFrame
+    y: npt.NDArray[np.int64]
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...] = ()
+    levels: Mapping[str, Sequence[str]] | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return len(self.y)
+
+
+def papers_form(table: Table, train: Index, validation: Index, test: Index) -> Parts:
+    """Prepare as Hyland and Tople do: statistics of the training rows, constant columns dropped."""
+    parts, reads = _encoded(table, (train, validation, test), drop_constant=True)
+    return Parts(parts[0], parts[1], parts[2], 1.0, reads)
+
+
+def erm_form(table: Table) -> Parts:
+    """Prepare as Chen et al. do: statistics of all rows, every column kept, one set."""
+    everything = np.arange(table.rows)
+    parts, reads = _encoded(table, (everything,), drop_constant=False)
+    return Parts(parts[0], None, None, 1.0, reads)
+
+
+def read_csv(raw: RawFile, content: bytes, **options: Any) -> pd.DataFrame:
+    """Parse comma-separated text; nothing is taken for missing."""
+    import pandas as pd
+
+    try:
+        frame: pd.DataFrame = pd.read_csv(io.BytesIO(content), na_filter=False, **options)
+    except (ValueError, TypeError) as error:
+        raise CorruptFileError(raw, f"it cannot be parsed ({error})") from error
+    return frame
+
+
+def binary_label(raw: RawFile, values: pd.Series, zero: str, one: str) -> npt.NDArray[np.int64]:
+    """Turn two words into 0 and 1, and refuse a third."""
+    known = values.isin([zero, one])
+    if not known.all():
+        row = int(np.argmin(known.to_numpy()))
+        raise CorruptFileError(raw, f"row {row} has the label {values.iloc[row]!r}")
+    return np.asarray(values == one, dtype=np.int64)
+
+
+def _encoded(
+    table: Table, parts: Sequence[Index], *, drop_constant: bool
+) -> tuple[list[Rows], tuple[str, ...]]:
+    """Encode and scale with what parts[0] says; numbers come first, then levels."""
+    words = table.frame[list(table.categorical)]
+    if table.levels is not None or not table.categorical:
+        one_hot = preprocess.OneHot.public(table.levels or {}, drop_first=True)
+    else:
+        one_hot = preprocess.OneHot.fit(words.iloc[parts[0]], drop_first=True)
+    numbers = table.frame[list(table.numeric)].to_numpy(dtype=np.float64)
+
+    def wide(block: Index) -> preprocess.Matrix:
+        return np.hstack([numbers[block], one_hot.apply(words.iloc[block])])
+
+    scale = preprocess.MinMax.fit_blocks(map(wide, _blocks(parts[0])), drop_constant=drop_constant)
+    rows = []
+    for part in parts:
+        X = np.empty((len(part), int(scale.keep.sum())))
+        for at, block in zip(_blocks(np.arange(len(part))), _blocks(part), strict=True):
+            X[at] = preprocess.unit_rows(scale.apply(wide(block)))
+        rows.append((X, table.y[part]))
+    return rows, one_hot.reads_private_data + scale.reads_private_data
+
+
+def _blocks(rows: Index) -> Iterator[Index]:
+    # The wide form of millions of rows is held once, in its result, and otherwise in pieces.
+    for start in range(0, len(rows), BLOCK_ROWS):
+        yield rows[start : start + BLOCK_ROWS]

@@ -1,0 +1,37 @@
+"""What every test may ask for: the directory of real raw files, and a cache of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_DATA = os.environ.get("SORDINO_DATA")
+_REASON = (
+    "SORDINO_DATA is not set: point it at a directory with the raw files named in docs/data.md"
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests on real files where there are none."""
+    for item in items:
+        if _DATA is None and item.get_closest_marker("real_data"):
+            item.add_marker(pytest.mark.skip(reason=_REASON))
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The directory of real raw files; mark the test `real_data` as well."""
+    if _DATA is None:
+        pytest.skip(_REASON)
+    return Path(_DATA)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    # No test reads or writes the cache of whoever runs it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SORDINO_CACHE", str(tmp_path_factory.mktemp("cache") / "sordino"))
+        yield

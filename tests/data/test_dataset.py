@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sordino._check import InvalidArgument
+from sordino.data import Dataset
+
+X = np.array([[0.6, 0.8], [0.3, 0.4]])
+Y = np.array([0, 1])
+
+
+def test_rows_are_kept_and_cannot_be_changed() -> None:
+    data = Dataset(X, Y, norm_bound=1.0, name="two")
+    assert (data.rows, data.features, data.name) == (2, 2, "two")
+    assert np.array_equal(data.X, X)
+    with pytest.raises(ValueError, match="read-only"):
+        data.X[0, 0] = 5
+    with pytest.raises(ValueError, match="read-only"):
+        data.y[0] = 5
+
+
+@pytest.mark.parametrize(
+    ("given", "X_dtype", "y_dtype"),
+    [
+        ((X.astype("float32"), Y), "float32", "int64"),
+        ((X, Y.astype("uint8")), "float64", "int64"),
+        ((np.array([[1, 2], [3, 4]]), Y.astype("float32")), "float64", "float64"),
+        ((X.tolist(), Y.tolist()), "float64", "int64"),
+    ],
+)
+def test_types_are_few(given: tuple[np.ndarray, np.ndarray], X_dtype: str, y_dtype: str) -> None:
+    data = Dataset(*given)
+    assert (data.X.dtype, data.y.dtype) == (X_dtype, y_dtype)
+
+
+def test_the_norm_bound_is_enforced_up_to_rounding() -> None:
+    Dataset(X * (1 + 5e-7), Y, norm_bound=1.0)
+    with pytest.raises(
+        InvalidArgument, match=r"norm_bound=1.0 >= every row's norm; row 0 has 1.01"
+    ):
+        Dataset(X * 1.01, Y, norm_bound=1.0)
+    with pytest.raises(InvalidArgument, match="norm_bound=0 > 0"):
+        Dataset(X, Y, norm_bound=0)
+
+
+@pytest.mark.parametrize(
+    ("bad_X", "bad_y", "why"),
+    [
+        (np.array([[1.0, 0], [np.nan, 0]]), Y, r"X=\[1 bad rows\].*first bad row is 1"),
+        (np.array([[np.inf, 0], [np.nan, 0]]), Y, r"X=\[2 bad rows\].*first bad row is 0"),
+        (X, np.array([0.5, np.nan]), r"y=\[1 bad rows\]"),
+        (X, np.array([0, 1, 1]), r"y.shape=\(3,\)"),
+        (X, Y[:, None], r"y.shape=\(2, 1\)"),
+        (X[0], Y, r"X.shape=\(2,\)"),
+        (np.zeros((0, 2)), np.zeros(0), r"X.shape=\(0, 2\)"),
+        (np.zeros((2, 0)), Y, r"X.shape=\(2, 0\)"),
+        (X, np.array(["a", "b"]), "to be numeric"),
+        (X, np.array([0j, 1j]), "to be numeric"),
+    ],
+)
+def test_bad_rows_are_refused_in_one_sentence(
+    bad_X: np.ndarray, bad_y: np.ndarray, why: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=why):
+        Dataset(bad_X, bad_y)
+
+
+def test_the_fingerprint_sees_every_change_and_nothing_else() -> None:
+    base = Dataset(X, Y, 1.0, "one name")
+    assert base.fingerprint == Dataset(X.copy(), Y.copy(), 1.0, "another").fingerprint
+    others = [
+        Dataset(X, Y[::-1], 1.0),
+        Dataset(X[::-1], Y, 1.0),
+        Dataset(X, Y, 2.0),
+        Dataset(X, Y),
+        Dataset(X.astype("float32"), Y, 1.0),
+        Dataset(X, Y.astype(float), 1.0),
+        Dataset(X, Y, 1.0, image_shape=(1, 2)),
+        Dataset(X.reshape(1, 4), Y[:1]),
+    ]
+    prints = {other.fingerprint for other in others} | {base.fingerprint}
+    assert len(prints) == len(others) + 1
+
+
+def test_take_keeps_order_bound_and_shape() -> None:
+    data = Dataset(X, Y, 1.0, "two", (1, 2))
+    taken = data.take(np.array([1, 0, 1]))
+    assert taken.y.tolist() == [1, 0, 1]
+    assert np.array_equal(taken.X, X[[1, 0, 1]])
+    assert (taken.norm_bound, taken.name, taken.image_shape) == (1.0, "two", (1, 2))
+    assert data.take(slice(1, None)).y.tolist() == [1]
+
+
+def test_astype_changes_precision_only() -> None:
+    data = Dataset(X, Y, 1.0)
+    assert data.astype("float64") is data
+    assert data.astype("float32").X.dtype == np.float32
+    with pytest.raises(InvalidArgument, match="dtype=int8"):
+        data.astype("int8")
