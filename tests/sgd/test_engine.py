@@ -62,7 +62,9 @@ def use_regime(regime, monkeypatch):
         def descend(spec, table, weights, total, epoch, rates, noise):
             from sordino.objectives import build
 
-            objective = build(spec.objective, table.X.shape[1] - int(spec.objective.intercept))
+            inputs = weights.shape[2]
+            objective = build(spec.objective, inputs - int(spec.objective.intercept))
+            table = dataclasses.replace(table, X=table.X[:, :inputs].contiguous())
             sums = None if total is None else (total,)
             network.descend(objective, spec, table, (weights,), sums, epoch, rates, noise)
 

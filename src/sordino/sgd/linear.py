@@ -26,7 +26,7 @@ from sordino.sgd.table import Table
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
-FEW = 8
+FEW = 4
 """Up to this many datasets a seed, single steps beat the products (docs/benchmarks.md)."""
 
 compiled = numba.njit(nogil=True, cache=True, fastmath=link.FAST, error_model="numpy")
@@ -59,6 +59,7 @@ class Rows(NamedTuple):
     substitute: Ints
     first: Ints
     following: Ints
+    has_empty: bool
 
 
 class Scratch(NamedTuple):
@@ -87,21 +88,33 @@ def descend(
     noise: torch.Tensor | None,
 ) -> None:
     """Take these steps on weights [seed, dataset, parameter], in place; sum iterates in `total`."""
-    array = weights.numpy()
-    unused = np.zeros((1, 1, 1), dtype=array.dtype)
+    datasets, parameters = weights.shape[1:]
+    few = datasets <= FEW
+    padding = (0, table.X.shape[1] - parameters) if few else (0, 0)
+    padded = _pad(weights, padding)
+    sums = torch.zeros((1, 1, 1), dtype=weights.dtype) if total is None else _pad(total, padding)
     _descend(
         _law(spec),
-        _rows(table),
-        _scratch(array, epoch.index.shape[2]),
-        array,
-        unused if total is None else total.numpy(),
+        _rows(table, spec.order == "poisson"),
+        _scratch(padded.numpy(), epoch.index.shape[2]),
+        padded.numpy(),
+        sums.numpy(),
         total is not None,
         epoch.index,
         epoch.width,
         rates,
-        unused if noise is None else noise.numpy(),
-        len(table.slot) <= FEW,
+        np.zeros((1, 1, 1), dtype=spec.dtype) if noise is None else noise.numpy(),
+        few,
     )
+    if few:
+        weights.copy_(padded[..., :parameters])
+        if total is not None:
+            total.copy_(sums[..., :parameters])
+
+
+def _pad(weights: torch.Tensor, padding: tuple[int, int]) -> torch.Tensor:
+    """Weights as wide as the table's rows; what is added meets only zeros and stays zero."""
+    return torch.nn.functional.pad(weights, padding) if any(padding) else weights
 
 
 def _law(spec: TrainSpec) -> Law:
@@ -117,7 +130,7 @@ def _law(spec: TrainSpec) -> Law:
     )
 
 
-def _rows(table: Table) -> Rows:
+def _rows(table: Table, padded: bool) -> Rows:
     first = np.full(len(table.y), -1, dtype=np.int32)
     following = np.full(len(table.slot), -1, dtype=np.int32)
     for k in range(len(table.slot) - 1, -1, -1):
@@ -133,12 +146,12 @@ def _rows(table: Table) -> Rows:
         substitute=table.substitute,
         first=first,
         following=following,
+        has_empty=table.has_empty or padded,
     )
 
 
 def _scratch(weights: Floats, places: int) -> Scratch:
     datasets, parameters = weights.shape[1:]
-    # Rounded up to whole fours: single steps take rows four at a time, the last ones empty.
     places = (places + 3) // 4 * 4
     return Scratch(
         batch=np.empty(places, dtype=np.int32),
@@ -171,14 +184,14 @@ def _descend(
         for t in range(index.shape[1]):
             batch = index[s, t, : width[t]]
             normal = noise[s, t] if law.noise > 0 else noise[0, 0]
-            if few:
-                for k in range(len(w)):
-                    _single_step(law, rows, scratch, w[k], k, batch, rates[t], normal)
-            else:
-                many = _own_steps(law, rows, scratch, w, batch, rates[t], normal)
-                _shared_step(law, rows, scratch, w, batch, rates[t], normal)
-                for i in range(many):
-                    w[scratch.touched[i]] = scratch.own[i]
+            many = _touched(rows, batch, scratch.touched, few)
+            for i in range(many):
+                k = scratch.touched[i]
+                _copy(scratch.own[i], w[k])
+                _single_step(law, rows, scratch, scratch.own[i], k, batch, rates[t], normal)
+            _shared_step(law, rows, scratch, w, batch, rates[t], normal, few)
+            for i in range(many):
+                _copy(w[scratch.touched[i]], scratch.own[i])
             if averages:
                 for k in range(w.shape[0]):
                     for j in range(w.shape[1]):
@@ -186,17 +199,22 @@ def _descend(
 
 
 @compiled
-def _own_steps(
-    law: Law, rows: Rows, scratch: Scratch, w: Floats, batch: Ints, rate: float, normal: Floats
-) -> int:
-    """Step the datasets that differ in this batch, into `scratch.own`; return how many."""
+def _touched(rows: Rows, batch: Ints, touched: Ints, few: bool) -> int:
+    """List the datasets that differ in this batch; return how many."""
     many = 0
+    if few:
+        for k in range(len(rows.slot)):
+            hits = 0
+            for b in range(len(batch)):
+                hits += batch[b] == rows.slot[k]
+            if hits > 0:
+                touched[many] = k
+                many += 1
+        return many
     for b in range(len(batch)):
         k = rows.first[batch[b]]
         while k >= 0:
-            scratch.touched[many] = k
-            scratch.own[many] = w[k]
-            _single_step(law, rows, scratch, scratch.own[many], k, batch, rate, normal)
+            touched[many] = k
             many += 1
             k = rows.following[k]
     return many
@@ -204,32 +222,43 @@ def _own_steps(
 
 @compiled
 def _shared_step(
-    law: Law, rows: Rows, scratch: Scratch, w: Floats, batch: Ints, rate: float, normal: Floats
+    law: Law,
+    rows: Rows,
+    scratch: Scratch,
+    w: Floats,
+    shared: Ints,
+    rate: float,
+    normal: Floats,
+    few: bool,
 ) -> None:
-    """One step of all datasets w [dataset, parameter] on the shared batch: two products."""
-    size, real = len(batch), w.dtype.type
+    """One step of all datasets w [dataset, parameter] on the batch they share."""
+    real = w.dtype.type
+    batch = _fill(scratch.batch, shared, len(rows.y) - 1)
+    size = len(batch)
     X, y, most = scratch.X[:size], scratch.y[:size], scratch.most[:size]
-    for b in range(size):
-        X[b] = rows.X[batch[b]]
-    count = _look_up(law, rows, batch, y, most)
+    count = _look_up(law, rows, batch, y, most, len(shared))
     psi = scratch.psi[: len(w) * size].reshape(len(w), size)
-    np.dot(w, X.T, psi)
+    if few:
+        _few_scores(psi, w, rows.X, batch)
+    else:
+        for b in range(size):
+            _copy(X[b], rows.X[batch[b]])
+        np.dot(w, X.T, psi)
     for k in range(len(w)):
         link.residuals(law.kind, law.huber, psi[k], y)
         if law.clip < np.inf:
             _clip(psi[k], most)
-    np.dot(psi, X, scratch.gradient)
     divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
     scale, keep = real(-rate / divisor), real(1 - rate * law.l2)
-    spread = scale * real(law.noise)
-    for k in range(w.shape[0]):
-        for j in range(w.shape[1]):
-            w[k, j] = keep * w[k, j] + scale * scratch.gradient[k, j]
-        if law.noise > 0:
+    if few:
+        _few_update(w, rows.X, batch, psi, scale, keep)
+    else:
+        np.dot(psi, X, scratch.gradient)
+        for k in range(w.shape[0]):
             for j in range(w.shape[1]):
-                w[k, j] += spread * normal[j]
-        if law.radius < np.inf:
-            _project(w[k], law.radius)
+                w[k, j] = keep * w[k, j] + scale * scratch.gradient[k, j]
+    for k in range(len(w)):
+        _noise_and_project(law, w[k], scale, normal)
 
 
 @compiled
@@ -245,13 +274,12 @@ def _single_step(
 ) -> None:
     """One step of dataset k, whose batch is `shared` but for its own slot."""
     real = w.dtype.type
-    batch = scratch.batch[: (len(shared) + 3) // 4 * 4]
-    y, most, psi = scratch.y[: len(batch)], scratch.most[: len(batch)], scratch.psi[: len(batch)]
+    batch = _fill(scratch.batch, shared, len(rows.y) - 1)
     for b in range(len(batch)):
-        batch[b] = shared[b] if b < len(shared) else len(rows.y) - 1
         if batch[b] == rows.slot[k]:
             batch[b] = rows.substitute[k]
-    count = _look_up(law, rows, batch, y, most)
+    y, most, psi = scratch.y[: len(batch)], scratch.most[: len(batch)], scratch.psi[: len(batch)]
+    count = _look_up(law, rows, batch, y, most, len(shared))
     divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
     scale = real(-rate / divisor)
     _scores(psi, w, rows.X, batch)
@@ -259,29 +287,90 @@ def _single_step(
     if law.clip < np.inf:
         _clip(psi, most)
     _update(w, rows.X, batch, psi, scale, real(1 - rate * law.l2))
-    if law.noise > 0:
-        for j in range(len(w)):
-            w[j] += scale * real(law.noise) * normal[j]
-    if law.radius < np.inf:
-        _project(w, law.radius)
+    _noise_and_project(law, w, scale, normal)
 
 
 @compiled
-def _look_up(law: Law, rows: Rows, batch: Ints, y: Floats, most: Floats) -> int:
-    """Collect what the batch's rows carry beside their features; return how many are records."""
-    count = 0
+def _fill(batch: Ints, shared: Ints, nothing: int) -> Ints:
+    """Copy a batch, with empty rows up to whole fours, which is how the loops below take them."""
+    for b in range(len(shared)):
+        batch[b] = shared[b]
+    size = (len(shared) + 3) // 4 * 4
+    for b in range(len(shared), size):
+        batch[b] = nothing
+    return batch[:size]
+
+
+@compiled
+def _look_up(law: Law, rows: Rows, batch: Ints, y: Floats, most: Floats, places: int) -> int:
+    """Collect what the batch's rows carry beside their features; return how many are records.
+
+    The batch has `places` rows, and empty ones after them.
+    """
     for b in range(len(batch)):
         y[b] = rows.y[batch[b]]
-        count += 1 if rows.present[batch[b]] > 0 else 0
     if law.clip < np.inf:
         for b in range(len(batch)):
             norm = rows.norms[batch[b]]
             most[b] = law.clip / norm if norm > 0 else np.inf
+    if not rows.has_empty:
+        return places
+    count = 0
+    for b in range(places):
+        count += 1 if rows.present[batch[b]] > 0 else 0
     return count
 
 
 @compiled
-def _scores(out: Floats, w: Floats, X: Floats, batch: Ints) -> None:
+def _few_scores(psi: Floats, w: Floats, X: Floats, batch: Ints) -> None:
+    """psi[k, b] = w[k] . X[batch[b]], two datasets at a time so that rows are read once for both.
+
+    BLAS is slow at products so thin, and would want the batch copied together.
+    """
+    zero = w.dtype.type(0)
+    for k in range(0, len(w) - 1, 2):
+        u, v = w[k], w[k + 1]
+        for b in range(0, len(batch), 4):
+            x0, x1, x2, x3 = X[batch[b]], X[batch[b + 1]], X[batch[b + 2]], X[batch[b + 3]]
+            u0, u1, u2, u3, v0, v1, v2, v3 = zero, zero, zero, zero, zero, zero, zero, zero
+            for j in range(len(u)):
+                u0 += u[j] * x0[j]
+                u1 += u[j] * x1[j]
+                u2 += u[j] * x2[j]
+                u3 += u[j] * x3[j]
+                v0 += v[j] * x0[j]
+                v1 += v[j] * x1[j]
+                v2 += v[j] * x2[j]
+                v3 += v[j] * x3[j]
+            psi[k, b], psi[k, b + 1], psi[k, b + 2], psi[k, b + 3] = u0, u1, u2, u3
+            psi[k + 1, b], psi[k + 1, b + 1], psi[k + 1, b + 2], psi[k + 1, b + 3] = v0, v1, v2, v3
+    if len(w) % 2:
+        _scores(psi[-1], w[-1], X, batch)
+
+
+@compiled
+def _few_update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, keep: float) -> None:
+    """w[k] = keep * w[k] + scale * sum_b psi[k, b] X[batch[b]], two datasets at a time."""
+    for k in range(0, len(w) - 1, 2):
+        u, v = w[k], w[k + 1]
+        _shrink(u, keep)
+        _shrink(v, keep)
+        for b in range(0, len(batch), 4):
+            x0, x1, x2, x3 = X[batch[b]], X[batch[b + 1]], X[batch[b + 2]], X[batch[b + 3]]
+            p0, p1 = scale * psi[k, b], scale * psi[k, b + 1]
+            p2, p3 = scale * psi[k, b + 2], scale * psi[k, b + 3]
+            q0, q1 = scale * psi[k + 1, b], scale * psi[k + 1, b + 1]
+            q2, q3 = scale * psi[k + 1, b + 2], scale * psi[k + 1, b + 3]
+            for j in range(len(u)):
+                u[j] += p0 * x0[j] + p1 * x1[j] + p2 * x2[j] + p3 * x3[j]
+                v[j] += q0 * x0[j] + q1 * x1[j] + q2 * x2[j] + q3 * x3[j]
+    if len(w) % 2:
+        _update(w[-1], X, batch, psi[-1], scale, keep)
+
+
+@compiled
+def _scores(psi: Floats, w: Floats, X: Floats, batch: Ints) -> None:
+    """psi[b] = w . X[batch[b]]."""
     zero = w.dtype.type(0)
     for b in range(0, len(batch), 4):
         x0, x1, x2, x3 = X[batch[b]], X[batch[b + 1]], X[batch[b + 2]], X[batch[b + 3]]
@@ -291,14 +380,13 @@ def _scores(out: Floats, w: Floats, X: Floats, batch: Ints) -> None:
             z1 += w[j] * x1[j]
             z2 += w[j] * x2[j]
             z3 += w[j] * x3[j]
-        out[b], out[b + 1], out[b + 2], out[b + 3] = z0, z1, z2, z3
+        psi[b], psi[b + 1], psi[b + 2], psi[b + 3] = z0, z1, z2, z3
 
 
 @compiled
 def _update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, keep: float) -> None:
-    if keep != 1:
-        for j in range(len(w)):
-            w[j] *= keep
+    """w = keep * w + scale * sum_b psi[b] X[batch[b]]."""
+    _shrink(w, keep)
     for b in range(0, len(batch), 4):
         x0, x1, x2, x3 = X[batch[b]], X[batch[b + 1]], X[batch[b + 2]], X[batch[b + 3]]
         p0, p1 = scale * psi[b], scale * psi[b + 1]
@@ -308,10 +396,34 @@ def _update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, keep: 
 
 
 @compiled
+def _shrink(w: Floats, keep: float) -> None:
+    if keep != 1:
+        for j in range(len(w)):
+            w[j] *= keep
+
+
+@compiled
 def _clip(psi: Floats, most: Floats) -> None:
     """Scale each example's gradient psi x down to the norm allowed."""
     for b in range(len(psi)):
         psi[b] = min(max(psi[b], -most[b]), most[b])
+
+
+@compiled
+def _copy(to: Floats, from_: Floats) -> None:
+    # A loop: slice assignment compiles to half a second of error messages.
+    for j in range(len(to)):
+        to[j] = from_[j]
+
+
+@compiled
+def _noise_and_project(law: Law, w: Floats, scale: float, normal: Floats) -> None:
+    if law.noise > 0:
+        spread = scale * w.dtype.type(law.noise)
+        for j in range(len(normal)):
+            w[j] += spread * normal[j]
+    if law.radius < np.inf:
+        _project(w, law.radius)
 
 
 @compiled

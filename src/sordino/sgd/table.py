@@ -17,6 +17,8 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import EMPTY, Neighbours
 from sordino.objectives.batched import Objective
 
+LANES = 32
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -25,7 +27,8 @@ class Table:
     Attributes
     ----------
     X, y
-        Inputs [row, input] and labels [row].
+        Inputs [row, input] and labels [row]. For linear objectives the inputs are followed by
+        zeros up to a multiple of `LANES`, so that compiled loops have no odd ends.
     present
         1 for a record, 0 for an empty slot, [row].
     norms
@@ -70,6 +73,8 @@ def lay(
     empty = torch.from_numpy(rows == EMPTY)
     X[empty] = 0
     y[empty] = 0
+    if objective.spec.is_linear:
+        X = torch.nn.functional.pad(X, (0, -X.shape[1] % LANES))
     return Table(
         X=X.contiguous(),
         y=y,
