@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# Numba's cache notices a change of the file a compiled function stands in, not of the functions
+# it calls from other files. A directory named after all of the sources cannot be stale.
+_SOURCES = sorted((Path(__file__).parent.parent / "src/sordino").rglob("*.py"))
+_DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()[:16]
+os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/sordino-tests-{_DIGEST}")
 
 _DATA = os.environ.get("SORDINO_DATA")
 _REASON = (

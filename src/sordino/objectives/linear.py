@@ -90,7 +90,7 @@ class Linear(Objective):
         target[0].baddbmm_(psi, X, beta=keep, alpha=scale)
 
     def constants(self, norm_bound: float) -> Constants:
-        """docs/math.md, 3: with rows of norm <= R, |psi| <= 1 and psi' <= 1/4 (logistic), 1/(2h) (Huber).
+        """Section 3 of docs/math.md: |psi| <= 1, psi' <= 1/4 (logistic) or 1/(2h) (Huber).
 
         Least squares has no Lipschitz constant on an unbounded domain: it is infinite.
         """

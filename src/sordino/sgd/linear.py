@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from sordino.objectives.objective import LINEAR_KINDS
-from sordino.sgd import link
+from sordino.sgd import link, thin
 from sordino.sgd.batches import Epoch
+from sordino.sgd.link import compiled
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import Table
 
@@ -28,8 +28,6 @@ Ints = npt.NDArray[Any]
 
 FEW = 4
 """Up to this many datasets a seed, single steps beat the products (docs/benchmarks.md)."""
-
-compiled = numba.njit(nogil=True, cache=True, fastmath=link.FAST, error_model="numpy")
 
 
 class Law(NamedTuple):
@@ -239,7 +237,7 @@ def _shared_step(
     count = _look_up(law, rows, batch, y, most, len(shared))
     psi = scratch.psi[: len(w) * size].reshape(len(w), size)
     if few:
-        _few_scores(psi, w, rows.X, batch)
+        thin.few_scores(psi, w, rows.X, batch)
     else:
         for b in range(size):
             _copy(X[b], rows.X[batch[b]])
@@ -251,7 +249,7 @@ def _shared_step(
     divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
     scale, keep = real(-rate / divisor), real(1 - rate * law.l2)
     if few:
-        _few_update(w, rows.X, batch, psi, scale, keep)
+        thin.few_update(w, rows.X, batch, psi, scale, keep)
     else:
         np.dot(psi, X, scratch.gradient)
         for k in range(w.shape[0]):
@@ -282,11 +280,11 @@ def _single_step(
     count = _look_up(law, rows, batch, y, most, len(shared))
     divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
     scale = real(-rate / divisor)
-    _scores(psi, w, rows.X, batch)
+    thin.scores(psi, w, rows.X, batch)
     link.residuals(law.kind, law.huber, psi, y)
     if law.clip < np.inf:
         _clip(psi, most)
-    _update(w, rows.X, batch, psi, scale, real(1 - rate * law.l2))
+    thin.update(w, rows.X, batch, psi, scale, real(1 - rate * law.l2))
     _noise_and_project(law, w, scale, normal)
 
 
@@ -319,87 +317,6 @@ def _look_up(law: Law, rows: Rows, batch: Ints, y: Floats, most: Floats, places:
     for b in range(places):
         count += 1 if rows.present[batch[b]] > 0 else 0
     return count
-
-
-@compiled
-def _few_scores(psi: Floats, w: Floats, X: Floats, batch: Ints) -> None:
-    """psi[k, b] = w[k] . X[batch[b]], two datasets at a time so that rows are read once for both.
-
-    BLAS is slow at products so thin, and would want the batch copied together.
-    """
-    zero = w.dtype.type(0)
-    for k in range(0, len(w) - 1, 2):
-        u, v = w[k], w[k + 1]
-        for b in range(0, len(batch), 4):
-            x0, x1, x2, x3 = X[batch[b]], X[batch[b + 1]], X[batch[b + 2]], X[batch[b + 3]]
-            u0, u1, u2, u3, v0, v1, v2, v3 = zero, zero, zero, zero, zero, zero, zero, zero
-            for j in range(len(u)):
-                u0 += u[j] * x0[j]
-                u1 += u[j] * x1[j]
-                u2 += u[j] * x2[j]
-                u3 += u[j] * x3[j]
-                v0 += v[j] * x0[j]
-                v1 += v[j] * x1[j]
-                v2 += v[j] * x2[j]
-                v3 += v[j] * x3[j]
-            psi[k, b], psi[k, b + 1], psi[k, b + 2], psi[k, b + 3] = u0, u1, u2, u3
-            psi[k + 1, b], psi[k + 1, b + 1], psi[k + 1, b + 2], psi[k + 1, b + 3] = v0, v1, v2, v3
-    if len(w) % 2:
-        _scores(psi[-1], w[-1], X, batch)
-
-
-@compiled
-def _few_update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, keep: float) -> None:
-    """w[k] = keep * w[k] + scale * sum_b psi[k, b] X[batch[b]], two datasets at a time."""
-    for k in range(0, len(w) - 1, 2):
-        u, v = w[k], w[k + 1]
-        _shrink(u, keep)
-        _shrink(v, keep)
-        for b in range(0, len(batch), 4):
-            x0, x1, x2, x3 = X[batch[b]], X[batch[b + 1]], X[batch[b + 2]], X[batch[b + 3]]
-            p0, p1 = scale * psi[k, b], scale * psi[k, b + 1]
-            p2, p3 = scale * psi[k, b + 2], scale * psi[k, b + 3]
-            q0, q1 = scale * psi[k + 1, b], scale * psi[k + 1, b + 1]
-            q2, q3 = scale * psi[k + 1, b + 2], scale * psi[k + 1, b + 3]
-            for j in range(len(u)):
-                u[j] += p0 * x0[j] + p1 * x1[j] + p2 * x2[j] + p3 * x3[j]
-                v[j] += q0 * x0[j] + q1 * x1[j] + q2 * x2[j] + q3 * x3[j]
-    if len(w) % 2:
-        _update(w[-1], X, batch, psi[-1], scale, keep)
-
-
-@compiled
-def _scores(psi: Floats, w: Floats, X: Floats, batch: Ints) -> None:
-    """psi[b] = w . X[batch[b]]."""
-    zero = w.dtype.type(0)
-    for b in range(0, len(batch), 4):
-        x0, x1, x2, x3 = X[batch[b]], X[batch[b + 1]], X[batch[b + 2]], X[batch[b + 3]]
-        z0, z1, z2, z3 = zero, zero, zero, zero
-        for j in range(len(w)):
-            z0 += w[j] * x0[j]
-            z1 += w[j] * x1[j]
-            z2 += w[j] * x2[j]
-            z3 += w[j] * x3[j]
-        psi[b], psi[b + 1], psi[b + 2], psi[b + 3] = z0, z1, z2, z3
-
-
-@compiled
-def _update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, keep: float) -> None:
-    """w = keep * w + scale * sum_b psi[b] X[batch[b]]."""
-    _shrink(w, keep)
-    for b in range(0, len(batch), 4):
-        x0, x1, x2, x3 = X[batch[b]], X[batch[b + 1]], X[batch[b + 2]], X[batch[b + 3]]
-        p0, p1 = scale * psi[b], scale * psi[b + 1]
-        p2, p3 = scale * psi[b + 2], scale * psi[b + 3]
-        for j in range(len(w)):
-            w[j] += p0 * x0[j] + p1 * x1[j] + p2 * x2[j] + p3 * x3[j]
-
-
-@compiled
-def _shrink(w: Floats, keep: float) -> None:
-    if keep != 1:
-        for j in range(len(w)):
-            w[j] *= keep
 
 
 @compiled

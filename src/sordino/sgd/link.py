@@ -12,13 +12,16 @@ from numba.extending import overload
 # Sums may be reordered into vectors; infinities and NaN keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
+compiled = numba.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+"""How every loop of the engine is compiled."""
+
 # Positions of the kinds in objectives.objective.LINEAR_KINDS.
 LOGISTIC, HUBER, SQUARES = range(3)
 
 Floats = npt.NDArray[Any]
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
+@compiled
 def residuals(kind: int, huber: float, z: Floats, y: Floats) -> None:
     """Overwrite scores z with psi = dl/dz, given their labels y."""
     one = z.dtype.type(1)
