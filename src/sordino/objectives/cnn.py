@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional
 
 from sordino import _check
+from sordino.objectives import cnn_pass
 from sordino.objectives.batched import Array, Objective, Params, glorot
 from sordino.objectives.objective import ObjectiveSpec
 
@@ -21,7 +22,7 @@ KERNELS = (3, 2, 2)
 
 
 class Cnn(Objective):
-    """Convolutions of all runs at once, as grouped convolutions.
+    """Scores and losses by torch (grouped convolutions of all runs), gradients compiled.
 
     Parameters of a run, in order: for each convolution its kernel [filter, channel, side, side]
     and bias [filter], then weight and bias of the hidden layer, then of the output layer. The
@@ -79,8 +80,8 @@ class Cnn(Objective):
         """Logits, [group, example, run, class]."""
         groups, examples, _ = X.shape
         runs = params[0].shape[1]
-        channels, height, width = self.image
-        hidden = X.transpose(0, 1).reshape(examples, groups * channels, height, width)
+        images = self._images(X).transpose(0, 1)
+        hidden = images.reshape(examples, -1, *images.shape[3:])
         for layer, side in enumerate(KERNELS):
             kernel, bias = params[2 * layer], params[2 * layer + 1]
             # 'same' as Keras pads it: the odd one of an even kernel goes after.
@@ -115,43 +116,35 @@ class Cnn(Objective):
         clip: float | None = None,
         weight: torch.Tensor | None = None,
     ) -> None:
-        """See `Objective.add_gradient`; by automatic differentiation of the weighted sum.
+        """See `Objective.add_gradient`; compiled (cnn_pass.py), run after run.
 
-        Clipping makes each example a group of its own, which builds one gradient for each.
+        Clipping makes each example a batch of its own: its gradient is built, scaled and added.
         """
-        if clip is not None:
-            gradients = self._clipped_sum(params, X, y, clip, weight)
+        layers = cnn_pass.Layers(*(part.numpy() for part in params))
+        weights = (torch.ones_like(y) if weight is None else weight).numpy()
+        shape = (*params[0].shape[:2], self.parameters)
+        total = torch.zeros(shape, dtype=X.dtype)
+        work = cnn_pass.maps(layers, *self.image[1:], y.shape[1] if clip is None else 1)
+        if clip is None:
+            images = self._batch_innermost(X)
+            cnn_pass.add_gradients(total.numpy(), layers, work, images, y.numpy(), weights)
         else:
-            gradients = self._weighted_sum(params, X, y, weight)
-        for part, gradient in zip(target, gradients, strict=True):
+            images = self._batch_innermost(X.reshape(-1, 1, X.shape[2]))
+            images = images.reshape(*y.shape, *images.shape[1:])
+            args = (layers, work, images, y.numpy(), weights, clip)
+            cnn_pass.add_clipped_gradients(total.numpy(), *args)
+        for part, gradient in zip(target, self.unflatten(total), strict=True):
             part.mul_(keep).add_(gradient, alpha=scale)
 
-    def _weighted_sum(
-        self, params: Params, X: torch.Tensor, y: torch.Tensor, weight: torch.Tensor | None
-    ) -> Params:
-        leaves = tuple(part.detach().requires_grad_() for part in params)
-        with torch.enable_grad():
-            losses = self.losses(leaves, X, y)
-            total = (losses if weight is None else losses * weight.unsqueeze(2)).sum()
-        return torch.autograd.grad(total, leaves)
+    def _images(self, X: torch.Tensor) -> torch.Tensor:
+        """Rows, whose channels lie innermost, as [group, example, channel, row, column]."""
+        channels, height, width = self.image
+        return X.view(*X.shape[:2], height, width, channels).permute(0, 1, 4, 2, 3)
 
-    def _clipped_sum(
-        self,
-        params: Params,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        clip: float,
-        weight: torch.Tensor | None,
-    ) -> Params:
-        groups, examples = y.shape
-        alone = tuple(part.repeat_interleave(examples, dim=0) for part in params)
-        each = self._weighted_sum(alone, X.reshape(-1, 1, X.shape[2]), y.reshape(-1, 1), None)
-        norms = torch.stack([part.flatten(2).square().sum(2) for part in each]).sum(0).sqrt()
-        factor = (clip / norms).clamp_(max=1)
-        if weight is not None:
-            factor *= weight.reshape(-1, 1)
-        clipped = (part * factor.view(*factor.shape, *[1] * (part.dim() - 2)) for part in each)
-        return tuple(part.view(groups, examples, *part.shape[1:]).sum(dim=1) for part in clipped)
+    def _batch_innermost(self, X: torch.Tensor) -> Array:
+        """[group, example, pixel] to [group, channel, row + 2, (column + 2) x example]."""
+        padded = functional.pad(self._images(X).permute(0, 2, 3, 4, 1), (0, 0, 1, 1, 1, 1))
+        return np.ascontiguousarray(padded.flatten(3).numpy())
 
     @property
     def width(self) -> int:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from sordino.objectives.compiled import compiled
 from sordino.seeding import Streams
 from sordino.sgd.spec import TrainSpec
 
@@ -121,7 +121,7 @@ def draw_permutation(order: Index, generator: np.random.Generator) -> None:
             return
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _shuffle(order: Index, words: npt.NDArray[np.uint32]) -> bool:
     for i in range(order.shape[0]):
         order[i] = i

@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sordino.objectives import link
+from sordino.objectives.compiled import compiled
 from sordino.objectives.objective import LINEAR_KINDS
-from sordino.sgd import link, thin
+from sordino.sgd import thin
 from sordino.sgd.batches import Epoch
-from sordino.sgd.link import compiled
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import Table
 

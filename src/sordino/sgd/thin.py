@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from sordino.sgd.link import compiled
+from sordino.objectives.compiled import compiled
 
 Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]

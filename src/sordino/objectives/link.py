@@ -9,11 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.extending import overload
 
-# Sums may be reordered into vectors; infinities and NaN keep their meaning.
-FAST = {"reassoc", "contract", "nsz", "arcp"}
-
-compiled = numba.njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")
-"""How every loop of the engine is compiled."""
+from sordino.objectives.compiled import FAST, compiled
 
 # Positions of the kinds in objectives.objective.LINEAR_KINDS.
 LOGISTIC, HUBER, SQUARES = range(3)
