@@ -70,8 +70,9 @@ def test_the_printed_bound_of_a_guarantee_keeps_infinity() -> None:
 )
 class TestEveryKind:
     def test_accepts_the_ends_of_its_ranges(self, kind: Any, fields: dict[str, Any]) -> None:
-        assert kind(**{**fields, "epsilon": 0, "delta": 0}).delta == 0
-        assert kind(**{**fields, "epsilon": math.inf}).epsilon == math.inf
+        around = {"low": 0, "high": math.inf} if kind is Estimate else {}
+        assert kind(**{**fields, **around, "epsilon": 0, "delta": 0}).delta == 0
+        assert kind(**{**fields, **around, "epsilon": math.inf}).epsilon == math.inf
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -149,13 +150,12 @@ def test_a_confidence_lies_strictly_between_0_and_1(value: float) -> None:
         Observation(**{**OBSERVATION, "confidence": value})
 
 
-def test_an_interval_is_in_order() -> None:
-    assert Estimate(**{**ESTIMATE, "low": 0.5, "high": 0.5}).high == 0.5
+def test_an_interval_is_in_order_and_holds_its_estimate() -> None:
+    assert Estimate(**{**ESTIMATE, "low": 0.5, "high": 0.5, "epsilon": 0.5}).high == 0.5
     assert Estimate(**{**ESTIMATE, "high": math.inf}).high == math.inf
-    with pytest.raises(InvalidArgument, match=r"^Expected high=0.3 >= low=0.4\."):
-        Estimate(**{**ESTIMATE, "high": 0.3})
-    with pytest.raises(InvalidArgument, match=r"^Expected high=nan >= low"):
-        Estimate(**{**ESTIMATE, "high": math.nan})
+    for outside in ({"high": 0.3}, {"high": math.nan}, {"low": 0.55}):
+        with pytest.raises(InvalidArgument, match=r"^Expected epsilon=0.5 in its interval \["):
+            Estimate(**{**ESTIMATE, **outside})
     with pytest.raises(InvalidArgument, match=r"^Expected low=-0.1 >= 0"):
         Estimate(**{**ESTIMATE, "low": -0.1})
 

@@ -71,6 +71,13 @@ def whole(name: str, value: int, hint: str = "", *, at_least: int = 0) -> int:
     return number
 
 
+def flag(name: str, value: bool, hint: str = "") -> bool:
+    """Return `value` as a bool if it is True or False; a text like "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        fail(name, value, "to be True or False", hint)
+    return bool(value)
+
+
 def one_of(name: str, value: str, allowed: Collection[str], hint: str = "") -> str:
     """Return `value` if it is one of `allowed`; otherwise name the nearest valid ones."""
     if value not in allowed:

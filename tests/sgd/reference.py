@@ -43,7 +43,7 @@ def sgd(spec, records, batches, w, noise=None):
                 if spec.max_grad_norm is not None:
                     g = g * min(1.0, spec.max_grad_norm / max(np.linalg.norm(g), 1e-300))
                 total, count = total + g, count + 1
-            divisor = spec.batch_size if spec.fixed_divisor else max(count, 1)
+            divisor = spec.batch_size if spec.divides_by_batch_size else max(count, 1)
             if noise is not None:
                 total = total + z_c * noise[drawn]
             drawn += 1

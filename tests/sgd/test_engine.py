@@ -209,7 +209,7 @@ def _network_loop(spec, dataset, records, seed):
         if spec.noise_multiplier:
             z_c = spec.noise_multiplier * spec.max_grad_norm
             total = total + z_c * torch.tensor(noise.standard_normal((1, len(w)))[0])
-        divisor = spec.batch_size if spec.fixed_divisor else max(count, 1)
+        divisor = spec.batch_size if spec.divides_by_batch_size else max(count, 1)
         w = w - spec.schedule.at(1, 1) * (total / divisor + spec.objective.l2 * w)
     return w.numpy()
 
@@ -370,7 +370,7 @@ def test_memory_budget_makes_chunks_smaller_and_changes_nothing(kind):
         rtol=0,
         atol=1e-10,
     )
-    with pytest.raises(InvalidArgument, match=r"Expected memory=1000 >= .* one run a thread needs"):
+    with pytest.raises(InvalidArgument, match=r"Expected memory=1000 >= .* one run a thread need"):
         prepare(spec, dataset, range(12), neighbours, memory=1000)
 
 

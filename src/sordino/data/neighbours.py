@@ -73,6 +73,16 @@ class Neighbours:
         changed = self.slot != UNCHANGED
         return bool((self.members == EMPTY).any() or (self.occupant[changed] == EMPTY).any())
 
+    def check_of(self, dataset: Dataset) -> None:
+        """Refuse a dataset that these are not neighbours of, as far as can be told."""
+        if not len(self):
+            _check.fail("neighbours", "[]", "to hold at least one dataset")
+        extra = 0 if self.extra_X is None else len(self.extra_X)
+        last = int(max(self.members.max(), self.occupant.max()))
+        if last >= dataset.rows + extra:
+            sentence = f"< {dataset.rows + extra}, the rows of {dataset.name}"
+            _check.fail("neighbours' last row", last, sentence, "Make them from this dataset.")
+
     def take(self, which: slice) -> Neighbours:
         """Return some of the neighbours, of the same base."""
         return Neighbours(

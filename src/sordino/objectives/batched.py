@@ -136,6 +136,8 @@ class Objective(abc.ABC):
 
         With `clip`, each example's data gradient is first scaled down to that norm.
         """
+        if clip is not None:
+            _check.positive("clip", clip)
         params, rows, labels = self._one_group(weights, X, y)
         target = tuple(torch.zeros_like(part) for part in params)
         for piece in self._pieces(len(weights), len(X)):
@@ -169,19 +171,26 @@ class Objective(abc.ABC):
         """Fraction of rows that each run labels correctly: [run]."""
         if self.classes is None:
             _check.fail("kind", self.spec.kind, "to be a classifier to have an accuracy")
+        if np.shape(y) != np.shape(X)[:1]:
+            _check.fail("y.shape", np.shape(y), f"to be ({len(X)},), one label a row")
         return np.asarray((self.predict(weights, X) == np.asarray(y)).mean(axis=1))
 
     def _one_group(
         self, weights: Array, X: Array, y: Array
     ) -> tuple[Params, torch.Tensor, torch.Tensor]:
-        weights = np.asarray(weights)
-        if weights.ndim != 2 or weights.shape[1] != self.parameters:
+        weights, X, y = np.asarray(weights), np.asarray(X), np.asarray(y)
+        if weights.ndim != 2 or weights.shape[1] != self.parameters or not len(weights):
             _check.fail("weights.shape", weights.shape, f"to be (runs, {self.parameters})")
-        if np.ndim(X) != 2 or np.shape(X)[1] != self.features:
-            _check.fail("X.shape", np.shape(X), f"to be (rows, {self.features})")
+        if X.ndim != 2 or X.shape[1] != self.features or not len(X):
+            _check.fail("X.shape", X.shape, f"to be (rows, {self.features})")
+        if y.shape != (len(X),):
+            _check.fail("y.shape", y.shape, f"to be ({len(X)},), one label a row")
+        self.check_labels(y)
+        if weights.dtype not in (np.float32, np.float64):
+            weights = weights.astype(np.float64)
         tensor = torch.tensor(weights)  # a copy: the caller's array may be read-only
-        rows = self.inputs(np.asarray(X), tensor.dtype)[None]
-        labels = torch.tensor(np.asarray(y), dtype=tensor.dtype)[None]
+        rows = self.inputs(X, tensor.dtype)[None]
+        labels = torch.tensor(y, dtype=tensor.dtype)[None]
         return self.unflatten(tensor[None]), rows, labels
 
     def _pieces(self, runs: int, rows: int) -> list[slice]:
@@ -190,8 +199,13 @@ class Objective(abc.ABC):
 
     @property
     def width(self) -> int:
-        """Numbers held for one example of one run while computing."""
+        """Numbers held for one example of one run while computing scores or losses."""
         return 1
+
+    def step_numbers(self, groups: int, runs: int, batch: int) -> int:
+        """Numbers held at once, from above, while `add_gradient` works on groups x runs."""
+        # The inputs, and about four arrays the size of the largest intermediate.
+        return groups * batch * self.parameters + 4 * groups * runs * batch * self.width
 
 
 def glorot(rng: np.random.Generator, fan_in: int, fan_out: int, shape: tuple[int, ...]) -> Array:

@@ -36,6 +36,8 @@ class Cnn(Objective):
         self.features = features
         if image_shape is None:
             _check.fail("image_shape", None, "to be given for cnn", "Pass (28, 28), say.")
+        if len(image_shape) not in (2, 3):
+            _check.fail("image_shape", image_shape, "to be (height, width) or (..., channels)")
         height, width, *rest = image_shape
         self.image = (rest[0] if rest else 1, height, width)
         if math.prod(self.image) != features:
@@ -145,6 +147,12 @@ class Cnn(Objective):
         """[group, example, pixel] to [group, channel, row + 2, (column + 2) x example]."""
         padded = functional.pad(self._images(X).permute(0, 2, 3, 4, 1), (0, 0, 1, 1, 1, 1))
         return np.ascontiguousarray(padded.flatten(3).numpy())
+
+    def step_numbers(self, groups: int, runs: int, batch: int) -> int:
+        """Runs are taken one after the other: one run's maps, all gradients, padded images."""
+        height, width = self.image[1:]
+        images = 3 * groups * batch * self.image[0] * (height + 2) * (width + 2)
+        return images + 2 * groups * runs * self.parameters + 3 * batch * self.width
 
     @property
     def width(self) -> int:

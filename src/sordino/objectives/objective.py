@@ -66,10 +66,17 @@ class ObjectiveSpec:
 
     def __post_init__(self) -> None:
         _check.one_of("kind", self.kind, KINDS)
-        _check.non_negative("l2", self.l2)
-        _check.positive("huber_width", self.huber_width, "The papers use 0.5.")
-        _check.whole("hidden", self.hidden, at_least=1)
-        _check.whole("classes", self.classes, at_least=2)
+        hint = "The papers use 0.5."
+        checked = {
+            "l2": _check.non_negative("l2", self.l2),
+            "intercept": _check.flag("intercept", self.intercept),
+            "huber_width": _check.positive("huber_width", self.huber_width, hint),
+            "hidden": _check.whole("hidden", self.hidden, at_least=1),
+            "classes": _check.whole("classes", self.classes, at_least=2),
+        }
+        # Kept as plain Python numbers, so that equal specs are equal text.
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if self.kind in NETWORK_KINDS and not self.intercept:
             _check.fail("intercept", self.intercept, f"to be True for {self.kind}")
 

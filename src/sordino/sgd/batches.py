@@ -99,7 +99,8 @@ def _bernoulli_hits(
         expected = (trials - last) * rate
         many = int(expected + 6 * expected**0.5) + 8
         # ceil of an exponential with rate -ln(1-p) is geometric with success probability p.
-        exponential = generator.standard_exponential(many) / -np.log1p(-rate)
+        with np.errstate(over="ignore"):  # a rate near 0: the next success is never
+            exponential = generator.standard_exponential(many) / -np.log1p(-rate)
         gaps = np.minimum(np.floor(exponential), trials).astype(np.int64) + 1
         positions = last + np.cumsum(gaps)
         found.append(positions)

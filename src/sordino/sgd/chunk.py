@@ -25,7 +25,8 @@ class Chunk:
         self.seeds = grid.seeds[seeds]
         self.table = grid.table.of(neighbours)
         self.params = grid.objective.unflatten(self._initial())
-        self.noise = [grid.noise.stream("noise", seed) for seed in self.seeds]
+        wanted = self.seeds if self.spec.noise_multiplier else ()
+        self.noise = [grid.noise.stream("noise", seed) for seed in wanted]
         self.total = None
         if self.spec.average_every is not None:
             self.total = tuple(torch.zeros_like(part) for part in self.params)
@@ -99,10 +100,12 @@ class Chunk:
     def _draw(self, steps: int) -> torch.Tensor | None:
         if not self.spec.noise_multiplier:
             return None
-        shape = (steps, self.grid.objective.parameters)
-        # Drawn in float64 whatever the precision of the run, so that both see the same noise.
-        drawn = np.stack([noise.standard_normal(shape) for noise in self.noise])
-        return torch.from_numpy(drawn.astype(self.spec.dtype))
+        shape = (len(self.noise), steps, self.grid.objective.parameters)
+        drawn = np.empty(shape, dtype=self.spec.dtype)
+        for run, noise in enumerate(self.noise):
+            # Drawn in float64 whatever the precision of the run, so that both see the same noise.
+            drawn[run] = noise.standard_normal(shape[1:])
+        return torch.from_numpy(drawn)
 
     def _average(self, epochs_: int, steps_per_epoch: int) -> None:
         assert self.total is not None

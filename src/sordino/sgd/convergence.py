@@ -85,6 +85,7 @@ def convergence_point(
         More arguments for `sordino.sgd.train`.
     """
     _check.whole("every", every, at_least=1)
+    _check.whole("patience", patience, at_least=1)
     _check.one_of("score", score, ("accuracy", "loss"))
     total = spec.total_steps(train_data.rows)
     if every > total:
@@ -95,7 +96,7 @@ def convergence_point(
     scores = [_mean_score(objective, weights[:, i], validation, score) for i in range(len(checks))]
     stop = stop_position(scores, patience)
     last = len(checks) - 1 if stop is None else stop
-    best = int(np.argmax(scores[: last + 1]))
+    best = int(np.argmax(np.nan_to_num(scores[: last + 1], nan=-np.inf)))
     return Convergence(checks[last], checks[best], stop is not None, tuple(checks), tuple(scores))
 
 

@@ -112,7 +112,8 @@ def train(
     plan
         Seeds and neighbours in one chunk; chosen by memory and cache if not given.
     memory
-        Bytes the engine may use beside the dataset; a quarter of the machine by default.
+        Bytes the engine may use, beside the dataset given and the weights returned; a quarter
+        of the machine by default.
     threads
         Worker threads; all cores of this process by default.
     progress

@@ -94,16 +94,19 @@ def prepare(
 ) -> Grid:
     """Check everything and lay out the grid, before anything is trained. Arguments as `train`."""
     neighbours = neighbouring.only(dataset) if neighbours is None else neighbours
+    neighbours.check_of(dataset)
     objective = build(spec.objective, dataset.features, dataset.image_shape)
     objective.check_labels(dataset.y)
     if neighbours.extra_y is not None:
         objective.check_labels(neighbours.extra_y)
     steps = spec.total_steps(neighbours.size)
-    many_threads = _check.whole("threads", threads or planning.default_threads(), at_least=1)
+    threads = planning.default_threads() if threads is None else threads
+    many_threads = _check.whole("threads", threads, at_least=1)
     kept = _check_checkpoints(checkpoints, steps)
     checked_seeds = tuple(_check.whole("seed", seed) for seed in seeds)
     if not checked_seeds:
         _check.fail("seeds", "[]", "to hold at least one seed")
+    table = lay(objective, dataset, neighbours, getattr(torch, spec.dtype))
     budget = planning.default_memory() if memory is None else _check.whole("memory", memory)
     if plan is None:
         plan = planning.make(
@@ -115,12 +118,13 @@ def prepare(
             len(kept),
             budget,
             many_threads,
+            table.X.nbytes,
         )
     streams = SeededStreams() if streams is None else streams
     return Grid(
         spec=spec,
         objective=objective,
-        table=lay(objective, dataset, neighbours, getattr(torch, spec.dtype)),
+        table=table,
         slots=neighbours.size,
         seeds=checked_seeds,
         checkpoints=kept,

@@ -122,7 +122,7 @@ def _law(spec: TrainSpec) -> Law:
         kind=LINEAR_KINDS.index(spec.objective.kind),
         huber=spec.objective.huber_width,
         l2=spec.objective.l2,
-        fixed_divisor=spec.batch_size if spec.fixed_divisor else 0,
+        fixed_divisor=spec.batch_size if spec.divides_by_batch_size else 0,
         clip=clip,
         noise=spec.noise_multiplier * clip if spec.noise_multiplier else 0.0,
         radius=math.inf if spec.radius is None else spec.radius,

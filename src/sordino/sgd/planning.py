@@ -53,8 +53,12 @@ def make(
     checkpoints: int,
     memory: int,
     threads: int,
+    table: int,
 ) -> Plan:
-    """Choose the chunk: fast in cache, then halved until `threads` of them fit in `memory`."""
+    """Choose the chunk: fast in cache, then halved until `threads` of them fit in `memory`.
+
+    `table` is what the rows take, in bytes, once for all chunks.
+    """
     together = min(neighbours, _MOST_NEIGHBOURS)
     if spec.objective.is_linear:
         many = max(1, _LINEAR_RUNS // together)
@@ -65,15 +69,16 @@ def make(
     many = -(-seeds // (2 * pairs))
 
     def needed(many: int, together: int) -> int:
-        return threads * chunk_bytes(spec, objective, slots, many, together, checkpoints)
+        chunk = chunk_bytes(spec, objective, slots, many, together, checkpoints)
+        return table + threads * chunk
 
     while needed(many, together) > memory and many > 1:
         many = (many + 1) // 2
     while needed(many, together) > memory and together > 1:
         together = (together + 1) // 2
     if needed(many, together) > memory:
-        gigabytes = needed(1, 1) / 1e9
-        _check.fail("memory", memory, f">= {gigabytes:.3g}e9 bytes, what one run a thread needs")
+        least = f">= {needed(1, 1)} bytes, what the rows and one run a thread need"
+        _check.fail("memory", memory, least)
     return Plan(many, together)
 
 
@@ -83,19 +88,28 @@ def chunk_bytes(
     """Memory of one chunk at its peak, from above."""
     number = 4 if spec.dtype == "float32" else 8
     runs, parameters = seeds * neighbours, objective.parameters
-    # Poisson batches are padded to the largest drawn; six standard deviations cover it.
-    batch = spec.batch_size
-    if spec.order == "poisson":
-        batch += int(6 * batch**0.5) + 1
-    clipped_alone = spec.objective.kind == "cnn" and spec.max_grad_norm is not None
+    batch = _widest_batch(spec, slots)
     # Weights, their sum, a copy or two of the touched ones, and what the checkpoints keep.
-    weights = runs * parameters * (4 + checkpoints + (2 * batch if clipped_alone else 0))
-    # The batch, and about four arrays the size of the largest intermediate.
-    step = seeds * batch * parameters + 4 * runs * batch * objective.width
+    weights = runs * parameters * (4 + checkpoints)
+    if spec.objective.is_linear:
+        step = neighbours * (batch + 2 * parameters) + batch * parameters
+    else:
+        step = objective.step_numbers(seeds, neighbours, batch)
+        # At worst every run differs in this batch, and holds a copy of it with its own record.
+        step += runs * batch * (objective.features + 1)
     per_epoch = spec.steps_per_epoch(slots)
-    noise = seeds * min(per_epoch, NOISE_STEPS) * parameters * 3 if spec.noise_multiplier else 0
+    ahead = min(per_epoch, NOISE_STEPS) if spec.noise_multiplier else 0
+    noise = (seeds + 2) * ahead * parameters  # one run's is drawn in float64 first
     order = 24 * seeds * per_epoch * batch
     return int(number * (weights + step + noise) + order)
+
+
+def _widest_batch(spec: TrainSpec, slots: int) -> int:
+    """Places of the largest batch; Poisson ones are as large as drawn, six deviations at most."""
+    if spec.order != "poisson":
+        return spec.batch_size
+    mean = spec.batch_size if spec.sample_rate is None else spec.sample_rate * slots
+    return min(slots, int(mean + 6 * mean**0.5) + 1)
 
 
 NOISE_STEPS = 256

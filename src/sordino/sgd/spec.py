@@ -32,11 +32,16 @@ class Schedule:
 
     def __post_init__(self) -> None:
         _check.one_of("schedule", self.kind, SCHEDULES)
+        needed = {"rate": "Pass a step size such as 0.5."}
         if self.kind == "strongly-convex":
-            _check.positive("smooth", self.smooth, "Pass the loss' smoothness constant.")
-            _check.positive("strongly_convex", self.strongly_convex, "Pass the l2 weight.")
-        else:
-            _check.positive("learning_rate", self.rate, "Pass a step size such as 0.5.")
+            needed = {
+                "smooth": "Pass the loss' smoothness constant.",
+                "strongly_convex": "Pass the l2 weight.",
+            }
+        for name in ("rate", "smooth", "strongly_convex"):
+            check = _check.positive if name in needed else _check.non_negative
+            shown = "learning_rate" if name == "rate" else name
+            _keep(self, name, check(shown, getattr(self, name), needed.get(name, "")))
 
     @classmethod
     def constant(cls, rate: float) -> Schedule:
@@ -132,51 +137,57 @@ class TrainSpec:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.objective, ObjectiveSpec):
+            hint = 'Pass ObjectiveSpec("logistic"), say.'
+            _check.fail("objective", self.objective, "to be an ObjectiveSpec", hint)
         if not isinstance(self.learning_rate, Schedule):
             rate = _check.positive("learning_rate", self.learning_rate, "Pass 0.5, say.")
-            object.__setattr__(self, "learning_rate", Schedule.constant(rate))
-        _check.whole("batch_size", self.batch_size, at_least=1)
-        if (self.steps is None) == (self.epochs is None):
-            _check.fail("steps", self.steps, f"or epochs={self.epochs} to be given, not both")
-        for name in ("steps", "epochs", "average_every", "restart_every"):
-            value = getattr(self, name)
-            if value is not None:
-                _check.whole(name, value, at_least=1)
+            _keep(self, "learning_rate", Schedule.constant(rate))
+        if self.steps is None and self.epochs is None:
+            _check.fail("steps", None, "or epochs to be given", "Pass steps=1000, say.")
+        if self.steps is not None and self.epochs is not None:
+            _check.fail("steps", self.steps, "or epochs to be given, not both")
+        for name in ("batch_size", "steps", "epochs", "average_every", "restart_every"):
+            if getattr(self, name) is not None:
+                _keep(self, name, _check.whole(name, getattr(self, name), at_least=1))
+        _keep(self, "init_seed", _check.whole("init_seed", self.init_seed))
+        _keep(self, "drop_last", _check.flag("drop_last", self.drop_last))
         _check.one_of("order", self.order, ORDERS)
         _check.one_of("init", self.init, INITS)
         _check.one_of("dtype", self.dtype, ("float32", "float64"))
-        _check.whole("init_seed", self.init_seed)
         if self.radius is not None:
-            _check.positive("radius", self.radius)
+            _keep(self, "radius", _check.positive("radius", self.radius))
         self._check_privacy_fields()
 
     def _check_privacy_fields(self) -> None:
         if self.sample_rate is not None:
-            _check.fraction("sample_rate", self.sample_rate)
+            _keep(self, "sample_rate", _check.fraction("sample_rate", self.sample_rate))
             if self.order != "poisson":
                 _check.fail("order", self.order, "to be poisson where sample_rate is given")
         if self.max_grad_norm is not None:
-            _check.positive("max_grad_norm", self.max_grad_norm, allow_infinite=True)
-            if math.isinf(self.max_grad_norm):  # one spelling of "no clipping", and valid JSON
-                object.__setattr__(self, "max_grad_norm", None)
-        _check.non_negative("noise_multiplier", self.noise_multiplier)
-        if self.noise_multiplier and self.max_grad_norm is None:
-            _check.fail(
-                "max_grad_norm",
-                self.max_grad_norm,
-                "to be finite where there is noise",
-                "noise_multiplier is relative to it.",
-            )
+            clip = _check.positive("max_grad_norm", self.max_grad_norm, allow_infinite=True)
+            # One spelling of "no clipping", which is also valid JSON.
+            _keep(self, "max_grad_norm", None if math.isinf(clip) else clip)
+        noise = _check.non_negative("noise_multiplier", self.noise_multiplier)
+        _keep(self, "noise_multiplier", noise)
+        if noise and self.max_grad_norm is None:
+            hint = "noise_multiplier is relative to it."
+            _check.fail("max_grad_norm", None, "to be finite where there is noise", hint)
         if self.fixed_divisor is None:
-            fixed = self.order == "poisson" or self.noise_multiplier > 0
-            object.__setattr__(self, "fixed_divisor", fixed)
-        elif not self.fixed_divisor and (self.order == "poisson" or self.noise_multiplier > 0):
-            _check.fail(
-                "fixed_divisor",
-                False,
-                "to be True with poisson sampling or noise",
-                "The number of examples in a batch is private there.",
-            )
+            return
+        _keep(self, "fixed_divisor", _check.flag("fixed_divisor", self.fixed_divisor))
+        if not self.fixed_divisor and self._counts_are_private:
+            hint = "The number of examples in a batch is private there."
+            _check.fail("fixed_divisor", False, "to be True with poisson sampling or noise", hint)
+
+    @property
+    def _counts_are_private(self) -> bool:
+        return self.order == "poisson" or self.noise_multiplier > 0
+
+    @property
+    def divides_by_batch_size(self) -> bool:
+        """Whether sums are divided by `batch_size`, whatever the batch really holds."""
+        return self._counts_are_private if self.fixed_divisor is None else self.fixed_divisor
 
     @property
     def schedule(self) -> Schedule:
@@ -202,15 +213,29 @@ class TrainSpec:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainSpec:
         """Rebuild a spec from `to_dict`; an unknown key is refused with the nearest valid one."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        for key in values:
-            _check.one_of("key", key, names)
         values = dict(values)
-        values["objective"] = ObjectiveSpec(**values["objective"])
-        if isinstance(values["learning_rate"], dict):
-            values["learning_rate"] = Schedule(**values["learning_rate"])
+        _check_keys(cls, values)
+        parts: dict[str, type] = {"objective": ObjectiveSpec, "learning_rate": Schedule}
+        for name, part in parts.items():
+            if isinstance(values[name], dict):
+                _check_keys(part, values[name])
+                values[name] = part(**values[name])
         return cls(**values)
 
     def to_json(self) -> str:
         """Canonical JSON: equal specs give equal text."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+
+
+def _keep(spec: object, name: str, value: object) -> None:
+    """Store a checked value as the plain Python number it is: equal specs are then equal text."""
+    object.__setattr__(spec, name, value)
+
+
+def _check_keys(part: type, values: dict[str, Any]) -> None:
+    fields = dataclasses.fields(part)
+    for key in values:
+        _check.one_of("key", key, [field.name for field in fields])
+    for field in fields:
+        if field.default is dataclasses.MISSING and field.name not in values:
+            _check.fail("keys", sorted(values), f"to contain {field.name}")

@@ -31,9 +31,9 @@ def gather(table: Table, index: torch.Tensor, spec: TrainSpec, padded: bool) -> 
     X = torch.index_select(table.X, 0, flat).view(*index.shape, -1)
     y = torch.index_select(table.y, 0, flat).view(index.shape)
     if not padded:
-        return Batch(X, y, None, spec.batch_size if spec.fixed_divisor else index.shape[1])
+        return Batch(X, y, None, spec.batch_size if spec.divides_by_batch_size else index.shape[1])
     weight = torch.index_select(table.present, 0, flat).view(index.shape)
-    if spec.fixed_divisor:
+    if spec.divides_by_batch_size:
         return Batch(X, y, weight, spec.batch_size)
     return Batch(X, y, weight / weight.sum(dim=1, keepdim=True).clamp_(min=1), 1.0)
 
