@@ -356,16 +356,16 @@ def test_an_abandoned_iteration_leaves_torch_as_it_was(problem):
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("kind", ["logistic", "mlp"])
-def test_memory_budget_makes_chunks_smaller_and_changes_nothing(kind):
+@pytest.mark.parametrize(("kind", "memory"), [("logistic", 500_000), ("mlp", 1_000_000)])
+def test_memory_budget_makes_chunks_smaller_and_changes_nothing(kind, memory):
     dataset = make_problem(400, 20)
     neighbours = nb.replace_by_first(dataset, range(1, 60))
     spec = TrainSpec(ObjectiveSpec(kind), 0.2, 16, steps=20, dtype="float64")
     roomy = prepare(spec, dataset, range(12), neighbours)
-    tight = prepare(spec, dataset, range(12), neighbours, memory=1_000_000)
+    tight = prepare(spec, dataset, range(12), neighbours, memory=memory)
     assert tight.plan.seeds * tight.plan.neighbours < roomy.plan.seeds * roomy.plan.neighbours
     np.testing.assert_allclose(
-        train(spec, dataset, range(12), neighbours, memory=1_000_000),
+        train(spec, dataset, range(12), neighbours, memory=memory),
         train(spec, dataset, range(12), neighbours),
         rtol=0,
         atol=1e-10,

@@ -133,8 +133,9 @@ def test_memory_needed_grows_with_every_size(name, images):
     base = chunk_bytes(spec, objective, **least)
     for size in ("seeds", "neighbours", "checkpoints"):
         assert chunk_bytes(spec, objective, **(least | {size: 8})) > base
-    double = dataclasses.replace(spec, batch_size=16)
-    assert chunk_bytes(double, objective, **least) > base
+    if not spec.noise_multiplier:  # larger batches mean fewer steps, and noise is kept by step
+        double = dataclasses.replace(spec, batch_size=16)
+        assert chunk_bytes(double, objective, **least) > base
 
 
 def test_enough_chunks_for_every_core_where_there_are_enough_seeds(images):
@@ -270,8 +271,8 @@ def test_a_chunk_takes_no_more_memory_than_was_reckoned(name, measured):
     real, reckoned = measured[name]
     # 4 MB for what is no part of a chunk: pages of code first touched, the allocator's own.
     assert real <= reckoned + 4e6
-    assert reckoned > 12e6  # or the slack above would hide the question
     assert real > 0
-    if not name.startswith("cnn"):
+    if not name.startswith("cnn"):  # whose runs, taken one by one, hold next to nothing
+        assert reckoned > 12e6  # or the slack above would hide the question
         # An estimate far too large would cut every grid to pieces for nothing.
         assert real > reckoned / 12

@@ -28,8 +28,11 @@ def make(**values):
 
 
 BAD = {
-    "neither length": ({"steps": None, "epochs": None}, "steps=None or epochs=None to be given"),
-    "both lengths": ({"steps": 5, "epochs": 3}, "steps=5 or epochs=3 to be given, not both"),
+    "neither length": (
+        {"steps": None, "epochs": None},
+        "steps=None or epochs to be given. Pass steps=1000",
+    ),
+    "both lengths": ({"steps": 5, "epochs": 3}, "steps=5 or epochs to be given, not both"),
     "no steps": ({"steps": 0}, "steps=0 >= 1"),
     "half an epoch": ({"epochs": 1.5}, "epochs=1.5 to be a whole number >= 1"),
     "no epochs": ({"epochs": 0}, "epochs=0 >= 1"),
@@ -137,7 +140,7 @@ def test_an_infinite_clip_is_no_clip():
     ],
 )
 def test_the_divisor_is_fixed_wherever_the_count_is_private(values, fixed):
-    assert make(**values).fixed_divisor is fixed
+    assert make(**values).divides_by_batch_size is fixed
 
 
 def test_a_spec_cannot_be_changed():
