@@ -5,7 +5,7 @@
 Every requirement is a ratio of two things measured in the same run, because machines differ and
 are noisy. GFLOPS are counted as 4 x batch x parameters x runs x steps (two products a step, two
 operations a multiply-add; padding not counted). A convolution uses a parameter at every pixel, so
-for the CNN the multiply-adds of its layers are counted instead (see `cnn_operations`).
+for the CNN the multiply-adds of its layers are counted instead (`Cnn.step_operations`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -140,22 +139,6 @@ def gather_time(dataset: Dataset, parameters: int, seeds: int, batch: int, steps
     return once * (seeds / (threads * chunk)) * (steps / sampled)
 
 
-def cnn_operations(dataset: Dataset, spec: TrainSpec) -> float:
-    """Operations of one step of one run: forward, and backward to weights and to inputs.
-
-    The first layer needs no gradient of its inputs, so its products are counted twice, all
-    others three times; a multiply-add is two operations.
-    """
-    height, width = dataset.image_shape or (0, 0)
-    objective = build(spec.objective, dataset.features, dataset.image_shape)
-    shapes = [shape for shape in objective.shapes if len(shape) > 1]
-    total = 0
-    for layer, shape in enumerate(shapes):
-        places = (height >> layer) * (width >> layer) if len(shape) == 4 else 1
-        total += (2 if layer == 0 else 3) * 2 * int(np.prod(shape)) * places
-    return float(total * spec.batch_size)
-
-
 def wide_and_private(figures: dict[str, float], size: Size, data: Dataset, batch: int) -> None:
     seeds, many = size.wide
     spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, batch, steps=size.steps, fixed_divisor=True)
@@ -204,7 +187,8 @@ def networks(figures: dict[str, float], size: Size, binary: Dataset, images: Dat
     spec = TrainSpec(ObjectiveSpec("cnn"), 0.1, 32, steps=steps)
     neighbours = grid_neighbours(images, many)
     seconds = best_time(lambda: grid_time(spec, images, seeds, neighbours), size.repeats)
-    operations = cnn_operations(images, spec) * seeds * many * steps
+    objective = build(spec.objective, images.features, images.image_shape)
+    operations = objective.step_operations(32) * seeds * many * steps
     figures["cnn_runs_per_s_per_1000_steps"] = seeds * many * steps / seconds / 1000
     figures["cnn_gflops"] = operations / seconds / 1e9
     figures["cnn_fraction_of_peak"] = figures["cnn_gflops"] / peak

@@ -10,10 +10,12 @@ import difflib
 import math
 import operator
 from collections.abc import Collection
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+_Listed = TypeVar("_Listed")
 
 
 class InvalidArgument(ValueError):
@@ -78,10 +80,17 @@ def flag(name: str, value: bool, hint: str = "") -> bool:
     return bool(value)
 
 
+def sequence(name: str, value: _Listed, hint: str = "") -> _Listed:
+    """Return `value` if it can be gone through more than once; a single number cannot."""
+    if isinstance(value, str) or not (hasattr(value, "__len__") and hasattr(value, "__iter__")):
+        fail(name, value, "to be a list", hint)
+    return value
+
+
 def one_of(name: str, value: str, allowed: Collection[str], hint: str = "") -> str:
     """Return `value` if it is one of `allowed`; otherwise name the nearest valid ones."""
     if value not in allowed:
-        near = difflib.get_close_matches(str(value), list(allowed), n=3, cutoff=0.4)
+        near = difflib.get_close_matches(str(value), list(allowed), n=3, cutoff=0.6)
         meant = f"Did you mean {' or '.join(near)}? " if near else ""
         fail(name, value, f"to be one of {', '.join(allowed)}", meant + hint)
     return value
@@ -112,7 +121,7 @@ def finite(name: str, values: npt.NDArray[Any], hint: str = "") -> npt.NDArray[A
 
 def _number(name: str, value: float, hint: str) -> float:
     if isinstance(value, bool | str | bytes):  # float() would take them
-        fail(name, value, "to be a number", hint)
+        fail(name, repr(value), "to be a number", hint)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

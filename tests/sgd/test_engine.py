@@ -13,9 +13,18 @@ from reference import sgd
 
 from sordino._check import InvalidArgument
 from sordino.data import neighbours as nb
+from sordino.objectives import build
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.seeding import SeededStreams
-from sordino.sgd import Interrupted, Schedule, TrainSpec, prepare, train, train_chunks
+from sordino.sgd import (
+    DivergenceWarning,
+    Interrupted,
+    Schedule,
+    TrainSpec,
+    prepare,
+    train,
+    train_chunks,
+)
 from sordino.sgd import batches as batches_module
 from sordino.sgd.planning import Plan
 
@@ -60,8 +69,6 @@ def use_regime(regime, monkeypatch):
         from sordino.sgd import chunk, network
 
         def descend(spec, table, weights, total, epoch, rates, noise):
-            from sordino.objectives import build
-
             inputs = weights.shape[2]
             objective = build(spec.objective, inputs - int(spec.objective.intercept))
             table = dataclasses.replace(table, X=table.X[:, :inputs].contiguous())
@@ -146,8 +153,6 @@ def test_a_grid_equals_the_loop_of_single_runs(name, kind, regime, monkeypatch):
 
 
 def _initial(spec, dataset, seed):
-    from sordino.objectives import build
-
     objective = build(spec.objective, dataset.features)
     return objective.init(SeededStreams().stream("initial weights", seed))
 
@@ -186,8 +191,6 @@ def test_networks_on_a_grid_equal_single_runs_on_real_copies(name, kind):
 
 def _network_loop(spec, dataset, records, seed):
     """One run by automatic differentiation of each example's loss on its own."""
-    from sordino.objectives import build
-
     objective = build(spec.objective, dataset.features, dataset.image_shape)
     w = torch.tensor(objective.init(SeededStreams().stream("initial weights", seed)))
     noise = SeededStreams().stream("noise", seed)
@@ -380,8 +383,12 @@ BAD = {
     "checkpoint twice": ({}, {"checkpoints": [4, 4]}, "different steps"),
     "no seeds": ({}, {"seeds": []}, "at least one seed"),
     "negative seed": ({}, {"seeds": [-1]}, "Expected seed=-1 >= 0"),
-    "weights not wanted": ({}, {"initial_weights": np.zeros(6)}, "to go with init='given'"),
-    "weights missing": ({"init": "given"}, {}, "initial_weights=missing"),
+    "weights not wanted": (
+        {},
+        {"initial_weights": np.zeros(6)},
+        "to be None with init='vary'. Set init",
+    ),
+    "weights missing": ({"init": "given"}, {}, "initial_weights=None to be an array"),
     "weights of another model": (
         {"init": "given"},
         {"initial_weights": np.zeros(5)},
@@ -403,6 +410,39 @@ def test_bad_input_is_one_sentence_before_any_training(name, problem):
     arguments = {"seeds": [0]} | arguments
     with pytest.raises(InvalidArgument, match=sentence):
         train(spec, problem, **arguments, progress=lambda _: pytest.fail("trained"))
+
+
+def test_neighbours_of_another_dataset_are_refused(problem):
+    """They would be trained on silently, on rows that happen to have the same numbers."""
+    other = make_problem(37, 5, seed=1)
+    with pytest.raises(InvalidArgument, match=r"of another dataset.*Make the neighbours from"):
+        train(make_spec("plain"), problem, [0], nb.remove(other, [1]))
+    copy = make_problem(37, 5)
+    train(make_spec("plain"), problem, [0], nb.remove(copy, [1]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"seeds": 5}, r"seeds=5 to be a list. Pass range\(10\)"),
+        ({"seeds": [0], "checkpoints": 10}, "checkpoints=10 to be a list"),
+        ({"seeds": [0], "neighbours": [1, 2]}, "neighbours=list to be Neighbours"),
+    ],
+)
+def test_a_number_is_not_taken_for_a_list(problem, arguments, sentence):
+    with pytest.raises(InvalidArgument, match=sentence):
+        train(make_spec("plain"), problem, **arguments)
+
+
+@pytest.mark.parametrize("kind", ["least-squares", "mlp"])
+def test_runs_that_diverge_are_counted_and_have_no_accuracy(problem, kind):
+    spec = TrainSpec(ObjectiveSpec(kind), 1e30, 8, steps=40)
+    with pytest.warns(DivergenceWarning, match=r"[1-3] of 3 runs diverged"):
+        weights = train(spec, problem, range(3))
+    if kind == "mlp":
+        bad = ~np.isfinite(weights).all(axis=-1)
+        accuracy = build(spec.objective, 5).accuracy(weights, problem.X, problem.y)
+        np.testing.assert_array_equal(np.isnan(accuracy), bad)
 
 
 def test_labels_must_be_two_classes():

@@ -16,7 +16,7 @@ from sordino import _check
 NORM_SLACK = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Records to train on. Checked once, here; never changed afterwards.
 
@@ -25,7 +25,7 @@ class Dataset:
     X
         One row a record, float32 or float64 (anything else becomes float64).
     y
-        Labels 0..K-1, or real targets for regression.
+        Labels 0..K-1 (True and False are taken for 1 and 0), or real targets for regression.
     norm_bound
         A PUBLIC number that no row's Euclidean norm exceeds, or None if none is claimed.
         It is declared, not measured: a bound read off the data leaks. Rows above it are refused.
@@ -48,6 +48,7 @@ class Dataset:
         if X.ndim != 2 or 0 in X.shape:
             _check.fail("X.shape", X.shape, "to be (rows, features), both above 0")
         y = np.asarray(self.y)
+        y = y.astype(np.int64) if y.dtype == bool else y
         if y.shape != (len(X),):
             _check.fail("y.shape", y.shape, f"to be ({len(X)},), one label a row")
         if not np.issubdtype(y.dtype, np.number) or np.issubdtype(y.dtype, np.complexfloating):
@@ -72,6 +73,10 @@ class Dataset:
                 f">= every row's norm; row {worst} has {norms[worst]:.6g}",
                 "Clip the rows to the bound first (sordino.data.preprocess.clip_rows).",
             )
+
+    def __repr__(self) -> str:
+        bound = "no norm bound" if self.norm_bound is None else f"norm <= {self.norm_bound:g}"
+        return f"Dataset({self.name}: {self.rows:,} x {self.features} {self.X.dtype}, {bound})"
 
     @property
     def rows(self) -> int:

@@ -7,6 +7,7 @@ removed record leaves its slot empty; an added one fills a slot that is empty fo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,8 +44,11 @@ class Neighbours:
         For each neighbour the row it puts there, or EMPTY.
     relation
         How each neighbour is related to the base.
+    dataset
+        What they are neighbours of; training on another one is refused.
     """
 
+    dataset: Dataset
     members: Rows
     slot: Rows
     occupant: Rows
@@ -74,30 +78,23 @@ class Neighbours:
         return bool((self.members == EMPTY).any() or (self.occupant[changed] == EMPTY).any())
 
     def check_of(self, dataset: Dataset) -> None:
-        """Refuse a dataset that these are not neighbours of, as far as can be told."""
+        """Refuse any dataset but the one these were made from (or an exact copy of it)."""
         if not len(self):
             _check.fail("neighbours", "[]", "to hold at least one dataset")
-        extra = 0 if self.extra_X is None else len(self.extra_X)
-        last = int(max(self.members.max(), self.occupant.max()))
-        if last >= dataset.rows + extra:
-            sentence = f"< {dataset.rows + extra}, the rows of {dataset.name}"
-            _check.fail("neighbours' last row", last, sentence, "Make them from this dataset.")
+        if self.dataset is not dataset and self.dataset.fingerprint != dataset.fingerprint:
+            hint = "Make the neighbours from the dataset you train on."
+            _check.fail("neighbours", "[of another dataset]", f"to be of {dataset!r}", hint)
 
     def take(self, which: slice) -> Neighbours:
         """Return some of the neighbours, of the same base."""
-        return Neighbours(
-            self.members,
-            self.slot[which],
-            self.occupant[which],
-            self.relation,
-            self.extra_X,
-            self.extra_y,
-        )
+        slot, occupant = self.slot[which], self.occupant[which]
+        return dataclasses.replace(self, slot=slot, occupant=occupant)
 
 
 def only(dataset: Dataset) -> Neighbours:
     """The dataset itself and nothing else, for training without neighbours."""
-    return _make(np.arange(dataset.rows), [UNCHANGED], [EMPTY], Relation.REPLACE_ONE)
+    members = np.arange(dataset.rows)
+    return _make(dataset, members, [UNCHANGED], [EMPTY], Relation.REPLACE_ONE)
 
 
 def replace_by_first(dataset: Dataset, indices: Sequence[int] | Rows) -> Neighbours:
@@ -107,12 +104,12 @@ def replace_by_first(dataset: Dataset, indices: Sequence[int] | Rows) -> Neighbo
     D_i and D_j are neighbours of the common base (records 1..n-1), in which no slot is changed.
     """
     hint = "Record 0 is the substitute; pass records 1 or above."
-    chosen = [_check.index("index", i, dataset.rows, hint) for i in indices]
+    chosen = [_check.index("index", i, dataset.rows, hint) for i in _listed(indices)]
     if 0 in chosen:
         _check.fail("index", 0, ">= 1", hint)
     members = np.arange(1, dataset.rows)
     slots = np.asarray(chosen, dtype=np.int64) - 1
-    return _make(members, slots, np.zeros(len(slots)), Relation.REPLACE_ONE)
+    return _make(dataset, members, slots, np.zeros(len(slots)), Relation.REPLACE_ONE)
 
 
 def replace(
@@ -124,23 +121,25 @@ def replace(
     with_base: bool = True,
 ) -> Neighbours:
     """Record indices[j] replaced by the given record (X[j], y[j]); first the base, unless not."""
-    chosen = [_check.index("index", i, dataset.rows) for i in indices]
+    chosen = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
     X, y = _extra(dataset, X, y)
     if len(X) != len(chosen):
         _check.fail("X", X.shape, f"to have one row for each of {len(chosen)} indices")
     slots, occupants = list(chosen), list(range(dataset.rows, dataset.rows + len(X)))
     members = np.arange(dataset.rows)
-    return _make(members, slots, occupants, Relation.REPLACE_ONE, X, y, with_base=with_base)
+    return _make(
+        dataset, members, slots, occupants, Relation.REPLACE_ONE, X, y, with_base=with_base
+    )
 
 
 def remove(
     dataset: Dataset, indices: Sequence[int] | Rows, *, with_base: bool = True
 ) -> Neighbours:
     """Record indices[j] absent, its slot empty; first the base, unless not."""
-    slots = [_check.index("index", i, dataset.rows) for i in indices]
+    slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
     members = np.arange(dataset.rows)
     empty = [EMPTY] * len(slots)
-    return _make(members, slots, empty, Relation.ADD_OR_REMOVE_ONE, with_base=with_base)
+    return _make(dataset, members, slots, empty, Relation.ADD_OR_REMOVE_ONE, with_base=with_base)
 
 
 def add(
@@ -155,10 +154,17 @@ def add(
     members = np.append(np.arange(dataset.rows), EMPTY)
     slots = [dataset.rows] * len(X)
     occupants = list(range(dataset.rows, dataset.rows + len(X)))
-    return _make(members, slots, occupants, Relation.ADD_OR_REMOVE_ONE, X, y, with_base=with_base)
+    return _make(
+        dataset, members, slots, occupants, Relation.ADD_OR_REMOVE_ONE, X, y, with_base=with_base
+    )
+
+
+def _listed(indices: Sequence[int] | Rows) -> Sequence[int] | Rows:
+    return _check.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
 
 
 def _make(
+    dataset: Dataset,
     members: Rows,
     slots: Sequence[int] | Rows,
     occupants: Sequence[int] | npt.NDArray[np.generic],
@@ -173,7 +179,8 @@ def _make(
         slot, occupant = np.append(UNCHANGED, slot), np.append(EMPTY, occupant)
     if not len(slot):
         _check.fail("neighbours", "[]", "to hold at least one dataset")
-    return Neighbours(np.asarray(members, np.int64), slot, occupant, relation, extra_X, extra_y)
+    members = np.asarray(members, np.int64)
+    return Neighbours(dataset, members, slot, occupant, relation, extra_X, extra_y)
 
 
 def _extra(

@@ -122,14 +122,18 @@ class Objective(abc.ABC):
         """Join `Params` into [group, run, parameter]."""
         return torch.cat([part.flatten(2) for part in params], dim=-1)
 
+    # The methods below take weights [..., parameter], such as `train` returns, and give their
+    # results the same leading axes; [run] stands for those.
+
     def loss(self, weights: Array, X: Array, y: Array) -> Array:
         """Mean loss of each run over the rows, regulariser included: [run]."""
-        params, rows, labels = self._one_group(weights, X, y)
-        total = torch.zeros(len(weights), dtype=rows.dtype)
-        for piece in self._pieces(len(weights), len(X)):
+        flat, lead = self._flat(weights)
+        params, rows, labels = self._one_group(flat, X, y)
+        total = torch.zeros(len(flat), dtype=rows.dtype)
+        for piece in self._pieces(len(flat), len(X)):
             total += self.losses(params, rows[:, piece], labels[:, piece]).sum(dim=(0, 1))
-        penalty = 0.5 * self.spec.l2 * np.square(np.asarray(weights)).sum(axis=1)
-        return np.asarray(total.numpy() / len(X) + penalty)
+        penalty = 0.5 * self.spec.l2 * np.square(flat).sum(axis=1)
+        return np.asarray(total.numpy() / len(X) + penalty).reshape(lead)
 
     def gradient(self, weights: Array, X: Array, y: Array, *, clip: float | None = None) -> Array:
         """Gradient of `loss` for each run: [run, parameter].
@@ -138,9 +142,10 @@ class Objective(abc.ABC):
         """
         if clip is not None:
             _check.positive("clip", clip)
-        params, rows, labels = self._one_group(weights, X, y)
+        flat, lead = self._flat(weights)
+        params, rows, labels = self._one_group(flat, X, y)
         target = tuple(torch.zeros_like(part) for part in params)
-        for piece in self._pieces(len(weights), len(X)):
+        for piece in self._pieces(len(flat), len(X)):
             self.add_gradient(
                 target,
                 params,
@@ -150,44 +155,53 @@ class Objective(abc.ABC):
                 scale=1.0 / len(X),
                 clip=clip,
             )
-        return np.asarray(self.flatten(target)[0].numpy() + self.spec.l2 * np.asarray(weights))
+        total = self.flatten(target)[0].numpy() + self.spec.l2 * flat
+        return np.asarray(total).reshape(*lead, self.parameters)
 
     def decision(self, weights: Array, X: Array) -> Array:
         """Scores of each run on each row: [run, row], or [run, row, class]."""
-        params, rows, _ = self._one_group(weights, X, np.zeros(len(X)))
-        parts = [self.scores(params, rows[:, p])[0] for p in self._pieces(len(weights), len(X))]
-        return np.ascontiguousarray(torch.cat(parts).transpose(0, 1).numpy())
+        flat, lead = self._flat(weights)
+        params, rows, _ = self._one_group(flat, X, np.zeros(len(X)))
+        parts = [self.scores(params, rows[:, p])[0] for p in self._pieces(len(flat), len(X))]
+        scores = np.ascontiguousarray(torch.cat(parts).transpose(0, 1).numpy())
+        return scores.reshape(*lead, *scores.shape[1:])
 
     def predict(self, weights: Array, X: Array) -> Array:
         """Predicted label (or target) of each row under each run: [run, row]."""
         scores = self.decision(weights, X)
         if self.classes is None:
             return scores
-        if scores.ndim == 3:
-            return np.asarray(scores.argmax(axis=2))
+        if scores.ndim == np.ndim(weights) + 1:
+            return np.asarray(scores.argmax(axis=-1))
         return (scores > 0).astype(np.int64)
 
     def accuracy(self, weights: Array, X: Array, y: Array) -> Array:
-        """Fraction of rows that each run labels correctly: [run]."""
+        """Fraction of rows that each run labels correctly: [run]; NaN for a run that diverged."""
         if self.classes is None:
             _check.fail("kind", self.spec.kind, "to be a classifier to have an accuracy")
         if np.shape(y) != np.shape(X)[:1]:
             _check.fail("y.shape", np.shape(y), f"to be ({len(X)},), one label a row")
-        return np.asarray((self.predict(weights, X) == np.asarray(y)).mean(axis=1))
+        right = (self.predict(weights, X) == np.asarray(y)).mean(axis=-1)
+        return np.where(np.isfinite(weights).all(axis=-1), right, np.nan)
+
+    def _flat(self, weights: Array) -> tuple[Array, tuple[int, ...]]:
+        """Weights as [run, parameter], and the axes they had instead of [run]."""
+        weights = np.asarray(weights)
+        if not weights.ndim or weights.shape[-1] != self.parameters or not weights.size:
+            _check.fail("weights.shape", weights.shape, f"to be (runs, {self.parameters})")
+        if weights.dtype not in (np.float32, np.float64):
+            weights = weights.astype(np.float64)
+        return weights.reshape(-1, self.parameters), weights.shape[:-1]
 
     def _one_group(
         self, weights: Array, X: Array, y: Array
     ) -> tuple[Params, torch.Tensor, torch.Tensor]:
-        weights, X, y = np.asarray(weights), np.asarray(X), np.asarray(y)
-        if weights.ndim != 2 or weights.shape[1] != self.parameters or not len(weights):
-            _check.fail("weights.shape", weights.shape, f"to be (runs, {self.parameters})")
+        X, y = np.asarray(X), np.asarray(y)
         if X.ndim != 2 or X.shape[1] != self.features or not len(X):
             _check.fail("X.shape", X.shape, f"to be (rows, {self.features})")
         if y.shape != (len(X),):
             _check.fail("y.shape", y.shape, f"to be ({len(X)},), one label a row")
         self.check_labels(y)
-        if weights.dtype not in (np.float32, np.float64):
-            weights = weights.astype(np.float64)
         tensor = torch.tensor(weights)  # a copy: the caller's array may be read-only
         rows = self.inputs(X, tensor.dtype)[None]
         labels = torch.tensor(y, dtype=tensor.dtype)[None]
@@ -201,6 +215,10 @@ class Objective(abc.ABC):
     def width(self) -> int:
         """Numbers held for one example of one run while computing scores or losses."""
         return 1
+
+    def step_operations(self, batch: int) -> int:
+        """Additions and multiplications of one step of one run, about: two products."""
+        return 4 * batch * self.parameters
 
     def step_numbers(self, groups: int, runs: int, batch: int) -> int:
         """Numbers held at once, from above, while `add_gradient` works on groups x runs."""

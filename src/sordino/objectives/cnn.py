@@ -148,6 +148,18 @@ class Cnn(Objective):
         padded = functional.pad(self._images(X).permute(0, 2, 3, 4, 1), (0, 0, 1, 1, 1, 1))
         return np.ascontiguousarray(padded.flatten(3).numpy())
 
+    def step_operations(self, batch: int) -> int:
+        """Of one step of one run: forward, and backward to weights and to inputs.
+
+        The first layer needs no gradient of its inputs, so its products are counted twice, all
+        others three times; a multiply-add is two operations.
+        """
+        total = 0
+        for layer, shape in enumerate(shape for shape in self.shapes if len(shape) > 1):
+            places = (self.image[1] >> layer) * (self.image[2] >> layer) if len(shape) == 4 else 1
+            total += (2 if layer == 0 else 3) * 2 * math.prod(shape) * places
+        return total * batch
+
     def step_numbers(self, groups: int, runs: int, batch: int) -> int:
         """Runs are taken one after the other: one run's maps, all gradients, padded images."""
         height, width = self.image[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,8 @@ class Convergence:
     converged
         Whether the rule was met within the spec's steps.
     steps, scores
-        Every check and its mean score over the seeds, larger being better.
+        Every check made and its mean score over the seeds, larger being better. A few lie
+        beyond `step`.
     """
 
     step: int
@@ -67,7 +69,12 @@ def convergence_point(
     score: str = "accuracy",
     **engine: Any,
 ) -> Convergence:
-    """Train, check the validation score every `every` steps, stop by the papers' rule.
+    """Find where a training stops by the rule of Hyland & Tople (v2, section 4).
+
+    The validation score is checked every `every` steps; training stops at the check that is the
+    `patience`-th in a row without a new best. Runs are trained for a while, and anew for twice
+    as long as long as the rule is not met: a run's steps do not depend on its length. Weights
+    are not kept; train again with `steps=point.step`.
 
     Parameters
     ----------
@@ -78,11 +85,16 @@ def convergence_point(
     seeds
         Runs whose mean score is judged; the papers used one.
     every, patience
-        Check so often; stop at the check that is the `patience`-th in a row without a new best.
+        50 and 3 in the papers.
     score
         "accuracy", or "loss" (its negative).
     engine
         More arguments for `sordino.sgd.train`.
+
+    Returns
+    -------
+    point
+        A `Convergence`: the step, the best step, and every check with its score.
     """
     _check.whole("every", every, at_least=1)
     _check.whole("patience", patience, at_least=1)
@@ -90,12 +102,19 @@ def convergence_point(
     total = spec.total_steps(train_data.rows)
     if every > total:
         _check.fail("every", every, f"<= {total}, the number of steps")
-    checks = list(range(every, total + 1, every))
-    weights = train(spec, train_data, seeds, checkpoints=checks, **engine)[:, 0]
     objective = build(spec.objective, train_data.features, train_data.image_shape)
-    scores = [_mean_score(objective, weights[:, i], validation, score) for i in range(len(checks))]
-    stop = stop_position(scores, patience)
-    last = len(checks) - 1 if stop is None else stop
+    longest, horizon = total // every, 4 * (patience + 1)
+    while True:
+        horizon = min(horizon, longest)
+        checks = [every * (i + 1) for i in range(horizon)]
+        shorter = dataclasses.replace(spec, steps=checks[-1], epochs=None)
+        weights = train(shorter, train_data, seeds, checkpoints=checks, **engine)[:, 0]
+        scores = [_mean_score(objective, weights[:, i], validation, score) for i in range(horizon)]
+        stop = stop_position(scores, patience)
+        if stop is not None or horizon == longest:
+            break
+        horizon *= 2
+    last = horizon - 1 if stop is None else stop
     best = int(np.argmax(np.nan_to_num(scores[: last + 1], nan=-np.inf)))
     return Convergence(checks[last], checks[best], stop is not None, tuple(checks), tuple(scores))
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -49,6 +50,10 @@ class Progress:
     def runs_per_second(self) -> float:
         """Speed so far."""
         return self.runs_done / self.seconds if self.seconds > 0 else math.nan
+
+
+class DivergenceWarning(RuntimeWarning):
+    """Some runs left the finite numbers; their weights are infinite or NaN."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -117,12 +122,14 @@ def train(
     threads
         Worker threads; all cores of this process by default.
     progress
-        Called after each chunk.
+        Called after each chunk, which is a second's work or so, with a `Progress`.
 
     Returns
     -------
     weights
-        Array [seed, neighbour, checkpoint, parameter].
+        Array [seed, neighbour, checkpoint, parameter]; `sordino.objectives.build` makes the
+        objective whose `accuracy`, `loss` and `predict` take it as it is. A run that diverged
+        has weights that are not finite, and is warned about (`DivergenceWarning`).
 
     Raises
     ------
@@ -150,6 +157,10 @@ def train(
             finished[chunk.seeds, chunk.neighbours] = True
     except KeyboardInterrupt:
         raise Interrupted(weights, finished) from None
+    diverged = int(np.count_nonzero(~np.isfinite(weights).all(axis=(2, 3))))
+    if diverged:
+        sentence = f"{diverged:,} of {finished.size:,} runs diverged: their weights are not finite."
+        warnings.warn(f"{sentence} Lower the learning rate.", DivergenceWarning, stacklevel=2)
     return weights
 
 

@@ -93,7 +93,12 @@ def prepare(
     threads: int | None = None,
 ) -> Grid:
     """Check everything and lay out the grid, before anything is trained. Arguments as `train`."""
+    if not isinstance(dataset, Dataset):
+        _check.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
     neighbours = neighbouring.only(dataset) if neighbours is None else neighbours
+    if not isinstance(neighbours, Neighbours):
+        hint = "Make them with sordino.data.neighbours."
+        _check.fail("neighbours", type(neighbours).__name__, "to be Neighbours", hint)
     neighbours.check_of(dataset)
     objective = build(spec.objective, dataset.features, dataset.image_shape)
     objective.check_labels(dataset.y)
@@ -103,7 +108,8 @@ def prepare(
     threads = planning.default_threads() if threads is None else threads
     many_threads = _check.whole("threads", threads, at_least=1)
     kept = _check_checkpoints(checkpoints, steps)
-    checked_seeds = tuple(_check.whole("seed", seed) for seed in seeds)
+    listed = _check.sequence("seeds", seeds, "Pass range(10) for ten runs.")
+    checked_seeds = tuple(_check.whole("seed", seed) for seed in listed)
     if not checked_seeds:
         _check.fail("seeds", "[]", "to hold at least one seed")
     table = lay(objective, dataset, neighbours, getattr(torch, spec.dtype))
@@ -144,6 +150,7 @@ def _even(total: int, most: int) -> list[slice]:
 def _check_checkpoints(checkpoints: Sequence[int] | None, steps: int) -> tuple[int, ...]:
     if checkpoints is None:
         return (steps,)
+    _check.sequence("checkpoints", checkpoints, "Pass a list of steps, such as [10, 50].")
     kept = tuple(_check.whole("checkpoint", step) for step in checkpoints)
     for step in kept:
         if step > steps:
@@ -154,11 +161,14 @@ def _check_checkpoints(checkpoints: Sequence[int] | None, steps: int) -> tuple[i
 
 
 def _check_initial(spec: TrainSpec, objective: Objective, weights: Array | None) -> Array | None:
-    if (spec.init == "given") != (weights is not None):
-        given = "given" if weights is not None else "missing"
-        _check.fail("initial_weights", given, f"to go with init='given', not {spec.init!r}")
     if weights is None:
+        if spec.init == "given":
+            hint = 'The spec has init="given".'
+            _check.fail("initial_weights", None, "to be an array [parameter]", hint)
         return None
+    if spec.init != "given":
+        hint = 'Set init="given" in the spec to start from them.'
+        _check.fail("initial_weights", "[given]", f"to be None with init={spec.init!r}", hint)
     weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != (objective.parameters,):
         _check.fail("initial_weights.shape", weights.shape, f"to be ({objective.parameters},)")

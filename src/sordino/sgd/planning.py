@@ -13,9 +13,8 @@ from sordino import _check
 from sordino.objectives.batched import Objective
 from sordino.sgd.spec import TrainSpec
 
-# Runs of a linear objective in a chunk: seeds are trained one after the other, so a chunk need
-# only be long enough that starting it costs nothing, and short enough to share out evenly.
-_LINEAR_RUNS = 1024
+# Operations of a chunk: a second or less of work, so that progress is told and Ctrl-C heard.
+_CHUNK_OPERATIONS = 2e10
 # Numbers of a network's largest array, [seed, place, dataset, unit], that keep a step near the
 # cores (half a megabyte in float32) while the interpreter's share of it stays small.
 _NETWORK_ELEMENTS = 1 << 17
@@ -59,11 +58,15 @@ def make(
 
     `table` is what the rows take, in bytes, once for all chunks.
     """
+    run = objective.step_operations(spec.batch_size) * spec.total_steps(slots)
+    runs = max(1, int(_CHUNK_OPERATIONS // run))
     together = min(neighbours, _MOST_NEIGHBOURS)
-    if spec.objective.is_linear:
-        many = max(1, _LINEAR_RUNS // together)
-    else:
-        many = max(1, _NETWORK_ELEMENTS // (together * spec.batch_size * objective.width))
+    if spec.objective.kind == "cnn":  # whose runs are taken one by one, so splitting costs little
+        together = min(together, runs)
+    many = max(1, runs // together)
+    if not spec.objective.is_linear:
+        fast = _NETWORK_ELEMENTS // (together * spec.batch_size * objective.width)
+        many = min(many, max(1, fast))
     # An even number of chunks, at least two: idle cores cost more than smaller chunks.
     pairs = -(-seeds // (2 * many))
     many = -(-seeds // (2 * pairs))
