@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# Numba's cache notices a change of the file a compiled function stands in, not of the functions
-# it calls from other files. A directory named after all of the sources cannot be stale.
-_SOURCES = sorted((Path(__file__).parent.parent / "src/sordino").rglob("*.py"))
-_DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()[:16]
-os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/sordino-tests-{_DIGEST}")
+# Compiled loops go to a cache of the tests' own, before anything is imported that compiles.
+os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/sordino-tests")
 
 _DATA = os.environ.get("SORDINO_DATA")
 _REASON = (

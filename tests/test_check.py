@@ -96,7 +96,9 @@ def test_a_number_outside_its_range_is_refused(
 def test_what_is_not_a_number_is_refused_everywhere(
     check: Callable[..., float], value: object, condition: str
 ) -> None:
-    assert _sentence(lambda: check("x", value, "Hint.")) == f"Expected x={value} {condition}. Hint."
+    assert (
+        _sentence(lambda: check("x", value, "Hint.")) == f"Expected x={value!r} {condition}. Hint."
+    )
 
 
 def test_infinity_passes_only_where_it_is_allowed() -> None:

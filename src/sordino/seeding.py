@@ -19,7 +19,12 @@ Name = str | int
 
 
 class Streams(Protocol):
-    """Where a run's randomness comes from: one generator for each name."""
+    """Where a run's randomness comes from: one generator for each name.
+
+    `repeatable` says whether the same name gives the same numbers a second time.
+    """
+
+    repeatable: bool
 
     def stream(self, *name: Name) -> np.random.Generator:
         """Return a fresh generator at the start of the stream called `name`."""
@@ -28,6 +33,8 @@ class Streams(Protocol):
 
 class SeededStreams:
     """Repeatable streams: `root` tells two experiments apart, the name does the rest."""
+
+    repeatable = True
 
     def __init__(self, root: Name = "sordino") -> None:
         self.root = root
@@ -39,6 +46,8 @@ class SeededStreams:
 
 class OsStreams:
     """Streams from the operating system's entropy: never repeated, recorded nowhere."""
+
+    repeatable = False
 
     def stream(self, *name: Name) -> np.random.Generator:
         """Return a generator with 128 fresh bits of entropy; the name is not used."""

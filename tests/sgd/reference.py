@@ -24,9 +24,9 @@ def gradient_one(kind, w, x, y, h=0.5):
 
 
 def sgd(spec, records, batches, w, noise=None):
-    """Train on `records` (slot -> (x, y) or None); `batches` is a list of epochs of slot lists.
+    """Train on `records`: slot -> (x, y), or (x, None) for a silent one, or None.
 
-    Returns the iterate after every step.
+    `batches` is a list of epochs of lists of slots. Returns the iterate after every step.
     """
     z_c = spec.noise_multiplier * (spec.max_grad_norm or 0)
     w = np.array(w, dtype=np.float64)
@@ -39,10 +39,13 @@ def sgd(spec, records, batches, w, noise=None):
             for slot in batch:
                 if records[slot] is None:
                     continue
+                count += 1
+                if records[slot][1] is None:  # silent: it counts, and has no gradient
+                    continue
                 g = gradient_one(spec.objective.kind, w, *records[slot], spec.objective.huber_width)
                 if spec.max_grad_norm is not None:
                     g = g * min(1.0, spec.max_grad_norm / max(np.linalg.norm(g), 1e-300))
-                total, count = total + g, count + 1
+                total = total + g
             divisor = spec.batch_size if spec.divides_by_batch_size else max(count, 1)
             if noise is not None:
                 total = total + z_c * noise[drawn]

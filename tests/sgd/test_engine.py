@@ -15,7 +15,7 @@ from sordino._check import InvalidArgument
 from sordino.data import neighbours as nb
 from sordino.objectives import build
 from sordino.objectives.objective import ObjectiveSpec
-from sordino.seeding import SeededStreams
+from sordino.seeding import OsStreams, SeededStreams
 from sordino.sgd import (
     DivergenceWarning,
     Interrupted,
@@ -37,10 +37,16 @@ SPECS = {
     "permute once": {"order": "permute-once", "objective": ObjectiveSpec("logistic", l2=0.1)},
     "fixed order": {"order": "fixed"},
     "drop last": {"drop_last": True},
-    "poisson": {"order": "poisson"},
+    "poisson": {"order": "poisson", "sample_rate": 0.2},
+    "poisson, rate from the sizes": {"order": "poisson"},
     "poisson, given rate": {"order": "poisson", "sample_rate": 0.3},
     "clip": {"max_grad_norm": 0.2},
-    "private": {"max_grad_norm": 0.2, "noise_multiplier": 1.5, "order": "poisson"},
+    "private": {
+        "max_grad_norm": 0.2,
+        "noise_multiplier": 1.5,
+        "order": "poisson",
+        "sample_rate": 0.2,
+    },
     "private, shuffled": {"max_grad_norm": 0.2, "noise_multiplier": 0.5},
     "projected": {"radius": 0.3},
     "rsgd-ar": {
@@ -96,10 +102,13 @@ def records_of(dataset, neighbours, k):
     rows = [*zip(dataset.X, dataset.y, strict=True)]
     if neighbours.extra_X is not None:
         rows += [*zip(neighbours.extra_X, neighbours.extra_y, strict=True)]
+    silent = (np.zeros(dataset.features), None)
     slots = [None if m == nb.EMPTY else rows[m] for m in neighbours.members]
     if neighbours.slot[k] != nb.UNCHANGED:
         new = neighbours.occupant[k]
-        slots[neighbours.slot[k]] = None if new == nb.EMPTY else rows[new]
+        slots[neighbours.slot[k]] = {nb.EMPTY: None, nb.SILENT: silent}.get(new) or (
+            rows[new] if new >= 0 else None
+        )
     return slots
 
 
@@ -124,17 +133,23 @@ def every_kind_of_neighbour(dataset):
         "first": nb.replace_by_first(dataset, [1, 5, 5, 36, 12]),
         "replace": nb.replace(dataset, [0, 9, 9], X, y),
         "remove": nb.remove(dataset, [3, 30]),
+        "zero out": nb.zero_out(dataset, [3, 30]),
         "add": nb.add(dataset, X, y),
         "only": nb.only(dataset),
     }
 
 
 @pytest.mark.parametrize("regime", ["deep", "wide", "torch"])
-@pytest.mark.parametrize("kind", ["first", "replace", "remove", "add", "only"])
+@pytest.mark.parametrize("kind", ["first", "replace", "zero out", "remove", "add", "only"])
 @pytest.mark.parametrize("name", SPECS)
 def test_a_grid_equals_the_loop_of_single_runs(name, kind, regime, monkeypatch):
     use_regime(regime, monkeypatch)
     spec = make_spec(name)
+    if kind in ("remove", "add") and spec.sample_rate is None:
+        dataset = make_problem(37, 5, real_targets=spec.objective.kind == "least-squares")
+        with pytest.raises(InvalidArgument, match="for added or removed records"):
+            train(spec, dataset, [0], every_kind_of_neighbour(dataset)[kind])
+        return
     dataset = make_problem(37, 5, real_targets=spec.objective.kind == "least-squares")
     neighbours = every_kind_of_neighbour(dataset)[kind]
     checkpoints = [1, 2, 5, 17, 23]
@@ -162,21 +177,24 @@ NETWORKS = {
     "mlp clipped": (ObjectiveSpec("mlp", hidden=4), {"max_grad_norm": 0.3}),
     "mlp private": (
         ObjectiveSpec("mlp", hidden=4, l2=0.01),
-        {"max_grad_norm": 0.3, "noise_multiplier": 0.5, "order": "poisson"},
+        {"max_grad_norm": 0.3, "noise_multiplier": 0.5, "order": "poisson", "sample_rate": 0.2},
     ),
+    "mlp poisson": (ObjectiveSpec("mlp", hidden=4), {"order": "poisson", "sample_rate": 0.2}),
     "cnn": (ObjectiveSpec("cnn", hidden=3, classes=2), {"learning_rate": 0.1}),
     "cnn clipped": (
         ObjectiveSpec("cnn", hidden=3, classes=2),
-        {"learning_rate": 0.1, "max_grad_norm": 0.3, "order": "poisson"},
+        {"learning_rate": 0.1, "max_grad_norm": 0.3, "order": "poisson", "sample_rate": 0.2},
     ),
 }
 
 
-@pytest.mark.parametrize("kind", ["first", "remove", "add"])
+@pytest.mark.parametrize("kind", ["first", "zero out", "remove", "add"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_on_a_grid_equal_single_runs_on_real_copies(name, kind):
     """The neighbour is trained alone, on a materialised copy of its data, and must agree."""
     objective, more = NETWORKS[name]
+    if kind in ("remove", "add") and "sample_rate" not in more:
+        return  # refused, as the test above holds
     base = make_problem(37, 64)
     dataset = dataclasses.replace(base, image_shape=(8, 8))
     neighbours = every_kind_of_neighbour(dataset)[kind]
@@ -201,6 +219,9 @@ def _network_loop(spec, dataset, records, seed):
             if records[slot] is None:
                 continue
             x, y = records[slot]
+            count += 1
+            if y is None:  # silent: it counts, and has no gradient
+                continue
             leaf = w.clone().requires_grad_()
             rows = objective.inputs(x[None], torch.float64)[None]
             label = torch.tensor([[float(y)]], dtype=torch.float64)
@@ -208,7 +229,7 @@ def _network_loop(spec, dataset, records, seed):
             g = leaf.grad
             if spec.max_grad_norm is not None:
                 g = g * min(1.0, spec.max_grad_norm / max(float(g.norm()), 1e-300))
-            total, count = total + g, count + 1
+            total = total + g
         if spec.noise_multiplier:
             z_c = spec.noise_multiplier * spec.max_grad_norm
             total = total + z_c * torch.tensor(noise.standard_normal((1, len(w)))[0])
@@ -350,6 +371,92 @@ def test_ctrl_c_stops_between_chunks_and_loses_nothing(problem, monkeypatch):
     assert np.isnan(stopped.value.weights[~finished]).all()
 
 
+def test_a_grid_may_be_trained_while_another_is_under_way(problem):
+    """Stores and audits score, write and train between two chunks; an abandoned one is no lock."""
+    spec = make_spec("plain")
+    abandoned = train_chunks(prepare(spec, problem, range(4), plan=Plan(1, 1)))
+    next(abandoned)
+    seen, threads = [], torch.get_num_threads()
+    for chunk in train_chunks(prepare(spec, problem, range(4), plan=Plan(1, 1))):
+        seen.append(chunk)
+        assert torch.get_num_threads() == threads
+        inner = train(spec, problem, [chunk.seeds.start], progress=lambda _: None)
+        np.testing.assert_array_equal(inner[0], chunk.weights[0])
+    train(spec, problem, [0], progress=lambda _: train(spec, problem, [1]))
+    assert len(seen) == 4
+    abandoned.close()
+
+
+def test_some_chunks_of_a_grid_have_the_bytes_they_have_among_all(problem):
+    neighbours = nb.replace_by_first(problem, range(1, 10))
+    grid = prepare(make_spec("plain"), problem, range(6), neighbours, plan=Plan(2, 4))
+    whole = np.empty(grid.shape)
+    for chunk in train_chunks(grid):
+        whole[chunk.seeds, chunk.neighbours] = chunk.weights
+    some = grid.chunks()[2:5]
+    redone = list(train_chunks(grid, only=some))
+    assert sorted((c.seeds.start, c.neighbours.start) for c in redone) == sorted(
+        (seeds.start, others.start) for seeds, others in some
+    )
+    for chunk in redone:
+        np.testing.assert_array_equal(chunk.weights, whole[chunk.seeds, chunk.neighbours])
+
+
+class BadNoise:
+    repeatable = True
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def stream(self, *name):
+        return self
+
+    def standard_normal(self, size):
+        return self.answer(size)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda size: np.zeros(size[1]),
+        lambda size: 0.0,
+        lambda size: np.full(size, np.nan),
+        lambda size: np.zeros((size[1], size[0])),
+    ],
+)
+def test_a_noise_source_that_breaks_its_promise_is_refused(problem, answer):
+    """Numpy would spread one draw over all steps, or take the noise away, without a word."""
+    with pytest.raises(InvalidArgument, match=r"Expected noise=.* finite numbers"):
+        train(make_spec("private"), problem, [0], noise=BadNoise(answer))
+
+
+class TestRandomnessThatCannotBeRepeated:
+    def test_a_seed_still_gives_all_its_datasets_the_same(self, problem):
+        neighbours = nb.replace_by_first(problem, [1, 2, 3])
+        spec = make_spec("plain")
+        starts = train(spec, problem, range(5), neighbours, [0], streams=OsStreams())[:, :, 0]
+        assert (starts == starts[:, :1]).all()
+        assert len(np.unique(starts[:, 0], axis=0)) == 5
+        with pytest.raises(InvalidArgument, match="a seed's datasets go in one chunk"):
+            train(spec, problem, [0], neighbours, plan=Plan(1, 1), streams=OsStreams())
+
+    def test_a_fixed_start_is_one_start(self, problem):
+        spec = make_spec("plain", init="fixed")
+        given = {"plan": Plan(1, 1), "streams": OsStreams(), "checkpoints": [0]}
+        starts = train(spec, problem, range(4), **given)
+        assert len(np.unique(starts[:, 0, 0], axis=0)) == 1
+
+    def test_the_source_of_noise_must_be_said(self, problem):
+        with pytest.raises(InvalidArgument, match="noise=None to be given"):
+            train(make_spec("private"), problem, [0], streams=OsStreams())
+        train(make_spec("private"), problem, [0], streams=OsStreams(), noise=OsStreams())
+
+
+def test_the_same_seed_twice_is_refused(problem):
+    with pytest.raises(InvalidArgument, match="it would be counted twice"):
+        train(make_spec("plain"), problem, [3, 4, 3])
+
+
 def test_an_abandoned_iteration_leaves_torch_as_it_was(problem):
     before = torch.get_num_threads()
     grid = prepare(make_spec("plain"), problem, range(8), plan=Plan(1, 1))
@@ -373,7 +480,7 @@ def test_memory_budget_makes_chunks_smaller_and_changes_nothing(kind, memory):
         rtol=0,
         atol=1e-10,
     )
-    with pytest.raises(InvalidArgument, match=r"Expected memory=1000 >= .* one run a thread need"):
+    with pytest.raises(InvalidArgument, match=r"memory=1000 >= .* 1 x 1 runs a thread need"):
         prepare(spec, dataset, range(12), neighbours, memory=1000)
 
 
@@ -416,9 +523,9 @@ def test_neighbours_of_another_dataset_are_refused(problem):
     """They would be trained on silently, on rows that happen to have the same numbers."""
     other = make_problem(37, 5, seed=1)
     with pytest.raises(InvalidArgument, match=r"of another dataset.*Make the neighbours from"):
-        train(make_spec("plain"), problem, [0], nb.remove(other, [1]))
+        train(make_spec("plain"), problem, [0], nb.zero_out(other, [1]))
     copy = make_problem(37, 5)
-    train(make_spec("plain"), problem, [0], nb.remove(copy, [1]))
+    train(make_spec("plain"), problem, [0], nb.zero_out(copy, [1]))
 
 
 @pytest.mark.parametrize(

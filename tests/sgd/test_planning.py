@@ -116,7 +116,7 @@ def test_a_plan_fits_memory_by_its_own_estimate_or_is_refused(
         return rows + threads * chunk_bytes(spec, *rest)
 
     if needed(1, 1) > memory:
-        with pytest.raises(InvalidArgument, match=f"memory={memory} >= .* one run a thread need"):
+        with pytest.raises(InvalidArgument, match=f"memory={memory} >= .* runs a thread need"):
             plan(memory)
         return
     chosen = plan(memory).plan

@@ -58,12 +58,19 @@ class Dataset:
         _check.finite("y", y, "Drop or fill these rows first.")
         object.__setattr__(self, "X", _frozen(X))
         object.__setattr__(self, "y", _frozen(y))
-        self._check_norms()
+        if self.image_shape is not None:
+            shape = tuple(_check.whole("image_shape", n, at_least=1) for n in self.image_shape)
+            object.__setattr__(self, "image_shape", shape)
+        if self.norm_bound is not None:
+            bound = _check.positive("norm_bound", self.norm_bound)
+            object.__setattr__(self, "norm_bound", bound)
+            self._check_norms(bound)
 
-    def _check_norms(self) -> None:
-        if self.norm_bound is None:
-            return
-        bound = _check.positive("norm_bound", self.norm_bound)
+    def __reduce__(self) -> tuple[type[Dataset], tuple[object, ...]]:
+        # Another process checks and freezes its copy anew.
+        return Dataset, (self.X, self.y, self.norm_bound, self.name, self.image_shape)
+
+    def _check_norms(self, bound: float) -> None:
         norms = np.linalg.norm(self.X.astype(np.float64, copy=False), axis=1)
         worst = int(norms.argmax())
         if norms[worst] > bound * (1 + NORM_SLACK):
@@ -112,8 +119,11 @@ class Dataset:
 
 
 def _frozen(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    array = np.ascontiguousarray(array)
-    if array.flags.writeable:
-        array = array.view()
+    """A contiguous array that nobody can change any more: a copy, if somebody still could."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if array.flags.writeable or owner.flags.writeable or not array.flags.c_contiguous:
+        array = array.copy()
         array.flags.writeable = False
     return array

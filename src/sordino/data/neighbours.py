@@ -1,8 +1,12 @@
 """Neighbouring datasets as overlays: which slot differs, and what stands in it. Never a copy.
 
 A dataset is a row of slots, in each at most one record. Every neighbour changes at most one slot,
-so for one seed (one order of the slots) all of them see the same batches but for that slot. A
-removed record leaves its slot empty; an added one fills a slot that is empty for all others.
+so for one seed (one order of the slots) all of them see the same batches but for that slot.
+
+A removed record leaves its slot empty, and an added one fills a slot that is empty for all others.
+That is a removed record only where records are drawn independently (Poisson sampling at a given
+rate): in an order of fixed length, an empty slot still takes up room in a batch. There, `zero_out`
+says what really differs, and `dataset.take` makes the smaller dataset itself.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ from sordino.privacy import Relation
 
 EMPTY = -1
 """Stands for "no record" wherever a row number is expected."""
+
+SILENT = -2
+"""Stands for a record that counts but has no gradient."""
 
 UNCHANGED = -1
 """The slot of a neighbour that is the base dataset itself."""
@@ -41,7 +48,7 @@ class Neighbours:
     slot
         For each neighbour the slot it changes, or UNCHANGED.
     occupant
-        For each neighbour the row it puts there, or EMPTY.
+        For each neighbour the row it puts there, or EMPTY or SILENT.
     relation
         How each neighbour is related to the base.
     dataset
@@ -73,9 +80,9 @@ class Neighbours:
 
     @property
     def has_empty_slots(self) -> bool:
-        """Whether some dataset has a slot without a record."""
+        """Whether some dataset has a slot without a record, or with one that has no gradient."""
         changed = self.slot != UNCHANGED
-        return bool((self.members == EMPTY).any() or (self.occupant[changed] == EMPTY).any())
+        return bool((self.members == EMPTY).any() or (self.occupant[changed] < 0).any())
 
     def check_of(self, dataset: Dataset) -> None:
         """Refuse any dataset but the one these were made from (or an exact copy of it)."""
@@ -103,9 +110,9 @@ def replace_by_first(dataset: Dataset, indices: Sequence[int] | Rows) -> Neighbo
     Two such datasets differ in two slots, yet each lacks one record and holds record 0 instead:
     D_i and D_j are neighbours of the common base (records 1..n-1), in which no slot is changed.
     """
-    hint = "Record 0 is the substitute; pass records 1 or above."
-    chosen = [_check.index("index", i, dataset.rows, hint) for i in _listed(indices)]
+    chosen = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
     if 0 in chosen:
+        hint = "Record 0 is the substitute; pass records 1 or above."
         _check.fail("index", 0, ">= 1", hint)
     members = np.arange(1, dataset.rows)
     slots = np.asarray(chosen, dtype=np.int64) - 1
@@ -135,11 +142,21 @@ def replace(
 def remove(
     dataset: Dataset, indices: Sequence[int] | Rows, *, with_base: bool = True
 ) -> Neighbours:
-    """Record indices[j] absent, its slot empty; first the base, unless not."""
+    """Record indices[j] absent; first the base, unless not. For Poisson sampling."""
     slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
     members = np.arange(dataset.rows)
     empty = [EMPTY] * len(slots)
     return _make(dataset, members, slots, empty, Relation.ADD_OR_REMOVE_ONE, with_base=with_base)
+
+
+def zero_out(
+    dataset: Dataset, indices: Sequence[int] | Rows, *, with_base: bool = True
+) -> Neighbours:
+    """Record indices[j] made silent: it counts, with gradient 0; first the base, unless not."""
+    slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
+    silent = [SILENT] * len(slots)
+    members = np.arange(dataset.rows)
+    return _make(dataset, members, slots, silent, Relation.ZERO_OUT, with_base=with_base)
 
 
 def add(
@@ -149,7 +166,7 @@ def add(
     *,
     with_base: bool = True,
 ) -> Neighbours:
-    """The given record (X[j], y[j]) added in one more slot; first the base, unless not."""
+    """The given record (X[j], y[j]) added; first the base, unless not. For Poisson sampling."""
     X, y = _extra(dataset, X, y)
     members = np.append(np.arange(dataset.rows), EMPTY)
     slots = [dataset.rows] * len(X)

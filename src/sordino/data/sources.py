@@ -1,7 +1,6 @@
 """Where raw files are found: a local directory, then the cache, then the publisher.
 
-The local directory is the user's and is only ever read. The cache is ours: `SORDINO_CACHE`, else
-`$XDG_CACHE_HOME/sordino`, else `~/.cache/sordino`.
+The local directory is the user's and is only ever read. The cache is ours (`_cache.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from sordino import _check
+from sordino import _cache, _check
 from sordino.data import download
 from sordino.data.rawfile import CorruptFileError, MissingFileError, RawFile
 
@@ -25,24 +24,15 @@ def data_directory(given: DirectoryLike = None) -> Path | None:
         return None
     path = Path(value).expanduser()
     if not path.is_dir():
-        hint = f"There is none at {path}; it should hold the raw files named in docs/data.md."
-        _check.fail(name, path.name, "to be a directory", hint)
+        _check.fail(name, path, "to be a directory", "It should hold the files of docs/data.md.")
     return path
-
-
-def cache_directory() -> Path:
-    """Return the directory that downloads go to; it need not exist yet."""
-    if given := os.environ.get("SORDINO_CACHE"):
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "sordino"
 
 
 def find(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path | None]:
     """Say where a copy of `raw` lies, by name alone; nothing is read."""
     places: list[tuple[Place, Path | None]] = [
         ("data-dir", data_directory(data_dir)),
-        ("cache", cache_directory()),
+        ("cache", _cache.directory()),
     ]
     for place, directory in places:
         for name in raw.local_names:
@@ -72,11 +62,11 @@ def fetch(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path]:
         else:
             return place, path
     _downloaded(raw, data_dir)
-    return "missing", cache_directory() / raw.name
+    return "missing", _cache.directory() / raw.name
 
 
 def _downloaded(raw: RawFile, data_dir: DirectoryLike) -> bytes:
-    cache = cache_directory()
+    cache = _cache.directory()
     failures: list[str] = []
     for address in raw.addresses:
         try:

@@ -78,6 +78,11 @@ class Objective(abc.ABC):
         `params` itself: then this is one step of descent.
         """
 
+    @property
+    def has_constant_input(self) -> bool:
+        """Whether `inputs` appends a constant 1 to each row."""
+        return True
+
     def constants(self, norm_bound: float) -> Constants | None:
         """Return what is proved of this loss on rows of norm <= `norm_bound`, or None."""
         return None

@@ -63,6 +63,11 @@ class Cnn(Objective):
         """As many as the softmax has outputs."""
         return self.spec.classes
 
+    @property
+    def has_constant_input(self) -> bool:
+        """Never: the layers have biases of their own."""
+        return False
+
     def init(self, rng: np.random.Generator) -> Array:
         """Draw kernels and weights Glorot uniform (fans as Keras counts them), biases 0."""
         parts = []

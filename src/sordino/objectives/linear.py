@@ -29,6 +29,11 @@ class Linear(Objective):
         """Two, except for least squares, which takes real targets."""
         return None if self.spec.kind == "least-squares" else 2
 
+    @property
+    def has_constant_input(self) -> bool:
+        """Where the model has an intercept."""
+        return self.spec.intercept
+
     def init(self, rng: np.random.Generator) -> Array:
         """Draw Glorot weights for one output; the intercept starts at 0."""
         weights = np.zeros(self.parameters)

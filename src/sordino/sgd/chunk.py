@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sordino import _check
 from sordino.sgd import linear, network, planning
 from sordino.sgd.batches import Epoch, epochs
 from sordino.sgd.grid import Grid
@@ -35,9 +36,6 @@ class Chunk:
         grid, spec = self.grid, self.spec
         if grid.initial is not None:
             start = np.broadcast_to(grid.initial, (len(self.seeds), len(grid.initial)))
-        elif spec.init == "fixed":
-            one = grid.objective.init(grid.streams.stream("fixed initial weights", spec.init_seed))
-            start = np.broadcast_to(one, (len(self.seeds), len(one)))
         else:
             draw = grid.objective.init
             start = np.stack(
@@ -104,7 +102,12 @@ class Chunk:
         drawn = np.empty(shape, dtype=self.spec.dtype)
         for run, noise in enumerate(self.noise):
             # Drawn in float64 whatever the precision of the run, so that both see the same noise.
-            drawn[run] = noise.standard_normal(shape[1:])
+            normal = np.asarray(noise.standard_normal((shape[1], shape[2])))
+            if normal.shape != shape[1:] or not np.isfinite(normal).all():
+                # Anything else would be spread over the steps, or take the noise away.
+                hint = "The noise source does not keep its promise; nothing was released."
+                _check.fail("noise", normal.shape, f"to be {shape[1:]} finite numbers", hint)
+            drawn[run] = normal
         return torch.from_numpy(drawn)
 
     def _average(self, epochs_: int, steps_per_epoch: int) -> None:

@@ -18,7 +18,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +101,7 @@ def train(
         The records; see `Dataset`.
     seeds
         One run a seed on each dataset. For one seed all datasets see the same order, the same
-        initial weights and the same noise.
+        initial weights and the same noise; trials that must be independent need different seeds.
     neighbours
         From `sordino.data.neighbours`; None trains on the dataset itself alone.
     checkpoints
@@ -165,19 +164,22 @@ def train(
 
 
 def train_chunks(
-    grid: Grid, progress: Callable[[Progress], None] | None = None
+    grid: Grid,
+    progress: Callable[[Progress], None] | None = None,
+    *,
+    only: Sequence[tuple[slice, slice]] | None = None,
 ) -> Iterator[Finished]:
-    """Yield chunks as they finish, in any order.
+    """Yield chunks as they finish, in any order; those of `grid.chunks()`, or `only` these.
 
-    On Ctrl-C no new chunk is started, those under way are finished and yielded, and then
-    KeyboardInterrupt is raised: nothing that was computed is lost.
+    A chunk has the same bytes whichever others are trained, and wherever. On Ctrl-C no new chunk
+    is started, those under way are finished and yielded, and then KeyboardInterrupt is raised.
     """
     started = time.perf_counter()
-    done, total = 0, len(grid.seeds) * grid.neighbours
-    waiting = list(reversed(grid.chunks()))
+    waiting = list(reversed(grid.chunks() if only is None else only))
+    done, total = 0, sum(_runs(*chunk) for chunk in waiting)
     running: set[Future[Finished]] = set()
     interrupted = False
-    with _one_core_a_thread(), ThreadPoolExecutor(grid.threads) as pool:
+    with _single_threaded_blas, ThreadPoolExecutor(grid.threads, initializer=_own_core) as pool:
         while waiting or running:
             try:
                 while waiting and len(running) < grid.threads:
@@ -189,30 +191,52 @@ def train_chunks(
                 continue
             for future in finished:
                 chunk = future.result()
-                done += chunk.weights.shape[0] * chunk.weights.shape[1]
+                yield chunk
+                done += _runs(chunk.seeds, chunk.neighbours)
                 if progress is not None:
                     progress(Progress(done, total, time.perf_counter() - started))
-                yield chunk
     if interrupted:
         raise KeyboardInterrupt
 
 
+def _runs(seeds: slice, neighbours: slice) -> int:
+    return int((seeds.stop - seeds.start) * (neighbours.stop - neighbours.start))
+
+
+def _own_core() -> None:
+    torch.set_num_threads(1)  # of this worker's own products
+
+
 def _train_chunk(grid: Grid, seeds: slice, neighbours: slice) -> Finished:
-    torch.set_num_threads(1)
     with torch.no_grad():
         return Finished(seeds, neighbours, Chunk(grid, seeds, neighbours).train())
 
 
-_core_settings = threading.Lock()
+class _SingleThreadedBlas:
+    """BLAS on one core while any grid is being trained: the workers are the parallelism.
+
+    The setting belongs to the process, so the first grid in makes it and the last one out puts
+    it back. (torch's belongs to the thread; each worker makes its own.)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limits: threadpoolctl.threadpool_limits | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limits = threadpoolctl.threadpool_limits(1, "blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._limits is not None:
+                self._limits.restore_original_limits()
+                # Threads started from now on take torch's latest setting, which was a worker's.
+                torch.set_num_threads(torch.get_num_threads())
 
 
-@contextmanager
-def _one_core_a_thread() -> Iterator[None]:
-    """Give torch and BLAS one core in each worker; put their settings back afterwards."""
-    with _core_settings, threadpoolctl.threadpool_limits(1, "blas"):
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+_single_threaded_blas = _SingleThreadedBlas()

@@ -17,11 +17,12 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.objectives import build
 from sordino.objectives.batched import Objective
+from sordino.privacy import Relation
 from sordino.seeding import Name, SeededStreams, Streams
 from sordino.sgd import planning
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
-from sordino.sgd.table import Table, lay
+from sordino.sgd.table import Table, lay, table_bytes
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +36,13 @@ class NormalStream(Protocol):
 
 
 class NoiseSource(Protocol):
-    """Where the noise of a private run comes from; injected, never chosen by the engine."""
+    """Where the noise of a private run comes from; injected, never chosen by the engine.
+
+    `repeatable` says whether the same name gives the same noise a second time. The engine checks
+    the shape of what it draws and that it is finite; that it is normal, it must trust.
+    """
+
+    repeatable: bool
 
     def stream(self, *name: Name) -> NormalStream:
         """Open the noise of the run called `name`."""
@@ -93,53 +100,87 @@ def prepare(
     threads: int | None = None,
 ) -> Grid:
     """Check everything and lay out the grid, before anything is trained. Arguments as `train`."""
-    if not isinstance(dataset, Dataset):
-        _check.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
-    neighbours = neighbouring.only(dataset) if neighbours is None else neighbours
-    if not isinstance(neighbours, Neighbours):
-        hint = "Make them with sordino.data.neighbours."
-        _check.fail("neighbours", type(neighbours).__name__, "to be Neighbours", hint)
-    neighbours.check_of(dataset)
+    neighbours = _check_neighbours(spec, dataset, neighbours)
     objective = build(spec.objective, dataset.features, dataset.image_shape)
     objective.check_labels(dataset.y)
     if neighbours.extra_y is not None:
         objective.check_labels(neighbours.extra_y)
-    steps = spec.total_steps(neighbours.size)
-    threads = planning.default_threads() if threads is None else threads
-    many_threads = _check.whole("threads", threads, at_least=1)
-    kept = _check_checkpoints(checkpoints, steps)
-    listed = _check.sequence("seeds", seeds, "Pass range(10) for ten runs.")
-    checked_seeds = tuple(_check.whole("seed", seed) for seed in listed)
-    if not checked_seeds:
-        _check.fail("seeds", "[]", "to hold at least one seed")
-    table = lay(objective, dataset, neighbours, getattr(torch, spec.dtype))
-    budget = planning.default_memory() if memory is None else _check.whole("memory", memory)
-    if plan is None:
-        plan = planning.make(
-            spec,
-            objective,
-            neighbours.size,
-            len(checked_seeds),
-            len(neighbours),
-            len(kept),
-            budget,
-            many_threads,
-            table.X.nbytes,
-        )
-    streams = SeededStreams() if streams is None else streams
+    kept = _check_checkpoints(checkpoints, spec.total_steps(neighbours.size))
+    checked_seeds = _check_seeds(seeds)
+    streams, noise = _check_randomness(spec, streams, noise)
+    dtype = getattr(torch, spec.dtype)
+    need = planning.Need(
+        spec=spec,
+        objective=objective,
+        slots=neighbours.size,
+        seeds=len(checked_seeds),
+        neighbours=len(neighbours),
+        checkpoints=len(kept),
+        threads=_check.whole(
+            "threads", planning.default_threads() if threads is None else threads, at_least=1
+        ),
+        table=table_bytes(objective, neighbours, dtype),
+        splits_neighbours=streams.repeatable and noise.repeatable,
+    )
+    plan = planning.make(need, memory) if plan is None else planning.check(need, plan, memory)
     return Grid(
         spec=spec,
         objective=objective,
-        table=table,
+        table=lay(objective, dataset, neighbours, dtype),
         slots=neighbours.size,
         seeds=checked_seeds,
         checkpoints=kept,
         streams=streams,
-        noise=streams if noise is None else noise,
-        initial=_check_initial(spec, objective, initial_weights),
+        noise=noise,
+        initial=_initial(spec, objective, initial_weights, streams),
         plan=plan,
-        threads=many_threads,
+        threads=need.threads,
     )
+
+
+def _check_neighbours(
+    spec: TrainSpec, dataset: Dataset, neighbours: Neighbours | None
+) -> Neighbours:
+    if not isinstance(dataset, Dataset):
+        _check.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
+    if neighbours is None:
+        return neighbouring.only(dataset)
+    if not isinstance(neighbours, Neighbours):
+        hint = "Make them with sordino.data.neighbours."
+        _check.fail("neighbours", type(neighbours).__name__, "to be Neighbours", hint)
+    neighbours.check_of(dataset)
+    if neighbours.relation is Relation.ADD_OR_REMOVE_ONE:
+        if spec.order != "poisson":
+            hint = (
+                "Elsewhere an empty slot still takes up room in a batch. Use neighbours.zero_out, "
+                "or train on dataset.take(...) itself."
+            )
+            _check.fail("order", spec.order, "to be poisson for added or removed records", hint)
+        if spec.sample_rate is None:
+            hint = "With it left out, the rate would tell the size, which is private here."
+            _check.fail("sample_rate", None, "to be given for added or removed records", hint)
+    return neighbours
+
+
+def _check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    _check.sequence("seeds", seeds, "Pass range(10) for ten runs.")
+    checked = tuple(_check.whole("seed", seed) for seed in seeds)
+    if not checked:
+        _check.fail("seeds", "[]", "to hold at least one seed")
+    if len(set(checked)) < len(checked):
+        hint = "The same seed gives the same run: it would be counted twice."
+        _check.fail("seeds", list(checked), "to be different", hint)
+    return checked
+
+
+def _check_randomness(
+    spec: TrainSpec, streams: Streams | None, noise: NoiseSource | None
+) -> tuple[Streams, NoiseSource]:
+    streams = SeededStreams() if streams is None else streams
+    if noise is None and spec.noise_multiplier and not streams.repeatable:
+        hint = "Where nothing may be repeatable, noise protects people: say where it comes from."
+        _check.fail("noise", None, "to be given with streams that are not repeatable", hint)
+    return streams, streams if noise is None else noise
 
 
 def _even(total: int, most: int) -> list[slice]:
@@ -160,11 +201,16 @@ def _check_checkpoints(checkpoints: Sequence[int] | None, steps: int) -> tuple[i
     return kept
 
 
-def _check_initial(spec: TrainSpec, objective: Objective, weights: Array | None) -> Array | None:
+def _initial(
+    spec: TrainSpec, objective: Objective, weights: Array | None, streams: Streams
+) -> Array | None:
+    """The start that all runs share, or None if each draws its own."""
     if weights is None:
         if spec.init == "given":
             hint = 'The spec has init="given".'
             _check.fail("initial_weights", None, "to be an array [parameter]", hint)
+        if spec.init == "fixed":
+            return objective.init(streams.stream("fixed initial weights", spec.init_seed))
         return None
     if spec.init != "given":
         hint = 'Set init="given" in the spec to start from them.'

@@ -52,7 +52,7 @@ class Rows(NamedTuple):
 
     X: Floats
     y: Floats
-    present: Floats
+    counted: Floats
     norms: Floats
     slot: Ints
     substitute: Ints
@@ -139,7 +139,7 @@ def _rows(table: Table, padded: bool) -> Rows:
     return Rows(
         X=table.X.numpy(),
         y=table.y.numpy(),
-        present=table.present.numpy(),
+        counted=table.counted.numpy(),
         norms=table.norms.numpy(),
         slot=table.slot,
         substitute=table.substitute,
@@ -316,7 +316,7 @@ def _look_up(law: Law, rows: Rows, batch: Ints, y: Floats, most: Floats, places:
         return places
     count = 0
     for b in range(places):
-        count += 1 if rows.present[batch[b]] > 0 else 0
+        count += 1 if rows.counted[batch[b]] > 0 else 0
     return count
 
 

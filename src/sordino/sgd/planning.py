@@ -1,20 +1,26 @@
 """How a grid of runs is cut into chunks: by memory, and by what runs fast in cache.
 
 The grouping is a plain value, so a study that records it can be resumed anywhere with the same
-bytes; it depends on the number of threads only where memory is short.
+bytes; it depends on the machine only where memory is short.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from sordino import _check
 from sordino.objectives.batched import Objective
 from sordino.sgd.spec import TrainSpec
 
+NOISE_STEPS = 256
+"""Steps whose noise is drawn ahead at once."""
+
 # Operations of a chunk: a second or less of work, so that progress is told and Ctrl-C heard.
 _CHUNK_OPERATIONS = 2e10
+# Chunks to cut at least, where there are seeds for it and it costs nothing: enough for many cores.
+_CHUNKS = 16
 # Numbers of a network's largest array, [seed, place, dataset, unit], that keep a step near the
 # cores (half a megabyte in float32) while the interpreter's share of it stays small.
 _NETWORK_ELEMENTS = 1 << 17
@@ -33,9 +39,38 @@ class Plan:
         _check.whole("neighbours", self.neighbours, at_least=1)
 
 
+@dataclass(frozen=True)
+class Need:
+    """What is to be trained, as far as it matters for memory and speed.
+
+    `table` is what the rows take, in bytes, once for all chunks. `splits_neighbours` is False
+    where a seed's randomness cannot be repeated, so that all its datasets must be trained in one
+    chunk to see the same.
+    """
+
+    spec: TrainSpec
+    objective: Objective
+    slots: int
+    seeds: int
+    neighbours: int
+    checkpoints: int
+    threads: int
+    table: int
+    splits_neighbours: bool = True
+
+    def bytes_of(self, plan: Plan) -> int:
+        """Memory of the table and a chunk a thread, from above."""
+        return self.table + self.threads * chunk_bytes(
+            self.spec, self.objective, self.slots, plan.seeds, plan.neighbours, self.checkpoints
+        )
+
+
 def default_memory() -> int:
-    """A quarter of this machine's memory, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    """A quarter of the memory this process may use, in bytes."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")  # of a container, on Linux
+    allowed = limit.read_text().strip() if limit.is_file() else "max"
+    return (physical if allowed == "max" else min(physical, int(allowed))) // 4
 
 
 def default_threads() -> int:
@@ -43,46 +78,52 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def make(
-    spec: TrainSpec,
-    objective: Objective,
-    slots: int,
-    seeds: int,
-    neighbours: int,
-    checkpoints: int,
-    memory: int,
-    threads: int,
-    table: int,
-) -> Plan:
-    """Choose the chunk: fast in cache, then halved until `threads` of them fit in `memory`.
+def make(need: Need, memory: int | None) -> Plan:
+    """Choose the chunk: fast in cache, then halved until one a thread fits in `memory`."""
+    budget = default_memory() if memory is None else _check.whole("memory", memory)
+    plan = _fastest(need)
+    while need.bytes_of(plan) > budget and plan.seeds > 1:
+        plan = Plan((plan.seeds + 1) // 2, plan.neighbours)
+    while need.bytes_of(plan) > budget and plan.neighbours > 1 and need.splits_neighbours:
+        plan = Plan(1, (plan.neighbours + 1) // 2)
+    return _fitting(need, plan, budget)
 
-    `table` is what the rows take, in bytes, once for all chunks.
-    """
-    run = objective.step_operations(spec.batch_size) * spec.total_steps(slots)
+
+def check(need: Need, plan: Plan, memory: int | None) -> Plan:
+    """Refuse a given plan that does not fit in a given memory, or tears a seed apart."""
+    if not need.splits_neighbours and plan.neighbours < need.neighbours:
+        hint = "Its randomness cannot be repeated, so a seed's datasets go in one chunk."
+        _check.fail("plan", plan, f"to have neighbours >= {need.neighbours}", hint)
+    return plan if memory is None else _fitting(need, plan, memory)
+
+
+def _fitting(need: Need, plan: Plan, budget: int) -> Plan:
+    least = need.bytes_of(plan)
+    if least > budget:
+        grouping = f"{plan.seeds} x {plan.neighbours} runs a thread"
+        sentence = f">= {least} bytes, what the rows and {grouping} need"
+        _check.fail("memory", budget, sentence)
+    return plan
+
+
+def _fastest(need: Need) -> Plan:
+    spec, objective = need.spec, need.objective
+    run = objective.step_operations(spec.batch_size) * spec.total_steps(need.slots)
     runs = max(1, int(_CHUNK_OPERATIONS // run))
-    together = min(neighbours, _MOST_NEIGHBOURS)
-    if spec.objective.kind == "cnn":  # whose runs are taken one by one, so splitting costs little
-        together = min(together, runs)
+    together = need.neighbours
+    if need.splits_neighbours:
+        # A CNN's runs are taken one by one, so splitting them costs little.
+        most = min(_MOST_NEIGHBOURS, runs) if spec.objective.kind == "cnn" else _MOST_NEIGHBOURS
+        together = min(together, most)
     many = max(1, runs // together)
-    if not spec.objective.is_linear:
+    if spec.objective.is_linear:  # seeds are taken one by one
+        many = min(many, -(-need.seeds // _CHUNKS))
+    else:
         fast = _NETWORK_ELEMENTS // (together * spec.batch_size * objective.width)
         many = min(many, max(1, fast))
-    # An even number of chunks, at least two: idle cores cost more than smaller chunks.
-    pairs = -(-seeds // (2 * many))
-    many = -(-seeds // (2 * pairs))
-
-    def needed(many: int, together: int) -> int:
-        chunk = chunk_bytes(spec, objective, slots, many, together, checkpoints)
-        return table + threads * chunk
-
-    while needed(many, together) > memory and many > 1:
-        many = (many + 1) // 2
-    while needed(many, together) > memory and together > 1:
-        together = (together + 1) // 2
-    if needed(many, together) > memory:
-        least = f">= {needed(1, 1)} bytes, what the rows and one run a thread need"
-        _check.fail("memory", memory, least)
-    return Plan(many, together)
+    # An even number of chunks, at least two: an idle core costs more than smaller chunks.
+    pairs = -(-need.seeds // (2 * many))
+    return Plan(-(-need.seeds // (2 * pairs)), together)
 
 
 def chunk_bytes(
@@ -113,7 +154,3 @@ def _widest_batch(spec: TrainSpec, slots: int) -> int:
         return spec.batch_size
     mean = spec.batch_size if spec.sample_rate is None else spec.sample_rate * slots
     return min(slots, int(mean + 6 * mean**0.5) + 1)
-
-
-NOISE_STEPS = 256
-"""Steps whose noise is drawn ahead at once."""

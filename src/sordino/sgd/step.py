@@ -35,7 +35,8 @@ def gather(table: Table, index: torch.Tensor, spec: TrainSpec, padded: bool) -> 
     weight = torch.index_select(table.present, 0, flat).view(index.shape)
     if spec.divides_by_batch_size:
         return Batch(X, y, weight, spec.batch_size)
-    return Batch(X, y, weight / weight.sum(dim=1, keepdim=True).clamp_(min=1), 1.0)
+    counted = torch.index_select(table.counted, 0, flat).view(index.shape)
+    return Batch(X, y, weight / counted.sum(dim=1, keepdim=True).clamp_(min=1), 1.0)
 
 
 def step(

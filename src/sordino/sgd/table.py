@@ -18,6 +18,7 @@ from sordino.data.neighbours import EMPTY, Neighbours
 from sordino.objectives.batched import Objective
 
 LANES = 32
+_BLOCK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +31,21 @@ class Table:
         Inputs [row, input] and labels [row]. For linear objectives the inputs are followed by
         zeros up to a multiple of `LANES`, so that compiled loops have no odd ends.
     present
-        1 for a record, 0 for an empty slot, [row].
+        1 for a record, 0 for an empty slot or a silent record, [row].
+    counted
+        1 for what counts in the size of a batch: records, silent or not, [row].
     norms
         Euclidean norm of each row of X.
     slot, substitute
         For each neighbour the row it takes out (-1: none) and the row it puts in.
     has_empty
-        Whether any dataset has an empty slot.
+        Whether any dataset has an empty slot or a silent record.
     """
 
     X: torch.Tensor
     y: torch.Tensor
     present: torch.Tensor
+    counted: torch.Tensor
     norms: torch.Tensor
     slot: npt.NDArray[np.int64]
     substitute: npt.NDArray[np.int64]
@@ -58,29 +62,52 @@ class Table:
         return dataclasses.replace(self, slot=slot, substitute=substitute)
 
 
+def table_bytes(objective: Objective, neighbours: Neighbours, dtype: torch.dtype) -> int:
+    """Memory of the table's inputs, before it is laid out."""
+    rows = len(neighbours.members) + len(np.unique(neighbours.occupant)) + 1
+    return rows * _columns(objective) * dtype.itemsize
+
+
 def lay(
     objective: Objective, dataset: Dataset, neighbours: Neighbours, dtype: torch.dtype
 ) -> Table:
-    """Lay out the table of a dataset and its neighbours."""
-    source_X, source_y = dataset.X, dataset.y
-    if neighbours.extra_X is not None:
-        source_X = np.concatenate([source_X, neighbours.extra_X.astype(source_X.dtype)])
-        source_y = np.concatenate([source_y, np.asarray(neighbours.extra_y)])
+    """Lay out the table of a dataset and its neighbours, block by block."""
     put_in, which = np.unique(neighbours.occupant, return_inverse=True)
     rows = np.concatenate([neighbours.members, put_in, [EMPTY]])
-    X = objective.inputs(source_X[np.maximum(rows, 0)], dtype)
-    y = torch.tensor(source_y[np.maximum(rows, 0)], dtype=dtype)
-    empty = torch.from_numpy(rows == EMPTY)
-    X[empty] = 0
-    y[empty] = 0
-    if objective.spec.is_linear:
-        X = torch.nn.functional.pad(X, (0, -X.shape[1] % LANES))
+    X = torch.zeros((len(rows), _columns(objective)), dtype=dtype)
+    y = torch.zeros(len(rows), dtype=dtype)
+    for start in range(0, len(rows), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        there = torch.from_numpy(np.flatnonzero(rows[block] >= 0) + start)
+        features, labels = _records(dataset, neighbours, rows[there.numpy()])
+        inputs = objective.inputs(features, dtype)
+        X[there, : inputs.shape[1]] = inputs
+        y[there] = torch.tensor(labels, dtype=dtype)
     return Table(
-        X=X.contiguous(),
+        X=X,
         y=y,
-        present=(~empty).to(dtype),
+        present=torch.from_numpy(rows >= 0).to(dtype),
+        counted=torch.from_numpy(rows != EMPTY).to(dtype),
         norms=torch.linalg.vector_norm(X, dim=1),
         slot=neighbours.slot,
         substitute=len(neighbours.members) + which.astype(np.int64).reshape(-1),
         has_empty=neighbours.has_empty_slots,
     )
+
+
+def _columns(objective: Objective) -> int:
+    inputs = objective.features + int(objective.has_constant_input)
+    return inputs + (-inputs % LANES if objective.spec.is_linear else 0)
+
+
+def _records(
+    dataset: Dataset, neighbours: Neighbours, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.generic]]:
+    """Features and labels of these rows, some of which may be the neighbours' own."""
+    own = rows >= dataset.rows
+    at = np.where(own, 0, rows)
+    X, y = dataset.X[at], dataset.y[at].astype(np.float64)
+    if neighbours.extra_X is not None and neighbours.extra_y is not None and own.any():
+        X[own] = neighbours.extra_X[rows[own] - dataset.rows]
+        y[own] = neighbours.extra_y[rows[own] - dataset.rows].astype(np.float64)
+    return X, y
