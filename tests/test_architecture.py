@@ -25,7 +25,7 @@ SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "objectives.objective" opens that one module, not its room.
-OPEN_TO_ALL = ("_check", "privacy")
+OPEN_TO_ALL = ("_cache", "_check", "privacy")
 TABLE: dict[str, tuple[str, ...]] = {
     "seeding": (),
     "data": ("seeding",),
@@ -53,6 +53,7 @@ TABLE: dict[str, tuple[str, ...]] = {
 for _last in ("assess", "papers", "cli"):
     TABLE[_last] = tuple(TABLE)
 ALLOWED = {
+    "_cache": (),
     "_check": (),
     "privacy": ("_check",),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import os
 from collections.abc import Collection
 from typing import Any, NoReturn, TypeVar
 
@@ -133,4 +134,5 @@ def _number(name: str, value: float, hint: str) -> float:
 
 def _short(value: object) -> str:
     text = str(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    # Half a path would be no help.
+    return text if len(text) <= 60 or isinstance(value, os.PathLike) else text[:57] + "..."

@@ -134,7 +134,10 @@ def test_an_embedded_set_needs_nothing(run) -> None:
     ("arguments", "sentence"),
     [
         (("data", "fetch", "adlt"), "Did you mean adult"),
-        (("data", "list", "--data-dir", "/no/such/place"), "There is none at /no/such/place"),
+        (
+            ("data", "list", "--data-dir", "/no/such/place"),
+            "data_dir=/no/such/place to be a directory",
+        ),
     ],
 )
 def test_a_bad_argument_is_one_sentence_and_exit_2(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,39 @@ def test_astype_changes_precision_only() -> None:
     assert data.astype("float32").X.dtype == np.float32
     with pytest.raises(InvalidArgument, match="dtype=int8"):
         data.astype("int8")
+
+
+def test_nobody_can_change_a_dataset_behind_its_back():
+    """A view of the caller's array would let a checked bound become false."""
+    X = np.zeros((3, 2))
+    whole = np.zeros((5, 2))
+    for given, change in ((X, X), (whole[1:4], whole)):
+        dataset = Dataset(given, [0, 1, 0], norm_bound=1.0)
+        before = dataset.fingerprint
+        change[2] = 100.0
+        assert np.abs(dataset.X).max() == 0
+        assert Dataset(dataset.X, dataset.y, 1.0).fingerprint == before
+        with pytest.raises(ValueError, match="read-only"):
+            dataset.X[0] = 1
+
+
+def test_a_dataset_sent_to_another_process_stays_frozen():
+    dataset = Dataset(np.ones((3, 2)), [0, 1, 0], norm_bound=2, image_shape=[1, 2])
+    other = copy.deepcopy(dataset)
+    assert not other.X.flags.writeable
+    assert other.fingerprint == dataset.fingerprint
+    assert other.image_shape == (1, 2)
+
+
+def test_equal_bounds_give_equal_fingerprints():
+    bounds = (1, 1.0, np.float64(1), np.float32(1))
+    assert len({Dataset(np.zeros((2, 2)), [0, 1], b).fingerprint for b in bounds}) == 1
+
+
+def test_a_dataset_does_not_print_its_records():
+    shown = repr(Dataset(np.full((3, 2), 0.123), [0, 1, 0], 1.0, "patients"))
+    assert shown == "Dataset(patients: 3 x 2 float64, norm <= 1)"
+
+
+def test_true_and_false_are_labels():
+    assert Dataset(np.zeros((2, 2)), np.array([True, False])).y.tolist() == [1, 0]

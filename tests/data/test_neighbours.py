@@ -190,3 +190,13 @@ def test_no_constructor_copies_the_dataset():
         held = sum(a.nbytes for a in (neighbours.members, neighbours.slot, neighbours.occupant))
         assert held <= 3 * 8 * 3001
         assert neighbours.extra_X is None or len(neighbours.extra_X) == 2
+
+
+def test_a_silent_record_counts_but_is_no_row():
+    dataset = Dataset(np.eye(4), [0, 1, 0, 1])
+    silenced = nb.zero_out(dataset, [2, 0])
+    assert silenced.relation is Relation.ZERO_OUT
+    assert silenced.slot.tolist() == [nb.UNCHANGED, 2, 0]
+    assert silenced.occupant.tolist() == [nb.EMPTY, nb.SILENT, nb.SILENT]
+    assert silenced.labels.tolist() == [-1, 2, 0]
+    assert silenced.has_empty_slots

@@ -80,7 +80,7 @@ def test_an_unknown_recipe_is_answered_with_the_nearest_names() -> None:
         ({"form": "ern"}, "form=ern to be one of papers, erm. Did you mean erm"),
         ({"form": "erm"}, "form=erm to be papers for digits. Only adult, bank"),
         ({"dtype": "float16"}, "dtype=float16 to be one of float32, float64"),
-        ({"data_dir": "/no/such/place"}, "data_dir=place to be a directory"),
+        ({"data_dir": "/no/such/place"}, "data_dir=/no/such/place to be a directory"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, str], why: str) -> None:

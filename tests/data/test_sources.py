@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sordino import _cache
 from sordino._check import InvalidArgument
 from sordino.data import download, sources, unpack
 from sordino.data.rawfile import (
@@ -64,12 +65,10 @@ def test_the_environment_names_the_directory_and_an_argument_wins(
 def test_a_directory_that_is_not_there_is_named(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(
-        InvalidArgument, match=r"data_dir=nowhere to be a directory\. There is none at /"
-    ):
+    with pytest.raises(InvalidArgument, match=r"data_dir=/.*/nowhere to be a directory"):
         sources.read(_raw(), tmp_path / "nowhere")
     monkeypatch.setenv("SORDINO_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(InvalidArgument, match="SORDINO_DATA=nowhere to be a directory"):
+    with pytest.raises(InvalidArgument, match="SORDINO_DATA=/.*/nowhere to be a directory"):
         sources.read(_raw())
 
 
@@ -128,11 +127,11 @@ def test_the_cache_is_where_the_environment_says(
     monkeypatch.delenv("SORDINO_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert sources.cache_directory() == tmp_path / ".cache" / "sordino"
+    assert _cache.directory() == tmp_path / ".cache" / "sordino"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert sources.cache_directory() == tmp_path / "xdg" / "sordino"
+    assert _cache.directory() == tmp_path / "xdg" / "sordino"
     monkeypatch.setenv("SORDINO_CACHE", str(tmp_path / "own"))
-    assert sources.cache_directory() == tmp_path / "own"
+    assert _cache.directory() == tmp_path / "own"
 
 
 def test_a_download_goes_to_the_cache_once(cache: Path, publisher) -> None:

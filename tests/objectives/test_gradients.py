@@ -419,7 +419,7 @@ def test_wrong_shapes_are_sentences(kind):
     objective = build(ObjectiveSpec(kind), 64, (8, 8))
     p = objective.parameters
     X, y = np.zeros((4, 64)), np.zeros(4)
-    for weights in (np.zeros(p), np.zeros((2, p - 1)), np.zeros((1, 1, p))):
+    for weights in (np.zeros(p - 1), np.zeros((2, p - 1)), np.zeros((0, p)), np.float64(0)):
         for call in (objective.loss, objective.gradient, objective.accuracy):
             with pytest.raises(InvalidArgument, match=rf"weights.shape=\(.* to be \(runs, {p}\)"):
                 call(weights, X, y)
@@ -427,6 +427,23 @@ def test_wrong_shapes_are_sentences(kind):
         for call in (objective.decision, objective.predict):
             with pytest.raises(InvalidArgument, match=r"X.shape=\(.* to be \(rows, 64\)"):
                 call(np.zeros((1, p)), rows)
+
+
+def test_weights_may_have_the_axes_that_training_gives_them():
+    objective = build(ObjectiveSpec("logistic"), 3)
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((2, 3, 1, 4))
+    X, y = rng.standard_normal((7, 3)), np.arange(7) % 2
+    flat = weights.reshape(6, 4)
+    for name in ("loss", "gradient", "accuracy"):
+        call = getattr(objective, name)
+        many = call(weights, X, y)
+        assert many.shape[:3] == (2, 3, 1)
+        np.testing.assert_array_equal(many.reshape(6, *many.shape[3:]), call(flat, X, y))
+    for name in ("decision", "predict"):
+        call = getattr(objective, name)
+        np.testing.assert_array_equal(call(weights, X).reshape(6, 7), call(flat, X))
+    assert objective.loss(weights[0, 0, 0], X, y).shape == ()
 
 
 @pytest.mark.parametrize(

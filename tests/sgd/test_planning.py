@@ -182,8 +182,8 @@ def chunk(case, seeds, many):
     X = rng.standard_normal((case["rows"], case["features"])).astype("float32") * 0.1
     y = np.arange(len(X)) % 2
     data = Dataset(X, y, image_shape=tuple(case["image"]) if case["image"] else None)
-    if case["added"]:
-        others = nb.add(data, X[:many], y[:many], with_base=False)
+    if case["one_slot"]:
+        others = nb.replace(data, [0] * many, X[:many], y[:many], with_base=False)
     else:
         others = nb.replace_by_first(data, range(1, many + 1))
     spec = TrainSpec.from_dict(case["spec"])
@@ -208,11 +208,11 @@ print(json.dumps(out))
 """
 
 
-def case(kind, seeds, neighbours, features, rows, batch, *, added=False, steps=3, **more):
+def case(kind, seeds, neighbours, features, rows, batch, *, one_slot=False, steps=3, **more):
     spec = TrainSpec(ObjectiveSpec(kind), 0.1, batch, steps=steps, **more).to_dict()
     image = [28, 28] if kind == "cnn" else None
     sizes = {"seeds": seeds, "neighbours": neighbours, "features": features, "rows": rows}
-    return sizes | {"spec": spec, "image": image, "added": added}
+    return sizes | {"spec": spec, "image": image, "one_slot": one_slot}
 
 
 NOISE = {"max_grad_norm": 1.0, "noise_multiplier": 1.0}
@@ -228,7 +228,7 @@ MEASURED = {
     "mlp": case("mlp", 8, 400, 50, 1000, 64),
     "mlp, clipped": case("mlp", 8, 400, 50, 1000, 64, max_grad_norm=1.0),
     "mlp, private": case("mlp", 8, 300, 50, 1000, 64, order="poisson", **NOISE),
-    "mlp, one slot for all": case("mlp", 2, 64, 784, 65, 65, added=True),
+    "mlp, one slot for all": case("mlp", 2, 64, 784, 65, 65, one_slot=True),
     "cnn": case("cnn", 2, 20, 784, 200, 64),
     "cnn, clipped": case("cnn", 1, 10, 784, 200, 32, max_grad_norm=1.0),
 }  # fmt: skip

@@ -39,7 +39,7 @@ BAD = {
     "rate 0": ({"learning_rate": 0}, "learning_rate=0 > 0 and finite. Pass 0.5, say."),
     "rate inf": ({"learning_rate": math.inf}, "learning_rate=inf > 0 and finite"),
     "rate nan": ({"learning_rate": math.nan}, "learning_rate=nan to be a number, not NaN"),
-    "rate text": ({"learning_rate": "0.1"}, "learning_rate=0.1 to be a number"),
+    "rate text": ({"learning_rate": "0.1"}, "learning_rate='0.1' to be a number"),
     "batch 0": ({"batch_size": 0}, "batch_size=0 >= 1"),
     "batch text": ({"batch_size": "8"}, "batch_size=8 to be a whole number >= 1"),
     "order": ({"order": "shufle"}, "order=shufle to be one of .* Did you mean shuffle"),
