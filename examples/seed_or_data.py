@@ -4,7 +4,8 @@
 
 Trains logistic regression on every (seed, neighbouring dataset), then compares final weights that
 differ in one record, in the seed, or in the seed alone with the same start. `digits/binary`, the
-default, needs no files; the picture in the README is `--data mnist-binary`.
+default, needs no files; the picture in the README is `--data mnist-binary`. Drawing needs
+matplotlib (`pip install matplotlib`, or the package's `dev` extra).
 """
 
 from __future__ import annotations
@@ -41,19 +42,36 @@ def pair_distances(weights: np.ndarray, vary: str) -> np.ndarray:
     return np.linalg.norm(weights[s, k] - weights[t, k], axis=1)[differ]
 
 
+def at_least_two(text: str) -> int:
+    """Read a number of seeds or neighbours; a pair needs two."""
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 1")
+    return int(text)
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line; refuse what cannot work before anything is trained."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    binary = [name for name in names() if name not in ("digits", "mnist")]
+    parser.add_argument("--data", default="digits/binary", choices=binary, metavar="NAME",
+                        help="a dataset with two classes; see `sordino data list`")  # fmt: skip
+    parser.add_argument("--seeds", type=at_least_two, default=98, help="runs of each dataset")
+    parser.add_argument("--neighbours", type=at_least_two, default=100, help="datasets")
+    parser.add_argument("--out", type=Path, default=Path("seed_or_data.svg"),
+                        help="picture to write; its ending says which kind")  # fmt: skip
+    options = parser.parse_args()
+    if not options.out.absolute().parent.is_dir():
+        parser.error(f"there is no directory {options.out.absolute().parent}")
+    return options
+
+
 def main() -> None:
     """Train, compare, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="digits/binary", help=f"one of {', '.join(names())}")
-    parser.add_argument("--seeds", type=int, default=98)
-    parser.add_argument("--neighbours", type=int, default=100)
-    parser.add_argument("--out", type=Path, default=Path("seed_or_data.svg"))
-    options = parser.parse_args()
-
+    options = parse()
     splits = load(options.data)
     data, recipe = splits.train, splits.recipe
     rows = 1 + stream("neighbours", options.data).choice(
-        data.rows - 1, options.neighbours, replace=False
+        data.rows - 1, min(options.neighbours, data.rows - 1), replace=False
     )
     neighbours = neighbouring.replace_by_first(data, rows)
     spec = TrainSpec(
@@ -83,20 +101,16 @@ def main() -> None:
     top = max(distances.max() for _, distances, _ in curves)
     for label, distances, colour in curves:
         axes.hist(
-            distances,
-            np.linspace(0, top, 160),
-            density=True,
-            color=colour,
-            label=label,
-            histtype="stepfilled",
-        )
+            distances, np.linspace(0, top, 160), density=True, color=colour, alpha=0.8,
+            label=label, histtype="stepfilled",
+        )  # fmt: skip
         print(f"{label}: median {np.median(distances):.4f}, largest {distances.max():.4f}")
     axes.set(
         xlabel="distance between final weights", ylabel="density",
         title=f"{options.data}, logistic regression, {runs:,} runs",
     )  # fmt: skip
     axes.set_yscale("log")
-    axes.legend(frameon=False, loc="upper right")
+    figure.legend(frameon=False, loc="outside lower center", ncols=3)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(options.out, metadata={"Date": None})
     print(f"wrote {options.out}")

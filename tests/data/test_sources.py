@@ -68,7 +68,7 @@ def test_a_directory_that_is_not_there_is_named(
     with pytest.raises(InvalidArgument, match=r"data_dir=/.*/nowhere to be a directory"):
         sources.read(_raw(), tmp_path / "nowhere")
     monkeypatch.setenv("SORDINO_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(InvalidArgument, match="SORDINO_DATA=/.*/nowhere to be a directory"):
+    with pytest.raises(InvalidArgument, match=r"SORDINO_DATA=/.*/nowhere to be a directory"):
         sources.read(_raw())
 
 

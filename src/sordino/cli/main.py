@@ -19,9 +19,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help=(
         "How private is the model I am about to release?\n\n"
-        "sordino trains, proves, measures and attacks, and says three different numbers: "
+        "sordino is built to train, prove, measure and attack, and to say three different numbers: "
         "**proved** epsilon (a theorem, an upper bound), **estimated** epsilon (SGD's own "
-        "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack)."
+        "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack). "
+        "This version has the datasets and, in Python, the training engine."
     ),
 )
 app.add_typer(data.app, name="data")
