@@ -22,8 +22,8 @@ _CHUNK_OPERATIONS = 2e10
 # Chunks to cut at least, where there are seeds for it and it costs nothing: enough for many cores.
 _CHUNKS = 16
 # Numbers of a network's largest array, [seed, place, dataset, unit], that keep a step near the
-# cores (half a megabyte in float32) while the interpreter's share of it stays small.
-_NETWORK_ELEMENTS = 1 << 17
+# cores (a megabyte in float32) while the interpreter's share of it stays small.
+_NETWORK_ELEMENTS = 1 << 18
 _MOST_NEIGHBOURS = 512
 
 
