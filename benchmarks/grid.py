@@ -59,7 +59,9 @@ class Size:
     repeats: int
 
 
-FULL = Size("mnist-binary", "mnist", 2048, 1850, (40, 100), 20, 2000, (16, 100, 200), (4, 40, 15), 3)
+FULL = Size(
+    "mnist-binary", "mnist", 2048, 1850, (40, 100), 20, 2000, (16, 100, 200), (4, 40, 15), 3
+)
 SMOKE = Size("digits/binary", "digits", 256, 40, (4, 20), 2, 32, (2, 10, 10), (1, 4, 3), 1)
 
 

@@ -60,9 +60,7 @@ class Chunk:
             epoch = next(orders)
             length = min(len(epoch.width), steps - taken)
             whole = length == len(epoch.width)
-            rates = np.array(
-                [spec.schedule.at(updates + t + 1, since_restart + 1) for t in range(length)]
-            )
+            rates = spec.schedule.over(updates + 1, length, since_restart + 1)
             averages = whole and spec.average_every == since_average + 1
             for part in self._segments(taken, length):
                 self._descend(epoch.part(part), rates[part])

@@ -46,8 +46,7 @@ class Law(NamedTuple):
 class Rows(NamedTuple):
     """What a compiled step needs of a table, as arrays.
 
-    `first[row]` is the first dataset that replaces this row, `following[k]` the next one that
-    replaces the same row as dataset k does; -1 ends the list.
+    `first` and `following` are `Table.replaced_by`.
     """
 
     X: Floats
@@ -130,12 +129,7 @@ def _law(spec: TrainSpec) -> Law:
 
 
 def _rows(table: Table, padded: bool) -> Rows:
-    first = np.full(len(table.y), -1, dtype=np.int32)
-    following = np.full(len(table.slot), -1, dtype=np.int32)
-    for k in range(len(table.slot) - 1, -1, -1):
-        if table.slot[k] >= 0:
-            following[k] = first[table.slot[k]]
-            first[table.slot[k]] = k
+    first, following = table.replaced_by
     return Rows(
         X=table.X.numpy(),
         y=table.y.numpy(),

@@ -20,7 +20,7 @@ NOISE_STEPS = 256
 # Operations of a chunk: a second or less of work, so that progress is told and Ctrl-C heard.
 _CHUNK_OPERATIONS = 2e10
 # Chunks to cut at least, where there are seeds for it and it costs nothing: enough for many cores.
-_CHUNKS = 16
+_CHUNKS = 8
 # Numbers of a network's largest array, [seed, place, dataset, unit], that keep a step near the
 # cores (a megabyte in float32) while the interpreter's share of it stays small.
 _NETWORK_ELEMENTS = 1 << 18

@@ -8,6 +8,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from sordino import _check
 from sordino.objectives.objective import ObjectiveSpec
 
@@ -60,11 +63,16 @@ class Schedule:
 
     def at(self, update: int, epoch: int) -> float:
         """Rate of the `update`-th step, in the `epoch`-th epoch; both count from 1."""
+        return float(self.over(update, 1, epoch)[0])
+
+    def over(self, update: int, many: int, epoch: int) -> npt.NDArray[np.float64]:
+        """Rates of `many` steps of one epoch, from the `update`-th on."""
         if self.kind == "constant":
-            return self.rate
+            return np.full(many, self.rate)
         if self.kind == "per-epoch":
-            return self.rate / epoch
-        return min(1 / self.smooth, 1 / (self.strongly_convex * update))
+            return np.full(many, self.rate / epoch)
+        updates = np.arange(update, update + many)
+        return np.minimum(1 / self.smooth, 1 / (self.strongly_convex * updates))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ follow the records that neighbours put in, and last a row of zeros that stands f
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +56,20 @@ class Table:
     def nothing(self) -> int:
         """The row that stands for "no record"."""
         return len(self.y) - 1
+
+    @functools.cached_property
+    def replaced_by(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Who replaces a row, as linked lists: the first neighbour of each row, and the next.
+
+        -1 ends a list: the first array is [row], the second [neighbour].
+        """
+        first = np.full(len(self.y), -1, dtype=np.int32)
+        following = np.full(len(self.slot), -1, dtype=np.int32)
+        for k in range(len(self.slot) - 1, -1, -1):
+            if self.slot[k] >= 0:
+                following[k] = first[self.slot[k]]
+                first[self.slot[k]] = k
+        return first, following
 
     def of(self, neighbours: slice) -> Table:
         """Return the same rows for some of the neighbours."""
