@@ -56,6 +56,7 @@ def list_recipes(data_dir: DataDir = None) -> None:
         # A pipe has no width: give the table the one it needs instead of cutting names short.
         console = Console(width=max(80, console.measure(table).maximum))
     console.print(table)
+    console.print("Files are found by name. `sordino data fetch NAME` checks their content.")
 
 
 @app.command()

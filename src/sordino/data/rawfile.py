@@ -109,6 +109,6 @@ class MissingFileError(DataError):
         tried = f", and could not be downloaded ({'; '.join(failures)})" if failures else ""
         super().__init__(
             f"{' or '.join(raw.local_names)} is not in {places}{tried}. "
-            f"Get it from {raw.home}, put it into a directory and pass that as --data-dir "
-            "or in SORDINO_DATA."
+            f"Get it from {raw.home}, put it into a directory and name that in "
+            "SORDINO_DATA (or --data-dir, or data_dir=)."
         )

@@ -56,9 +56,14 @@ def fetch(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path]:
     if path is not None:
         try:
             raw.content_of(path)
-        except CorruptFileError:
+        except CorruptFileError as corrupt:
             if place == "data-dir" or not raw.addresses:
                 raise
+            try:
+                _downloaded(raw, data_dir)
+            except MissingFileError:
+                raise corrupt from None  # it is here, but no good, and no better one was had
+            return "missing", _cache.directory() / raw.name
         else:
             return place, path
     _downloaded(raw, data_dir)
