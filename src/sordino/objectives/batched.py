@@ -89,6 +89,8 @@ class Objective(abc.ABC):
 
     def inputs(self, X: Array, dtype: torch.dtype) -> torch.Tensor:
         """Return rows as the model eats them, a fresh tensor (with a constant 1, if it has one)."""
+        if not self.has_constant_input:
+            return torch.tensor(X, dtype=dtype)
         ones = np.ones((len(X), 1), dtype=X.dtype)
         return torch.from_numpy(np.hstack([X, ones])).to(dtype)
 

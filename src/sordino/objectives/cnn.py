@@ -79,10 +79,6 @@ class Cnn(Objective):
                 parts.append(glorot(rng, shape[1] * field, shape[0] * field, shape))
         return np.concatenate([part.ravel() for part in parts])
 
-    def inputs(self, X: Array, dtype: torch.dtype) -> torch.Tensor:
-        """Rows as they are: the layers have biases of their own."""
-        return torch.tensor(X, dtype=dtype)
-
     def scores(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Logits, [group, example, run, class]."""
         groups, examples, _ = X.shape

@@ -40,12 +40,6 @@ class Linear(Objective):
         weights[: self.features] = glorot(rng, self.features, 1, (self.features,))
         return weights
 
-    def inputs(self, X: Array, dtype: torch.dtype) -> torch.Tensor:
-        """Append the constant feature where the model has an intercept."""
-        if self.spec.intercept:
-            return super().inputs(X, dtype)
-        return torch.tensor(X, dtype=dtype)
-
     def scores(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Inner products z = w.x."""
         return torch.bmm(X, params[0].transpose(1, 2))

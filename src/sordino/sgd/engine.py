@@ -171,8 +171,9 @@ def train_chunks(
 ) -> Iterator[Finished]:
     """Yield chunks as they finish, in any order; those of `grid.chunks()`, or `only` these.
 
-    A chunk has the same bytes whichever others are trained, and wherever. On Ctrl-C no new chunk
-    is started, those under way are finished and yielded, and then KeyboardInterrupt is raised.
+    On one kind of machine, a chunk has the same bytes whichever others are trained (another
+    processor or BLAS may add in another order). On Ctrl-C no new chunk is started, those under
+    way are finished and yielded, and then KeyboardInterrupt is raised.
     """
     started = time.perf_counter()
     waiting = list(reversed(grid.chunks() if only is None else only))

@@ -3,8 +3,8 @@
 For one seed all datasets see the same batch, so a step is two matrix products for all of them
 (BLAS, on rows and weights that stay in the nearest caches for a whole epoch). The few datasets
 whose batch holds their own differing record take that step by themselves, with the batch they
-really have. With only a few datasets a seed (audits: thousands of seeds, two datasets) every one
-of them does, and the batch is never even copied together.
+really have. With only a few datasets a seed (audits: thousands of seeds, two datasets) the products
+are written out (thin.py), and the batch is never even copied together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Floats = npt.NDArray[Any]
 Ints = npt.NDArray[Any]
 
 FEW = 4
-"""Up to this many datasets a seed, single steps beat the products (docs/benchmarks.md)."""
+"""Up to this many datasets a seed, products written out beat BLAS (docs/benchmarks.md)."""
 
 
 class Law(NamedTuple):

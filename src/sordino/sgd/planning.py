@@ -1,7 +1,7 @@
 """How a grid of runs is cut into chunks: by memory, and by what runs fast in cache.
 
-The grouping is a plain value, so a study that records it can be resumed anywhere with the same
-bytes; it depends on the machine only where memory is short.
+The grouping is a plain value, so a study that records it can be resumed with the same bytes on
+the same kind of machine; it depends on the machine only where memory is short.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def step(
     rate: float,
     noise: Params | None,
 ) -> None:
-    """W = Project(w - rate (sum of clipped gradients + z C noise) / divisor - rate l2 w)."""
+    """Set w = Project(w - rate (sum of clipped gradients + z C noise) / divisor - rate l2 w)."""
     objective.add_gradient(
         params,
         params,
