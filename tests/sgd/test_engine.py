@@ -371,6 +371,24 @@ def test_ctrl_c_stops_between_chunks_and_loses_nothing(problem, monkeypatch):
     assert np.isnan(stopped.value.weights[~finished]).all()
 
 
+def test_ctrl_c_while_progress_is_shown_loses_nothing_that_was_under_way(problem):
+    """It may come at any moment, and showing progress is where a program often is."""
+    shown = []
+
+    def interrupted(progress):
+        shown.append(progress.runs_done)
+        if len(shown) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as stopped:
+        train(
+            make_spec("plain"), problem, range(8), plan=Plan(1, 1), threads=2, progress=interrupted
+        )
+    # Two workers: the chunk just shown, and the one beside it; no third was started.
+    assert stopped.value.finished.sum() == shown[-1] == 2
+    assert np.isfinite(stopped.value.weights[stopped.value.finished]).all()
+
+
 def test_a_grid_may_be_trained_while_another_is_under_way(problem):
     """Stores and audits score, write and train between two chunks; an abandoned one is no lock."""
     spec = make_spec("plain")

@@ -194,8 +194,12 @@ def train_chunks(
                 chunk = future.result()
                 yield chunk
                 done += _runs(chunk.seeds, chunk.neighbours)
-                if progress is not None:
-                    progress(Progress(done, total, time.perf_counter() - started))
+                try:
+                    if progress is not None:
+                        progress(Progress(done, total, time.perf_counter() - started))
+                except KeyboardInterrupt:
+                    waiting.clear()
+                    interrupted = True
     if interrupted:
         raise KeyboardInterrupt
 
