@@ -13,6 +13,13 @@ from typing import Literal
 from sordino import _check
 
 
+class NotApplicable(Exception):
+    """A theorem that does not cover what was asked; its text names the condition that fails.
+
+    It also says what would satisfy the condition. Raised instead of a number, never beside one.
+    """
+
+
 class Relation(enum.Enum):
     """When two datasets count as neighbours. Every number about privacy depends on it."""
 
@@ -72,32 +79,40 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What was measured over many runs. It promises nothing, and its text says so.
+    """What was measured over many runs, or computed for a model of them. It promises nothing.
 
-    `low` and `high` bound the interval at confidence `level`; `method` names the estimator
-    and `caveat` what it takes for granted.
+    `low` and `high` bound the interval at confidence `level`; all three are None where the number
+    was computed, not measured. `method` names the estimator and `caveat` what it takes for
+    granted. Its text says that it is no guarantee.
     """
 
     epsilon: float
     delta: float
-    low: float
-    high: float
-    level: float
+    low: float | None
+    high: float | None
+    level: float | None
     method: str
     caveat: str
 
     def __post_init__(self) -> None:
         _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
         _check.probability_below_one("delta", self.delta)
+        if self.low is None or self.high is None or self.level is None:
+            if not self.low is self.high is self.level is None:
+                hint = "Pass all three, or None for each if the number was computed, not measured."
+                _check.fail("interval", (self.low, self.high, self.level), "to be complete", hint)
+            return
         _check.non_negative("low", self.low, allow_infinite=True)
         if not self.low <= self.epsilon <= self.high:
             _check.fail("epsilon", self.epsilon, f"in its interval [{self.low}, {self.high}]")
         _check_open_unit("level", self.level)
 
     def __str__(self) -> str:
+        interval = "no interval: computed, not measured"
+        if self.level is not None:
+            interval = f"{self.level:.0%} interval {self.low:.3g} to {self.high:.3g}"
         return (
-            f"estimate, not a guarantee: epsilon about {self.epsilon:.3g} "
-            f"({self.level:.0%} interval {self.low:.3g} to {self.high:.3g}) "
+            f"estimate, not a guarantee: epsilon about {self.epsilon:.3g} ({interval}) "
             f"at delta = {self.delta:.3g}, by {self.method}; {self.caveat}"
         )
 

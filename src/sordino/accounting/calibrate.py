@@ -1,0 +1,197 @@
+"""The least noise, or the most steps, epochs or records a batch, for a budget.
+
+Every search ends on the side that is proved: what it returns, accounted again, is never above the
+target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypedDict
+
+from sordino import _check
+from sordino.accounting import gaussian, subsampled
+from sordino.accounting.convolution import Rough
+from sordino.accounting.loss import DIRECTIONS
+from sordino.accounting.profile import Profile, Which
+from sordino.accounting.root import first_below
+from sordino.privacy import NotApplicable, Relation
+
+TOLERANCE = 3e-6
+"""Relative, of the noise multiplier; epsilon then is within 1e-4 of its target (law 6)."""
+MOST_NOISE = 1e9
+LEAST_NOISE = 1e-6
+MOST_STEPS = 10**9
+
+
+def least_noise(
+    profile_at: Callable[[float], Profile],
+    epsilon: float,
+    delta: float,
+    guess: float | None = None,
+) -> float:
+    """The least noise at which `profile_at(noise)` proves (epsilon, delta), rounded up.
+
+    Any accountant whose delta falls as the noise grows. `guess` is where to look first.
+
+    Raises
+    ------
+    NotApplicable
+        If not even a noise multiplier of 1e9 meets the target.
+    """
+    epsilon, _ = _budget(epsilon, delta)
+    if math.isinf(epsilon):
+        return 0.0
+    noise = guess
+    # One direction usually decides, so the other is only checked where the search has ended.
+    for direction in ("forward", "both"):
+        noise = _search(profile_at, epsilon, delta, noise, direction)
+        if profile_at(noise).epsilon(delta) <= epsilon:
+            break
+    assert noise is not None
+    return noise
+
+
+def _search(
+    profile_at: Callable[[float], Profile],
+    epsilon: float,
+    delta: float,
+    guess: float | None,
+    direction: Which,
+) -> float:
+    def excess(log_noise: float) -> float:
+        found = profile_at(math.exp(log_noise)).epsilon(delta, direction)
+        if found == 0:
+            return -math.inf
+        return math.log(found / epsilon)
+
+    low, high = _bracket(excess, math.log(guess) if guess else 0.0, 0.06 if guess else 1.0)
+    if low == high:
+        return math.exp(high)
+    # `first_below` is relative to where it searches: count from a point that keeps it near 1.
+    base = low - 1.0
+    step = first_below(lambda part: excess(base + part), low - base, high - base, TOLERANCE)
+    return math.exp(base + step)
+
+
+def _bracket(excess: Callable[[float], float], start: float, width: float) -> tuple[float, float]:
+    """Logs of two noises, the first too small and the second enough; equal at either limit."""
+    least, most = math.log(LEAST_NOISE), math.log(MOST_NOISE)
+    enough = excess(start) <= 0
+    point = start
+    while True:
+        if enough and point <= least:
+            return point, point
+        if not enough and point >= most:
+            raise NotApplicable(
+                f"No noise multiplier up to {MOST_NOISE:.0e} meets this target by this method; "
+                "raise epsilon or delta, or take fewer steps."
+            )
+        following = max(point - width, least) if enough else min(point + width, most)
+        if (excess(following) <= 0) != enough:
+            return (following, point) if enough else (point, following)
+        point, width = following, 2 * width
+
+
+class _How(TypedDict):
+    sampling: str
+    relation: Relation
+    steps_per_epoch: int | None
+
+
+def noise_multiplier(
+    epsilon: float,
+    delta: float,
+    sample_rate: float,
+    steps: int,
+    *,
+    sampling: str,
+    relation: Relation,
+    steps_per_epoch: int | None = None,
+    method: str = "pld",
+) -> float:
+    """The least noise multiplier for noisy steps, by "pld" (tightest) or "rdp".
+
+    For other methods pass their accountant to `least_noise`.
+    """
+    _check.one_of("method", method, ("pld", "rdp"))
+    account = subsampled.pld if method == "pld" else subsampled.rdp
+
+    how: _How = {
+        "sampling": sampling,
+        "relation": relation,
+        "steps_per_epoch": steps_per_epoch,
+    }
+
+    def profile_at(noise: float) -> Profile:
+        return account(noise, sample_rate, steps, **how)
+
+    trivial = profile_at(1.0)  # also checks every argument
+    if trivial.mu == 0 or math.isinf(epsilon):
+        return 0.0
+    if trivial.mu is not None:  # Gaussian at every noise, and mu goes like 1 / noise
+        return gaussian.sigma(epsilon, delta, trivial.mu)
+    guess = None
+    if trivial.losses is not None or method == "rdp":
+        guess = _renyi_guess(
+            lambda noise: subsampled.pld(noise, sample_rate, steps, **how),
+            *_budget(epsilon, delta),
+        )
+    return least_noise(profile_at, epsilon, delta, guess)
+
+
+def _renyi_guess(
+    profile_at: Callable[[float], Profile], epsilon: float, log_delta: float
+) -> float | None:
+    """Noise at which Renyi DP meets the target, roughly: a convolution needs a little less."""
+
+    def excess(log_noise: float) -> float:
+        losses = profile_at(math.exp(log_noise)).losses
+        assert losses is not None
+        return max(Rough(losses, way).tilt_at(log_delta)[1] for way in DIRECTIONS) - epsilon
+
+    try:
+        low, high = _bracket(excess, 0.0, 1.0)
+    except NotApplicable:
+        return None
+    if low == high:
+        return None
+    base = low - 1.0
+    step = first_below(lambda part: excess(base + part), low - base, high - base, 3e-3)
+    return math.exp(base + step)
+
+
+def most_steps(
+    profile_at: Callable[[int], Profile], epsilon: float, delta: float, *, at_most: int = MOST_STEPS
+) -> int:
+    """The most steps (or epochs, or records a batch) `profile_at` proves (epsilon, delta) for.
+
+    `profile_at(count)` must leak more as the count grows. 0 if not even one meets the target.
+    """
+    epsilon, target = _budget(epsilon, delta)
+    at_most = _check.whole("at_most", at_most, at_least=1)
+
+    def holds(count: int) -> bool:
+        return profile_at(count).log_delta(epsilon) <= target
+
+    good, bad = 0, 1
+    while bad <= at_most and holds(bad):
+        good, bad = bad, 2 * bad
+    bad = min(bad, at_most + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if holds(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def _budget(epsilon: float, delta: float) -> tuple[float, float]:
+    hint = "Pass the budget you promise, such as 1.0."
+    epsilon = _check.positive("epsilon", epsilon, hint, allow_infinite=True)
+    delta = _check.probability_below_one("delta", delta)
+    if delta == 0:
+        _check.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
+    return epsilon, math.log(delta)

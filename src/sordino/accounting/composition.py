@@ -1,0 +1,394 @@
+"""Naive and strong composition of subsampled Gaussian steps, and the noise each of them asks for.
+
+One step samples records at `sample_rate` and adds Gaussian noise of `noise_multiplier`. Before
+sampling it is (e0, d0)-DP by the analytic Gaussian mechanism; sampling amplifies that to (e1, d1);
+a composition theorem takes `steps` of those to (epsilon, delta). The tight accountants ask for
+several times less noise; these are what they are compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaln
+
+from sordino import _check
+from sordino.accounting import gaussian
+from sordino.accounting.profile import ApproximateProfile
+from sordino.privacy import NotApplicable, Relation
+
+Floats = npt.NDArray[np.float64]
+
+# A base delta of 1 promises nothing, so with it no noise at all would do: a record used with
+# probability below delta could be published. Held below 1, the least noise stays above 0.
+_MOST_BASE_DELTA = 0.999999
+
+_MOST_EXACT_STEPS = 20_000_000
+
+
+def amplified(epsilon: float, sample_rate: float) -> float:
+    """ln(1 + q (e^epsilon - 1)): epsilon after sampling (Balle, Barthe & Gaboardi 2018).
+
+    Their Theorem 8 (Poisson sampling) and Theorem 9 (batches of a fixed size); delta becomes
+    q delta. By concavity of ln this is at least q epsilon: the linear rule promises too much.
+    """
+    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
+    rate = _check.fraction("sample_rate", sample_rate, allow_zero=True)
+    if epsilon == 0 or rate == 0:
+        return 0.0
+    if rate == 1:
+        return epsilon
+    # In the log domain, because e^epsilon may be past the largest float.
+    return _softplus(math.log(rate) + _log_expm1(epsilon))
+
+
+def before_sampling(epsilon: float, sample_rate: float) -> float:
+    """ln(1 + (e^epsilon - 1) / q): the inverse of `amplified`."""
+    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
+    rate = _check.fraction("sample_rate", sample_rate)
+    if epsilon == 0 or rate == 1:
+        return epsilon
+    return _softplus(_log_expm1(epsilon) - math.log(rate))
+
+
+def dwork(epsilon: float, steps: int, delta: float) -> float:
+    """Epsilon of `steps` epsilon-DP steps, `delta` more spent on composing them.
+
+    e sqrt(2T ln(1/delta)) + T e (e^e - 1) (Dwork, Rothblum & Vadhan 2010, Theorem III.3).
+    Above an epsilon of 1 or so it is worse than T e, and infinite from 700 on.
+    """
+    e, T, slack = _composed(epsilon, steps, delta)
+    return _dwork(e, T, slack)
+
+
+def kairouz(epsilon: float, steps: int, delta: float) -> float:
+    """As `dwork`, by the least of the three closed forms of Kairouz, Oh & Viswanath 2015, Thm 3.4.
+
+    T e; T e tanh(e/2) + e sqrt(2T ln(1/delta)); and the same with ln(e + sqrt(T) e / delta).
+    """
+    e, T, slack = _composed(epsilon, steps, delta)
+    return _kairouz(e, T, slack)
+
+
+def kairouz_optimal(epsilon: float, steps: int) -> tuple[Floats, Floats]:
+    """The exact composition of `steps` epsilon-DP steps: epsilons, and ln delta at each of them.
+
+    eps_i = (k - 2i) e and delta_i = sum_{l<i} C(k,l) (e^{(k-l)e} - e^{(k-2i+l)e}) / (1+e^e)^k for
+    i = 0 ... k/2 (Kairouz, Oh & Viswanath 2015, Theorem 3.3). No composition theorem that knows
+    epsilon alone can do better. If the steps also have a delta_0 each, the composition has
+    1 - (1 - delta_0)^k (1 - delta_i). Beyond 20 million steps it raises `NotApplicable`.
+    """
+    e = _check.non_negative("epsilon", epsilon)
+    k = _check.whole("steps", steps)
+    epsilons, logs = _optimal_grid(e, k)
+    return epsilons[: k // 2 + 1], logs[: k // 2 + 1]
+
+
+def kairouz_optimal_epsilon(epsilon: float, steps: int, delta: float) -> float:
+    """Least epsilon of `steps` epsilon-DP steps at `delta`, exact also between the eps_i."""
+    e, T, slack = _composed(epsilon, steps, delta)
+    return _kairouz_optimal(e, T, slack)
+
+
+def naive(
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    sensitivity: float,
+    relation: Relation,
+) -> ApproximateProfile:
+    """Basic composition: T times the amplified epsilon of one step at delta / T.
+
+    Parameters
+    ----------
+    noise_multiplier
+        Standard deviation of the noise on the sum of clipped gradients, divided by the clip.
+        0 gives epsilon = infinity, unless nothing is ever sampled.
+    sample_rate
+        Probability that a given record is in a given batch.
+    steps
+        Number of steps, all iterates released.
+    delta
+        Delta of the whole run; 0 gives epsilon = infinity.
+    sensitivity
+        How far one record moves the sum, in clips: 1.0 if it is added, removed or zeroed out
+        under Poisson sampling, 2.0 if it is replaced, and 2.0 for batches of a fixed size.
+    relation
+        What counts as a neighbouring dataset; kept with the result.
+    """
+    setting = (noise_multiplier, sample_rate, steps, delta, sensitivity)
+    return _NAIVE.profile(*setting, relation)
+
+
+def strong_dwork(
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    sensitivity: float,
+    relation: Relation,
+) -> ApproximateProfile:
+    """As `naive`, by `dwork`: delta/2 pays for composing, delta/(2T) for each step."""
+    setting = (noise_multiplier, sample_rate, steps, delta, sensitivity)
+    return _DWORK.profile(*setting, relation)
+
+
+def strong_kairouz(
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    sensitivity: float,
+    relation: Relation,
+) -> ApproximateProfile:
+    """As `naive`, by `kairouz`: delta/2 pays for composing, delta/(2T) for each step."""
+    setting = (noise_multiplier, sample_rate, steps, delta, sensitivity)
+    return _KAIROUZ.profile(*setting, relation)
+
+
+def strong_optimal(
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    *,
+    sensitivity: float,
+    relation: Relation,
+) -> ApproximateProfile:
+    """As `naive`, by `kairouz_optimal`: delta/2 pays for composing, delta/(2T) for each step."""
+    setting = (noise_multiplier, sample_rate, steps, delta, sensitivity)
+    return _OPTIMAL.profile(*setting, relation)
+
+
+def naive_noise(
+    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
+) -> float:
+    """Least noise multiplier for which `naive` proves (epsilon, delta), rounded up.
+
+    0 if epsilon is infinite or nothing is ever sampled. Before sampling each step may be
+    (ln(1 + (e^{epsilon/T} - 1) / q), delta / (qT))-DP.
+    """
+    return _NAIVE.noise(epsilon, delta, sample_rate, steps, sensitivity)
+
+
+def naive_noise_classical(
+    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
+) -> float:
+    """As `naive_noise`, with the classical Gaussian formula in place of the analytic one.
+
+    Raises
+    ------
+    NotApplicable
+        Where one step before sampling has epsilon >= 1, which that formula does not cover.
+    """
+    epsilon, delta, q, T, size = _checked_target(epsilon, delta, sample_rate, steps, sensitivity)
+    if _is_free(epsilon, q, T):
+        return 0.0
+    base = before_sampling(epsilon / T, q)
+    return gaussian.classical_sigma(base, _NAIVE.base_delta(delta, q, T), size)
+
+
+def strong_dwork_noise(
+    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
+) -> float:
+    """Least noise multiplier for which `strong_dwork` proves (epsilon, delta), rounded up."""
+    return _DWORK.noise(epsilon, delta, sample_rate, steps, sensitivity)
+
+
+def strong_kairouz_noise(
+    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
+) -> float:
+    """Least noise multiplier for which `strong_kairouz` proves (epsilon, delta), rounded up."""
+    return _KAIROUZ.noise(epsilon, delta, sample_rate, steps, sensitivity)
+
+
+def strong_optimal_noise(
+    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
+) -> float:
+    """Least noise multiplier for which `strong_optimal` proves (epsilon, delta), rounded up."""
+    return _OPTIMAL.noise(epsilon, delta, sample_rate, steps, sensitivity)
+
+
+def strong_over_naive(
+    epsilon: float, delta: float, sample_rate: float, steps: Sequence[int]
+) -> Floats:
+    """`strong_kairouz_noise` over `naive_noise` at each number of steps.
+
+    It falls like T^{-1/2} for a fixed delta, and starts above 1: for a few steps strong
+    composition needs more noise, because half of delta pays for it.
+    """
+    epsilon = _check.positive("epsilon", epsilon)
+    rate = _check.fraction("sample_rate", sample_rate)
+    counts = [_check.whole("steps", T, at_least=1) for T in _check.sequence("steps", steps)]
+    strong = [strong_kairouz_noise(epsilon, delta, rate, T, sensitivity=1.0) for T in counts]
+    plain = [naive_noise(epsilon, delta, rate, T, sensitivity=1.0) for T in counts]
+    return np.array(strong, dtype=np.float64) / np.array(plain, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A composition theorem: `compose(e1, T, slack)`, and the share of delta kept as slack."""
+
+    theorem: str
+    compose: Callable[[float, int, float], float]
+    share: float
+
+    def base_delta(self, delta: float, rate: float, steps: int) -> float:
+        """What one step may have before sampling: T q base_delta + slack = delta."""
+        return min((1 - self.share) * delta / steps / rate, _MOST_BASE_DELTA)
+
+    def epsilon(self, noise: float, rate: float, steps: int, delta: float, size: float) -> float:
+        if steps == 0 or rate == 0:
+            return 0.0
+        if noise == 0:
+            return math.inf
+        base = gaussian.epsilon(size / noise, self.base_delta(delta, rate, steps))
+        return self.compose(amplified(base, rate), steps, self.share * delta)
+
+    def profile(
+        self,
+        noise_multiplier: float,
+        sample_rate: float,
+        steps: int,
+        delta: float,
+        sensitivity: float,
+        relation: Relation,
+    ) -> ApproximateProfile:
+        noise = _check.non_negative("noise_multiplier", noise_multiplier, allow_infinite=True)
+        rate = _check.fraction("sample_rate", sample_rate, allow_zero=True)
+        delta = _check.probability_below_one("delta", delta)
+        size = _check.positive("sensitivity", sensitivity)
+        epsilon = self.epsilon(noise, rate, _count(steps), delta, size)
+        theorem = f"{self.theorem}, of sampled steps (Balle, Barthe & Gaboardi 2018)"
+        return ApproximateProfile(budget=(epsilon, delta), relation=relation, theorem=theorem)
+
+    def noise(
+        self, epsilon: float, delta: float, sample_rate: float, steps: int, sensitivity: float
+    ) -> float:
+        checked = _checked_target(epsilon, delta, sample_rate, steps, sensitivity)
+        epsilon, delta, rate, steps, size = checked
+        if _is_free(epsilon, rate, steps):
+            return 0.0
+        slack = self.share * delta
+        # One step, composed exactly with a slack below 1/2, is at epsilon + ln 3 at the most; more
+        # steps and weaker theorems allow it less.
+        top = epsilon + math.log(3)
+        step = _most(lambda e: self.compose(e, steps, slack) <= epsilon, top)
+        base_delta = self.base_delta(delta, rate, steps)
+        value = gaussian.sigma(before_sampling(step, rate), base_delta, size)
+        # Rounding on the way may leave the proof short by a few last digits.
+        more = 1e-15
+        while self.epsilon(value, rate, steps, delta, size) > epsilon:
+            value, more = value * (1 + more), 2 * more
+        return value
+
+
+def _dwork(e: float, T: int, slack: float) -> float:
+    if e == 0 or T == 0:
+        return 0.0
+    if e > 700 or slack == 0:  # e^e is past the largest float
+        return math.inf
+    return e * math.sqrt(-2 * T * math.log(slack)) + T * e * math.expm1(e)
+
+
+def _kairouz(e: float, T: int, slack: float) -> float:
+    if slack == 0 or T * e in (0, math.inf):
+        return T * e
+    drift = T * e * math.tanh(e / 2)
+    inside = min(-math.log(slack), math.log(math.e + math.sqrt(T) * e / slack))
+    return min(T * e, drift + e * math.sqrt(2 * T * inside))
+
+
+def _kairouz_optimal(e: float, T: int, slack: float) -> float:
+    if slack == 0 or T * e in (0, math.inf):
+        return T * e
+    epsilons, logs = _optimal_grid(e, T)
+    target = math.log(slack)
+    i = int(np.searchsorted(logs, target, side="right")) - 1
+    if i == len(logs) - 1:
+        return 0.0
+    # delta is linear in e^epsilon between two points of the grid.
+    before, here = math.exp(logs[i] - logs[i + 1]), math.exp(target - logs[i + 1])
+    share = (here - before) / (1 - before)
+    drop = share * math.expm1(-2 * e)
+    left = -math.expm1(target - logs[i + 1]) / (1 - before)  # 1 - share, with all its digits
+    lower = math.log1p(drop) if drop > -0.5 else math.log(left + share * math.exp(-2 * e))
+    return max(0.0, float(epsilons[i]) + lower)
+
+
+def _optimal_grid(e: float, k: int) -> tuple[Floats, Floats]:
+    """eps_i and ln delta_i for i = 0 ... (k+1)/2; an odd k ends at -e, to reach 0 between two."""
+    if k > _MOST_EXACT_STEPS:
+        raise NotApplicable(
+            f"Exact composition holds a table of half the steps in memory, and {k} are more than "
+            f"{_MOST_EXACT_STEPS}; use strong_kairouz, which has a closed form."
+        )
+    i = np.arange((k + 1) // 2 + 1, dtype=np.float64)
+    logs = np.full(len(i), -math.inf)
+    if e > 0 and k > 0:
+        # delta_i = (1 - r) sum_{m<i} W_m with r = e^{-2e} and W_m = sum_{l<=m} p_l r^{m-l}, p the
+        # binomial law of the number of flips: only positive terms, so no digits cancel.
+        m = i[:-1]
+        choose = -betaln(m + 1, k - m + 1) - math.log(k + 1)
+        rising = choose + m * e - k * math.log1p(math.exp(-e))
+        terms = np.logaddexp.accumulate(rising) - 2 * e * m
+        logs[1:] = math.log(-math.expm1(-2 * e)) + np.logaddexp.accumulate(terms)
+    return np.asarray((k - 2 * i) * e), np.minimum(logs, 0.0)
+
+
+_NAIVE = _Rule("basic composition (Dwork et al. 2006)", lambda e, T, _: T * e, 0.0)
+_DWORK = _Rule("strong composition (Dwork, Rothblum & Vadhan 2010, Theorem III.3)", _dwork, 0.5)
+_KAIROUZ = _Rule("strong composition (Kairouz, Oh & Viswanath 2015, Theorem 3.4)", _kairouz, 0.5)
+_OPTIMAL = _Rule(
+    "optimal composition (Kairouz, Oh & Viswanath 2015, Theorem 3.3)", _kairouz_optimal, 0.5
+)
+
+
+def _most(holds: Callable[[float], bool], top: float) -> float:
+    """The largest float in [0, top] where `holds`, up to rounding: the side that is proved."""
+    low, high = 0.0, top
+    while high - low > 1e-15 * high and (middle := low + (high - low) / 2) not in (low, high):
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _checked_target(
+    epsilon: float, delta: float, sample_rate: float, steps: int, sensitivity: float
+) -> tuple[float, float, float, int, float]:
+    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
+    if (delta := _check.probability_below_one("delta", delta)) == 0:
+        _check.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
+    rate = _check.fraction("sample_rate", sample_rate, allow_zero=True)
+    return epsilon, delta, rate, _count(steps), _check.positive("sensitivity", sensitivity)
+
+
+def _is_free(epsilon: float, rate: float, steps: int) -> bool:
+    return steps == 0 or rate == 0 or math.isinf(epsilon)
+
+
+def _composed(epsilon: float, steps: int, delta: float) -> tuple[float, int, float]:
+    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
+    return epsilon, _count(steps), _check.probability_below_one("delta", delta)
+
+
+def _count(steps: int) -> int:
+    count = _check.whole("steps", steps)
+    _check.non_negative("steps", count)  # also fits a float
+    return count
+
+
+def _log_expm1(x: float) -> float:
+    return x + math.log(-math.expm1(-x))
+
+
+def _softplus(x: float) -> float:
+    """ln(1 + e^x)."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))

@@ -1,0 +1,212 @@
+"""The delta(epsilon) curve of composed losses in one direction: aims, convolves, remembers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino.accounting import renyi
+from sordino.accounting.convolution import (
+    LOG_OUTSIDE,
+    Components,
+    Composed,
+    Limit,
+    Rough,
+    TooLarge,
+)
+from sordino.accounting.loss import Direction, Loss
+from sordino.accounting.root import first_below
+
+Floats = npt.NDArray[np.float64]
+
+PRECISIONS = ((2e-5, 1 << 17), (1e-4, 1 << 21), (2e-3, 1 << 40))
+"""Relative errors of epsilon that the grid's spacing aims at, and the points each is worth.
+
+The error is always on the private side. Where even the last needs more points than the limit,
+the moments accountant answers.
+"""
+SMALLEST_EPSILON = 1e-2
+"""Below this the error is relative to this."""
+CHECKED_BELOW = math.log(1e-11)
+"""Deltas this small are compared with the moments accountant's."""
+REMEMBERED = 6
+
+
+class Curve:
+    """delta(epsilon) and epsilon(delta) of a composition in one direction, as upper bounds."""
+
+    def __init__(self, components: Components, direction: Direction, limit: Limit) -> None:
+        self._components = [(loss, count) for loss, count in components if count > 0]
+        self._direction: Direction = direction
+        self._limit = limit
+        self._rough: Rough | None = None
+        self._known: list[Composed] = []
+        self._renyi: Floats | None = None
+        self.fallbacks: list[str] = []
+
+    @property
+    def _is_one_step(self) -> bool:
+        return len(self._components) == 1 and self._components[0][1] == 1
+
+    def renyi(self, orders: Floats) -> Floats:
+        """Renyi divergence of the composition."""
+        orders = np.asarray(orders, dtype=np.float64)
+        total = np.zeros(len(orders))
+        for loss, count in self._components:
+            total += count * loss.log_moments(orders - 1, self._direction) / (orders - 1)
+        return total
+
+    def log_delta(self, epsilon: float) -> float:
+        """Ln of delta at epsilon >= 0."""
+        if not self._components or epsilon >= self._largest_loss():
+            return -math.inf
+        if self._is_one_step:
+            return self._components[0][0].log_delta(epsilon, self._direction)
+        try:
+            composed = self._aimed_at(epsilon)
+        except TooLarge as reason:
+            self._fall_back(f"{reason}")
+            return renyi.log_delta(renyi.ORDERS, self._on_all_orders(), epsilon)
+        value = composed.log_delta(epsilon)
+        if value >= CHECKED_BELOW:
+            return value
+        moments = renyi.log_delta(renyi.ORDERS, self._on_all_orders(), epsilon)
+        if value < max(loss.log_delta(epsilon, self._direction) for loss, _ in self._components):
+            self._fall_back("a convolved delta below that of a single step")
+            return moments
+        return min(value, moments)
+
+    def epsilon(self, log_delta: float) -> float:
+        """Least epsilon >= 0 with delta at most exp(log_delta), rounded up."""
+        if not self._components:
+            return 0.0
+        if log_delta == -math.inf:
+            return self._largest_loss()
+        if self._is_one_step:
+            return loss_epsilon(self._components[0][0], self._direction, log_delta)
+        try:
+            found = self._convolved_epsilon(log_delta)
+        except TooLarge as reason:
+            self._fall_back(f"{reason}")
+            return self._moments_epsilon(log_delta)
+        return found if log_delta >= CHECKED_BELOW else self._cross_checked(found, log_delta)
+
+    def _largest_loss(self) -> float:
+        return sum(count * loss.largest(self._direction) for loss, count in self._components)
+
+    def _convolved_epsilon(self, log_delta: float) -> float:
+        rough = self._aim()
+        theta, guess = rough.tilt_at(log_delta)
+        largest = self._largest_loss()
+        if guess > 0.999 * largest:  # a bounded loss, and a delta that only its bound meets
+            return largest
+        found = math.inf
+        for _ in range(3):
+            composed = self._compose(theta, log_delta, guess)
+            found = _search(composed.log_delta, log_delta, max(guess, 1e-3))
+            if found == 0 or math.isinf(found) or composed.covers(found):
+                break
+            theta, guess = self._tilt_for(found), found
+        return min(found, largest)
+
+    def _cross_checked(self, found: float, log_delta: float) -> float:
+        """The convolution's answer if it lies between one exact step and the moments accountant."""
+        moments = self._moments_epsilon(log_delta)
+        for loss, _ in self._components:
+            if found * (1 + 1e-9) < loss_epsilon(loss, self._direction, log_delta):
+                self._fall_back("a convolved epsilon below that of a single step")
+                return moments
+        return min(found, moments)
+
+    def _moments_epsilon(self, log_delta: float) -> float:
+        return renyi.epsilon(renyi.ORDERS, self._on_all_orders(), math.exp(log_delta))
+
+    def _on_all_orders(self) -> Floats:
+        if self._renyi is None:
+            self._renyi = self.renyi(renyi.ORDERS)
+        return self._renyi
+
+    def _fall_back(self, reason: str) -> None:
+        note = f"fallback: the moments accountant answered, because of {reason}"
+        if note not in self.fallbacks:
+            self.fallbacks.append(note)
+
+    def _aim(self) -> Rough:
+        if self._rough is None:
+            self._rough = Rough(self._components, self._direction)
+        return self._rough
+
+    def _aimed_at(self, epsilon: float) -> Composed:
+        for composed in self._known:
+            if composed.covers(epsilon):
+                return composed
+        rough = self._aim()
+        theta = self._tilt_for(epsilon)
+        return self._compose(theta, rough.cumulant(theta) - theta * epsilon, epsilon)
+
+    def _tilt_for(self, epsilon: float) -> float:
+        rough = self._aim()
+        # Near its bound a bounded loss would be tilted without end, to no gain.
+        room = self._largest_loss() - rough.slopes(0.0)[0]
+        most = 100 / room if 0 < room < math.inf else math.inf
+        return min(rough.tilt_for(epsilon), most)
+
+    def _cheapest(self, theta: float, epsilon: float) -> float:
+        """A tilt near `theta` whose window is short, and whose centre is still near epsilon.
+
+        Close to the largest order with small moments the tilted law has a long upper tail.
+        """
+        rough = self._aim()
+        best = math.inf, theta
+        for candidate in (theta, 0.93 * theta, 0.86 * theta, 0.8 * theta):
+            mean, variance = rough.slopes(candidate)
+            if candidate < theta and abs(mean - epsilon) > 1.5 * math.sqrt(variance):
+                continue
+            low, high, _ = rough.window(candidate, LOG_OUTSIDE)
+            best = min(best, ((high - low) * math.sqrt(1 + candidate), candidate))
+        return best[1]
+
+    def _compose(self, theta: float, log_delta: float, epsilon: float) -> Composed:
+        theta = self._cheapest(theta, epsilon)
+        steps = sum(count for _, count in self._components)
+        refused: TooLarge | None = None
+        for error, worth in PRECISIONS:
+            # The chord of a bucket moves epsilon by at most (1 + theta) spacing^2 / 8 a step.
+            spread = 8 * error * max(epsilon, SMALLEST_EPSILON) / (steps * (1 + theta))
+            try:
+                composed = Composed(
+                    *(self._components, self._direction, self._aim(), (theta, log_delta)),
+                    *(math.sqrt(spread), min(worth, self._limit.points)),
+                )
+                break
+            except TooLarge as reason:
+                refused = reason
+        else:
+            assert refused is not None
+            raise refused
+        self._known = [composed, *self._known[: REMEMBERED - 1]]
+        return composed
+
+
+def loss_epsilon(loss: Loss, direction: Direction, log_delta: float) -> float:
+    """Least epsilon >= 0 of a single step, from its exact delta."""
+    return _search(lambda epsilon: loss.log_delta(epsilon, direction), log_delta, 1.0)
+
+
+def _search(log_delta_at: Callable[[float], float], log_delta: float, guess: float) -> float:
+    """Least epsilon >= 0 with log_delta_at(epsilon) <= log_delta; infinite if none is found."""
+
+    def excess(epsilon: float) -> float:
+        return log_delta_at(epsilon) - log_delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    low, high = 0.0, guess
+    while excess(high) > 0:
+        low, high = high, 1.5 * high
+        if high > 1e9:
+            return math.inf
+    return first_below(excess, low, high)

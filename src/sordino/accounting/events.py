@@ -1,0 +1,228 @@
+"""Between `Profile` and dp-accounting's `DpEvent`: what was done, in the words of that library.
+
+Conventions. noise_multiplier is the noise's standard deviation over the bound on one record's
+contribution, as in dp-accounting. Under `Relation.REPLACE_ONE` the record may be exchanged for one
+with the opposite contribution, so `GaussianDpEvent(z)` has mu = 2/z here, as in dp-accounting's
+`PLDAccountant`; its `RdpAccountant` (0.6) leaves the factor 2 out under REPLACE_ONE and claims half
+of the true loss. `Relation.ZERO_OUT` is its REPLACE_SPECIAL, with mu = 1/z as under add or remove.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+from sordino.accounting import renyi, subsampled
+from sordino.accounting.compose import compose
+from sordino.accounting.loss import (
+    Direction,
+    FixedSizeLoss,
+    GaussianLoss,
+    Loss,
+    PoissonLoss,
+    PoissonReplaceLoss,
+)
+from sordino.accounting.profile import GaussianProfile, Profile
+from sordino.privacy import NotApplicable, Relation
+
+if TYPE_CHECKING:  # it takes a second to import, so functions do it when they need it
+    from dp_accounting import DpEvent  # type: ignore[import-untyped]
+
+Floats = npt.NDArray[np.float64]
+
+SUPPORTED = (
+    "GaussianDpEvent, PoissonSampledDpEvent and SampledWithoutReplacementDpEvent of a "
+    "GaussianDpEvent, ZCDpEvent, NoOpDpEvent, NonPrivateDpEvent, and SelfComposedDpEvent and "
+    "ComposedDpEvent of these"
+)
+LARGEST_DATASET = 10**9
+"""A sample rate is written as a fraction with at most this denominator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcentratedProfile(Profile):
+    """(xi, rho)-zCDP: Renyi-DP xi + rho x order at every order > 1 (Bun & Steinke 2016)."""
+
+    rho: float
+    xi: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.non_negative("rho", self.rho)
+        _check.non_negative("xi", self.xi)
+
+    def renyi(self, orders: Floats) -> Floats:
+        """The line of the definition."""
+        return self.xi + self.rho * np.asarray(orders, dtype=np.float64)
+
+    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
+        """Ln of delta by the least of three conversions, the same in both directions."""
+        return renyi.log_delta(renyi.ORDERS, self.renyi(renyi.ORDERS), epsilon)
+
+    def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
+        return renyi.epsilon(renyi.ORDERS, self.renyi(renyi.ORDERS), math.exp(log_delta))
+
+
+def from_event(event: DpEvent, relation: Relation) -> Profile:
+    """Profile of what a `DpEvent` describes.
+
+    Parameters
+    ----------
+    event
+        Any of the events named in `SUPPORTED`, nested as you like.
+    relation
+        What counts as a neighbouring dataset; an event does not say. A `ZCDpEvent` is taken at
+        its word for whichever relation you pass.
+
+    Raises
+    ------
+    NotApplicable
+        For an event that has no profile here, or none under this relation.
+    """
+    import dp_accounting as dp
+
+    if not isinstance(event, dp.DpEvent):
+        _check.fail("event", event, "to be a dp_accounting.DpEvent")
+    if not isinstance(relation, Relation):
+        _check.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
+    # Equal leaves are composed at once, however they were nested.
+    counts: Counter[Any] = Counter()
+    for leaf, count in _leaves(event, 1):
+        counts[leaf] += count
+    profiles = [_leaf_profile(leaf, count, relation) for leaf, count in counts.items()]
+    lost = [profile for profile in profiles if profile.mu == math.inf]
+    return lost[0] if lost else compose(profiles or [_nothing(relation)])
+
+
+def to_event(profile: Profile) -> DpEvent:
+    """Event that describes `profile`, in its simplest form.
+
+    The inverse of `from_event` on events in that form: equal Gaussian steps are one Gaussian step
+    with less noise, other equal steps are one `SelfComposedDpEvent`, and a batch of fixed size is
+    given in lowest terms (10 of 1,000 records come back as 1 of 100: only the ratio counts).
+    Account for the event under `profile.relation`.
+
+    Raises
+    ------
+    NotApplicable
+        If dp-accounting has no event for it.
+    """
+    import dp_accounting as dp
+
+    if profile.mu is not None:
+        return _gaussian(profile.mu, profile.relation)
+    if isinstance(profile, ConcentratedProfile):
+        return dp.ZCDpEvent(profile.rho, profile.xi)
+    if profile.losses is None:
+        raise NotApplicable(
+            f"dp-accounting has no DpEvent for a {type(profile).__name__} ({profile.theorem}), "
+            "which says what leaks and not what was done; build the profile with "
+            "accounting.subsampled.pld, or write its (epsilon, delta) down instead."
+        )
+    steps = [
+        _repeated(_loss_event(loss, profile.relation), count) for loss, count in profile.losses
+    ]
+    return steps[0] if len(steps) == 1 else dp.ComposedDpEvent(steps)
+
+
+def _leaves(event: Any, count: int) -> Iterator[tuple[Any, int]]:
+    """Every event inside that is no composition, with how often it happens."""
+    import dp_accounting as dp
+
+    if isinstance(event, dp.SelfComposedDpEvent):
+        yield from _leaves(event.event, count * _check.whole("count", event.count))
+    elif isinstance(event, dp.ComposedDpEvent):
+        for inner in event.events:
+            yield from _leaves(inner, count)
+    elif count > 0 and not isinstance(event, dp.NoOpDpEvent):
+        yield event, count
+
+
+def _leaf_profile(event: Any, count: int, relation: Relation) -> Profile:
+    import dp_accounting as dp
+
+    if isinstance(event, dp.NonPrivateDpEvent):
+        return _everything(relation)
+    if isinstance(event, dp.ZCDpEvent):
+        theorem = "zCDP (Bun & Steinke 2016)"
+        rho, xi = count * event.rho, count * event.xi
+        return ConcentratedProfile(relation=relation, theorem=theorem, rho=rho, xi=xi)
+    if isinstance(event, dp.GaussianDpEvent):
+        return _steps(event, 1.0, count, "full", relation)
+    sampled = isinstance(event, dp.PoissonSampledDpEvent | dp.SampledWithoutReplacementDpEvent)
+    if sampled and isinstance(event.event, dp.GaussianDpEvent):
+        if isinstance(event, dp.PoissonSampledDpEvent):
+            return _steps(event.event, event.sampling_probability, count, "poisson", relation)
+        rate = _batch_rate(event.sample_size, event.source_dataset_size)
+        return _steps(event.event, rate, count, "fixed-size", relation)
+    raise NotApplicable(
+        f"There is no profile for {event}. Supported are {SUPPORTED}. If you know a zCDP bound of "
+        "this mechanism, pass a ZCDpEvent; otherwise ask dp-accounting's own accountants."
+    )
+
+
+def _steps(gaussian: Any, rate: float, count: int, sampling: str, relation: Relation) -> Profile:
+    noise = gaussian.noise_multiplier
+    return subsampled.pld(noise, rate, count, sampling=sampling, relation=relation)
+
+
+def _batch_rate(sample_size: int, source_dataset_size: int) -> float:
+    size = _check.whole("sample_size", sample_size)
+    if size > _check.whole("source_dataset_size", source_dataset_size, at_least=1):
+        _check.fail("sample_size", size, f"<= {source_dataset_size}, the number of records")
+    return size / source_dataset_size
+
+
+def _everything(relation: Relation) -> Profile:
+    theorem = "nothing is promised"
+    return GaussianProfile(relation=relation, theorem=theorem, parameter=math.inf)
+
+
+def _nothing(relation: Relation) -> Profile:
+    return GaussianProfile(relation=relation, theorem="nothing was released", parameter=0.0)
+
+
+def _gaussian(mu: float, relation: Relation) -> Any:
+    import dp_accounting as dp
+
+    if mu == 0:
+        return dp.NoOpDpEvent()
+    if math.isinf(mu):
+        return dp.NonPrivateDpEvent()
+    distance = 2.0 if relation is Relation.REPLACE_ONE else 1.0
+    noise = distance / mu
+    # Dividing twice may lose the last bit of a noise multiplier that was a short decimal.
+    short = float(f"{noise:.15g}")
+    return dp.GaussianDpEvent(short if distance / short == mu else noise)
+
+
+def _loss_event(loss: Loss, relation: Relation) -> Any:
+    import dp_accounting as dp
+
+    if isinstance(loss, GaussianLoss) and len(loss.mus) == 1:
+        return _gaussian(loss.mus[0], relation)
+    if isinstance(loss, PoissonLoss | PoissonReplaceLoss):
+        step = dp.GaussianDpEvent(loss.noise_multiplier)
+        return dp.PoissonSampledDpEvent(loss.sample_rate, step)
+    if isinstance(loss, FixedSizeLoss):
+        rate = Fraction(loss.sample_rate).limit_denominator(LARGEST_DATASET)
+        step = dp.GaussianDpEvent(loss.noise_multiplier)
+        return dp.SampledWithoutReplacementDpEvent(rate.denominator, rate.numerator, step)
+    raise NotApplicable(
+        f"dp-accounting has no DpEvent for {loss}; events exist for Gaussian steps on all records, "
+        "on Poisson samples and on batches of fixed size."
+    )
+
+
+def _repeated(event: Any, count: int) -> Any:
+    import dp_accounting as dp
+
+    return event if count == 1 else dp.SelfComposedDpEvent(event, count)

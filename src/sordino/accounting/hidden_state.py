@@ -1,0 +1,243 @@
+"""`HiddenState`: the numbers of an iteration whose earlier iterates stay inside."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino.accounting import last_iterate
+from sordino.accounting.loss import Direction
+from sordino.accounting.permuted import hockey_mixture
+from sordino.accounting.profile import GaussianProfile, Profile
+from sordino.accounting.subsampled import NoisySteps
+from sordino.privacy import NotApplicable, Relation
+
+Floats = npt.NDArray[np.float64]
+
+MOST_WORK = 20_000_000
+"""Positions times steps for which a schedule is gone through position by position."""
+PLACES = 24
+"""Places in the last pass told apart where batches are shuffled; others count as the next later."""
+
+
+@dataclass(frozen=True)
+class HiddenState:
+    """What the theorems on the last iterate need to know; `sordino.proofs` checks it is so.
+
+    Parameters
+    ----------
+    contraction
+        Lipschitz constant of each step's map, in both worlds; one number, or one a step.
+    unit
+        Learning rate times gradient bound over divisor: what one record moves a step at most, and
+        the standard deviation of the noise at noise multiplier 1. One number, or one a step.
+    diameter
+        Of the convex set onto which iterates are projected.
+    shares
+        Share of the records in each batch of a pass; None if all are equal.
+    overflow
+        Probability that some Poisson batch is too large for `contraction`; it is added to delta.
+    """
+
+    contraction: float | tuple[float, ...]
+    unit: float | tuple[float, ...]
+    diameter: float = math.inf
+    shares: tuple[float, ...] | None = None
+    overflow: float = 0.0
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every step has the same numbers."""
+        return isinstance(self.contraction, float) and isinstance(self.unit, float)
+
+    def profile(self, run: NoisySteps, delta: float) -> Profile:
+        """The last iterate's profile, never worse than composition over all iterates.
+
+        `delta` is where free choices in a proof are made; the profile holds at every delta.
+        """
+        if run.sampling == "fixed-size":
+            raise NotApplicable(
+                "No usable bound is proved for the last iterate with batches of fixed size; use "
+                "Poisson sampling, full batches or passes (cyclic, permute-once, shuffle)."
+            )
+        if run.sampling in ("cyclic", "permute-once", "shuffle"):
+            if run.relation is Relation.ADD_OR_REMOVE_ONE:
+                raise NotApplicable(
+                    "Adding or removing a record moves all later records to other batches; use "
+                    "zero-out or replace-one, or Poisson sampling."
+                )
+            return self._in_passes(run)
+        if run.sampling == "poisson" and run.sample_rate < 1:
+            return self._poisson(run, delta)
+        return self._full(run)
+
+    def _numbers(self, run: NoisySteps) -> tuple[Floats, Floats, Floats]:
+        unit = np.asarray(self.unit, dtype=np.float64)
+        return np.asarray(self.contraction), run.sensitivity * unit, run.noise_multiplier * unit
+
+    def _constants(self, run: NoisySteps) -> tuple[float, float, float]:
+        contraction, shift, noise = self._numbers(run)
+        return float(contraction), float(shift), float(noise)
+
+    def _full(self, run: NoisySteps) -> Profile:
+        if self.is_constant:
+            c, a, s = self._constants(run)
+            return last_iterate.full_batch(
+                contraction=c,
+                shift=a,
+                noise=s,
+                steps=run.steps,
+                relation=run.relation,
+                diameter=self.diameter,
+            )
+        return self._scheduled(run, np.ones(run.steps, dtype=bool))
+
+    def _scheduled(self, run: NoisySteps, met: npt.NDArray[np.bool_]) -> GaussianProfile:
+        """Any schedule; `met` says which steps use the record."""
+        contraction, shift, noise = self._numbers(run)
+        numbers = [np.broadcast_to(part, (run.steps,)) for part in (contraction, shift, noise)]
+        numbers[1] = numbers[1] * met
+        if math.isinf(self.diameter):
+            return last_iterate.schedule(*numbers, relation=run.relation)
+        return last_iterate.bounded_domain(*numbers, diameter=self.diameter, relation=run.relation)
+
+    def _poisson(self, run: NoisySteps, delta: float) -> Profile:
+        if not self.is_constant:
+            raise NotApplicable(
+                "With Poisson batches the last iterate is proved for a constant learning rate only."
+            )
+        c, a, s = self._constants(run)
+        profile = last_iterate.poisson(
+            sample_rate=run.sample_rate,
+            contraction=c,
+            shift=a,
+            noise=s,
+            steps=run.steps,
+            delta=max(delta - self.overflow, delta / 2),
+            relation=run.relation,
+            diameter=self.diameter,
+        )
+        if self.overflow == 0:
+            return profile
+        note = f"delta includes {self.overflow:.3g} for a batch too large for the learning rate"
+        return WithSlack(
+            base=profile,
+            slack=self.overflow,
+            relation=profile.relation,
+            theorem=profile.theorem,
+            notes=(*profile.notes, note),
+        )
+
+    def _in_passes(self, run: NoisySteps) -> Profile:
+        if run.sampling == "shuffle":
+            return self._shuffled(run)
+        if not self.is_constant:
+            return self._scheduled_passes(run)
+        c, a, s = self._constants(run)
+        if run.sampling == "cyclic":
+            return last_iterate.cyclic(
+                contraction=c,
+                shift=a,
+                noise=s,
+                batches=run.batches,
+                steps=run.steps,
+                relation=run.relation,
+                diameter=self.diameter,
+            )
+        return last_iterate.permuted_once(
+            contraction=c,
+            shift=a,
+            noise=s,
+            batches=run.batches,
+            steps=run.steps,
+            relation=run.relation,
+            weights=self._shares(run),
+            diameter=self.diameter,
+        )
+
+    def _shares(self, run: NoisySteps) -> tuple[float, ...]:
+        """Share of each batch; records that no batch holds count with the fullest one."""
+        shares = self.shares or (1 / run.batches,) * run.batches
+        missing = 1 - math.fsum(shares)
+        return (*shares[:-1], shares[-1] + missing)
+
+    def _scheduled_passes(self, run: NoisySteps) -> Profile:
+        if run.batches * run.steps > MOST_WORK:
+            raise NotApplicable(
+                f"A varying learning rate over {run.steps} steps and {run.batches} batches a pass "
+                "is more than is gone through; use a constant learning rate."
+            )
+        places = np.arange(run.steps) % run.batches
+        profiles = [self._scheduled(run, places == place) for place in range(run.batches)]
+        if run.sampling == "cyclic":
+            return max(profiles, key=lambda profile: profile.mu)
+        return _mixture([profile.mu for profile in profiles], self._shares(run), run)
+
+    def _shuffled(self, run: NoisySteps) -> Profile:
+        """A new secret order each pass: the last meeting's place is random, earlier ones latest.
+
+        Moving a meeting to a later step of its pass never lowers the master bound (constant
+        numbers, contraction <= 1), so all but the last may be taken at the end of their passes,
+        whatever the orders were; over the last one's place delta is averaged.
+        """
+        if not self.is_constant or float(np.max(self.contraction)) > 1:
+            raise NotApplicable(
+                "With shuffled batches the last iterate is proved for a constant learning rate "
+                "and convex steps that do not expand."
+            )
+        passes, rest = divmod(run.steps, run.batches)
+        shares = self._shares(run)
+        mus, weights = [0.0], [0.0]
+        in_rest = math.fsum(shares[:rest])
+        # Met in the unfinished pass, or last in the pass before it.
+        cases = (rest, in_rest, passes), (run.batches, 1 - in_rest, passes - 1)
+        for length, share, earlier in cases:
+            if share <= 0 or earlier < 0 or length == 0:
+                continue
+            ends = np.unique(np.linspace(0, length, min(length, PLACES) + 1).round().astype(int))
+            for low, high in itertools.pairwise(ends.tolist()):
+                met = np.zeros(run.steps, dtype=bool)
+                met[run.batches * np.arange(1, earlier + 1) - 1] = True
+                met[run.batches * earlier + high - 1] = True
+                mus.append(self._scheduled(run, met).mu)
+                weights.append(share * math.fsum(shares[low:high]) / math.fsum(shares[:length]))
+        if passes == 0:
+            weights[0] = 1 - in_rest
+        return _mixture(mus, tuple(weights), run)
+
+
+def _mixture(mus: list[float], weights: tuple[float, ...], run: NoisySteps) -> Profile:
+    theorem = (
+        f"{last_iterate.HIDDEN}, averaged over the record's place in a secret order "
+        "(joint convexity of the hockey-stick divergence)"
+    )
+    if any(math.isinf(mu) for mu in mus):
+        return GaussianProfile(parameter=math.inf, relation=run.relation, theorem=theorem)
+    profile = hockey_mixture(sensitivities=mus, weights=weights, sigma=1.0, relation=run.relation)
+    return profile.noted(theorem=theorem)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithSlack(Profile):
+    """A profile that holds unless something rare happens, whose probability is added to delta.
+
+    The rare thing must not depend on the record: then, given that it does not happen, `base`
+    holds, and the hockey-stick divergence of the mixture is at most the mean.
+    """
+
+    base: Profile
+    slack: float
+
+    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
+        """Ln of the sum."""
+        return min(
+            0.0, float(np.logaddexp(self.base.log_delta(epsilon, direction), math.log(self.slack)))
+        )
+
+    def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
+        left = math.exp(log_delta) - self.slack
+        return self.base.epsilon(left, direction) if left > 0 else math.inf

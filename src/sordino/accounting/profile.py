@@ -1,0 +1,334 @@
+"""`Profile`: everything an attacker can gain from one release, as one curve.
+
+`delta(epsilon)` for every epsilon, and what follows from it: `epsilon(delta)`, the trade-off
+`beta(alpha)` between the errors of a test for membership, and its best `advantage()`. Every number
+is an upper bound on what the release leaks, in both directions of the neighbouring pair.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from sordino import _check
+from sordino.accounting import gaussian, renyi
+from sordino.accounting.convolution import Limit
+from sordino.accounting.curve import Curve
+from sordino.accounting.loss import (
+    DIRECTIONS,
+    ApproximateLoss,
+    Direction,
+    GaussianLoss,
+    Loss,
+)
+from sordino.privacy import Relation
+
+Floats = npt.NDArray[np.float64]
+Which = Literal["forward", "backward", "both"]
+Components = tuple[tuple[Loss, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile(ABC):
+    """An upper bound on what one release tells about one record.
+
+    "forward" is the world with the record against the world without it, "backward" the reverse;
+    "both", the default everywhere, is the worse of the two, which is what (epsilon, delta)-DP asks.
+
+    Parameters
+    ----------
+    relation
+        What counts as a neighbouring dataset; profiles of different relations do not compose.
+    theorem
+        The statement that proves it.
+    notes
+        What the reader must know of how it was computed: a fallback, a rule of composition.
+    """
+
+    relation: Relation
+    theorem: str
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.relation, Relation):
+            _check.fail("relation", self.relation, "to be a Relation")
+
+    @abstractmethod
+    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
+        """Ln of an upper bound on the hockey-stick divergence at e^epsilon, epsilon >= 0."""
+
+    @property
+    def mu(self) -> float | None:
+        """The Gaussian-DP parameter, if this is exactly such a profile."""
+        return None
+
+    @property
+    def losses(self) -> Components | None:
+        """Laws of privacy loss with their counts, if this has a dominating pair."""
+        return None
+
+    def renyi(self, orders: Floats) -> Floats | None:
+        """Renyi-DP at these orders > 1, the worse direction; None if there is no such bound."""
+        return None
+
+    def log_delta(self, epsilon: float, direction: Which = "both") -> float:
+        """Ln of `delta`, for the very small ones."""
+        epsilon = _real("epsilon", epsilon)
+        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        if direction == "both":
+            return max(self.log_delta(epsilon, way) for way in DIRECTIONS)
+        if epsilon >= 0:
+            return self.log_delta_one_way(epsilon, direction)
+        # E_{e^eps}(P||Q) = 1 - e^eps + e^eps E_{e^-eps}(Q||P).
+        other: Direction = "backward" if direction == "forward" else "forward"
+        reverse = math.exp(epsilon + self.log_delta_one_way(-epsilon, other))
+        return math.log(min(1.0, -math.expm1(epsilon) + reverse))
+
+    def delta(self, epsilon: float, direction: Which = "both") -> float:
+        """Least delta proved at `epsilon`, which may be negative."""
+        return math.exp(self.log_delta(epsilon, direction))
+
+    def epsilon(self, delta: float, direction: Which = "both") -> float:
+        """Least epsilon >= 0 proved at `delta`, rounded up; infinite if there is none."""
+        delta = _check.probability_below_one("delta", delta)
+        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        target = math.log(delta) if delta > 0 else -math.inf
+        ways = DIRECTIONS if direction == "both" else (direction,)
+        return max(self._epsilon_one_way(target, way) for way in ways)
+
+    def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
+        def holds(epsilon: float) -> bool:
+            return self.log_delta_one_way(epsilon, direction) <= log_delta
+
+        if holds(0.0):
+            return 0.0
+        low, high = 0.0, 1.0
+        while not holds(high):
+            low, high = high, 2 * high
+            if high > 1e9:
+                return math.inf
+        return gaussian.least(holds, low, high)
+
+    def beta(self, alpha: float, direction: Which = "both") -> float:
+        """Least false-negative rate of any test for the record with false-positive rate `alpha`.
+
+        A lower bound on the trade-off function: the largest of the lines
+        1 - delta(epsilon) - e^epsilon alpha over epsilon. "forward" tests for the record's
+        presence, "backward" for its absence, and "both" (Dong, Roth & Su 2022, Proposition 6)
+        lies below the two.
+        """
+        alpha = _check.fraction("alpha", alpha, allow_zero=True)
+        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        epsilons, heights = self._lines(direction)
+        best = int(np.argmax(heights - np.exp(epsilons) * alpha))
+        around = epsilons[max(best - 1, 0)], epsilons[min(best + 1, len(epsilons) - 1)]
+        value = self._best_line(alpha, direction, *around)
+        value = max(value, float(heights[best] - math.exp(epsilons[best]) * alpha))
+        return min(max(value, 0.0), 1 - alpha)
+
+    def _height(self, epsilon: float, direction: Which) -> float:
+        """Where the line of slope -e^epsilon under the trade-off function meets alpha = 0."""
+        if direction == "both" and epsilon < 0:  # the curve's mirror image
+            return math.exp(epsilon) * -math.expm1(self.log_delta(-epsilon))
+        return -math.expm1(self.log_delta(epsilon, direction))
+
+    def _lines(self, direction: Which) -> tuple[Floats, Floats]:
+        """Lines under the trade-off function: ln of their slopes, and heights; kept once known."""
+        known: dict[str, tuple[Floats, Floats]] = self.__dict__.setdefault("_known_lines", {})
+        if direction not in known:
+            sizes = np.geomspace(1e-3, self._farthest(), 40)
+            epsilons = np.concatenate([-sizes[::-1], [0.0], sizes])
+            heights = np.array([self._height(float(e), direction) for e in epsilons])
+            known[direction] = epsilons, heights
+        return known[direction]
+
+    def _best_line(self, alpha: float, direction: Which, low: float, high: float) -> float:
+        """The highest line at `alpha` between two slopes, by golden section: each line is valid."""
+        best = 0.0
+        ratio = (math.sqrt(5) - 1) / 2
+        points = [high - ratio * (high - low), low + ratio * (high - low)]
+        values = [self._height(e, direction) - math.exp(e) * alpha for e in points]
+        for _ in range(12):
+            best = max(best, *values)
+            if values[0] >= values[1]:
+                high, points[1], values[1] = points[1], points[0], values[0]
+                points[0] = high - ratio * (high - low)
+                values[0] = self._height(points[0], direction) - math.exp(points[0]) * alpha
+            else:
+                low, points[0], values[0] = points[0], points[1], values[1]
+                points[1] = low + ratio * (high - low)
+                values[1] = self._height(points[1], direction) - math.exp(points[1]) * alpha
+        return max(best, *values)
+
+    def _farthest(self) -> float:
+        """An epsilon beyond which delta is too small to move the trade-off function."""
+        return min(max(self.epsilon(1e-12), 1.0), 500.0)
+
+    def advantage(self) -> float:
+        """How much better than chance the best guess of membership is: TPR - FPR, at most."""
+        return math.exp(min(self.log_delta_one_way(0.0, way) for way in DIRECTIONS))
+
+    def noted(self, *notes: str, theorem: str | None = None) -> Self:
+        """The same profile with notes added, and another theorem's name if one is given."""
+        return replace(self, notes=(*self.notes, *notes), theorem=theorem or self.theorem)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianProfile(Profile):
+    """Exactly the profile of N(parameter, 1) against N(0, 1): Gaussian DP. inf: no privacy."""
+
+    parameter: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        value = _check.non_negative("mu", self.parameter, allow_infinite=True)
+        object.__setattr__(self, "parameter", value)
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian-DP parameter."""
+        return self.parameter
+
+    @property
+    def losses(self) -> Components | None:
+        """The Gaussian loss, unless nothing is hidden at all."""
+        return None if math.isinf(self.mu) else ((GaussianLoss((self.mu,)), 1),)
+
+    def renyi(self, orders: Floats) -> Floats:
+        """Order mu^2 / 2."""
+        return np.asarray(orders * self.mu**2 / 2)
+
+    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
+        return gaussian.log_delta(epsilon, self.mu)
+
+    def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
+        return gaussian.epsilon(self.mu, math.exp(log_delta))
+
+    def beta(self, alpha: float, direction: Which = "both") -> float:
+        """G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu), exactly."""
+        alpha = _check.fraction("alpha", alpha, allow_zero=True)
+        if math.isinf(self.mu):
+            return 0.0
+        return float(ndtr(ndtri(1 - alpha) - self.mu))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossProfile(Profile):
+    """Privacy loss distributions, composed: `components` are laws with their counts.
+
+    Where the convolution would cost more than `limit`, the moments accountant answers, and
+    `fallbacks` says so; below delta 1e-11 the two are compared and the proved one is kept.
+    """
+
+    components: Components
+    limit: Limit = field(default=Limit(), compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        curves = {way: Curve(self.components, way, self.limit) for way in DIRECTIONS}
+        if all(loss.symmetric for loss, _ in self.components):
+            curves["backward"] = curves["forward"]
+        object.__setattr__(self, "_curves", curves)
+
+    def _curve(self, direction: Direction) -> Curve:
+        curves: dict[Direction, Curve] = self.__dict__["_curves"]
+        return curves[direction]
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """What was answered by the moments accountant instead, and why; empty if nothing was."""
+        curves: dict[Direction, Curve] = self.__dict__["_curves"]
+        return tuple(dict.fromkeys(note for curve in curves.values() for note in curve.fallbacks))
+
+    @property
+    def losses(self) -> Components:
+        """The laws composed here."""
+        return self.components
+
+    def renyi(self, orders: Floats) -> Floats:
+        """Sum of the laws' Renyi divergences, the worse direction."""
+        return np.maximum(*(self._curve(way).renyi(orders) for way in DIRECTIONS))
+
+    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
+        return self._curve(direction).log_delta(epsilon)
+
+    def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
+        return self._curve(direction).epsilon(log_delta)
+
+    def epsilon(self, delta: float, direction: Which = "both") -> float:
+        """Least epsilon >= 0 proved at `delta`, rounded up."""
+        return super().epsilon(delta, direction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenyiProfile(Profile):
+    """A Renyi-DP curve: `values` at `orders`; the least of three conversions (docs/math.md 1.4)."""
+
+    orders: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.orders) != len(self.values) or not self.orders:
+            _check.fail("values", f"[{len(self.values)}]", "to have one number an order")
+        if min(self.orders) <= 1:
+            _check.fail("orders", min(self.orders), "> 1")
+        if min(self.values) < 0:
+            _check.fail("values", min(self.values), ">= 0")
+
+    def renyi(self, orders: Floats) -> Floats:
+        """The curve at other orders: between two known ones the next higher, beyond them none."""
+        known = np.argsort(self.orders)
+        at = np.array(self.orders)[known]
+        values = np.append(np.array(self.values)[known], np.inf)
+        # A Renyi divergence never decreases with its order.
+        return np.asarray(values[np.searchsorted(at, np.asarray(orders) * (1 - 1e-12))])
+
+    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
+        return renyi.log_delta(np.array(self.orders), np.array(self.values), epsilon)
+
+    def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
+        delta = math.exp(log_delta)
+        return renyi.epsilon(np.array(self.orders), np.array(self.values), delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproximateProfile(Profile):
+    """(epsilon, delta)-DP and nothing more is known; pure DP at delta = 0."""
+
+    budget: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.non_negative("epsilon", self.budget[0], allow_infinite=True)
+        _check.probability_below_one("delta", self.budget[1])
+
+    @property
+    def losses(self) -> Components | None:
+        """Randomised response is the worst such mechanism."""
+        return None if math.isinf(self.budget[0]) else ((ApproximateLoss(*self.budget), 1),)
+
+    def renyi(self, orders: Floats) -> Floats | None:
+        """Of pure DP only; (epsilon, delta > 0) has no finite Renyi divergence."""
+        if self.budget[1] > 0 or math.isinf(self.budget[0]):
+            return None
+        orders = np.asarray(orders, dtype=np.float64)
+        return ApproximateLoss(*self.budget).log_moments(orders - 1, "forward") / (orders - 1)
+
+    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
+        if math.isinf(self.budget[0]):
+            return 0.0
+        return ApproximateLoss(*self.budget).log_delta(epsilon, direction)
+
+
+def _real(name: str, value: float) -> float:
+    if value == -math.inf:
+        return value
+    size = _check.non_negative(name, abs(value), allow_infinite=True)
+    return math.copysign(size, value)
