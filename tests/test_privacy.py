@@ -52,6 +52,21 @@ def test_an_estimate_says_that_it_promises_nothing() -> None:
     )
 
 
+def test_an_estimate_that_was_computed_has_no_interval() -> None:
+    computed = {**ESTIMATE, "low": None, "high": None, "level": None}
+    assert str(Estimate(**computed)) == (
+        "estimate, not a guarantee: epsilon about 0.5 (no interval: computed, not measured) "
+        "at delta = 1e-05, by pairwise distances; takes the weights for Gaussian"
+    )
+    for name in ("low", "high", "level"):
+        with pytest.raises(InvalidArgument, match=r"^Expected interval=.* to be complete\. Pass"):
+            Estimate(**{**ESTIMATE, name: None})
+        with pytest.raises(InvalidArgument, match=r"^Expected interval="):
+            Estimate(**{**computed, name: 0.5})
+    with pytest.raises(InvalidArgument, match=r"^Expected epsilon=-1"):
+        Estimate(**{**computed, "epsilon": -1})
+
+
 def test_an_observation_is_a_lower_bound() -> None:
     assert str(Observation(**OBSERVATION)) == (
         "observed: epsilon >= 0.31 at delta = 1e-05 with 0.99 confidence, "

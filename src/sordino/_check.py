@@ -11,10 +11,10 @@ import math
 import operator
 import os
 from collections.abc import Collection
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # the command line's help does without numpy
+    import numpy.typing as npt
 
 _Listed = TypeVar("_Listed")
 
@@ -76,7 +76,8 @@ def whole(name: str, value: int, hint: str = "", *, at_least: int = 0) -> int:
 
 def flag(name: str, value: bool, hint: str = "") -> bool:
     """Return `value` as a bool if it is True or False; a text like "no" would count as true."""
-    if not isinstance(value, bool | np.bool_):
+    # numpy's own bool counts, told by its name so that numpy need not be loaded.
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
         fail(name, value, "to be True or False", hint)
     return bool(value)
 
@@ -107,6 +108,8 @@ def index(name: str, value: int, size: int, hint: str = "") -> int:
 
 def finite(name: str, values: npt.NDArray[Any], hint: str = "") -> npt.NDArray[Any]:
     """Return `values` if every entry is a finite number; otherwise name the first bad row."""
+    import numpy as np
+
     good = np.isfinite(values)
     if not good.all():
         row = int(np.argmin(good.reshape(len(values), -1).all(axis=1)))

@@ -170,11 +170,12 @@ def most_steps(
     `profile_at(count)` must leak more as the count grows. 0 if not even one meets the target.
     """
     epsilon, target = _budget(epsilon, delta)
+    return largest(lambda count: profile_at(count).log_delta(epsilon) <= target, at_most)
+
+
+def largest(holds: Callable[[int], bool], at_most: int) -> int:
+    """The largest count up to `at_most` where `holds`, which is true up to some count; else 0."""
     at_most = _check.whole("at_most", at_most, at_least=1)
-
-    def holds(count: int) -> bool:
-        return profile_at(count).log_delta(epsilon) <= target
-
     good, bad = 0, 1
     while bad <= at_most and holds(bad):
         good, bad = bad, 2 * bad

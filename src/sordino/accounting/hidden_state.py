@@ -160,7 +160,7 @@ class HiddenState:
         )
 
     def _shares(self, run: NoisySteps) -> tuple[float, ...]:
-        """Share of each batch; records that no batch holds count with the fullest one."""
+        """Share of each batch; records that no batch holds count with the last, the worst."""
         shares = self.shares or (1 / run.batches,) * run.batches
         missing = 1 - math.fsum(shares)
         return (*shares[:-1], shares[-1] + missing)

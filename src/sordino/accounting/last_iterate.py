@@ -205,11 +205,11 @@ def permuted_once(
     building. Other parameters and conditions: see `cyclic`.
     """
     mus, _ = _positions(contraction, shift, noise, batches, steps, diameter)
-    profile = (
-        hockey_mixture(sensitivities=mus, weights=weights, sigma=1.0, relation=relation)
-        if (np.isfinite(mus).all())
-        else GaussianProfile(parameter=math.inf, relation=relation, theorem=COMPOSITION)
-    )
+    profile: Profile
+    if np.isinf(mus).any():
+        profile = GaussianProfile(parameter=math.inf, relation=relation, theorem=HIDDEN)
+    else:
+        profile = hockey_mixture(sensitivities=mus, weights=weights, sigma=1.0, relation=relation)
     bounded = "" if math.isinf(diameter) else _IN_DOMAIN
     return profile.noted(
         theorem=f"{HIDDEN}{bounded}, averaged over the record's batch under one secret uniform "

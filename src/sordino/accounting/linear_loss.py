@@ -127,8 +127,9 @@ class LinearLoss(ShiftedLoss):
         return drawn, other
 
     def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
-        """Exact for short runs; for long ones those of all iterates together, which are larger."""
-        if self.steps <= MOST_FOR_MOMENTS:
+        """Exact for short runs that leave no count out; else those of all iterates, a bound."""
+        complete = binomial(self.steps, self.sample_rate)[2] == -math.inf
+        if complete and self.steps <= MOST_FOR_MOMENTS:
             return super().log_moments(thetas, direction)
         # The last iterate is post-processing of all of them.
         one_step = PoissonLoss(self.sample_rate, self.noise_multiplier)
@@ -145,22 +146,19 @@ def binomial(trials: int, rate: float) -> tuple[Floats, Floats, float]:
     if rate == 1:
         return np.array([float(trials)]), np.zeros(1), -math.inf
     mode = min(trials, int((trials + 1) * rate))
-    odds = math.log(rate) - math.log1p(-rate)
-    if trials <= MOST_FOR_MOMENTS:
-        low, high = 0, trials
-    else:  # Bernstein: ln p(j) <= -d^2 / (2 (variance + d/3)) at distance d
-        size = -LOG_LEFT_OUT
-        far = size / 3 + math.sqrt(size**2 / 9 + 2 * size * trials * rate * (1 - rate)) + 2
-        low, high = max(0, math.floor(mode - far)), min(trials, math.ceil(mode + far))
+    # Bernstein: P(|J - mean| >= d) <= 2 exp(-d^2 / (2 (variance + d/3))).
+    size = -LOG_LEFT_OUT
+    far = size / 3 + math.sqrt(size**2 / 9 + 2 * size * trials * rate * (1 - rate)) + 2
+    low, high = max(0, math.floor(mode - far)), min(trials, math.ceil(mode + far))
     counts = np.arange(low, high + 1, dtype=np.float64)
-    steps = np.log((trials - counts[:-1]) / (counts[:-1] + 1)) + odds
+    steps = np.log((trials - counts[:-1]) / (counts[:-1] + 1))
+    steps += math.log(rate) - math.log1p(-rate)
     at = mode - low
     logs = np.concatenate([-np.cumsum(steps[:at][::-1])[::-1], [0.0], np.cumsum(steps[at:])])
     logs -= float(logsumexp(logs))
-    left_out = (low > 0) + (high < trials)
-    kept = (logs > LOG_LEFT_OUT) | (np.abs(counts - mode) <= 1) | (trials <= MOST_FOR_MOMENTS)
-    # What is cut here lies below LOG_LEFT_OUT each; what the range left out, below it in all.
-    cut = left_out + int((~kept).sum())
+    kept = (logs > LOG_LEFT_OUT) | (np.abs(counts - mode) <= 1)
+    # Each count cut here lies below LOG_LEFT_OUT, and so does each side beyond the range.
+    cut = (low > 0) + (high < trials) + int((~kept).sum())
     return counts[kept], logs[kept], LOG_LEFT_OUT + math.log(cut) if cut else -math.inf
 
 

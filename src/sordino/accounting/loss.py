@@ -258,7 +258,7 @@ class FixedSizeLoss(Loss):
     """Batches of fixed size without replacement, a record replaced: the pair C_q(G_{2/z}).
 
     Another record may have the opposite gradient, so the Gaussian under it has sensitivity 2. The
-    symmetrised pair (Dong, Roth & Su 2022, Theorem 9) is what composes; the worse of two
+    symmetrised pair (Dong, Roth & Su 2022, Theorem 4.2) is what composes; the worse of two
     one-sided pairs does not.
     """
 
@@ -355,7 +355,9 @@ def amplified(losses: Floats, rate: float) -> Floats:
     if rate == 1:
         return losses
     small = np.log1p(rate * np.expm1(np.minimum(losses, 30.0)))
-    return np.where(losses > 30, losses + math.log(rate), small)
+    # Above 30 the 1 subtracted from e^loss is lost in it, but the other 1 need not be: q is small.
+    large = np.logaddexp(math.log1p(-rate), math.log(rate) + np.maximum(losses, 30.0))
+    return np.where(losses > 30, large, small)
 
 
 def base(losses: Floats, rate: float) -> Floats:

@@ -131,13 +131,42 @@ def calibrated(run: Run, epsilon: float, delta: float) -> list[Finding]:
     return [_found(method, run, delta, noise_of(method)) for method in METHODS]
 
 
-def best(findings: Sequence[Finding]) -> Finding | None:
-    """The guarantee with the least value; None if there is none. All must have one relation."""
+def most(
+    run_at: Callable[[int], Run], epsilon: float, delta: float, *, at_most: int
+) -> list[Finding]:
+    """The largest count (of steps, epochs, ...) whose run every method proves the budget for."""
+    hint = "Pass the budget you promise, such as 1.0."
+    target = _check.positive("epsilon", epsilon, hint, allow_infinite=True)
+    _check.probability_below_one("delta", delta)
+
+    def count_of(method: Method) -> Callable[[Run, Finding], Finding]:
+        def compute(run: Run, blank: Finding) -> Finding:
+            def holds(count: int) -> bool:
+                value = method.epsilon(run_at(count), blank).value
+                return value is not None and value <= target
+
+            count = calibrate.largest(holds, at_most)
+            finding = method.epsilon(run_at(max(count, 1)), blank)
+            return replace(finding, value=count)
+
+        return compute
+
+    return [_found(method, run_at(1), delta, count_of(method)) for method in METHODS]
+
+
+def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | None:
+    """The guarantee with the least value (or the largest); None if there is none.
+
+    All must have one relation: guarantees for different ones cannot be ranked.
+    """
     applicable = [finding for finding in findings if finding.applies]
     if len({finding.relation for finding in applicable}) > 1:
         hint = "Guarantees for different relations cannot be ranked."
         _check.fail("relations", "several", "to be one and the same", hint)
-    return min(applicable, key=lambda finding: finding.value or 0.0, default=None)
+    choose = max if largest else min
+    # Of equal ones the first when counting, which is the simplest; else the last, the tightest.
+    ordered = applicable if largest else applicable[::-1]
+    return choose(ordered, key=lambda finding: finding.value or 0.0, default=None)
 
 
 def _found(
@@ -205,7 +234,7 @@ def _base_sensitivity(steps: NoisySteps) -> float:
 class _Notes(Method):
     """The lecture notes' naive formula, for comparison."""
 
-    name, title = "notes-naive", "notes, naive (as printed)"
+    name, title = "notes-naive", "the notes' naive formula"
     released: Released = "all"
 
     @staticmethod

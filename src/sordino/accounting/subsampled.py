@@ -38,6 +38,7 @@ from sordino.privacy import NotApplicable, Relation
 
 SAMPLINGS = ("poisson", "fixed-size", "full", "cyclic", "permute-once", "shuffle")
 PASSES = ("cyclic", "permute-once", "shuffle")
+EXACT = "privacy loss distributions"
 _SAMPLING_HINT = (
     "Say how batches are drawn: an accountant for one way is false for another (Poisson numbers "
     "for shuffled batches are the field's usual mistake)."
@@ -148,7 +149,7 @@ def pld(
         Where the sampling has no theorem for the relation.
     """
     run = NoisySteps(noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch)
-    theorem = _theorem(run, "privacy loss distributions")
+    theorem = _theorem(run, EXACT)
     known = _without_sampling(run, theorem)
     if known is not None:
         return known
@@ -236,13 +237,21 @@ def _loss(run: NoisySteps) -> Loss:
 
 
 def _theorem(run: NoisySteps, method: str) -> str:
+    exact = method == EXACT
     if run.sampling == "full":
-        return "Gaussian DP composition (Dong, Roth & Su 2022, Corollary 2)"
+        return (
+            "Gaussian DP composition (Dong, Roth & Su 2022, Corollary 3.3)"
+            if exact
+            else f"{method} of the Gaussian mechanism (Mironov 2017)"
+        )
     if run.sampling in PASSES:
         means = "" if run.sampling == "cyclic" else ", averaged over the secret order"
-        return f"Gaussian DP composition over passes, each record met once a pass{means}"
+        rule = "Gaussian DP composition (Dong, Roth & Su 2022)" if exact else method
+        return f"{rule} over passes, each record met once a pass{means}"
     pair = {
-        "poisson": "Poisson sampling (Zhu, Dong & Wang 2022)",
-        "fixed-size": "fixed-size sampling without replacement (Dong, Roth & Su 2022)",
-    }[run.sampling]
+        ("poisson", True): "Poisson sampling (Zhu, Dong & Wang 2022)",
+        ("poisson", False): "Poisson sampling (Mironov, Talwar & Zhang 2019)",
+        ("fixed-size", True): "sampling of fixed size (Dong, Roth & Su 2022, Theorem 4.2)",
+        ("fixed-size", False): "sampling of fixed size (the pair of Dong, Roth & Su 2022)",
+    }[run.sampling, exact]
     return f"{method} of the Gaussian mechanism under {pair}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.data import recipes, sources
-from sordino.data.recipe import Recipe
+if TYPE_CHECKING:
+    from sordino.data.recipe import Recipe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,6 +41,8 @@ def list_recipes(data_dir: DataDir = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from sordino.data import recipes
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("name", "train/validation/test", "dim", "files", "licence"):
         right = heading in ("train/validation/test", "dim")
@@ -69,6 +71,8 @@ def fetch(
     Files found in the data directory or the cache are checked; missing ones are downloaded into
     the cache. Example: `sordino data fetch adult`
     """
+    from sordino.data import recipes, sources
+
     recipe = recipes.recipe(name)
     if recipe.embedded:
         typer.echo(f"{recipe.name} comes with scikit-learn and needs no file.")
@@ -79,6 +83,8 @@ def fetch(
 
 
 def _files(recipe: Recipe, data_dir: str | None) -> str:
+    from sordino.data import sources
+
     if recipe.embedded:
         return "embedded"
     places = [sources.find(raw, data_dir)[0] for raw in recipe.files]

@@ -9,8 +9,8 @@ import typer
 
 import sordino
 from sordino._check import InvalidArgument
-from sordino.cli import data
-from sordino.data import DataError
+from sordino.cli import account, calibrate, data
+from sordino.privacy import NotApplicable
 
 app = typer.Typer(
     name="sordino",
@@ -22,9 +22,12 @@ app = typer.Typer(
         "sordino is built to train, prove, measure and attack, and to say three different numbers: "
         "**proved** epsilon (a theorem, an upper bound), **estimated** epsilon (SGD's own "
         "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack). "
-        "This version has the datasets and, in Python, the training engine."
+        "This version has the datasets, the accountants (**proved** epsilon: `account`, "
+        "`calibrate`) and, in Python, the training engine."
     ),
 )
+app.command("account")(account.account)
+app.command("calibrate")(calibrate.calibrate)
 app.add_typer(data.app, name="data")
 
 
@@ -44,9 +47,18 @@ def main() -> None:
     """
     try:
         app()
-    except InvalidArgument as error:
+    except (InvalidArgument, NotApplicable) as error:
         typer.echo(str(error), err=True)
         sys.exit(2)
-    except DataError as error:
+    except Exception as error:
+        _exit_if_data_error(error)
+        raise
+
+
+def _exit_if_data_error(error: Exception) -> None:
+    # Loaded only now: help and accounting do without the data room.
+    from sordino.data import DataError
+
+    if isinstance(error, DataError):
         typer.echo(str(error), err=True)
         sys.exit(1)

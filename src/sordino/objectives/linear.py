@@ -6,8 +6,6 @@ elementwise on psi (its row norm being known), and no per-example gradient is ev
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 
@@ -89,16 +87,7 @@ class Linear(Objective):
         target[0].baddbmm_(psi, X, beta=keep, alpha=scale)
 
     def constants(self, norm_bound: float) -> Constants:
-        """Section 3 of docs/math.md: |psi| <= 1, psi' <= 1/4 (logistic) or 1/(2h) (Huber).
-
-        Least squares has no Lipschitz constant on an unbounded domain: it is infinite.
-        """
-        bound = _check.positive("norm_bound", norm_bound)
-        squared = bound**2 + (1.0 if self.spec.intercept else 0.0)
-        curvature = {
-            "logistic": 0.25,
-            "huber-svm": 1 / (2 * self.spec.huber_width),
-            "least-squares": 1.0,
-        }[self.spec.kind]
-        lipschitz = math.inf if self.spec.kind == "least-squares" else math.sqrt(squared)
-        return Constants(lipschitz, curvature * squared + self.spec.l2, self.spec.l2)
+        """Those of the description: see `ObjectiveSpec.constants`."""
+        constants = self.spec.constants(norm_bound)
+        assert constants is not None
+        return constants

@@ -5,6 +5,7 @@ This file is free of torch, so that proofs and certificates can read it cheaply.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sordino import _check
@@ -84,3 +85,21 @@ class ObjectiveSpec:
     def is_linear(self) -> bool:
         """Whether predictions are an inner product with the row."""
         return self.kind in LINEAR_KINDS
+
+    def constants(self, norm_bound: float) -> Constants | None:
+        """What is proved of the loss for rows of at most this norm; None for a network.
+
+        Section 3 of docs/math.md: |psi| <= 1, psi' <= 1/4 (logistic) or 1/(2h) (Huber). Least
+        squares has no Lipschitz constant on an unbounded domain: it is infinite.
+        """
+        bound = _check.positive("norm_bound", norm_bound)
+        if not self.is_linear:
+            return None
+        squared = bound**2 + (1.0 if self.intercept else 0.0)
+        curvature = {
+            "logistic": 0.25,
+            "huber-svm": 1 / (2 * self.huber_width),
+            "least-squares": 1.0,
+        }[self.kind]
+        lipschitz = math.inf if self.kind == "least-squares" else math.sqrt(squared)
+        return Constants(lipschitz, curvature * squared + self.l2, self.l2)

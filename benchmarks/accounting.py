@@ -1,0 +1,385 @@
+"""How tight, fast and safe the accountant is, beside its peers, in one run.
+
+    python benchmarks/accounting.py [--json FILE] [--smoke]
+
+Every configuration of `accounting_configurations.json` (DP-SGD with Poisson sampling, one record
+added or removed: what all of them know) is put to sordino, to dp-accounting (privacy loss
+distributions, its default grid), to Opacus (its two accountants) and to prv_accountant. Each runs
+in a process of its own, warmed up, with 10 seconds and 6 GB for a question; a process that exceeds
+them is ended and counted as a failure. Then noise is calibrated by sordino and by dp-accounting.
+
+A referee (`accounting_exact.py`) recomputes the exact delta at every epsilon answered. An epsilon
+whose exact delta is above the delta asked for is false: too small, a promise that does not hold.
+`max_looseness_over_pld` leaves out the configurations where dp-accounting's own answer is false;
+`max_looseness_over_pld_as_answered` has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import multiprocessing
+import os
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from accounting_exact import exact_delta
+from rich.console import Console
+from rich.table import Table
+
+CONFIGURATIONS = Path(__file__).with_name("accounting_configurations.json")
+SECONDS = 10.0
+CALIBRATION_SECONDS = 180.0
+BYTES = 6 * 2**30
+THREADS = "2"
+TOLERANCE = 1e-4
+"""Relative, of the calibrated noise: what sordino promises."""
+DOUBT = 1e-3
+"""Share by which an exact delta must exceed the one asked for before an answer is called false."""
+
+REQUIRED = {
+    "failures": ("<=", 0.0),
+    "false_answers": ("<=", 0.0),
+    "fallback_share": ("<=", 0.10),
+    "max_looseness_over_pld": ("<=", 0.005),
+    "calibrate_speedup_over_dp_accounting": (">=", 4.0),
+}
+WARM_UP = {"noise_multiplier": 1.0, "sample_rate": 0.02, "steps": 10, "delta": 1e-4}
+Question = dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a library said: a number, how long it took, and why there is none if there is none."""
+
+    value: float = math.nan
+    seconds: float = math.nan
+    failure: str = ""
+    fell_back: bool = False
+    leaked: float = math.nan
+    """Exact delta at the answered epsilon, over the delta asked for; NaN if the referee is mute."""
+
+    @property
+    def false(self) -> bool:
+        """Whether the answer is proved to be too small."""
+        return self.leaked > 1 + DOUBT
+
+
+def ours(question: Question) -> tuple[float, bool]:
+    from sordino.accounting import subsampled
+    from sordino.privacy import Relation
+
+    profile = subsampled.pld(
+        question["noise_multiplier"],
+        question["sample_rate"],
+        int(question["steps"]),
+        sampling="poisson",
+        relation=Relation.ADD_OR_REMOVE_ONE,
+    )
+    return profile.epsilon(question["delta"]), bool(getattr(profile, "fallbacks", ()))
+
+
+def ours_calibrated(question: Question) -> tuple[float, bool]:
+    from sordino.accounting import calibrate
+    from sordino.privacy import Relation
+
+    noise = calibrate.noise_multiplier(
+        question["epsilon"],
+        question["delta"],
+        question["sample_rate"],
+        int(question["steps"]),
+        sampling="poisson",
+        relation=Relation.ADD_OR_REMOVE_ONE,
+    )
+    return noise, False
+
+
+def dp_event(noise_multiplier: float, question: Question) -> Any:
+    import dp_accounting
+
+    step = dp_accounting.GaussianDpEvent(noise_multiplier)
+    if question["sample_rate"] < 1:
+        step = dp_accounting.PoissonSampledDpEvent(question["sample_rate"], step)
+    return dp_accounting.SelfComposedDpEvent(step, int(question["steps"]))
+
+
+def dp_accounting_pld(question: Question) -> tuple[float, bool]:
+    from dp_accounting.pld import PLDAccountant
+
+    event = dp_event(question["noise_multiplier"], question)
+    return PLDAccountant().compose(event).get_epsilon(question["delta"]), False
+
+
+def dp_accounting_calibrated(question: Question) -> tuple[float, bool]:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    # A bracket around the answer favours dp-accounting: sordino has to find its own.
+    near = question["near"]
+    noise = dp_accounting.calibrate_dp_mechanism(
+        PLDAccountant,
+        lambda noise: dp_event(noise, question),
+        question["epsilon"],
+        question["delta"],
+        dp_accounting.ExplicitBracketInterval(near / 2, near * 2),
+        tol=TOLERANCE * near,
+    )
+    return float(noise), False
+
+
+def opacus(mechanism: str) -> Callable[[Question], tuple[float, bool]]:
+    def ask(question: Question) -> tuple[float, bool]:
+        from opacus.accountants import create_accountant
+
+        accountant = create_accountant(mechanism)
+        noise, rate = question["noise_multiplier"], question["sample_rate"]
+        accountant.history = [(noise, rate, int(question["steps"]))]
+        return float(accountant.get_epsilon(question["delta"])), False
+
+    return ask
+
+
+def prv_accountant(question: Question) -> tuple[float, bool]:
+    from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+
+    step = PoissonSubsampledGaussianMechanism(
+        noise_multiplier=question["noise_multiplier"], sampling_probability=question["sample_rate"]
+    )
+    accountant = PRVAccountant(
+        prvs=[step],
+        max_self_compositions=[int(question["steps"])],
+        eps_error=0.01,  # as Opacus sets it
+        delta_error=question["delta"] / 1000,
+    )
+    return float(accountant.compute_epsilon(question["delta"], [int(question["steps"])])[2]), False
+
+
+LIBRARIES: dict[str, Callable[[Question], tuple[float, bool]]] = {
+    "sordino": ours,
+    "dp_accounting": dp_accounting_pld,
+    "opacus": opacus("prv"),
+    "opacus_rdp": opacus("rdp"),
+    "prv_accountant": prv_accountant,
+    "sordino_calibrate": ours_calibrated,
+    "dp_accounting_calibrate": dp_accounting_calibrated,
+}
+EPSILON_LIBRARIES = tuple(name for name in LIBRARIES if not name.endswith("_calibrate"))
+
+
+def serve(library: str, pipe: Connection) -> None:
+    """Answer questions until the pipe closes; runs in a process of its own."""
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    warnings.simplefilter("ignore")  # peers warn about their own limits; only answers count here
+    ask = LIBRARIES[library]
+    LIBRARIES[library.removesuffix("_calibrate")](WARM_UP)  # imports are not timed
+    pipe.send(Answer())
+    while True:
+        try:
+            question = pipe.recv()
+        except EOFError:
+            return
+        started = time.perf_counter()
+        try:
+            value, fell_back = ask(question)
+        except Exception as error:  # whatever a library raises is its answer
+            sentence = str(error).partition("\n")[0]
+            pipe.send(Answer(failure=f"{type(error).__name__}: {sentence}"[:60]))
+            continue
+        seconds = time.perf_counter() - started
+        failure = "" if math.isfinite(value) else f"answered {value}"
+        pipe.send(Answer(value, seconds, failure, fell_back))
+
+
+class Worker:
+    """One library in a warm process that is ended, and started again, when it takes too long."""
+
+    def __init__(self, library: str, seconds: float = SECONDS) -> None:
+        self.library, self.seconds = library, seconds
+        self.process: multiprocessing.process.BaseProcess | None = None
+
+    def ask(self, question: Question) -> Answer:
+        """Answer, or why there is none."""
+        if self.process is None:
+            self._start()
+        self.pipe.send(question)
+        if not self.pipe.poll(self.seconds):
+            self.close()
+            return Answer(failure=f"over {self.seconds:g} s")
+        try:
+            answer: Answer = self.pipe.recv()
+        except (EOFError, ConnectionError):
+            self.close()
+            return Answer(failure="its process died")
+        return answer
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(self.library, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.pipe.recv()
+
+    def close(self) -> None:
+        """End the process; the next question starts another."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.pipe.close()
+            self.process = None
+
+
+def compare(questions: list[Question], console: Console) -> dict[str, list[Answer]]:
+    workers = {library: Worker(library) for library in EPSILON_LIBRARIES}
+    answers: dict[str, list[Answer]] = {library: [] for library in workers}
+    columns = [name.replace("_", " ") for name in workers]
+    table = Table("noise", "rate", "steps", "delta", *columns, title="epsilon (seconds)")
+    for question in questions:
+        # One after the other, so that nobody's time includes another's.
+        answered = {library: worker.ask(question) for library, worker in workers.items()}
+        for library, answer in refereed(question, answered).items():
+            answers[library].append(answer)
+        settings = [f"{question[key]:.5g}" for key in WARM_UP]
+        table.add_row(*settings, *(cell(answers[library][-1]) for library in workers))
+    for worker in workers.values():
+        worker.close()
+    console.print(table)
+    return answers
+
+
+def refereed(question: Question, answers: dict[str, Answer]) -> dict[str, Answer]:
+    """Answers with what they really leak."""
+    settings = question["noise_multiplier"], question["sample_rate"], int(question["steps"])
+    marked = dict(answers)
+    for library, answer in answers.items():
+        if answer.failure:
+            continue
+        leaked = exact_delta(*settings, answer.value) / question["delta"]
+        if math.isnan(leaked) and library == "sordino":  # then it is so for the others, too
+            break
+        marked[library] = dataclasses.replace(answer, leaked=leaked)
+    return marked
+
+
+def cell(answer: Answer) -> str:
+    if answer.failure:
+        return f"[red]{answer.failure}[/red]"
+    star = "*" * answer.fell_back + " [red]FALSE[/red]" * answer.false
+    return f"{answer.value:.5g}{star} ({answer.seconds:.2g})"
+
+
+def looseness(mine: list[Answer], theirs: list[Answer], even_false: bool) -> list[float]:
+    """Ours over theirs, less 1, wherever both answered and theirs is not false."""
+    found = []
+    for our, their in zip(mine, theirs, strict=True):
+        if not our.failure and not their.failure and (even_false or not their.false):
+            same = our.value == their.value  # 0 and 0 as well
+            found.append(0.0 if same else our.value / max(their.value, 1e-300) - 1)
+    return found
+
+
+def speedup(mine: list[Answer], theirs: list[Answer]) -> float:
+    """Geometric mean of their time over ours, wherever both answered."""
+    pairs = zip(mine, theirs, strict=True)
+    logs = [math.log(b.seconds / a.seconds) for a, b in pairs if not a.failure and not b.failure]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def calibrate(questions: list[Question], console: Console) -> float:
+    """Total time of dp-accounting over ours; a question it could not finish counts as its limit."""
+    mine = Worker("sordino_calibrate", CALIBRATION_SECONDS)
+    theirs = Worker("dp_accounting_calibrate", CALIBRATION_SECONDS)
+    table = Table(
+        *("epsilon", "delta", "rate", "steps", "sordino", "dp accounting"),
+        title="calibrated noise multiplier (seconds)",
+    )
+    spent, needed = 0.0, 0.0
+    for question in questions:
+        our = mine.ask(question)
+        their = theirs.ask({**question, "near": our.value})
+        spent += CALIBRATION_SECONDS if our.failure else our.seconds
+        needed += CALIBRATION_SECONDS if their.failure else their.seconds
+        keys = ("epsilon", "delta", "sample_rate", "steps")
+        table.add_row(*(f"{question[key]:g}" for key in keys), cell(our), cell(their))
+    mine.close()
+    theirs.close()
+    console.print(table)
+    return needed / spent
+
+
+def measure(smoke: bool, console: Console) -> dict[str, float]:
+    questions = json.loads(CONFIGURATIONS.read_text())
+    asked, calibrated = questions["epsilon"], questions["calibrate"]
+    if smoke:
+        easy = [q for q in asked if 1 < q["steps"] <= 1024 and 0.8 <= q["noise_multiplier"] <= 4]
+        asked, calibrated = easy[:4], calibrated[-1:]
+    answers = compare(asked, console)
+    mine, peer = answers["sordino"], answers["dp_accounting"]
+    fallbacks = sum(answer.fell_back for answer in mine)
+    loose = looseness(mine, peer, even_false=False)
+    figures = {
+        "configurations": len(asked),
+        "failures": sum(bool(answer.failure) for answer in mine),
+        "refereed": sum(not math.isnan(answer.leaked) for answer in mine),
+        "false_answers": sum(answer.false for answer in mine),
+        "fallbacks": fallbacks,
+        "fallback_share": fallbacks / len(asked),
+        "compared_with_pld": len(loose),
+        "max_looseness_over_pld": max(loose),
+        "max_looseness_over_pld_as_answered": max(looseness(mine, peer, even_false=True)),
+        "min_looseness_over_pld": min(loose),
+        "calibrate_speedup_over_dp_accounting": calibrate(calibrated, console),
+        "epsilon_speedup_over_dp_accounting": speedup(mine, peer),
+        "slowest_seconds": max(answer.seconds for answer in mine if not answer.failure),
+    }
+    for library in EPSILON_LIBRARIES[1:]:
+        figures[f"failures_{library}"] = sum(bool(answer.failure) for answer in answers[library])
+        figures[f"false_answers_{library}"] = sum(answer.false for answer in answers[library])
+    figures["load_average"] = os.getloadavg()[0]
+    return figures
+
+
+def met(name: str, value: float) -> bool:
+    sign, bound = REQUIRED[name]
+    return value <= bound if sign == "<=" else value >= bound
+
+
+def show(figures: dict[str, float], smoke: bool, console: Console) -> bool:
+    """Print the figures; True if a requirement is not met."""
+    table = Table("figure", "value", "required", title="benchmarks/accounting.py")
+    for name, value in figures.items():
+        verdict = ""
+        if name in REQUIRED and not smoke:
+            sign, bound = REQUIRED[name]
+            verdict = f"{sign} {bound:g} {'met' if met(name, value) else 'NOT MET'}"
+        table.add_row(name, f"{value:,.4g}", verdict)
+    console.print(table)
+    return not smoke and not all(met(name, figures[name]) for name in REQUIRED)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--smoke", action="store_true", help="seconds, a few easy ones, for CI")
+    arguments = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, THREADS)
+    # A file or a pipe has no width of its own, and the table needs more than the usual 80.
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    figures = measure(arguments.smoke, console)
+    failed = show(figures, arguments.smoke, console)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

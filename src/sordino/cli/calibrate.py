@@ -1,0 +1,234 @@
+"""`sordino calibrate`: the least noise for a budget, or the most steps, by every method."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino import _check
+from sordino.cli import findings as shown
+from sordino.cli import run_options as options
+from sordino.cli.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sordino.accounting.methods import Finding, Run
+
+
+class Unknown(StrEnum):
+    """What is to be found."""
+
+    NOISE = "noise"
+    STEPS = "steps"
+    EPOCHS = "epochs"
+    BATCH_SIZE = "batch-size"
+
+
+Epsilon = Annotated[
+    float, typer.Option(help="The budget that is promised.", rich_help_panel="The run")
+]
+Find = Annotated[
+    Unknown,
+    typer.Option(
+        help="What to find: the least **noise**, or with --noise-multiplier given the most "
+        "**steps**, **epochs** or records a batch (**batch-size**; needs --n).",
+        rich_help_panel="The run",
+    ),
+]
+GivenNoise = Annotated[
+    float | None,
+    typer.Option(
+        "--noise-multiplier", help="The noise, where it is not sought.", rich_help_panel="The run"
+    ),
+]
+
+
+def calibrate(
+    epsilon: Epsilon,
+    delta: options.Delta,
+    sampling: options.Sampling,
+    find: Find = Unknown.NOISE,
+    noise_multiplier: GivenNoise = None,
+    sample_rate: options.SampleRate = None,
+    batch_size: options.BatchSize = None,
+    n: options.Records = None,
+    steps: options.Steps = None,
+    epochs: options.Epochs = None,
+    relation: options.RelationOption = None,
+    release: options.Release = options.ReleaseName.FINAL,
+    loss: options.Loss = None,
+    l2: options.L2 = 0.0,
+    learning_rate: options.LearningRate = None,
+    max_grad_norm: options.MaxGradNorm = 1.0,
+    data_norm: options.DataNorm = 1.0,
+    radius: options.Radius = None,
+    plot: options.Plot = None,
+    json: options.Json = False,
+) -> None:
+    """Find the least noise that proves a budget, by every method side by side.
+
+    What is found, accounted again with `sordino account`, is never above the budget.
+
+    `sordino calibrate --epsilon 1 --delta 1e-5 --sample-rate 0.01 --steps 1000 --sampling poisson`
+
+    `sordino calibrate --epsilon 2 --delta 1e-6 --batch-size 256 --n 60000 --sampling poisson
+    --noise-multiplier 1.1 --find epochs`
+    """
+    given = RunOptions(
+        *(sampling.value, delta, sample_rate, batch_size, n, steps, epochs),
+        *(relation.value if relation else None, release.value, loss.value if loss else None),
+        l2=l2,
+        learning_rate=learning_rate,
+        max_grad_norm=max_grad_norm,
+        data_norm=data_norm,
+        radius=radius,
+    )
+    if find is Unknown.NOISE:
+        _for_noise(given, epsilon, noise_multiplier, plot, json)
+    else:
+        _for_most(given, epsilon, noise_multiplier, find, plot, json)
+
+
+def _for_noise(
+    given: RunOptions, epsilon: float, noise: float | None, plot: str | None, json: bool
+) -> None:
+    if noise is not None:
+        hint = "Leave --noise-multiplier away, or say --find steps."
+        _check.fail("noise_multiplier", noise, "not to be given where noise is sought", hint)
+    found, best = _noises(given, epsilon, given.run(1.0))
+    ratio = _strong_over_naive(found)
+    if plot is not None:
+        _plot(given, epsilon, plot)
+    if json:
+        document = _document(given, epsilon, "noise_multiplier", found, best)
+        shown.print_json({**document, "strong_over_naive": ratio})
+        return
+    _say(given, epsilon, f"noise multiplier >= {shown.number(best.value)}" if best else "", best)
+    shown.print_table(found, "noise multiplier", best)
+    _say_ratio(given, ratio)
+    if plot is not None:
+        typer.echo(f"\nNoise against epochs, and strong over naive against steps: {plot}")
+
+
+def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding], Finding | None]:
+    """Noise by every method, in clipping norms; and the least."""
+    from dataclasses import replace
+
+    from sordino.accounting import methods
+
+    # Where the loss bounds gradients below the clip, noise of 1 clip counts as more than 1.
+    worth = run.steps.noise_multiplier
+    found = [
+        finding if finding.value is None else replace(finding, value=finding.value / worth)
+        for finding in methods.calibrated(run, epsilon, given.delta)
+    ]
+    return found, methods.best(found)
+
+
+def _for_most(
+    given: RunOptions,
+    epsilon: float,
+    noise: float | None,
+    find: Unknown,
+    plot: str | None,
+    json: bool,
+) -> None:
+    from sordino.accounting import methods
+
+    if plot is not None:
+        _check.fail("plot", plot, "to go with --find noise", "The figure is about noise.")
+    if noise is None:
+        hint = "Say how much noise there is, such as 1.1."
+        _check.fail("noise_multiplier", None, f"to be given where {find.value} are sought", hint)
+    run_at, most = _runs(given, find, noise)
+    found = methods.most(run_at, epsilon, given.delta, at_most=most)
+    best = methods.best(found, largest=True)
+    value = find.value.replace("-", "_")
+    if json:
+        shown.print_json(_document(given, epsilon, value, found, best, noise_multiplier=noise))
+        return
+    _say(given, epsilon, f"{find.value} <= {shown.number(best.value)}" if best else "", best)
+    shown.print_table(found, find.value, best)
+
+
+def _runs(given: RunOptions, find: Unknown, noise: float) -> tuple[Any, int]:
+    """The run at a count of what is sought, and the largest count to try."""
+    from dataclasses import replace
+
+    if find is not Unknown.BATCH_SIZE:
+        if given.steps is not None or given.epochs is not None:
+            hint = "They are what is sought."
+            _check.fail(find.value, given.steps or given.epochs, "not to be given", hint)
+        a_count = 1 if find is Unknown.STEPS else given.batches
+        return lambda count: given.run(noise, count * a_count), 10**7
+    if given.n is None:
+        _check.fail("n", None, "to be given where batch-size is sought")
+    if given.batch_size is not None or given.sample_rate is not None:
+        _check.fail("batch_size", given.batch_size, "not to be given", "It is what is sought.")
+    return lambda count: replace(given, batch_size=count).run(noise), given.n
+
+
+def _document(
+    given: RunOptions,
+    epsilon: float,
+    value: str,
+    found: Sequence[Finding],
+    best: Finding | None,
+    **more: float,
+) -> dict[str, Any]:
+    inputs = {"epsilon": epsilon, **more, **given.inputs(partial=value != "noise_multiplier")}
+    rows = shown.rows(found, value)
+    return {"inputs": inputs, "rows": rows, "best": best.method if best else None}
+
+
+def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -> None:
+    typer.echo(
+        f"Budget: epsilon {epsilon:g} at delta {given.delta:g}, {given.chosen_relation.value}, "
+        f"{given.sampling} batches; "
+        f"released: {'only the final model' if given.release == 'final' else 'all iterates'}."
+    )
+    if best is None:
+        typer.echo("No method meets it here; the reasons are below.")
+    else:
+        typer.echo(f"Enough: {result} ({best.title}).")
+
+
+def _strong_over_naive(found: Sequence[Finding]) -> float | None:
+    noises = {finding.method: finding.value for finding in found if finding.applies}
+    strong, naive = noises.get("strong"), noises.get("naive")
+    return strong / naive if strong and naive else None
+
+
+def _say_ratio(given: RunOptions, ratio: float | None) -> None:
+    if ratio is None:
+        return
+    typer.echo(
+        f"\nStrong composition needs {ratio:.3g} times the noise of naive composition; the notes' "
+        f"rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its constants."
+    )
+
+
+def _plot(given: RunOptions, epsilon: float, path: str) -> None:
+    """Noise of every method as epochs grow, and strong over naive as steps grow."""
+    from rich.progress import track
+
+    from sordino.report import figures
+
+    figures.check_path(path)
+    counts = figures.counts(given.total_steps, places=9)
+    series: dict[str, list[tuple[float, float]]] = {}
+    ratios: list[tuple[float, float]] = []
+    for count in track(counts, "Noise against epochs", console=figures.errors(), transient=True):
+        found, _ = _noises(given, epsilon, given.run(1.0, count))
+        for finding in found:
+            if finding.value is not None:
+                dashed = "" if finding.applies else f" ({finding.kind}, no guarantee)"
+                point = (count / given.batches, finding.value)
+                series.setdefault(finding.title + dashed, []).append(point)
+        if (ratio := _strong_over_naive(found)) is not None:
+            ratios.append((count, ratio))
+    title = f"noise for epsilon = {epsilon:g} at delta = {given.delta:g}"
+    figures.noise_growth(series, ratios, path, title=title)

@@ -1,0 +1,111 @@
+"""Findings of the accountants as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from sordino.accounting.methods import Finding
+
+WIDE = 130
+"""Columns from which on theorems fit into the table; below they are listed after it."""
+
+
+def rows(findings: Sequence[Finding], value: str) -> list[dict[str, Any]]:
+    """One plain dictionary a method; `value` names what was computed, such as "epsilon"."""
+    return [
+        {
+            "method": finding.method,
+            "applies": finding.applies,
+            value: finding.value,
+            "delta": finding.delta,
+            "kind": finding.kind,
+            "theorem": finding.theorem,
+            "relation": finding.relation.value,
+            "released": finding.released,
+            "reason": finding.reason,
+            "notes": list(finding.notes),
+            "milliseconds": round(finding.milliseconds, 3),
+        }
+        for finding in findings
+    ]
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print JSON; an infinite number as 1e999, which every reader takes for infinity."""
+    typer.echo(json.dumps(document, indent=2).replace("Infinity", "1e999"))
+
+
+def print_table(findings: Sequence[Finding], value: str, best: Finding | None) -> None:
+    """Print what is proved, best marked; then every method that proves nothing, and why."""
+    from rich.console import Console
+
+    proved = [finding for finding in findings if finding.applies]
+    console = Console()
+    wide = console.width >= WIDE
+    if not console.is_terminal:
+        # A pipe has no width: leave lines whole, for grep and people's logs.
+        console, wide = Console(width=400), True
+    if proved:
+        console.print(_table(proved, value, best, theorems=wide))
+    for finding in proved:
+        if not wide:
+            console.print(f"  {finding.method}: {finding.theorem}.", highlight=False)
+        for note in finding.notes:
+            console.print(f"  {finding.method}: {note}", style="dim", highlight=False)
+    _print_others(console, findings, value)
+
+
+def _table(proved: Sequence[Finding], value: str, best: Finding | None, theorems: bool) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("method", value, "relation", "covers", "ms"):
+        right = heading in (value, "ms")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    if theorems:
+        table.add_column("theorem", ratio=1)
+    for finding in proved:
+        cells = [
+            ("> " if finding is best else "  ") + finding.method,
+            number(finding.value),
+            finding.relation.value,
+            "final model" if finding.released == "final" else "all iterates",
+            f"{finding.milliseconds:.0f}",
+        ]
+        cells += [finding.theorem] if theorems else []
+        table.add_row(*cells, style="bold green" if finding is best else None)
+    return table
+
+
+def _print_others(console: Console, findings: Sequence[Finding], value: str) -> None:
+    others = [finding for finding in findings if not finding.applies]
+    if others:
+        console.print("\nNot proved here:")
+    for finding in others:
+        shown = f"{value} {number(finding.value)}, " if finding.value is not None else ""
+        text = f"  {finding.method}: {shown}{finding.reason}"
+        console.print(text, highlight=False, markup=False)
+
+
+def number(value: float | None) -> str:
+    """Four digits, rounded up: a rounded-down epsilon would promise too much."""
+    if value is None:
+        return "-"
+    if value in (0.0, float("inf")) or value != value:
+        return {0.0: "0", float("inf"): "infinite"}.get(value, "-")
+    if isinstance(value, int):
+        return f"{value:,}"
+    from decimal import ROUND_CEILING, Context, Decimal
+
+    rounded = Context(prec=5, rounding=ROUND_CEILING).create_decimal(Decimal(value))
+    return f"{rounded:f}" if 1e-4 <= value < 1e7 else f"{rounded:.4e}"

@@ -1,0 +1,265 @@
+"""What `account` and `calibrate` both ask about a run, and the run it describes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino import _check
+from sordino.privacy import NotApplicable, Relation
+
+if TYPE_CHECKING:
+    from sordino.accounting.methods import Released, Run
+    from sordino.accounting.subsampled import NoisySteps
+    from sordino.sgd.spec import TrainSpec
+
+
+class SamplingName(StrEnum):
+    """How batches are drawn."""
+
+    POISSON = "poisson"
+    FIXED_SIZE = "fixed-size"
+    FULL = "full"
+    CYCLIC = "cyclic"
+    PERMUTE_ONCE = "permute-once"
+    SHUFFLE = "shuffle"
+
+
+class RelationName(StrEnum):
+    """When two datasets are neighbours."""
+
+    ADD_OR_REMOVE_ONE = "add-or-remove-one"
+    REPLACE_ONE = "replace-one"
+    ZERO_OUT = "zero-out"
+
+
+class ReleaseName(StrEnum):
+    """What leaves the building."""
+
+    FINAL = "final"
+    ALL = "all"
+
+
+class LossName(StrEnum):
+    """What was minimised."""
+
+    LOGISTIC = "logistic"
+    HUBER_SVM = "huber-svm"
+    LEAST_SQUARES = "least-squares"
+    LINEAR = "linear"
+    MLP = "mlp"
+    CNN = "cnn"
+
+
+_RUN = "The run"
+_LAST = "The last iterate (--release final): what its theorems need to know"
+_OUT = "Output"
+
+Sampling = Annotated[
+    SamplingName,
+    typer.Option(
+        help="How batches are drawn. No default: numbers for one way are false for another. "
+        "**poisson**: every record by its own coin; **fixed-size**: a random subset of fixed "
+        "size; **full**: all records; **cyclic**: rows as they come, pass after pass; "
+        "**permute-once**: one secret random order; **shuffle**: a new one each pass (the usual "
+        "data loader).",
+        rich_help_panel=_RUN,
+    ),
+]
+SampleRate = Annotated[
+    float | None,
+    typer.Option(help="Batch size over records; or give both.", rich_help_panel=_RUN),
+]
+BatchSize = Annotated[int | None, typer.Option(help="Records a batch.", rich_help_panel=_RUN)]
+Records = Annotated[
+    int | None, typer.Option("--n", help="Records in the dataset.", rich_help_panel=_RUN)
+]
+Steps = Annotated[int | None, typer.Option(help="Updates; or give epochs.", rich_help_panel=_RUN)]
+Epochs = Annotated[
+    float | None, typer.Option(help="Passes over the data, as steps.", rich_help_panel=_RUN)
+]
+Delta = Annotated[
+    float,
+    typer.Option(help="The chance of a worse loss; well below 1 / records.", rich_help_panel=_RUN),
+]
+RelationOption = Annotated[
+    RelationName | None,
+    typer.Option(
+        "--relation",
+        help="Neighbouring datasets. Default: add-or-remove-one for poisson and full, "
+        "replace-one for the others, which cannot hide the number of records.",
+        rich_help_panel=_RUN,
+    ),
+]
+Release = Annotated[
+    ReleaseName,
+    typer.Option(help="Only the final weights leave, or every iterate may.", rich_help_panel=_RUN),
+]
+Loss = Annotated[LossName | None, typer.Option(help="What is minimised.", rich_help_panel=_LAST)]
+L2 = Annotated[float, typer.Option("--l2", help="Weight of (l2/2) ||w||^2.", rich_help_panel=_LAST)]
+LearningRate = Annotated[
+    float | None, typer.Option(help="Constant step size.", rich_help_panel=_LAST)
+]
+MaxGradNorm = Annotated[
+    float, typer.Option(help="Clip of each record's gradient.", rich_help_panel=_LAST)
+]
+DataNorm = Annotated[
+    float,
+    typer.Option(help="Bound on rows' norm, the constant feature included.", rich_help_panel=_LAST),
+]
+Radius = Annotated[
+    float | None,
+    typer.Option(help="Weights are projected onto a ball of this radius.", rich_help_panel=_LAST),
+]
+Plot = Annotated[
+    str | None,
+    typer.Option(help="Draw to this file (.png, .svg, .pdf).", rich_help_panel=_OUT),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.", rich_help_panel=_OUT)]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options as they were given, checked together."""
+
+    sampling: str
+    delta: float
+    sample_rate: float | None
+    batch_size: int | None
+    n: int | None
+    steps: int | None
+    epochs: float | None
+    relation: str | None
+    release: str
+    loss: str | None
+    l2: float
+    learning_rate: float | None
+    max_grad_norm: float
+    data_norm: float
+    radius: float | None
+
+    @property
+    def chosen_relation(self) -> Relation:
+        """The relation given, or the usual one for this sampling."""
+        if self.relation is not None:
+            return Relation(self.relation)
+        hides_size = self.sampling in ("poisson", "full")
+        return Relation.ADD_OR_REMOVE_ONE if hides_size else Relation.REPLACE_ONE
+
+    @property
+    def rate(self) -> float:
+        """The sample rate, given or from batch size and records."""
+        if self.sample_rate is not None:
+            return _check.fraction("sample_rate", self.sample_rate, allow_zero=True)
+        if self.sampling == "full":
+            return 1.0
+        if self.batch_size is None or self.n is None:
+            hint = "Pass --sample-rate 0.01, or --batch-size 100 and --n 10000."
+            _check.fail("sample_rate", None, "or batch_size and n to be given", hint)
+        batch = _check.whole("batch_size", self.batch_size, at_least=1)
+        records = _check.whole("n", self.n, at_least=1)
+        if batch > records:
+            _check.fail("batch_size", batch, f"<= n = {records}")
+        return batch / records
+
+    @property
+    def batches(self) -> int:
+        """Steps an epoch."""
+        if self.batch_size is not None and self.n is not None:
+            return -(-self.n // self.batch_size)
+        rate = self.rate
+        if rate == 0:
+            _check.fail("sample_rate", 0, "> 0 where epochs are counted")
+        return max(1, math.ceil(1 / rate - 1e-9))
+
+    @property
+    def total_steps(self) -> int:
+        """Steps, given or from epochs."""
+        if (self.steps is None) == (self.epochs is None):
+            hint = "Pass --steps 1000 or --epochs 10."
+            given = "neither" if self.steps is None else "both"
+            _check.fail("steps and epochs", given, "to be exactly one of the two", hint)
+        if self.steps is not None:
+            return _check.whole("steps", self.steps)
+        epochs = _check.non_negative("epochs", self.epochs or 0.0)
+        return math.ceil(epochs * self.batches - 1e-9)
+
+    def inputs(self, *, partial: bool = False) -> dict[str, Any]:
+        """Everything that was given or concluded, for the JSON output."""
+        concluded = {"relation": self.chosen_relation.value}
+        if partial:  # some of it is sought
+            return {**asdict(self), **concluded}
+        return {**asdict(self), **concluded, "sample_rate": self.rate, "steps": self.total_steps}
+
+    def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
+        """The run as plain numbers."""
+        from sordino.accounting.methods import Run
+        from sordino.accounting.subsampled import NoisySteps
+
+        exact = self.batch_size is not None and self.n is not None and self.sampling != "poisson"
+        noisy = NoisySteps(
+            noise_multiplier=noise_multiplier,
+            sample_rate=self.rate,
+            steps=self.total_steps if steps is None else steps,
+            sampling=self.sampling,
+            relation=self.chosen_relation,
+            steps_per_epoch=self.batches if exact else None,
+        )
+        released: Released = "all" if self.release == "all" else "final"
+        if self.loss is None:
+            why = "Say what is minimised: --loss logistic --l2 0.001 --learning-rate 0.5 --n 10000."
+            return Run(noisy, released, NotApplicable(why))
+        return self._run_with_loss(noisy, released)
+
+    def _run_with_loss(self, noisy: NoisySteps, released: Released) -> Run:
+        from sordino import proofs
+        from sordino.accounting.hidden_state import HiddenState
+        from sordino.accounting.methods import Run
+
+        if self.loss == "linear":
+            size = (self.batch_size or 1) / (self.learning_rate or 1.0)
+            state = HiddenState(1.0, self.max_grad_norm / size, self._diameter)
+            return Run(noisy, released, state, linear=True)
+        if self.sampling == "fixed-size":
+            why = "No usable bound is proved for the last iterate with batches of fixed size."
+            return Run(noisy, released, NotApplicable(why))
+        needed = {"learning_rate": self.learning_rate, "n": self.n}
+        missing = [name for name, value in needed.items() if value is None]
+        if missing and self.loss not in ("mlp", "cnn"):
+            flags = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
+            return Run(noisy, released, NotApplicable(f"Its theorems also need {flags}."))
+        spec, records = self._spec(noisy)
+        constants = spec.objective.constants(_check.positive("data_norm", self.data_norm))
+        return proofs.run_of(spec, constants, records, self.chosen_relation, released)
+
+    @property
+    def _diameter(self) -> float:
+        return math.inf if self.radius is None else 2 * _check.positive("radius", self.radius)
+
+    def _spec(self, noisy: NoisySteps) -> tuple[TrainSpec, int]:
+        """The training these options describe, and on how many records."""
+        from sordino.objectives.objective import ObjectiveSpec
+        from sordino.sgd.spec import TrainSpec
+
+        assert self.loss is not None
+        records = self.n or 1_000_000
+        batch = records if self.sampling == "full" else self.batch_size
+        orders = {"full": "fixed", "cyclic": "fixed"}
+        network = self.loss in ("mlp", "cnn")
+        spec = TrainSpec(
+            # The bound given counts the constant feature, so none is added to it.
+            ObjectiveSpec(self.loss, l2=self.l2, intercept=network),
+            learning_rate=1.0 if self.learning_rate is None else self.learning_rate,
+            batch_size=batch or max(1, round(noisy.sample_rate * records)),
+            steps=max(noisy.steps, 1),
+            order=orders.get(self.sampling, self.sampling),
+            sample_rate=noisy.sample_rate or None if self.sampling == "poisson" else None,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noisy.noise_multiplier,
+            radius=self.radius,
+        )
+        return spec, records

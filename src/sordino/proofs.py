@@ -1,0 +1,276 @@
+"""From what was done to what can be promised: every guarantee that applies, every reason why not.
+
+`prove` reads a `TrainSpec` and the `Constants` of its loss, checks the preconditions of each
+theorem in `accounting/`, and asks every method. Estimators, certificates and reports ask here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtrc
+
+from sordino import _check
+from sordino.accounting import methods
+from sordino.accounting.hidden_state import HiddenState
+from sordino.accounting.methods import Finding, Released, Run
+from sordino.accounting.subsampled import NoisySteps
+from sordino.objectives.objective import LINEAR_KINDS, Constants
+from sordino.privacy import Guarantee, NotApplicable, Relation
+from sordino.sgd.spec import TrainSpec
+
+NORM_SLACK = 1e-6
+"""By how much, relatively, a row may exceed the norm bound it was declared with (data/dataset.py).
+
+Gradients grow with the row's norm, curvature with its square; both are multiplied in.
+"""
+SAMPLING_OF_ORDER = {
+    "poisson": "poisson",
+    "fixed": "cyclic",
+    "permute-once": "permute-once",
+    "shuffle": "shuffle",
+}
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """All that was found about one training: guarantees, refusals with reasons, comparisons."""
+
+    run: Run
+    findings: tuple[Finding, ...]
+    guarantees: tuple[Guarantee, ...]
+
+    @property
+    def best(self) -> Guarantee | None:
+        """The guarantee with the least epsilon, if there is any."""
+        return min(self.guarantees, key=lambda guarantee: guarantee.epsilon, default=None)
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        """Findings that are no guarantee; each says why in its `reason`."""
+        return tuple(finding for finding in self.findings if not finding.applies)
+
+
+def prove(
+    spec: TrainSpec,
+    constants: Constants | None,
+    n: int,
+    relation: Relation,
+    delta: float,
+    *,
+    released: Released = "final",
+) -> Proofs:
+    """Everything that can be promised about this training, at `delta`.
+
+    Parameters
+    ----------
+    spec
+        How it was trained.
+    constants
+        Of the loss with its regulariser, for rows within the norm bound; None if none are proved
+        (networks): then only composition over all iterates is left.
+    n
+        Number of records.
+    relation
+        What counts as a neighbouring dataset.
+    delta
+        Where guarantees are stated.
+    released
+        "final" if only the last weights leave the building, "all" if every iterate may.
+    """
+    n = _check.whole("n", n, at_least=1)
+    _check.one_of("released", released, ("final", "all"))
+    run = run_of(spec, constants, n, relation, released)
+    findings = tuple(methods.account(run, delta))
+    guarantees = tuple(_guarantee(finding, run, spec) for finding in findings if finding.applies)
+    return Proofs(run, findings, guarantees)
+
+
+def run_of(
+    spec: TrainSpec,
+    constants: Constants | None,
+    n: int,
+    relation: Relation,
+    released: Released = "final",
+) -> Run:
+    """The plain numbers of a training, or why the last iterate's theorems do not apply to it."""
+    steps = _noisy_steps(spec, constants, n, relation)
+    try:
+        hidden: HiddenState | NotApplicable = _hidden_state(spec, constants, n, steps)
+    except NotApplicable as refusal:
+        hidden = refusal
+    return Run(steps, released, hidden)
+
+
+def _noisy_steps(
+    spec: TrainSpec, constants: Constants | None, n: int, relation: Relation
+) -> NoisySteps:
+    whole = spec.batch_size >= n and spec.order != "poisson"
+    rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
+    bound = _gradient_bound(spec, constants)
+    noise = 0.0
+    if spec.noise_multiplier:
+        assert spec.max_grad_norm is not None
+        # Where the loss itself bounds gradients below the clip, the noise is worth more.
+        noise = spec.noise_multiplier * spec.max_grad_norm / bound if bound else math.inf
+    return NoisySteps(
+        noise_multiplier=noise,
+        sample_rate=rate,
+        steps=spec.total_steps(n),
+        sampling="full" if whole else SAMPLING_OF_ORDER[spec.order],
+        relation=relation,
+        steps_per_epoch=None if spec.order == "poisson" else spec.steps_per_epoch(n),
+    )
+
+
+def _gradient_bound(spec: TrainSpec, constants: Constants | None) -> float:
+    """Norm of one record's gradient of the data term, at most: the clip or the loss' own bound."""
+    own = math.inf if constants is None else constants.lipschitz * (1 + NORM_SLACK)
+    return min(own, math.inf if spec.max_grad_norm is None else spec.max_grad_norm)
+
+
+def _hidden_state(
+    spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps
+) -> HiddenState:
+    """The last iterate's numbers, each precondition of docs/math.md 4 checked."""
+    constants = _checked_convexity(spec, constants)
+    if spec.average_every is not None:
+        raise NotApplicable(
+            "An average of iterates is released, and the theorems are about the last one only; "
+            "train with average_every=None."
+        )
+    if not spec.divides_by_batch_size and spec.batch_size < n:
+        raise NotApplicable(
+            "Each sum of gradients is divided by the batch's own size; train with "
+            "fixed_divisor=True, so that every step is the same map."
+        )
+    bound = _gradient_bound(spec, constants)
+    if math.isinf(bound):
+        raise NotApplicable(
+            "Gradients are not bounded; set max_grad_norm, or use a Lipschitz loss."
+        )
+    rates = _rates(spec, n)
+    curvature, overflow = _largest_curvature(spec, constants, n, steps, float(np.max(rates)))
+    contractions = np.maximum(
+        np.abs(1 - rates * constants.strongly_convex), np.abs(1 - rates * curvature)
+    )
+    units = rates * bound / spec.batch_size
+    if len(rates) == 1:
+        contraction, unit = float(contractions[0]), float(units[0])
+        return HiddenState(contraction, unit, _diameter(spec), _shares(spec, n), overflow)
+    numbers = tuple(contractions.tolist()), tuple(units.tolist())
+    return HiddenState(*numbers, _diameter(spec), _shares(spec, n), overflow)
+
+
+def _checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constants:
+    if spec.objective.kind not in LINEAR_KINDS or constants is None:
+        raise NotApplicable(
+            f"The loss of a {spec.objective.kind} is not convex, and without convexity the last "
+            "iterate can leak as much as all of them: Annamalai 2024 builds such a loss. Only "
+            "composition over all iterates is proved; use a linear model for more."
+        )
+    if constants.strongly_convex < 0 or math.isinf(constants.smooth):
+        raise NotApplicable(
+            "The loss must be convex and smooth, with strongly_convex >= 0 and a finite smooth "
+            f"constant, and these are {constants.strongly_convex} and {constants.smooth}."
+        )
+    # The l2 term is never clipped (TrainSpec adds it outside), and a clipped derivative of a
+    # linear model's score is still monotone: clipping keeps convexity and smoothness (4.6).
+    data_term = constants.smooth - constants.strongly_convex
+    smooth = constants.strongly_convex + data_term * (1 + NORM_SLACK) ** 2
+    return Constants(constants.lipschitz, smooth, constants.strongly_convex)
+
+
+def _rates(spec: TrainSpec, n: int) -> npt.NDArray[np.float64]:
+    """Learning rate of every step; one number if all are the same."""
+    schedule = spec.schedule
+    if schedule.kind == "constant":
+        return np.array([schedule.rate])
+    per_epoch = spec.steps_per_epoch(n)
+    parts, left, update, epoch = [], spec.total_steps(n), 1, 1
+    while left > 0:
+        many = min(per_epoch, left)
+        parts.append(schedule.over(update, many, epoch))
+        left, update, epoch = left - many, update + many, epoch + 1
+        if spec.restart_every is not None and (epoch - 1) % spec.restart_every == 0:
+            update, epoch = 1, 1
+    return np.concatenate(parts) if parts else np.array([schedule.at(1, 1)])
+
+
+def _largest_curvature(
+    spec: TrainSpec, constants: Constants, n: int, steps: NoisySteps, rate: float
+) -> tuple[float, float]:
+    """Curvature of one step's objective at most, and the chance that a Poisson batch exceeds it."""
+    weight = constants.strongly_convex
+    data_term = constants.smooth - weight
+    if steps.sampling != "poisson":
+        # No batch is larger than the divisor. (A full batch divided by a larger number neither.)
+        most = max(1.0, min(n, spec.batch_size) / spec.batch_size)
+        _check_rate(rate, weight + data_term * most)
+        return weight + data_term * most, 0.0
+    # c = 1 - rate * l2 as long as rate * (2 l2 + data_term |B| / divisor) <= 2.
+    room = 2 / rate - 2 * weight
+    fits = n if data_term * n <= room * spec.batch_size else int(room * spec.batch_size / data_term)
+    if fits < spec.batch_size:
+        _check_rate(rate, 2 * weight + data_term)
+        raise NotApplicable(
+            f"With learning rate {rate:.4g} only Poisson batches of up to {fits} records are "
+            f"sure not to expand distances, fewer than the expected {spec.batch_size}; lower it."
+        )
+    overflow = 0.0
+    if fits < n:
+        # The record itself may be one of the batch; the others' count does not depend on it.
+        overflow = steps.steps * float(bdtrc(fits - 1, n, steps.sample_rate))
+    return weight + data_term * fits / spec.batch_size, min(1.0, overflow)
+
+
+def _check_rate(rate: float, curvature: float) -> None:
+    if rate * curvature > 2 * (1 + 1e-12):
+        raise NotApplicable(
+            f"The learning rate {rate:.4g} is above 2 / smoothness = {2 / curvature:.4g}, where a "
+            "step can push two runs apart; lower it."
+        )
+
+
+def _diameter(spec: TrainSpec) -> float:
+    return math.inf if spec.radius is None else 2 * spec.radius
+
+
+def _shares(spec: TrainSpec, n: int) -> tuple[float, ...] | None:
+    """Share of the records in each batch of a pass."""
+    if spec.order not in ("permute-once", "shuffle") or spec.batch_size >= n:
+        return None
+    batches = spec.steps_per_epoch(n)
+    shares = [spec.batch_size / n] * batches
+    if not spec.drop_last and n % spec.batch_size:
+        shares[-1] = (n % spec.batch_size) / n
+    return tuple(shares)
+
+
+def _guarantee(finding: Finding, run: Run, spec: TrainSpec) -> Guarantee:
+    assert finding.value is not None
+    assumes = [
+        f"batches drawn by {run.steps.sampling} sampling, as trained",
+        "initial weights and all settings chosen without looking at these data",
+        f"noise of {spec.noise_multiplier:g} clipping norms on each sum of gradients",
+    ]
+    if finding.released == "final":
+        assumes += [
+            "a convex and smooth loss, whose regulariser is outside the clip",
+            "nothing but the last weights leaves the building: no other iterate, no average",
+        ]
+    if run.steps.sampling in ("permute-once", "shuffle"):
+        assumes.append("the order of the records is uniform and stays secret")
+    return Guarantee(
+        epsilon=finding.value,
+        delta=finding.delta,
+        relation=finding.relation,
+        sampling=run.steps.sampling,
+        unit="one record",
+        theorem=finding.theorem,
+        assumes=tuple(assumes),
+        released=finding.released,
+    )

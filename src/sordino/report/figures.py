@@ -1,0 +1,94 @@
+"""Figures; matplotlib is loaded when one is drawn."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino import _check
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Point = tuple[float, float]
+KINDS = ("png", "svg", "pdf")
+
+
+def check_path(path: str) -> None:
+    """Refuse a file that could not be written, before the work is done."""
+    _check.one_of("plot", path.rpartition(".")[2].lower(), KINDS, "Name the file so.")
+    directory = os.path.dirname(path) or "."
+    if not os.path.isdir(directory):
+        _check.fail("plot", path, "to be in a directory that exists")
+
+
+def counts(most: int, places: int = 15) -> list[int]:
+    """About so many whole numbers up to `most`, evenly apart in their logarithm."""
+    if most < 1:
+        _check.fail("steps", most, ">= 1 where a figure is drawn")
+    spread = np.geomspace(max(1, most / 1000), most, places)
+    return [int(count) for count in np.unique(spread.round())]
+
+
+def errors() -> Console:
+    """Where progress is shown: standard error, so that output can be piped."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def growth(
+    series: Mapping[str, Sequence[Point]], path: str, *, across: str, up: str, title: str
+) -> None:
+    """Lines on logarithmic axes; what is no guarantee is dashed."""
+    figure, (axes,) = _figure(1)
+    _lines(axes, series)
+    axes.set(xlabel=across, ylabel=up, title=title)
+    axes.legend(fontsize=8)
+    _save(figure, path)
+
+
+def noise_growth(
+    series: Mapping[str, Sequence[Point]], ratios: Sequence[Point], path: str, *, title: str
+) -> None:
+    """Noise against epochs, and strong over naive composition against steps."""
+    figure, (left, right) = _figure(2)
+    _lines(left, series)
+    left.set(xlabel="epochs", ylabel="noise multiplier", title=title)
+    left.legend(fontsize=8)
+    if ratios:
+        steps, values = zip(*ratios, strict=True)
+        right.plot(steps, values, marker="o", markersize=3, label="strong / naive, as proved")
+        last = values[-1] * math.sqrt(steps[-1])
+        right.plot(steps, [last / math.sqrt(s) for s in steps], "k:", label="like 1 / sqrt(steps)")
+        right.set(xscale="log", yscale="log")
+        right.legend(fontsize=8)
+    right.set(xlabel="steps", ylabel="ratio of noise", title="strong over naive composition")
+    _save(figure, path)
+
+
+def _figure(panels: int) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4 * panels, 4.6), layout="constrained")
+    return figure, figure.subplots(1, panels, squeeze=False)[0]
+
+
+def _lines(axes: Any, series: Mapping[str, Sequence[Point]]) -> None:
+    axes.set(xscale="log", yscale="log")
+    axes.grid(alpha=0.3)
+    for label, points in series.items():
+        finite = [(x, y) for x, y in points if math.isfinite(y) and y > 0]
+        if not finite:
+            continue
+        x, y = zip(*finite, strict=True)
+        axes.plot(x, y, "--" if "no guarantee" in label else "-", label=label, linewidth=1.6)
+
+
+def _save(figure: Any, path: str) -> None:
+    metadata = {"Date": None} if path.lower().endswith("svg") else None
+    figure.savefig(path, dpi=150, metadata=metadata)
