@@ -4,8 +4,7 @@
 
 Trains logistic regression on every (seed, neighbouring dataset), then compares final weights that
 differ in one record, in the seed, or in the seed alone with the same start. `digits/binary`, the
-default, needs no files; the picture in the README is `--data mnist-binary`. Drawing needs
-matplotlib (`pip install matplotlib`, or the package's `dev` extra).
+default, needs no files; the picture in the README is `--data mnist-binary`.
 """
 
 from __future__ import annotations

@@ -171,11 +171,14 @@ def _search(run: Iteration, delta: float) -> tuple[int, float]:
 def _best_on(
     run: Iteration, counts: npt.NDArray[np.int64], fractions: Floats, delta: float
 ) -> tuple[float, int, float]:
+    # Mu of the past goes like 1 / sqrt(fraction).
+    past = np.array([run.past(count, 1.0) for count in counts.tolist()])
+    thetas = SEARCH_ORDERS - 1
     found = []
     for fraction in fractions.tolist():
-        thetas = SEARCH_ORDERS - 1
         one_step = run.sampled(fraction).log_moments(thetas, "forward") / thetas
-        for count in counts.tolist():
-            rho = count * one_step + SEARCH_ORDERS * run.past(count, fraction) ** 2 / 2
-            found.append((renyi.epsilon(SEARCH_ORDERS, rho, delta), int(count), float(fraction)))
+        rho = np.outer(counts, one_step) + np.outer(past**2 / fraction, SEARCH_ORDERS / 2)
+        epsilons = renyi.canonne(SEARCH_ORDERS, rho, delta).min(axis=1)
+        best = int(np.argmin(epsilons))
+        found.append((max(0.0, float(epsilons[best])), int(counts[best]), float(fraction)))
     return min(found)
