@@ -166,11 +166,16 @@ def _hidden_state(
 
 
 def _checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constants:
-    if spec.objective.kind not in LINEAR_KINDS or constants is None:
+    if spec.objective.kind not in LINEAR_KINDS:
         raise NotApplicable(
-            f"The loss of a {spec.objective.kind} is not convex, and without convexity the last "
-            "iterate can leak as much as all of them: Annamalai 2024 builds such a loss. Only "
-            "composition over all iterates is proved; use a linear model for more."
+            f"The loss of this model ({spec.objective.kind}) is not convex, and without convexity "
+            "the last iterate can leak as much as all of them: Annamalai 2024 builds such a loss. "
+            "Only composition over all iterates is proved; use a linear model for more."
+        )
+    if constants is None:
+        raise NotApplicable(
+            "Nothing is known of the loss; pass its constants, which objective.constants() proves "
+            "for rows within a norm bound."
         )
     if constants.strongly_convex < 0 or math.isinf(constants.smooth):
         raise NotApplicable(
@@ -212,10 +217,10 @@ def _largest_curvature(
         _check_rate(rate, weight + data_term * most)
         return weight + data_term * most, 0.0
     # c = 1 - rate * l2 as long as rate * (2 l2 + data_term |B| / divisor) <= 2.
-    room = 2 / rate - 2 * weight
+    _check_rate(rate, 2 * weight + data_term)
+    room = max(0.0, 2 / rate - 2 * weight)
     fits = n if data_term * n <= room * spec.batch_size else int(room * spec.batch_size / data_term)
     if fits < spec.batch_size:
-        _check_rate(rate, 2 * weight + data_term)
         raise NotApplicable(
             f"With learning rate {rate:.4g} only Poisson batches of up to {fits} records are "
             f"sure not to expand distances, fewer than the expected {spec.batch_size}; lower it."
@@ -262,6 +267,8 @@ def _guarantee(finding: Finding, run: Run, spec: TrainSpec) -> Guarantee:
             "a convex and smooth loss, whose regulariser is outside the clip",
             "nothing but the last weights leaves the building: no other iterate, no average",
         ]
+    if run.steps.relation is Relation.ADD_OR_REMOVE_ONE:
+        assumes.append("steps, sample rate and divisor are public numbers, not made from n")
     if run.steps.sampling in ("permute-once", "shuffle"):
         assumes.append("the order of the records is uniform and stays secret")
     return Guarantee(

@@ -41,6 +41,9 @@ def compose(profiles: Sequence[Profile]) -> Profile:
         _check.fail("relations", named, "to be one and the same", hint)
     if len(profiles) == 1:
         return profiles[0]
+    hopeless = [profile for profile in profiles if profile.mu == math.inf]
+    if hopeless:  # one release that hides nothing is enough
+        return hopeless[0].noted("composed with others, which cannot help")
     for rule in (_by_gaussian, _by_losses, _by_renyi):
         composed = rule(profiles)
         if composed is not None:

@@ -32,6 +32,8 @@ LOG_LOWER = -46.0
 """The least share of the low end of a law that is kept where it is: 1e-20."""
 
 
+LEAST_FREQUENCY = 1e-26
+"""Frequencies of the composed law that are taken for 0: ten digits below the rounding."""
 LOG_OUTSIDE = -25.0
 """Ln of the tilted probability left outside the window on either side: 1e-11."""
 
@@ -104,9 +106,12 @@ def discretise(
 class Rough:
     """The composed law's cumulant function from coarse buckets: enough to aim by, not to prove."""
 
-    def __init__(self, components: Components, direction: Direction) -> None:
+    def __init__(
+        self, components: Components, direction: Direction, log_tail: float = LOG_FARTHEST / 4
+    ) -> None:
         self.counts = [count for _, count in components]
-        self._laws = [_coarse(loss, direction) for loss, _ in components]
+        self.log_tail = log_tail
+        self._laws = [_coarse(loss, direction, log_tail) for loss, _ in components]
 
     def cumulant(self, theta: float) -> float:
         """Ln E exp(theta L) of the composed loss."""
@@ -128,9 +133,9 @@ class Rough:
             tilted = log + theta * at
             weight = np.exp(tilted - tilted.max())
             weight /= weight.sum()
-            centre = float(weight @ at)
+            centre = _dot(weight, at)
             mean += count * centre
-            variance += count * float(weight @ (at - centre) ** 2)
+            variance += count * _dot(weight, (at - centre) ** 2)
         return mean, variance
 
     def tilt_for(self, epsilon: float) -> float:
@@ -173,9 +178,9 @@ class Rough:
         return float(lows.max()), float(highs[best]), theta + float(steps[best])
 
 
-def _coarse(loss: Loss, direction: Direction) -> tuple[Floats, Floats]:
+def _coarse(loss: Loss, direction: Direction, log_tail: float) -> tuple[Floats, Floats]:
     """Log masses and losses of buckets whose width grows with the size of the loss."""
-    low, high = loss.reach(LOG_FARTHEST / 4, direction)
+    low, high = loss.reach(log_tail, direction)
     size = max(abs(low), abs(high), 1e-300)
     ladder = np.geomspace(1e-9, 1.0, COARSE_POINTS // 2) * size
     edges = np.concatenate([-ladder[::-1], [0.0], ladder])
@@ -192,13 +197,29 @@ def _coarse(loss: Loss, direction: Direction) -> tuple[Floats, Floats]:
     return log[:-1][kept], at[:-1][kept]
 
 
+def _folded(weight: Floats, first: int, size: int) -> Floats:
+    """A law on places first, first + 1, ... of a circle of `size` places."""
+    begin = first % size
+    if begin + len(weight) <= size:
+        folded = np.zeros(size)
+        folded[begin : begin + len(weight)] = weight
+        return folded
+    places = np.arange(begin, begin + len(weight)) % size
+    return np.asarray(np.bincount(places, weights=weight, minlength=size), dtype=np.float64)
+
+
 def _power(transform: npt.NDArray[np.complex128], count: int) -> npt.NDArray[np.complex128]:
     """Transform ** count where that is not nothing (below 1e-26); few frequencies survive."""
     size = np.abs(transform)
-    kept = size > math.exp(-60 / count)
+    kept = size > LEAST_FREQUENCY ** (1 / count)
     power = np.zeros_like(transform)
     power[kept] = transform[kept] ** count
     return power
+
+
+def _dot(first: Floats, second: Floats) -> float:
+    """Inner product without BLAS, whose threads wait for each other longer than this takes."""
+    return float((first * second).sum())
 
 
 def _log_sum(values: Floats) -> float:
@@ -214,17 +235,18 @@ class Composed:
         components: Components,
         direction: Direction,
         rough: Rough,
-        aim: tuple[float, float],
+        theta: float,
         spacing: float,
         most: int,
     ) -> None:
-        self.theta, log_delta = aim
+        self.theta = theta
         steps = float(sum(rough.counts))
-        log_tail = max(LOG_FARTHEST, min(0.0, log_delta) - 24.0 - math.log(steps))
         low, high, above = rough.window(self.theta, LOG_OUTSIDE)
         if (high - low) / spacing > most:
             raise TooLarge(f"a window of {(high - low) / spacing:,.0f} points")
-        grids = [discretise(loss, spacing, log_tail, direction, most) for loss, _ in components]
+        grids = [
+            discretise(loss, spacing, rough.log_tail, direction, most) for loss, _ in components
+        ]
         pairs = list(zip(grids, rough.counts, strict=True))
         first = max(math.floor(low / spacing), sum(c * g.first for g, c in pairs))
         end = sum(c * (g.first + len(g.mass) - 1) for g, c in pairs)
@@ -250,20 +272,21 @@ class Composed:
             tilted = _log(grid.mass) + self.theta * grid.losses
             log_sum = _log_sum(tilted)
             weight = np.exp(tilted - log_sum)
-            centre = float(weight @ grid.losses)
-            variance += count * float(weight @ (grid.losses - centre) ** 2)
+            centre = _dot(weight, grid.losses)
+            variance += count * _dot(weight, (grid.losses - centre) ** 2)
             # With the mean at position 0 the transform stays near 1 where it matters.
             middle = round(centre / spacing)
-            places = (np.arange(grid.first, grid.first + len(weight)) - middle) % size
-            folded = np.bincount(places, weights=weight, minlength=size)
-            spectrum *= _power(fft.rfft(folded), count)
+            transform = _power(fft.rfft(_folded(weight, grid.first - middle, size)), count)
+            spectrum *= transform
+            # Denormal numbers would take longer than all the rest.
+            spectrum[np.abs(spectrum) < LEAST_FREQUENCY] = 0.0
             self._log_scale += count * log_sum
             start += count * middle
         law = np.maximum(fft.irfft(spectrum, n=size), 0.0)
         self._losses = spacing * np.arange(first, first + size, dtype=np.float64)
         self._law = np.roll(law, -((first - start) % size))
         self._deviation = math.sqrt(variance) + 1e-300
-        self.centre = float(self._law @ self._losses)
+        self.centre = _dot(self._law, self._losses)
         whole = first <= sum(count * grid.first for grid, count in pairs)
         self._proved_from = -math.inf if whole else float(self._losses[0])
 
@@ -295,7 +318,7 @@ class Composed:
             if total > 1e-6 * first[at]:  # else too many digits cancel
                 return float(total), self.centre
         over = self._losses[at:] - epsilon
-        return float((self._law[at:] * np.exp(-self.theta * over)) @ -np.expm1(-over)), epsilon
+        return _dot(self._law[at:] * np.exp(-self.theta * over), -np.expm1(-over)), epsilon
 
     def _suffix_sums(self) -> tuple[Floats, Floats]:
         if self._sums is None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sordino.accounting import renyi
 from sordino.accounting.convolution import (
+    LOG_FARTHEST,
     LOG_OUTSIDE,
     Components,
     Composed,
@@ -33,6 +34,10 @@ SMALLEST_EPSILON = 1e-2
 CHECKED_BELOW = math.log(1e-11)
 """Deltas this small are compared with the moments accountant's."""
 REMEMBERED = 6
+LOG_NEGLIGIBLE = -24.0
+"""Ln of the share of delta that losses cut off in all steps together may have: 4e-11."""
+LOG_DEEPEST = -150.0
+"""The smallest delta (1e-65) aimed at before anything is known of it."""
 
 
 class Curve:
@@ -42,7 +47,9 @@ class Curve:
         self._components = [(loss, count) for loss, count in components if count > 0]
         self._direction: Direction = direction
         self._limit = limit
-        self._rough: Rough | None = None
+        self._steps = sum(count for _, count in self._components)
+        self._roughs: dict[float, Rough] = {}
+        self._epsilons: dict[float, float] = {}
         self._known: list[Composed] = []
         self._renyi: Floats | None = None
         self.fallbacks: list[str] = []
@@ -81,6 +88,11 @@ class Curve:
 
     def epsilon(self, log_delta: float) -> float:
         """Least epsilon >= 0 with delta at most exp(log_delta), rounded up."""
+        if log_delta not in self._epsilons:
+            self._epsilons[log_delta] = self._epsilon(log_delta)
+        return self._epsilons[log_delta]
+
+    def _epsilon(self, log_delta: float) -> float:
         if not self._components:
             return 0.0
         if log_delta == -math.inf:
@@ -98,18 +110,18 @@ class Curve:
         return sum(count * loss.largest(self._direction) for loss, count in self._components)
 
     def _convolved_epsilon(self, log_delta: float) -> float:
-        rough = self._aim()
+        rough = self._aim(log_delta)
         theta, guess = rough.tilt_at(log_delta)
         largest = self._largest_loss()
         if guess > 0.999 * largest:  # a bounded loss, and a delta that only its bound meets
             return largest
         found = math.inf
         for _ in range(3):
-            composed = self._compose(theta, log_delta, guess)
+            composed = self._compose(rough, theta, guess)
             found = _search(composed.log_delta, log_delta, max(guess, 1e-3))
             if found == 0 or math.isinf(found) or composed.covers(found):
                 break
-            theta, guess = self._tilt_for(found), found
+            theta, guess = self._tilt_for(rough, found), found
         return min(found, largest)
 
     def _cross_checked(self, found: float, log_delta: float) -> float:
@@ -134,32 +146,36 @@ class Curve:
         if note not in self.fallbacks:
             self.fallbacks.append(note)
 
-    def _aim(self) -> Rough:
-        if self._rough is None:
-            self._rough = Rough(self._components, self._direction)
-        return self._rough
+    def _aim(self, log_delta: float) -> Rough:
+        """The rough law, without losses too rare to matter for a delta of this size."""
+        log_tail = 10.0 * math.floor((log_delta + LOG_NEGLIGIBLE - math.log(self._steps)) / 10)
+        log_tail = max(LOG_FARTHEST, log_tail)
+        if log_tail not in self._roughs:
+            self._roughs[log_tail] = Rough(self._components, self._direction, log_tail)
+        return self._roughs[log_tail]
 
     def _aimed_at(self, epsilon: float) -> Composed:
         for composed in self._known:
             if composed.covers(epsilon):
                 return composed
-        rough = self._aim()
-        theta = self._tilt_for(epsilon)
-        return self._compose(theta, rough.cumulant(theta) - theta * epsilon, epsilon)
+        deep = self._aim(LOG_DEEPEST)
+        theta = self._tilt_for(deep, epsilon)
+        # Chernoff's bound on delta says which losses may be left out.
+        rough = self._aim(min(0.0, deep.cumulant(theta) - theta * epsilon))
+        return self._compose(rough, self._tilt_for(rough, epsilon), epsilon)
 
-    def _tilt_for(self, epsilon: float) -> float:
-        rough = self._aim()
+    def _tilt_for(self, rough: Rough, epsilon: float) -> float:
         # Near its bound a bounded loss would be tilted without end, to no gain.
         room = self._largest_loss() - rough.slopes(0.0)[0]
         most = 100 / room if 0 < room < math.inf else math.inf
         return min(rough.tilt_for(epsilon), most)
 
-    def _cheapest(self, theta: float, epsilon: float) -> float:
+    @staticmethod
+    def _cheapest(rough: Rough, theta: float, epsilon: float) -> float:
         """A tilt near `theta` whose window is short, and whose centre is still near epsilon.
 
         Close to the largest order with small moments the tilted law has a long upper tail.
         """
-        rough = self._aim()
         best = math.inf, theta
         for candidate in (theta, 0.93 * theta, 0.86 * theta, 0.8 * theta):
             mean, variance = rough.slopes(candidate)
@@ -169,16 +185,15 @@ class Curve:
             best = min(best, ((high - low) * math.sqrt(1 + candidate), candidate))
         return best[1]
 
-    def _compose(self, theta: float, log_delta: float, epsilon: float) -> Composed:
-        theta = self._cheapest(theta, epsilon)
-        steps = sum(count for _, count in self._components)
+    def _compose(self, rough: Rough, theta: float, epsilon: float) -> Composed:
+        theta = self._cheapest(rough, theta, epsilon)
         refused: TooLarge | None = None
         for error, worth in PRECISIONS:
             # The chord of a bucket moves epsilon by at most (1 + theta) spacing^2 / 8 a step.
-            spread = 8 * error * max(epsilon, SMALLEST_EPSILON) / (steps * (1 + theta))
+            spread = 8 * error * max(epsilon, SMALLEST_EPSILON) / (self._steps * (1 + theta))
             try:
                 composed = Composed(
-                    *(self._components, self._direction, self._aim(), (theta, log_delta)),
+                    *(self._components, self._direction, rough, theta),
                     *(math.sqrt(spread), min(worth, self._limit.points)),
                 )
                 break

@@ -34,7 +34,7 @@ from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.privacy import NotApplicable, Relation
 
 if TYPE_CHECKING:  # it takes a second to import, so functions do it when they need it
-    from dp_accounting import DpEvent  # type: ignore[import-untyped]
+    from dp_accounting import DpEvent
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from sordino.accounting import last_iterate
 from sordino.accounting.loss import Direction
 from sordino.accounting.permuted import hockey_mixture
 from sordino.accounting.profile import GaussianProfile, Profile
-from sordino.accounting.subsampled import NoisySteps
+from sordino.accounting.subsampled import NoisySteps, pld
 from sordino.privacy import NotApplicable, Relation
 
 Floats = npt.NDArray[np.float64]
@@ -21,7 +21,10 @@ Floats = npt.NDArray[np.float64]
 MOST_WORK = 20_000_000
 """Positions times steps for which a schedule is gone through position by position."""
 PLACES = 24
-"""Places in the last pass told apart where batches are shuffled; others count as the next later."""
+"""Places in the last pass told apart where batches are shuffled; others count as the next later.
+
+Fewer in runs so long that each costs seconds.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class HiddenState:
     @property
     def is_constant(self) -> bool:
         """Whether every step has the same numbers."""
-        return isinstance(self.contraction, float) and isinstance(self.unit, float)
+        return not isinstance(self.contraction, tuple) and not isinstance(self.unit, tuple)
 
     def profile(self, run: NoisySteps, delta: float) -> Profile:
         """The last iterate's profile, never worse than composition over all iterates.
@@ -71,9 +74,12 @@ class HiddenState:
                     "zero-out or replace-one, or Poisson sampling."
                 )
             return self._in_passes(run)
-        if run.sampling == "poisson" and run.sample_rate < 1:
-            return self._poisson(run, delta)
-        return self._full(run)
+        if run.sampling == "full":
+            return self._full(run)
+        always = run.sample_rate == 1
+        return self._unless_overflow(
+            self._full(run) if always else self._poisson(run, delta), run, delta
+        )
 
     def _numbers(self, run: NoisySteps) -> tuple[Floats, Floats, Floats]:
         unit = np.asarray(self.unit, dtype=np.float64)
@@ -111,7 +117,7 @@ class HiddenState:
                 "With Poisson batches the last iterate is proved for a constant learning rate only."
             )
         c, a, s = self._constants(run)
-        profile = last_iterate.poisson(
+        return last_iterate.poisson(
             sample_rate=run.sample_rate,
             contraction=c,
             shift=a,
@@ -121,15 +127,26 @@ class HiddenState:
             relation=run.relation,
             diameter=self.diameter,
         )
+
+    def _unless_overflow(self, profile: Profile, run: NoisySteps, delta: float) -> Profile:
+        """The profile with the chance of too large a batch, or composition, if that is less."""
         if self.overflow == 0:
             return profile
         note = f"delta includes {self.overflow:.3g} for a batch too large for the learning rate"
-        return WithSlack(
+        hidden = WithSlack(
             base=profile,
             slack=self.overflow,
             relation=profile.relation,
             theorem=profile.theorem,
             notes=(*profile.notes, note),
+        )
+        numbers = run.noise_multiplier, run.sample_rate, run.steps
+        composed = pld(*numbers, sampling=run.sampling, relation=run.relation)
+        if hidden.epsilon(delta) < composed.epsilon(delta):
+            return hidden
+        return composed.noted(
+            f"hiding iterates gains nothing: with chance {self.overflow:.3g} some batch is too "
+            "large for the learning rate; a lower one would help"
         )
 
     def _in_passes(self, run: NoisySteps) -> Profile:
@@ -191,6 +208,8 @@ class HiddenState:
             )
         passes, rest = divmod(run.steps, run.batches)
         shares = self._shares(run)
+        starts = 1 if math.isinf(self.diameter) else 10
+        places = min(PLACES, max(1, MOST_WORK // max(1, run.steps * starts)))
         mus, weights = [0.0], [0.0]
         in_rest = math.fsum(shares[:rest])
         # Met in the unfinished pass, or last in the pass before it.
@@ -198,7 +217,7 @@ class HiddenState:
         for length, share, earlier in cases:
             if share <= 0 or earlier < 0 or length == 0:
                 continue
-            ends = np.unique(np.linspace(0, length, min(length, PLACES) + 1).round().astype(int))
+            ends = np.unique(np.linspace(0, length, min(length, places) + 1).round().astype(int))
             for low, high in itertools.pairwise(ends.tolist()):
                 met = np.zeros(run.steps, dtype=bool)
                 met[run.batches * np.arange(1, earlier + 1) - 1] = True

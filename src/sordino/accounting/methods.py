@@ -142,11 +142,21 @@ def most(
     def count_of(method: Method) -> Callable[[Run, Finding], Finding]:
         def compute(run: Run, blank: Finding) -> Finding:
             def holds(count: int) -> bool:
-                value = method.epsilon(run_at(count), blank).value
+                try:
+                    value = method.epsilon(run_at(count), blank).value
+                except NotApplicable:
+                    return False
                 return value is not None and value <= target
 
-            count = calibrate.largest(holds, at_most)
+            # Hidden states forget: their epsilon may stay below the budget for ever.
+            count = at_most if holds(at_most) else calibrate.largest(holds, at_most)
             finding = method.epsilon(run_at(max(count, 1)), blank)
+            if count == 0:
+                raise NotApplicable(
+                    f"Not even 1 meets this budget: its epsilon is {finding.value:.4g}."
+                )
+            if count == at_most:
+                finding = replace(finding, notes=(*finding.notes, "no more than this were tried"))
             return replace(finding, value=count)
 
         return compute

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino import _check
 from sordino.cli import findings as shown
 from sordino.cli import run_options as options
 from sordino.cli.run_options import RunOptions
@@ -63,6 +64,9 @@ def account(
         data_norm=data_norm,
         radius=radius,
     )
+    hint = "Pass the noise's standard deviation over the clip, such as 1.1."
+    _check.non_negative("noise_multiplier", noise_multiplier, hint)
+    shown.check_plot(plot, given)
     from sordino.accounting import methods
 
     found = methods.account(given.run(noise_multiplier), delta)
@@ -99,7 +103,6 @@ def _plot(given: RunOptions, noise_multiplier: float, path: str) -> None:
     from sordino.accounting import methods
     from sordino.report import figures
 
-    figures.check_path(path)
     counts = figures.counts(given.total_steps)
     series: dict[str, list[tuple[int, float]]] = {}
     for count in track(counts, "Epsilon against steps", console=figures.errors(), transient=True):

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from sordino.accounting.methods import Finding, Run
 
 
+MOST_STEPS = 10**7
+"""Where the search for steps or epochs stops."""
+
+
 class Unknown(StrEnum):
     """What is to be found."""
 
@@ -98,6 +102,7 @@ def _for_noise(
     if noise is not None:
         hint = "Leave --noise-multiplier away, or say --find steps."
         _check.fail("noise_multiplier", noise, "not to be given where noise is sought", hint)
+    shown.check_plot(plot, given)
     found, best = _noises(given, epsilon, given.run(1.0))
     ratio = _strong_over_naive(found)
     if plot is not None:
@@ -142,7 +147,8 @@ def _for_most(
         _check.fail("plot", plot, "to go with --find noise", "The figure is about noise.")
     if noise is None:
         hint = "Say how much noise there is, such as 1.1."
-        _check.fail("noise_multiplier", None, f"to be given where {find.value} are sought", hint)
+        _check.fail("noise_multiplier", None, f"to be given where --find {find.value} is", hint)
+    _check.non_negative("noise_multiplier", noise)
     run_at, most = _runs(given, find, noise)
     found = methods.most(run_at, epsilon, given.delta, at_most=most)
     best = methods.best(found, largest=True)
@@ -163,11 +169,12 @@ def _runs(given: RunOptions, find: Unknown, noise: float) -> tuple[Any, int]:
             hint = "They are what is sought."
             _check.fail(find.value, given.steps or given.epochs, "not to be given", hint)
         a_count = 1 if find is Unknown.STEPS else given.batches
-        return lambda count: given.run(noise, count * a_count), 10**7
+        return lambda count: given.run(noise, count * a_count), max(1, MOST_STEPS // a_count)
     if given.n is None:
         _check.fail("n", None, "to be given where batch-size is sought")
     if given.batch_size is not None or given.sample_rate is not None:
-        _check.fail("batch_size", given.batch_size, "not to be given", "It is what is sought.")
+        name = "sample_rate" if given.batch_size is None else "batch_size"
+        _check.fail(name, getattr(given, name), "not to be given", "It is what is sought.")
     return lambda count: replace(given, batch_size=count).run(noise), given.n
 
 
@@ -217,7 +224,6 @@ def _plot(given: RunOptions, epsilon: float, path: str) -> None:
 
     from sordino.report import figures
 
-    figures.check_path(path)
     counts = figures.counts(given.total_steps, places=9)
     series: dict[str, list[tuple[float, float]]] = {}
     ratios: list[tuple[float, float]] = []

@@ -14,9 +14,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sordino.accounting.methods import Finding
+    from sordino.cli.run_options import RunOptions
 
 WIDE = 130
 """Columns from which on theorems fit into the table; below they are listed after it."""
+
+
+def check_plot(path: str | None, given: RunOptions) -> None:
+    """Refuse a figure that could not be drawn or written, before the work is done."""
+    if path is not None:
+        from sordino.report import figures
+
+        figures.check_path(path)
+        figures.counts(given.total_steps)
 
 
 def rows(findings: Sequence[Finding], value: str) -> list[dict[str, Any]]:

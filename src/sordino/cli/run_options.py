@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -142,6 +142,25 @@ class RunOptions:
     data_norm: float
     radius: float | None
 
+    def __post_init__(self) -> None:
+        _check.probability_below_one("delta", self.delta, "Pass a small chance, such as 1e-5.")
+        _check.non_negative("l2", self.l2)
+        for name in ("learning_rate", "max_grad_norm", "data_norm", "radius"):
+            if (value := getattr(self, name)) is not None:
+                _check.positive(name, value)
+        for name in ("batch_size", "n"):
+            if (value := getattr(self, name)) is not None:
+                _check.whole(name, value, at_least=1)
+        if self.batch_size is not None and self.n is not None:
+            if self.batch_size > self.n:
+                _check.fail("batch_size", self.batch_size, f"<= n = {self.n}")
+            self._check_rate(self.batch_size / self.n)
+
+    def _check_rate(self, rate: float) -> None:
+        if self.sample_rate is not None and not math.isclose(self.sample_rate, rate, rel_tol=1e-6):
+            hint = "Leave one of the three away."
+            _check.fail("sample_rate", self.sample_rate, f"to be batch_size / n = {rate:.6g}", hint)
+
     @property
     def chosen_relation(self) -> Relation:
         """The relation given, or the usual one for this sampling."""
@@ -154,17 +173,18 @@ class RunOptions:
     def rate(self) -> float:
         """The sample rate, given or from batch size and records."""
         if self.sample_rate is not None:
-            return _check.fraction("sample_rate", self.sample_rate, allow_zero=True)
-        if self.sampling == "full":
-            return 1.0
-        if self.batch_size is None or self.n is None:
+            hint = "It is batch size / records."
+            rate = _check.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
+        elif self.batch_size is not None and self.n is not None:
+            rate = self.batch_size / self.n
+        elif self.sampling == "full":
+            rate = 1.0
+        else:
             hint = "Pass --sample-rate 0.01, or --batch-size 100 and --n 10000."
             _check.fail("sample_rate", None, "or batch_size and n to be given", hint)
-        batch = _check.whole("batch_size", self.batch_size, at_least=1)
-        records = _check.whole("n", self.n, at_least=1)
-        if batch > records:
-            _check.fail("batch_size", batch, f"<= n = {records}")
-        return batch / records
+        if self.sampling == "full" and rate != 1:
+            _check.fail("sample_rate", rate, "to be 1 where batches are full")
+        return rate
 
     @property
     def batches(self) -> int:
@@ -181,8 +201,8 @@ class RunOptions:
         """Steps, given or from epochs."""
         if (self.steps is None) == (self.epochs is None):
             hint = "Pass --steps 1000 or --epochs 10."
-            given = "neither" if self.steps is None else "both"
-            _check.fail("steps and epochs", given, "to be exactly one of the two", hint)
+            both = "" if self.steps is None else ", not both"
+            _check.fail("steps", self.steps, f"or epochs to be given{both}", hint)
         if self.steps is not None:
             return _check.whole("steps", self.steps)
         epochs = _check.non_negative("epochs", self.epochs or 0.0)
@@ -200,14 +220,14 @@ class RunOptions:
         from sordino.accounting.methods import Run
         from sordino.accounting.subsampled import NoisySteps
 
-        exact = self.batch_size is not None and self.n is not None and self.sampling != "poisson"
+        counted = self.epochs is not None or (self.batch_size is not None and self.n is not None)
         noisy = NoisySteps(
             noise_multiplier=noise_multiplier,
             sample_rate=self.rate,
             steps=self.total_steps if steps is None else steps,
             sampling=self.sampling,
             relation=self.chosen_relation,
-            steps_per_epoch=self.batches if exact else None,
+            steps_per_epoch=self.batches if counted and self.sampling != "poisson" else None,
         )
         released: Released = "all" if self.release == "all" else "final"
         if self.loss is None:
@@ -221,9 +241,13 @@ class RunOptions:
         from sordino.accounting.methods import Run
 
         if self.loss == "linear":
+            if self.l2:
+                hint = "With it gradients depend on the weights."
+                _check.fail("l2", self.l2, "to be 0 for a linear loss", hint)
             size = (self.batch_size or 1) / (self.learning_rate or 1.0)
             state = HiddenState(1.0, self.max_grad_norm / size, self._diameter)
-            return Run(noisy, released, state, linear=True)
+            # The last iterate is a sum of gradients only if nothing is projected on the way.
+            return Run(noisy, released, state, linear=self.radius is None)
         if self.sampling == "fixed-size":
             why = "No usable bound is proved for the last iterate with batches of fixed size."
             return Run(noisy, released, NotApplicable(why))
@@ -233,12 +257,14 @@ class RunOptions:
             flags = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
             return Run(noisy, released, NotApplicable(f"Its theorems also need {flags}."))
         spec, records = self._spec(noisy)
-        constants = spec.objective.constants(_check.positive("data_norm", self.data_norm))
-        return proofs.run_of(spec, constants, records, self.chosen_relation, released)
+        constants = spec.objective.constants(self.data_norm)
+        run = proofs.run_of(spec, constants, records, self.chosen_relation, released)
+        # A training has a step and a batch; these numbers may have neither.
+        return replace(run, steps=noisy) if noisy.is_trivial else run
 
     @property
     def _diameter(self) -> float:
-        return math.inf if self.radius is None else 2 * _check.positive("radius", self.radius)
+        return math.inf if self.radius is None else 2 * self.radius
 
     def _spec(self, noisy: NoisySteps) -> tuple[TrainSpec, int]:
         """The training these options describe, and on how many records."""
@@ -246,7 +272,7 @@ class RunOptions:
         from sordino.sgd.spec import TrainSpec
 
         assert self.loss is not None
-        records = self.n or 1_000_000
+        records = 1_000_000 if self.n is None else self.n
         batch = records if self.sampling == "full" else self.batch_size
         orders = {"full": "fixed", "cyclic": "fixed"}
         network = self.loss in ("mlp", "cnn")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -20,10 +21,14 @@ KINDS = ("png", "svg", "pdf")
 
 def check_path(path: str) -> None:
     """Refuse a file that could not be written, before the work is done."""
-    _check.one_of("plot", path.rpartition(".")[2].lower(), KINDS, "Name the file so.")
-    directory = os.path.dirname(path) or "."
-    if not os.path.isdir(directory):
+    if path.lower().rpartition(".")[2] not in KINDS:
+        _check.fail("plot", path, f"to end in .{', .'.join(KINDS)}")
+    if not os.path.isdir(os.path.dirname(path) or "."):
         _check.fail("plot", path, "to be in a directory that exists")
+    if os.path.isdir(path):
+        _check.fail("plot", path, "to be a file, not a directory")
+    if importlib.util.find_spec("matplotlib") is None:
+        _check.fail("plot", path, "to have matplotlib to draw it", "pip install matplotlib")
 
 
 def counts(most: int, places: int = 15) -> list[int]:
