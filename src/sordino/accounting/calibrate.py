@@ -116,6 +116,7 @@ def noise_multiplier(
     For other methods pass their accountant to `least_noise`.
     """
     _check.one_of("method", method, ("pld", "rdp"))
+    epsilon, log_delta = _budget(epsilon, delta)
     account = subsampled.pld if method == "pld" else subsampled.rdp
 
     how: _How = {
@@ -136,7 +137,7 @@ def noise_multiplier(
     if trivial.losses is not None or method == "rdp":
         guess = _renyi_guess(
             lambda noise: subsampled.pld(noise, sample_rate, steps, **how),
-            *_budget(epsilon, delta),
+            *(epsilon, log_delta),
         )
     return least_noise(profile_at, epsilon, delta, guess)
 

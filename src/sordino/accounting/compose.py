@@ -10,6 +10,7 @@ import numpy as np
 
 from sordino import _check
 from sordino.accounting import renyi
+from sordino.accounting.convolution import Limit
 from sordino.accounting.gaussian import least
 from sordino.accounting.loss import Direction, GaussianLoss, Loss
 from sordino.accounting.profile import (
@@ -18,6 +19,8 @@ from sordino.accounting.profile import (
     Profile,
     RenyiProfile,
 )
+
+Counted = Sequence[tuple[Profile, int]]
 
 
 def compose(profiles: Sequence[Profile]) -> Profile:
@@ -41,14 +44,7 @@ def compose(profiles: Sequence[Profile]) -> Profile:
         _check.fail("relations", named, "to be one and the same", hint)
     if len(profiles) == 1:
         return profiles[0]
-    hopeless = [profile for profile in profiles if profile.mu == math.inf]
-    if hopeless:  # one release that hides nothing is enough
-        return hopeless[0].noted("composed with others, which cannot help")
-    for rule in (_by_gaussian, _by_losses, _by_renyi):
-        composed = rule(profiles)
-        if composed is not None:
-            return composed
-    return _by_budget(profiles)
+    return _composed([(profile, 1) for profile in profiles])
 
 
 def times(profile: Profile, count: int) -> Profile:
@@ -56,93 +52,91 @@ def times(profile: Profile, count: int) -> Profile:
     count = _check.whole("count", count)
     if count == 0:
         return GaussianProfile(parameter=0.0, relation=profile.relation, theorem="no release")
-    if profile.mu is not None and count > 1:
-        return _gaussian(profile, [profile.mu] * 1, math.sqrt(count), count)
-    if profile.losses is not None and count > 1:
-        merged = tuple((loss, count * many) for loss, many in profile.losses)
-        return _losses([profile], merged, count)
-    return compose([profile] * count)
+    return profile if count == 1 else _composed([(profile, count)])
 
 
-def _described(profiles: Sequence[Profile], rule: str, count: int) -> dict[str, object]:
-    theorems = list(dict.fromkeys(profile.theorem for profile in profiles))
+def _composed(counted: Counted) -> Profile:
+    hopeless = [profile for profile, _ in counted if profile.mu == math.inf]
+    if hopeless:  # one release that hides nothing is enough
+        return hopeless[0].noted("composed with others, which cannot help")
+    for rule in (_by_gaussian, _by_losses, _by_renyi):
+        composed = rule(counted)
+        if composed is not None:
+            return composed
+    return _by_budget(counted)
+
+
+def _described(counted: Counted, rule: str) -> dict[str, object]:
+    theorems = list(dict.fromkeys(profile.theorem for profile, _ in counted))
     shown = "; ".join(theorems[:3]) + ("; ..." if len(theorems) > 3 else "")
-    notes = tuple(dict.fromkeys(note for profile in profiles for note in profile.notes))
+    notes = tuple(dict.fromkeys(note for profile, _ in counted for note in profile.notes))
+    releases = sum(count for _, count in counted)
     return {
-        "relation": profiles[0].relation,
-        "theorem": f"composition of {count} releases by {rule}, of: {shown}",
+        "relation": counted[0][0].relation,
+        "theorem": f"composition of {releases} releases by {rule}, of: {shown}",
         "notes": (*notes, f"composed by {rule}"),
     }
 
 
-def _gaussian(profile: Profile, mus: list[float], factor: float, count: int) -> Profile:
-    mu = factor * math.sqrt(math.fsum(value * value for value in mus))
-    described = _described([profile], "Gaussian DP", count)
-    return GaussianProfile(parameter=mu, **described)  # type: ignore[arg-type]
+def _by_gaussian(counted: Counted) -> Profile | None:
+    squares = []
+    for profile, count in counted:
+        if profile.mu is None:
+            return None
+        squares.append(count * (profile.mu * profile.mu))
+    described = _described(counted, "Gaussian DP")
+    return GaussianProfile(parameter=math.sqrt(math.fsum(squares)), **described)  # type: ignore[arg-type]
 
 
-def _by_gaussian(profiles: list[Profile]) -> Profile | None:
-    mus = [profile.mu for profile in profiles]
-    if any(mu is None for mu in mus):
-        return None
-    mu = math.sqrt(math.fsum(value * value for value in mus if value is not None))
-    described = _described(profiles, "Gaussian DP", len(profiles))
-    return GaussianProfile(parameter=mu, **described)  # type: ignore[arg-type]
-
-
-def _by_losses(profiles: list[Profile]) -> Profile | None:
+def _by_losses(counted: Counted) -> Profile | None:
     merged: dict[Loss, int] = {}
-    for profile in profiles:
+    for profile, count in counted:
         if profile.losses is None:
             return None
-        for loss, count in profile.losses:
-            merged[loss] = merged.get(loss, 0) + count
-    return _losses(profiles, tuple(merged.items()), len(profiles))
-
-
-def _losses(
-    profiles: list[Profile], components: tuple[tuple[Loss, int], ...], count: int
-) -> Profile:
+        for loss, many in profile.losses:
+            merged[loss] = merged.get(loss, 0) + count * many
     # Gaussians among other laws are one Gaussian: fewer grids to convolve.
-    single = [(loss, many) for loss, many in components if _is_gaussian(loss)]
-    rest = [(loss, many) for loss, many in components if not _is_gaussian(loss)]
+    single = [(loss, many) for loss, many in merged.items() if _is_gaussian(loss)]
+    rest = [(loss, many) for loss, many in merged.items() if not _is_gaussian(loss)]
     total = math.fsum(many * loss.mus[0] ** 2 for loss, many in single)  # type: ignore[attr-defined]
     if total > 0:
         rest.append((GaussianLoss((math.sqrt(total),)), 1))
-    described = _described(profiles, "privacy loss distributions", count)
-    return LossProfile(components=tuple(rest), **described)  # type: ignore[arg-type]
+    limits = [profile.limit for profile, _ in counted if isinstance(profile, LossProfile)]
+    limit = min(limits, key=lambda limit: limit.points, default=Limit())
+    described = _described(counted, "privacy loss distributions")
+    return LossProfile(components=tuple(rest), limit=limit, **described)  # type: ignore[arg-type]
 
 
 def _is_gaussian(loss: Loss) -> bool:
     return isinstance(loss, GaussianLoss) and len(loss.mus) == 1
 
 
-def _by_renyi(profiles: list[Profile]) -> Profile | None:
+def _by_renyi(counted: Counted) -> Profile | None:
     total = np.zeros(len(renyi.ORDERS))
-    for profile in profiles:
+    for profile, count in counted:
         values = profile.renyi(renyi.ORDERS)
         if values is None:
             return None
-        total = total + values
-    described = _described(profiles, "Renyi DP", len(profiles))
+        total = total + count * values
+    described = _described(counted, "Renyi DP")
     curve = {"orders": tuple(renyi.ORDERS), "values": tuple(total)}
     return RenyiProfile(**curve, **described)  # type: ignore[arg-type]
 
 
-def _by_budget(profiles: list[Profile]) -> Profile:
-    described = _described(profiles, "(epsilon, delta) composition", len(profiles))
-    return SummedProfile(parts=tuple(profiles), **described)  # type: ignore[arg-type]
+def _by_budget(counted: Counted) -> Profile:
+    described = _described(counted, "(epsilon, delta) composition")
+    return SummedProfile(parts=tuple(counted), **described)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummedProfile(Profile):
     """Basic composition: epsilons add up, each release spending an equal part of delta."""
 
-    parts: tuple[Profile, ...]
+    parts: tuple[tuple[Profile, int], ...]
 
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
-        share = math.exp(log_delta) / len(self.parts)
-        return math.fsum(part.epsilon(share) for part in self.parts)
+        share = math.exp(log_delta) / sum(count for _, count in self.parts)
+        return math.fsum(count * part.epsilon(share) for part, count in self.parts)
 
     def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
         def holds(log_delta: float) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy import fft
+from scipy.special import log_ndtr
 
 from sordino.accounting.loss import Direction, Loss
 
@@ -24,6 +25,8 @@ Components = Sequence[tuple[Loss, int]]
 
 COARSE_POINTS = 800
 """Grid of the rough law that only chooses tilt, spacing and window."""
+DEVIATIONS = (6, 4, 3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -11, -15, -20, -26)
+"""Where a rough law of large losses has more points, in standard deviations."""
 LOG_FARTHEST = -700.0
 """Probabilities of single losses below exp of this are put at infinity."""
 
@@ -171,7 +174,10 @@ class Rough:
         Also the tilt that bounds the upper end.
         """
         here = self.cumulant(theta)
-        steps = np.geomspace(0.3, 30, 12) / (math.sqrt(self.slopes(theta)[1]) + 1e-300)
+        deviation = math.sqrt(self.slopes(theta)[1])
+        if deviation == 0:
+            raise TooLarge("a loss too sharp to aim at")
+        steps = np.geomspace(0.3, 30, 12) / deviation
         highs = (self.cumulants(theta + steps) - here - log_outside) / steps
         lows = -(self.cumulants(theta - steps) - here - log_outside) / steps
         best = int(np.argmin(highs))
@@ -185,6 +191,9 @@ def _coarse(loss: Loss, direction: Direction, log_tail: float) -> tuple[Floats, 
     ladder = np.geomspace(1e-9, 1.0, COARSE_POINTS // 2) * size
     edges = np.concatenate([-ladder[::-1], [0.0], ladder])
     inside = edges[(edges > low) & (edges < high)]
+    if high > 100:  # so little noise that a large loss is all but certain: the ladder is too coarse
+        inside = np.append(inside, [loss.reach(float(log_ndtr(k)), direction) for k in DEVIATIONS])
+        inside = inside[(inside > low) & (inside < high)]
     # The very ends belong to it: the largest loss of a bounded law holds most of its mass.
     edges = np.unique([low, *inside, np.nextafter(high, math.inf)])
     drawn, other = loss.masses(edges, direction)
@@ -228,7 +237,10 @@ def _log_sum(values: Floats) -> float:
 
 
 class Composed:
-    """The composed loss in one direction under one tilt: delta near one epsilon."""
+    """The composed loss in one direction under one tilt: delta near one epsilon.
+
+    `error` is the relative error of epsilon that `spacing` was chosen for; it is only remembered.
+    """
 
     def __init__(
         self,
@@ -238,8 +250,9 @@ class Composed:
         theta: float,
         spacing: float,
         most: int,
+        error: float = 0.0,
     ) -> None:
-        self.theta = theta
+        self.theta, self.spacing, self.error = theta, spacing, error
         steps = float(sum(rough.counts))
         low, high, above = rough.window(self.theta, LOG_OUTSIDE)
         if (high - low) / spacing > most:
@@ -295,6 +308,18 @@ class Composed:
         inside = self._losses[0] < epsilon < self._losses[-1] - self._deviation
         near = abs(epsilon - self.centre) < 2.5 * self._deviation
         return inside and (near or (self.theta == 0 and epsilon < self.centre))
+
+    def sharpness(self, epsilon: float) -> float:
+        """Density of the loss at `epsilon` over -d delta / d epsilon, where this is covered.
+
+        A chord moves epsilon by at most this times spacing^2 / 8 a step: much more than the tilt
+        says where a rare large loss rises out of many small ones.
+        """
+        at, end = np.searchsorted(self._losses, [epsilon, epsilon + 50.0], side="right").tolist()
+        near = self._law[max(at - 2, 0) : at + 2]
+        over = self._losses[at:end] - epsilon
+        slope = _dot(self._law[at:end], np.exp(-(1 + self.theta) * over))
+        return float(near.mean()) / (self.spacing * slope) if slope > 0 else 0.0
 
     def log_delta(self, epsilon: float) -> float:
         """Ln of an upper bound on delta at `epsilon`."""

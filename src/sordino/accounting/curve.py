@@ -78,7 +78,8 @@ class Curve:
             self._fall_back(f"{reason}")
             return renyi.log_delta(renyi.ORDERS, self._on_all_orders(), epsilon)
         value = composed.log_delta(epsilon)
-        if value >= CHECKED_BELOW:
+        sound = composed.covers(epsilon) and composed.infinite < 0.01 * math.exp(value)
+        if value >= CHECKED_BELOW and sound:
             return value
         moments = renyi.log_delta(renyi.ORDERS, self._on_all_orders(), epsilon)
         if value < max(loss.log_delta(epsilon, self._direction) for loss, _ in self._components):
@@ -103,7 +104,7 @@ class Curve:
             found = self._convolved_epsilon(log_delta)
         except TooLarge as reason:
             self._fall_back(f"{reason}")
-            return self._moments_epsilon(log_delta)
+            return min(self._moments_epsilon(log_delta), self._largest_loss())
         return found if log_delta >= CHECKED_BELOW else self._cross_checked(found, log_delta)
 
     def _largest_loss(self) -> float:
@@ -115,13 +116,23 @@ class Curve:
         largest = self._largest_loss()
         if guess > 0.999 * largest:  # a bounded loss, and a delta that only its bound meets
             return largest
-        found = math.inf
-        for _ in range(3):
-            composed = self._compose(rough, theta, guess)
-            found = _search(composed.log_delta, log_delta, max(guess, 1e-3))
-            if found == 0 or math.isinf(found) or composed.covers(found):
+        if guess == 0:
+            theta = self._tilt_for(rough, 0.0)
+        found, sharpness = math.inf, 0.0
+        for _ in range(4):
+            composed = self._compose(rough, theta, guess, sharpness)
+            # Every grid gives an upper bound, so the least of them holds.
+            found = min(found, _search(composed.log_delta, log_delta, max(guess, 1e-3)))
+            if found == 0 or math.isinf(found):
                 break
-            theta, guess = self._tilt_for(rough, found), found
+            if not composed.covers(found):
+                theta, guess = self._tilt_for(rough, found), found
+            elif self._is_fine(composed, found):
+                break
+            else:
+                guess, sharpness = found, composed.sharpness(found)
+        if math.isinf(found) and math.isinf(largest):
+            raise TooLarge("a window that delta does not reach")
         return min(found, largest)
 
     def _cross_checked(self, found: float, log_delta: float) -> float:
@@ -156,13 +167,22 @@ class Curve:
 
     def _aimed_at(self, epsilon: float) -> Composed:
         for composed in self._known:
-            if composed.covers(epsilon):
+            if composed.covers(epsilon) and self._is_fine(composed, epsilon):
                 return composed
         deep = self._aim(LOG_DEEPEST)
         theta = self._tilt_for(deep, epsilon)
         # Chernoff's bound on delta says which losses may be left out.
         rough = self._aim(min(0.0, deep.cumulant(theta) - theta * epsilon))
-        return self._compose(rough, self._tilt_for(rough, epsilon), epsilon)
+        theta = self._tilt_for(rough, epsilon)
+        composed = self._compose(rough, theta, epsilon)
+        if composed.covers(epsilon) and not self._is_fine(composed, epsilon):
+            composed = self._compose(rough, theta, epsilon, composed.sharpness(epsilon))
+        return composed
+
+    def _is_fine(self, composed: Composed, epsilon: float) -> bool:
+        """Whether the grid's error at `epsilon` is what was aimed at, or nearly."""
+        error = self._steps * composed.spacing**2 / 8 * composed.sharpness(epsilon)
+        return error <= 4 * composed.error * max(epsilon, SMALLEST_EPSILON)
 
     def _tilt_for(self, rough: Rough, epsilon: float) -> float:
         # Near its bound a bounded loss would be tilted without end, to no gain.
@@ -185,16 +205,21 @@ class Curve:
             best = min(best, ((high - low) * math.sqrt(1 + candidate), candidate))
         return best[1]
 
-    def _compose(self, rough: Rough, theta: float, epsilon: float) -> Composed:
+    def _compose(
+        self, rough: Rough, theta: float, epsilon: float, sharpness: float = 0.0
+    ) -> Composed:
         theta = self._cheapest(rough, theta, epsilon)
+        # A grid wider than the losses would spread them beyond the window they are aimed at.
+        widest = 0.5 * math.sqrt(rough.slopes(theta)[1] / self._steps)
         refused: TooLarge | None = None
         for error, worth in PRECISIONS:
-            # The chord of a bucket moves epsilon by at most (1 + theta) spacing^2 / 8 a step.
-            spread = 8 * error * max(epsilon, SMALLEST_EPSILON) / (self._steps * (1 + theta))
+            # The chord of a bucket moves epsilon by at most sharpness spacing^2 / 8 a step.
+            sharp = max(1 + theta, sharpness)
+            spread = 8 * error * max(epsilon, SMALLEST_EPSILON) / (self._steps * sharp)
             try:
                 composed = Composed(
                     *(self._components, self._direction, rough, theta),
-                    *(math.sqrt(spread), min(worth, self._limit.points)),
+                    *(min(math.sqrt(spread), widest), min(worth, self._limit.points), error),
                 )
                 break
             except TooLarge as reason:

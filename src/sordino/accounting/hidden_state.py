@@ -217,8 +217,7 @@ class HiddenState:
         for length, share, earlier in cases:
             if share <= 0 or earlier < 0 or length == 0:
                 continue
-            ends = np.unique(np.linspace(0, length, min(length, places) + 1).round().astype(int))
-            for low, high in itertools.pairwise(ends.tolist()):
+            for low, high in itertools.pairwise(_ends(length, places)):
                 met = np.zeros(run.steps, dtype=bool)
                 met[run.batches * np.arange(1, earlier + 1) - 1] = True
                 met[run.batches * earlier + high - 1] = True
@@ -227,6 +226,14 @@ class HiddenState:
         if passes == 0:
             weights[0] = 1 - in_rest
         return _mixture(mus, tuple(weights), run)
+
+
+def _ends(length: int, places: int) -> list[int]:
+    """Cuts of a pass into at most so many parts, the finer the later: the last places leak most."""
+    if length <= places:
+        return list(range(length + 1))
+    from_end = np.unique(np.geomspace(1, length + 1, places + 1).round().astype(int)) - 1
+    return sorted(length - distance for distance in from_end.tolist())
 
 
 def _mixture(mus: list[float], weights: tuple[float, ...], run: NoisySteps) -> Profile:
@@ -259,4 +266,5 @@ class WithSlack(Profile):
 
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
         left = math.exp(log_delta) - self.slack
-        return self.base.epsilon(left, direction) if left > 0 else math.inf
+        # What is left of nothing but rounding is nothing.
+        return self.base.epsilon(left, direction) if left > 1e-12 * self.slack else math.inf

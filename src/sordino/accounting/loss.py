@@ -148,7 +148,11 @@ class ShiftedLoss(Loss):
         drawn, other = (self.upper, self.lower)[:: int(sign)]
         first = self._log_tail(cut, sign, drawn)
         gap = epsilon + self._log_tail(cut, sign, other) - first
-        return -math.inf if not gap < 0 else first + math.log(-math.expm1(gap))
+        if not gap < 0:
+            return -math.inf
+        # Where the gap is all but nothing its rounding is not: it goes to the private side.
+        rounding = 1e-15 * max(1.0, abs(first))
+        return first + math.log(min(1.0, rounding - math.expm1(gap)))
 
     def _log_tail(self, cut: float, sign: float, world: tuple[Floats, Floats]) -> float:
         means, weights = world
@@ -203,9 +207,9 @@ class PoissonLoss(ShiftedLoss):
         q, mu = self.sample_rate, 1 / self.noise_multiplier
         if direction == "forward":
             return math.log(q) + gaussian.log_delta(float(base(np.array(epsilon), q)), mu)
-        left = 1 - math.exp(epsilon) * (1 - q) if epsilon < 700 else -math.inf
-        if left <= 0:
+        if epsilon >= self.largest(direction):
             return -math.inf
+        left = -math.expm1(epsilon + math.log1p(-q)) if q < 1 else 1.0
         return math.log(left) + gaussian.log_delta(epsilon + math.log(q / left), mu)
 
 
@@ -248,7 +252,7 @@ class PoissonReplaceLoss(ShiftedLoss):
             with np.errstate(divide="ignore"):
                 far = size + np.log(rise) - math.log(q) + 0.5 / variance
         else:
-            root = np.sqrt(rise**2 + 4 * touch**2 * np.exp(-size))
+            root = np.hypot(rise, 2 * touch * np.exp(-size / 2))
             far = size + np.log(rise + root) - math.log(2 * touch)
         return np.where(losses == 0, 0.0, np.sign(losses) * variance * np.maximum(far, 0.0))
 

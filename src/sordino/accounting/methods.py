@@ -227,13 +227,17 @@ class _Composition(Method):
     def noise(self, run: Run, epsilon: float, blank: Finding) -> Finding:
         rate, count = self._rate_and_count(run.steps)
         size = _base_sensitivity(run.steps)
-        noise = self._noise(epsilon, blank.delta, rate, count, sensitivity=size)
-        return blank.proved(
-            self._profile(
+
+        def profile_at(noise: float) -> Profile:
+            return self._profile(
                 *(noise, rate, count, blank.delta), sensitivity=size, relation=run.steps.relation
-            ),
-            noise,
-        )
+            )
+
+        noise = self._noise(epsilon, blank.delta, rate, count, sensitivity=size)
+        last_digit = 2.0**-52
+        while profile_at(noise).epsilon(blank.delta) > epsilon:
+            noise, last_digit = noise * (1 + last_digit), 2 * last_digit
+        return blank.proved(profile_at(noise), noise)
 
 
 def _base_sensitivity(steps: NoisySteps) -> float:

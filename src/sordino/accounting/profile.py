@@ -202,7 +202,7 @@ class GaussianProfile(Profile):
 
     def renyi(self, orders: Floats) -> Floats:
         """Order mu^2 / 2."""
-        return np.asarray(orders * self.mu**2 / 2)
+        return np.asarray(orders * (self.mu * self.mu) / 2)
 
     def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
         return gaussian.log_delta(epsilon, self.mu)
@@ -213,9 +213,11 @@ class GaussianProfile(Profile):
     def beta(self, alpha: float, direction: Which = "both") -> float:
         """G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu), exactly."""
         alpha = _check.fraction("alpha", alpha, allow_zero=True)
+        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
         if math.isinf(self.mu):
             return 0.0
-        return float(ndtr(ndtri(1 - alpha) - self.mu))
+        # Not 1 - alpha, which is 1 for every small alpha.
+        return float(ndtr(-ndtri(alpha) - self.mu))
 
 
 @dataclass(frozen=True, kw_only=True)

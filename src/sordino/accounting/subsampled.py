@@ -101,8 +101,9 @@ class NoisySteps:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether nothing of the data is ever looked at."""
-        return self.steps == 0 or (self.sample_rate == 0 and self.sampling != "full")
+        """Whether nothing of the data can ever be seen."""
+        unread = self.sample_rate == 0 and self.sampling != "full"
+        return self.steps == 0 or math.isinf(self.noise_multiplier) or unread
 
     @property
     def batches(self) -> int:

@@ -127,10 +127,15 @@ def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding],
     # Where the loss bounds gradients below the clip, noise of 1 clip counts as more than 1.
     worth = run.steps.noise_multiplier
     found = [
-        finding if finding.value is None else replace(finding, value=finding.value / worth)
+        finding if finding.value is None else replace(finding, value=_over(finding.value, worth))
         for finding in methods.calibrated(run, epsilon, given.delta)
     ]
     return found, methods.best(found)
+
+
+def _over(noise: float, worth: float) -> float:
+    """The quotient, so much more that no rounding on the way back takes it above the budget."""
+    return noise if worth == 1 else noise / worth * (1 + 1e-12)
 
 
 def _for_most(

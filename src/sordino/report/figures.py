@@ -53,7 +53,6 @@ def growth(
     figure, (axes,) = _figure(1)
     _lines(axes, series)
     axes.set(xlabel=across, ylabel=up, title=title)
-    axes.legend(fontsize=8)
     _save(figure, path)
 
 
@@ -64,7 +63,6 @@ def noise_growth(
     figure, (left, right) = _figure(2)
     _lines(left, series)
     left.set(xlabel="epochs", ylabel="noise multiplier", title=title)
-    left.legend(fontsize=8)
     if ratios:
         steps, values = zip(*ratios, strict=True)
         right.plot(steps, values, marker="o", markersize=3, label="strong / naive, as proved")
@@ -92,8 +90,13 @@ def _lines(axes: Any, series: Mapping[str, Sequence[Point]]) -> None:
             continue
         x, y = zip(*finite, strict=True)
         axes.plot(x, y, "--" if "no guarantee" in label else "-", label=label, linewidth=1.6)
+    if axes.get_lines():
+        axes.legend(fontsize=8)
 
 
 def _save(figure: Any, path: str) -> None:
+    from matplotlib import rc_context
+
     metadata = {"Date": None} if path.lower().endswith("svg") else None
-    figure.savefig(path, dpi=150, metadata=metadata)
+    with rc_context({"svg.hashsalt": "sordino"}):  # the same picture, the same file
+        figure.savefig(path, dpi=150, metadata=metadata)
