@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino import proofs
+from sordino import InvalidArgument, proofs
 from sordino.accounting import gaussian
 from sordino.accounting.shifted import master_mu
 from sordino.data import dataset as data_room
@@ -243,7 +243,13 @@ class TestNumbers:
 class TestPoisson:
     def overflowing(self, **changed):
         how = {"order": "poisson", "learning_rate": 2.0, "batch_size": 20, "steps": 200}
-        return spec_of(**{**how, **changed})
+        return spec_of(**{**how, "sample_rate": 0.1, **changed})
+
+    def test_a_rate_made_from_a_private_number_is_refused(self):
+        with pytest.raises(InvalidArgument, match="sample_rate=None to be given"):
+            proved(self.overflowing(sample_rate=None), ADD, n=200)
+        # Under zero-out the number of records is public.
+        assert proved(self.overflowing(sample_rate=None), Relation.ZERO_OUT, n=200).best
 
     def test_the_chance_of_too_large_a_batch_is_the_binomial_tail(self):
         # 2 (2 l2 + beta |B| / 20) <= 2 holds up to 63 records (beta has the slack on its side).

@@ -108,6 +108,13 @@ def run_of(
 def _noisy_steps(
     spec: TrainSpec, constants: Constants | None, n: int, relation: Relation
 ) -> NoisySteps:
+    if (
+        spec.order == "poisson"
+        and spec.sample_rate is None
+        and relation is Relation.ADD_OR_REMOVE_ONE
+    ):
+        hint = "batch_size / n changes with the record that is added or removed."
+        _check.fail("sample_rate", None, "to be given where the number of records is private", hint)
     whole = spec.batch_size >= n and spec.order != "poisson"
     rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
     bound = _gradient_bound(spec, constants)

@@ -207,7 +207,7 @@ class TestInputs:
                 assert values == [0] * len(values)
                 assert document["best"]
         assert "Proved: epsilon <= 0 " in run(*options(steps=0))[1]
-        assert "Proved: epsilon <= infinite" in run(*options(noise_multiplier=0))[1]
+        assert "Nothing is proved: epsilon is infinite." in run(*options(noise_multiplier=0))[1]
 
     def test_very_many_steps(self, ask):
         _, rows = ask(steps=10**7, sample_rate=0.001)
@@ -332,7 +332,8 @@ def test_what_cannot_be_is_one_sentence(run, monkeypatch, changed, sentence):
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"sampling": "poison"}, "'poison' is not one of 'poisson'"),
+        ({"sampling": "poison"}, "Did you mean poisson?"),
+        ({"relation": "replace-two"}, "Did you mean replace-one"),
         ({"sampling": None}, "Missing option '--sampling'"),
         ({"delta": None}, "Missing option '--delta'"),
         ({"steps": "many"}, "Invalid value for '--steps'"),
@@ -343,6 +344,12 @@ def test_usage_errors_exit_2(run, changed, complaint):
     code, out, err = run(*options(**changed))
     assert (code, out) == (2, "")
     assert complaint in " ".join(err.replace("│", " ").split())
+
+
+def test_what_others_call_it_is_understood(ask):
+    document, _ = ask(sampling="without-replacement", relation="replace")
+    assert document["inputs"]["sampling"] == "fixed-size"
+    assert document["inputs"]["relation"] == "replace-one"
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])

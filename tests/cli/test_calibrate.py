@@ -85,7 +85,8 @@ class TestNoise:
         assert lines[1].startswith("Enough: noise multiplier >= 1.414")
         assert "Strong composition needs 0.214 times the noise of naive composition" in out
         assert "1/sqrt(steps) is 0.0316, without its constants" in out
-        assert "notes-naive: noise multiplier 52.98" in out
+        assert "notes-naive: as printed, not a guarantee: sigma_naive = 52.98" in out
+        assert "linear-loss: noise multiplier 1.2" in out
 
     @pytest.mark.parametrize(
         "changed",

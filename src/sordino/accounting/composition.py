@@ -267,7 +267,8 @@ class _Rule:
         delta = _check.probability_below_one("delta", delta)
         size = _check.positive("sensitivity", sensitivity)
         epsilon = self.epsilon(noise, rate, _count(steps), delta, size)
-        theorem = f"{self.theorem}, of sampled steps (Balle, Barthe & Gaboardi 2018)"
+        sampled = "" if rate == 1 else ", of sampled steps (Balle, Barthe & Gaboardi 2018)"
+        theorem = self.theorem + sampled
         return ApproximateProfile(budget=(epsilon, delta), relation=relation, theorem=theorem)
 
     def noise(

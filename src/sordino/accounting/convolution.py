@@ -266,15 +266,28 @@ class Composed:
         last = min(math.ceil(high / spacing), end)
         self._convolve(pairs, first, max(last, first + 16))
         # What each step left at infinity, and what the window left above it.
-        log_above = -math.inf
-        if last < end:
-            log_above = sum(c * _log_sum(_log(g.mass) + above * g.losses) for g, c in pairs)
-            log_above -= above * spacing * last
+        log_above = self._log_above(pairs, last, above - theta) if last < end else -math.inf
         cut = sum(c * g.infinite for g, c in pairs)
         self.infinite = min(1.0, math.exp(min(0.0, log_above)) + cut)
         # The power of a rounded transform has the rounding times its exponent.
         self.rounding = 1e-10 + 8e-15 * steps
         self._sums: tuple[Floats, Floats] | None = None
+
+    def _log_above(self, pairs: list[tuple[Grid, int]], last: int, step: float) -> float:
+        """Ln of Chernoff's bound on what lies above the window, by tilts up to `step` larger.
+
+        The rough law's best step may be far too large for the grid's own tail.
+        """
+        edge = self.spacing * last
+        aim = self._log_scale - self.theta * edge + LOG_OUTSIDE + 2
+        least = 0.0
+        for share in (1.0, 0.3, 0.1, 0.03, 0.01):
+            tilt = self.theta + share * step
+            logs = (c * _log_sum(_log(g.mass) + tilt * g.losses) for g, c in pairs)
+            least = min(least, sum(logs) - tilt * edge)
+            if least <= aim:
+                break
+        return least
 
     def _convolve(self, pairs: list[tuple[Grid, int]], first: int, last: int) -> None:
         size = fft.next_fast_len(last - first + 1, real=True)

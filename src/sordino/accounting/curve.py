@@ -103,9 +103,13 @@ class Curve:
         try:
             found = self._convolved_epsilon(log_delta)
         except TooLarge as reason:
-            self._fall_back(f"{reason}")
-            return min(self._moments_epsilon(log_delta), self._largest_loss())
-        return found if log_delta >= CHECKED_BELOW else self._cross_checked(found, log_delta)
+            moments, largest = self._moments_epsilon(log_delta), self._largest_loss()
+            if moments < largest:
+                self._fall_back(f"{reason}")
+            return min(moments, largest)
+        if log_delta < CHECKED_BELOW or 0 < found < SMALLEST_EPSILON:
+            return self._cross_checked(found, log_delta)
+        return found
 
     def _largest_loss(self) -> float:
         return sum(count * loss.largest(self._direction) for loss, count in self._components)
@@ -116,8 +120,7 @@ class Curve:
         largest = self._largest_loss()
         if guess > 0.999 * largest:  # a bounded loss, and a delta that only its bound meets
             return largest
-        if guess == 0:
-            theta = self._tilt_for(rough, 0.0)
+        theta = self._tilt_for(rough, 0.0) if guess == 0 else min(theta, self._most_tilt(rough))
         found, sharpness = math.inf, 0.0
         for _ in range(4):
             composed = self._compose(rough, theta, guess, sharpness)
@@ -185,10 +188,12 @@ class Curve:
         return error <= 4 * composed.error * max(epsilon, SMALLEST_EPSILON)
 
     def _tilt_for(self, rough: Rough, epsilon: float) -> float:
-        # Near its bound a bounded loss would be tilted without end, to no gain.
-        room = self._largest_loss() - rough.slopes(0.0)[0]
-        most = 100 / room if 0 < room < math.inf else math.inf
-        return min(rough.tilt_for(epsilon), most)
+        return min(rough.tilt_for(epsilon), self._most_tilt(rough))
+
+    def _most_tilt(self, rough: Rough) -> float:
+        """Near its bound a bounded loss would be tilted without end, to no gain."""
+        room = (self._largest_loss() - rough.slopes(0.0)[0]) / self._steps
+        return 100 / room if 0 < room < math.inf else math.inf
 
     @staticmethod
     def _cheapest(rough: Rough, theta: float, epsilon: float) -> float:

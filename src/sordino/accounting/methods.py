@@ -187,7 +187,8 @@ def _found(
     try:
         if run.released == "all" and method.released == "final":
             raise NotApplicable(
-                "Every iterate is released; a bound on the last one alone needs --release final."
+                "Every iterate is released, and this is a bound on the last one alone: release "
+                "only the final model."
             )
         finding = compute(run, blank)
     except NotApplicable as refusal:

@@ -56,8 +56,8 @@ def account(
     --loss logistic --l2 0.01 --learning-rate 2 --plot epsilon.svg`
     """
     given = RunOptions(
-        *(sampling.value, delta, sample_rate, batch_size, n, steps, epochs),
-        *(relation.value if relation else None, release.value, loss.value if loss else None),
+        *(sampling, delta, sample_rate, batch_size, n, steps, epochs),
+        *(relation, release.value, loss.value if loss else None),
         l2=l2,
         learning_rate=learning_rate,
         max_grad_norm=max_grad_norm,
@@ -92,6 +92,8 @@ def _say(given: RunOptions, noise_multiplier: float, best: Finding | None) -> No
     )
     if best is None:
         typer.echo("No method proves anything here; the reasons are below.")
+    elif best.value == float("inf"):
+        typer.echo("Nothing is proved: epsilon is infinite.")
     else:
         typer.echo(f"Proved: epsilon <= {shown.number(best.value)} ({best.title}).")
 

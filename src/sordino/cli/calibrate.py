@@ -82,8 +82,8 @@ def calibrate(
     --noise-multiplier 1.1 --find epochs`
     """
     given = RunOptions(
-        *(sampling.value, delta, sample_rate, batch_size, n, steps, epochs),
-        *(relation.value if relation else None, release.value, loss.value if loss else None),
+        *(sampling, delta, sample_rate, batch_size, n, steps, epochs),
+        *(relation, release.value, loss.value if loss else None),
         l2=l2,
         learning_rate=learning_rate,
         max_grad_norm=max_grad_norm,
@@ -127,7 +127,9 @@ def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding],
     # Where the loss bounds gradients below the clip, noise of 1 clip counts as more than 1.
     worth = run.steps.noise_multiplier
     found = [
-        finding if finding.value is None else replace(finding, value=_over(finding.value, worth))
+        finding
+        if finding.value is None or finding.kind == "as printed"
+        else replace(finding, value=_over(finding.value, worth))
         for finding in methods.calibrated(run, epsilon, given.delta)
     ]
     return found, methods.best(found)

@@ -102,7 +102,9 @@ def _print_others(console: Console, findings: Sequence[Finding], value: str) -> 
     if others:
         console.print("\nNot proved here:")
     for finding in others:
-        shown = f"{value} {number(finding.value)}, " if finding.value is not None else ""
+        # The text of an estimate has its epsilon, and that of a printed formula its number.
+        found = finding.kind == "estimate" and value != "epsilon"
+        shown = f"{value} {number(finding.value)}: " if found else ""
         text = f"  {finding.method}: {shown}{finding.reason}"
         console.print(text, highlight=False, markup=False)
 

@@ -18,23 +18,26 @@ if TYPE_CHECKING:
     from sordino.sgd.spec import TrainSpec
 
 
-class SamplingName(StrEnum):
-    """How batches are drawn."""
-
-    POISSON = "poisson"
-    FIXED_SIZE = "fixed-size"
-    FULL = "full"
-    CYCLIC = "cyclic"
-    PERMUTE_ONCE = "permute-once"
-    SHUFFLE = "shuffle"
-
-
-class RelationName(StrEnum):
-    """When two datasets are neighbours."""
-
-    ADD_OR_REMOVE_ONE = "add-or-remove-one"
-    REPLACE_ONE = "replace-one"
-    ZERO_OUT = "zero-out"
+SAMPLINGS = {
+    "poisson": "poisson",
+    "fixed-size": "fixed-size",
+    "full": "full",
+    "cyclic": "cyclic",
+    "permute-once": "permute-once",
+    "shuffle": "shuffle",
+    # What others call them.
+    "without-replacement": "fixed-size",
+    "full-batch": "full",
+    "fixed": "cyclic",
+    "reshuffle": "shuffle",
+}
+RELATIONS = {
+    "add-or-remove-one": "add-or-remove-one",
+    "replace-one": "replace-one",
+    "zero-out": "zero-out",
+    "add-remove": "add-or-remove-one",
+    "replace": "replace-one",
+}
 
 
 class ReleaseName(StrEnum):
@@ -60,8 +63,9 @@ _LAST = "The last iterate (--release final): what its theorems need to know"
 _OUT = "Output"
 
 Sampling = Annotated[
-    SamplingName,
+    str,
     typer.Option(
+        metavar="poisson|fixed-size|full|cyclic|permute-once|shuffle",
         help="How batches are drawn. No default: numbers for one way are false for another. "
         "**poisson**: every record by its own coin; **fixed-size**: a random subset of fixed "
         "size; **full**: all records; **cyclic**: rows as they come, pass after pass; "
@@ -87,9 +91,10 @@ Delta = Annotated[
     typer.Option(help="The chance of a worse loss; well below 1 / records.", rich_help_panel=_RUN),
 ]
 RelationOption = Annotated[
-    RelationName | None,
+    str | None,
     typer.Option(
         "--relation",
+        metavar="add-or-remove-one|replace-one|zero-out",
         help="Neighbouring datasets. Default: add-or-remove-one for poisson and full, "
         "replace-one for the others, which cannot hide the number of records.",
         rich_help_panel=_RUN,
@@ -143,6 +148,10 @@ class RunOptions:
     radius: float | None
 
     def __post_init__(self) -> None:
+        names = {"sampling": SAMPLINGS} | ({"relation": RELATIONS} if self.relation else {})
+        for name, known in names.items():
+            value = _check.one_of(name, str(getattr(self, name)), known)
+            object.__setattr__(self, name, known[value])
         _check.probability_below_one("delta", self.delta, "Pass a small chance, such as 1e-5.")
         _check.non_negative("l2", self.l2)
         for name in ("learning_rate", "max_grad_norm", "data_norm", "radius"):
@@ -283,7 +292,7 @@ class RunOptions:
             batch_size=batch or max(1, round(noisy.sample_rate * records)),
             steps=max(noisy.steps, 1),
             order=orders.get(self.sampling, self.sampling),
-            sample_rate=noisy.sample_rate or None if self.sampling == "poisson" else None,
+            sample_rate=noisy.sample_rate or 1.0 if self.sampling == "poisson" else None,
             max_grad_norm=self.max_grad_norm,
             noise_multiplier=noisy.noise_multiplier,
             radius=self.radius,
