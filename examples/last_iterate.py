@@ -41,9 +41,9 @@ def training(n: int, noise: float, l2: float, steps: int) -> TrainSpec:
 
 
 def proofs(spec: TrainSpec, n: int) -> Proofs:
-    """What is proved for one record more or less, if only the final weights leave."""
+    """What is proved for one record with or without effect, if only the final weights leave."""
     constants = spec.objective.constants(norm_bound=1.0)
-    return prove(spec, constants, n, Relation.ADD_OR_REMOVE_ONE, DELTA)
+    return prove(spec, constants, n, Relation.ZERO_OUT, DELTA)
 
 
 def epsilon(found: Proofs, method: str) -> float:

@@ -162,7 +162,24 @@ class TestNumbers:
         assert found.best.epsilon == pytest.approx(2.5568356958610563, rel=1e-9)
         assert found.best.released == "final"
         assert row(proved(spec, REPLACE)).profile.mu == pytest.approx(2 * 0.6243294860028356)
-        assert row(proved(spec, ADD)).profile.mu == pytest.approx(0.6243294860028356)
+
+    @pytest.mark.parametrize(
+        ("changed", "complaint"),
+        [
+            ({"batch_size": 100}, "batch_size=100 not to be n"),
+            ({"order": "poisson"}, "sample_rate=None to be given"),
+            ({"order": "poisson", "sample_rate": 0.1, "epochs": 2, "steps": None}, "epochs=2 not"),
+            (
+                {"order": "poisson", "sample_rate": 0.1, "learning_rate": Schedule.per_epoch(0.1)},
+                "not to follow epochs",
+            ),
+            ({"order": "poisson", "sample_rate": 0.1, "restart_every": 2}, "not to follow epochs"),
+        ],
+    )
+    def test_nothing_is_made_from_a_private_number_of_records(self, changed, complaint):
+        with pytest.raises(InvalidArgument, match=complaint):
+            proved(spec_of(**changed), ADD)
+        assert proved(spec_of(**changed), Relation.ZERO_OUT).best
 
     def test_the_regulariser_is_outside_the_clip(self):
         # However large the weights, l2 w is not counted among what a record moves.

@@ -7,7 +7,9 @@ different types on purpose: no function takes one for another, and none of them 
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Literal
 
 from sordino import _check
@@ -71,7 +73,8 @@ class Guarantee:
     def __str__(self) -> str:
         what = "the final model" if self.released == "final" else "all iterates"
         return (
-            f"proved: epsilon <= {self.epsilon:.4g} at delta = {self.delta:.3g} for {what}, "
+            f"proved: epsilon <= {rounded(self.epsilon)} at delta = {rounded(self.delta)} "
+            f"for {what}, "
             f"{self.relation.value}, unit: {self.unit}, sampling: {self.sampling}, "
             f"by {self.theorem}"
         )
@@ -135,9 +138,21 @@ class Observation:
 
     def __str__(self) -> str:
         return (
-            f"observed: epsilon >= {self.epsilon:.3g} at delta = {self.delta:.3g} with "
+            f"observed: epsilon >= {rounded(self.epsilon, up=False)} at delta = "
+            f"{self.delta:.3g} with "
             f"{self.confidence:.4g} confidence, by {self.attack} over {self.trials:,} trials"
         )
+
+
+def rounded(value: float, *, up: bool = True, digits: int = 4) -> str:
+    """A few digits, rounded to the side that is true: up for a proof, down for an attack."""
+    if value == 0 or math.isinf(value):
+        return f"{value:g}"
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    number = Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+    if 1e-4 <= value < 1e7:
+        return f"{number.normalize():f}"
+    return f"{float(number):.{digits}g}"
 
 
 def _check_relation(relation: object) -> None:

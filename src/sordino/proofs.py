@@ -83,10 +83,29 @@ def prove(
     """
     n = _check.whole("n", n, at_least=1)
     _check.one_of("released", released, ("final", "all"))
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        _refuse_numbers_made_from(spec, n)
     run = run_of(spec, constants, n, relation, released)
     findings = tuple(methods.account(run, delta))
     guarantees = tuple(_guarantee(finding, run, spec) for finding in findings if finding.applies)
     return Proofs(run, findings, guarantees)
+
+
+def _refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
+    """Refuse settings that would change with the number of records, where that is private."""
+    private = "where the number of records is private"
+    if spec.order == "poisson" and spec.sample_rate is None:
+        hint = "batch_size / n changes with the record that is added or removed."
+        _check.fail("sample_rate", None, f"to be given {private}", hint)
+    if spec.epochs is not None:
+        hint = "An epoch is n / batch_size steps, rounded; pass steps."
+        _check.fail("epochs", spec.epochs, f"not to be given {private}", hint)
+    if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
+        hint = "Epochs change with it; use a constant learning rate."
+        _check.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
+    if spec.order != "poisson" and spec.batch_size >= n:
+        hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
+        _check.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
 
 
 def run_of(
@@ -108,13 +127,6 @@ def run_of(
 def _noisy_steps(
     spec: TrainSpec, constants: Constants | None, n: int, relation: Relation
 ) -> NoisySteps:
-    if (
-        spec.order == "poisson"
-        and spec.sample_rate is None
-        and relation is Relation.ADD_OR_REMOVE_ONE
-    ):
-        hint = "batch_size / n changes with the record that is added or removed."
-        _check.fail("sample_rate", None, "to be given where the number of records is private", hint)
     whole = spec.batch_size >= n and spec.order != "poisson"
     rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
     bound = _gradient_bound(spec, constants)

@@ -366,3 +366,14 @@ class TestRealRuns:
         right[:, 0] += 1.0
         seen = observed_epsilon(left, right, 1e-2, level=1e-3)
         assert gaussian.epsilon(0.5, 1e-2) < seen <= gaussian.epsilon(1.0, 1e-2)
+
+
+@pytest.mark.parametrize("sampling", ["permute-once", "shuffle"])
+@pytest.mark.parametrize(("rate", "batches"), [(0.999, 2), (0.6, 2), (0.3, 4), (0.3, 3)])
+def test_one_step_of_a_pass_leaks_no_less_than_its_batch_is_large(sampling, rate, batches):
+    # Shares not given are the sample rate's, not equal ones: the first batch is larger.
+    run = NoisySteps(0.2, rate, 1, sampling, Relation.ZERO_OUT, batches)
+    last = HiddenState(1.0, 1.0).profile(run, 1e-5)
+    for epsilon in (0.0, 1.0, 5.0):
+        exact = rate * math.exp(gaussian.log_delta(epsilon, 1 / 0.2))
+        assert last.delta(epsilon) >= exact * (1 - 1e-12)

@@ -170,11 +170,26 @@ class TestInputs:
         assert rows["pld"]["epsilon"] == ask(steps=steps)[1]["pld"]["epsilon"]
 
     def test_an_epoch_of_ragged_batches_is_one_pass(self, ask):
-        # 1/0.3 batches: four a pass, the last a small one; each record is met once.
+        # 1/0.3 batches: three a pass, or four, the last a small one; each record is met once.
         how = {"sampling": "cyclic", "sample_rate": 0.3, "steps": None, "epochs": 1}
-        document, rows = ask(**how)
-        assert document["inputs"]["steps"] == 4
-        assert rows["pld"]["epsilon"] == pytest.approx(gaussian_epsilon(2 / 2.0, 1e-5))
+        for keep_last, steps in ((False, 3), (True, 4)):
+            document, rows = ask(**how, keep_last=keep_last)
+            assert document["inputs"]["steps"] == steps
+            assert rows["pld"]["epsilon"] == pytest.approx(gaussian_epsilon(2 / 2.0, 1e-5))
+
+    def test_a_last_batch_that_may_be_dropped_makes_passes_shorter(self, ask):
+        # 100 steps over 1000 records in batches of 600: one step a pass if the last is dropped.
+        how = {"sampling": "shuffle", "sample_rate": None, "batch_size": 600, "n": 1000}
+        for more, met in (({}, 100), ({"keep_last": True}, 50)):
+            _, rows = ask(**how, **more, steps=100)
+            expected = gaussian_epsilon(2 / 2.0 * math.sqrt(met), 1e-5)
+            assert rows["pld"]["epsilon"] == pytest.approx(expected)
+            # Naming the loss never makes composition look better.
+            for loss in ({"loss": "mlp"}, {"loss": "logistic", "learning_rate": 0.5}):
+                assert (
+                    ask(**how, **more, steps=100, **loss)[1]["pld"]["epsilon"]
+                    == (rows["pld"]["epsilon"])
+                )
 
     def test_relations_by_default(self, ask):
         for sampling, relation in (
@@ -186,9 +201,7 @@ class TestInputs:
             document, rows = ask(sampling=sampling)
             assert document["inputs"]["relation"] == relation
             assert {row["relation"] for row in rows.values()} == {relation}
-        assert (
-            ask(sampling="full", sample_rate=None)[0]["inputs"]["relation"] == "add-or-remove-one"
-        )
+        assert ask(sampling="full", sample_rate=None)[0]["inputs"]["relation"] == "zero-out"
         assert ask(relation="zero-out")[1]["pld"]["relation"] == "zero-out"
 
     def test_every_iterate_released(self, run):
@@ -378,7 +391,7 @@ def test_help_teaches(run):
         "No default: numbers for one way are false for another",
         "a new one each pass (the usual data loader)",
         "Standard deviation of the noise on the SUM of gradients, over the clip.",
-        "Default: add-or-remove-one for poisson and full, replace-one for the others",
+        "Default: add-or-remove-one for poisson, zero-out",
         "[default: final]",
         "[default: 1.0]",
         "[default: 0.0]",

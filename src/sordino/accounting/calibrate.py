@@ -71,7 +71,8 @@ def _search(
         return math.exp(high)
     # `first_below` is relative to where it searches: count from a point that keeps it near 1.
     base = low - 1.0
-    step = first_below(lambda part: excess(base + part), low - base, high - base, TOLERANCE)
+    tolerance = TOLERANCE / (high - base)
+    step = first_below(lambda part: excess(base + part), low - base, high - base, tolerance)
     return math.exp(base + step)
 
 
@@ -92,6 +93,16 @@ def _bracket(excess: Callable[[float], float], start: float, width: float) -> tu
         if (excess(following) <= 0) != enough:
             return (following, point) if enough else (point, following)
         point, width = following, 2 * width
+
+
+def proved(
+    profile_at: Callable[[float], Profile], noise: float, epsilon: float, delta: float
+) -> float:
+    """A noise that rounding left short of its target, raised by the last digits it lacks."""
+    last_digit = 2.0**-52
+    while profile_at(noise).epsilon(delta) > epsilon:
+        noise, last_digit = noise * (1 + last_digit), 2 * last_digit
+    return noise
 
 
 class _How(TypedDict):
@@ -129,10 +140,10 @@ def noise_multiplier(
         return account(noise, sample_rate, steps, **how)
 
     trivial = profile_at(1.0)  # also checks every argument
-    if trivial.mu == 0 or math.isinf(epsilon):
+    if trivial.epsilon(0.0) == 0 or math.isinf(epsilon):
         return 0.0
     if trivial.mu is not None:  # Gaussian at every noise, and mu goes like 1 / noise
-        return gaussian.sigma(epsilon, delta, trivial.mu)
+        return proved(profile_at, gaussian.sigma(epsilon, delta, trivial.mu), epsilon, delta)
     guess = None
     if trivial.losses is not None or method == "rdp":
         guess = _renyi_guess(

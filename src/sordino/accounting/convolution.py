@@ -38,7 +38,7 @@ LOG_LOWER = -46.0
 LEAST_FREQUENCY = 1e-26
 """Frequencies of the composed law that are taken for 0: ten digits below the rounding."""
 LOG_OUTSIDE = -25.0
-"""Ln of the tilted probability left outside the window on either side: 1e-11."""
+"""Ln of the tilted probability left outside the window on either side, at most: 1e-11."""
 
 
 class TooLarge(Exception):
@@ -239,7 +239,7 @@ def _log_sum(values: Floats) -> float:
 class Composed:
     """The composed loss in one direction under one tilt: delta near one epsilon.
 
-    `error` is the relative error of epsilon that `spacing` was chosen for; it is only remembered.
+    `error` is the error of epsilon that `spacing` was chosen for; it is only remembered.
     """
 
     def __init__(
@@ -251,10 +251,11 @@ class Composed:
         spacing: float,
         most: int,
         error: float = 0.0,
+        log_outside: float = LOG_OUTSIDE,
     ) -> None:
-        self.theta, self.spacing, self.error = theta, spacing, error
+        self.theta, self.spacing, self.error, self.log_outside = theta, spacing, error, log_outside
         steps = float(sum(rough.counts))
-        low, high, above = rough.window(self.theta, LOG_OUTSIDE)
+        low, high, above = rough.window(self.theta, log_outside)
         if (high - low) / spacing > most:
             raise TooLarge(f"a window of {(high - low) / spacing:,.0f} points")
         grids = [
@@ -279,7 +280,7 @@ class Composed:
         The rough law's best step may be far too large for the grid's own tail.
         """
         edge = self.spacing * last
-        aim = self._log_scale - self.theta * edge + LOG_OUTSIDE + 2
+        aim = self._log_scale - self.theta * edge + self.log_outside + 2
         least = 0.0
         for share in (1.0, 0.3, 0.1, 0.03, 0.01):
             tilt = self.theta + share * step
@@ -333,6 +334,14 @@ class Composed:
         over = self._losses[at:end] - epsilon
         slope = _dot(self._law[at:end], np.exp(-(1 + self.theta) * over))
         return float(near.mean()) / (self.spacing * slope) if slope > 0 else 0.0
+
+    def log_share(self, epsilon: float) -> float:
+        """Ln of what delta at `epsilon` is made of: the share of the tilted law near above it.
+
+        Losses outside the window come back at its other end; they must be few against this.
+        """
+        total, anchor = self._above(epsilon)
+        return self.theta * (epsilon - anchor) + math.log(total) if total > 0 else -math.inf
 
     def log_delta(self, epsilon: float) -> float:
         """Ln of an upper bound on delta at `epsilon`."""

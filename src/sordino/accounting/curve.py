@@ -34,6 +34,8 @@ SMALLEST_EPSILON = 1e-2
 CHECKED_BELOW = math.log(1e-11)
 """Deltas this small are compared with the moments accountant's."""
 REMEMBERED = 6
+LEAST_SHARE = -30.0
+"""Ln of the least share of a tilted law that a delta can be read off, against rounding: 1e-13."""
 LOG_NEGLIGIBLE = -24.0
 """Ln of the share of delta that losses cut off in all steps together may have: 4e-11."""
 LOG_DEEPEST = -150.0
@@ -50,6 +52,7 @@ class Curve:
         self._steps = sum(count for _, count in self._components)
         self._roughs: dict[float, Rough] = {}
         self._epsilons: dict[float, float] = {}
+        self._deltas: dict[float, float] = {}
         self._known: list[Composed] = []
         self._renyi: Floats | None = None
         self.fallbacks: list[str] = []
@@ -68,10 +71,17 @@ class Curve:
 
     def log_delta(self, epsilon: float) -> float:
         """Ln of delta at epsilon >= 0."""
+        if epsilon not in self._deltas:
+            self._deltas[epsilon] = self._log_delta(epsilon)
+        return self._deltas[epsilon]
+
+    def _log_delta(self, epsilon: float) -> float:
         if not self._components or epsilon >= self._largest_loss():
             return -math.inf
         if self._is_one_step:
             return self._components[0][0].log_delta(epsilon, self._direction)
+        if epsilon >= self._largest_finite():  # what is left are outright disclosures
+            return self._log_told()
         try:
             composed = self._aimed_at(epsilon)
         except TooLarge as reason:
@@ -104,7 +114,7 @@ class Curve:
             found = self._convolved_epsilon(log_delta)
         except TooLarge as reason:
             moments, largest = self._moments_epsilon(log_delta), self._largest_loss()
-            if moments < largest:
+            if moments <= largest:
                 self._fall_back(f"{reason}")
             return min(moments, largest)
         if log_delta < CHECKED_BELOW or 0 < found < SMALLEST_EPSILON:
@@ -114,16 +124,26 @@ class Curve:
     def _largest_loss(self) -> float:
         return sum(count * loss.largest(self._direction) for loss, count in self._components)
 
+    def _largest_finite(self) -> float:
+        return sum(n * loss.largest_finite(self._direction) for loss, n in self._components)
+
+    def _log_told(self) -> float:
+        """Ln of the probability that some step discloses outright, at most."""
+        told = sum(
+            n * math.exp(loss.log_delta(1e9, self._direction)) for loss, n in self._components
+        )
+        return min(0.0, math.log(told)) if told > 0 else -math.inf
+
     def _convolved_epsilon(self, log_delta: float) -> float:
         rough = self._aim(log_delta)
         theta, guess = rough.tilt_at(log_delta)
-        largest = self._largest_loss()
+        largest = self._largest_finite() if self._log_told() <= log_delta else self._largest_loss()
         if guess > 0.999 * largest:  # a bounded loss, and a delta that only its bound meets
             return largest
         theta = self._tilt_for(rough, 0.0) if guess == 0 else min(theta, self._most_tilt(rough))
-        found, sharpness = math.inf, 0.0
+        found, finer = math.inf, (0.0, LOG_OUTSIDE)
         for _ in range(4):
-            composed = self._compose(rough, theta, guess, sharpness)
+            composed = self._compose(rough, theta, guess, finer)
             # Every grid gives an upper bound, so the least of them holds.
             found = min(found, _search(composed.log_delta, log_delta, max(guess, 1e-3)))
             if found == 0 or math.isinf(found):
@@ -133,7 +153,7 @@ class Curve:
             elif self._is_fine(composed, found):
                 break
             else:
-                guess, sharpness = found, composed.sharpness(found)
+                guess, finer = found, _finer(composed, found)
         if math.isinf(found) and math.isinf(largest):
             raise TooLarge("a window that delta does not reach")
         return min(found, largest)
@@ -179,52 +199,64 @@ class Curve:
         theta = self._tilt_for(rough, epsilon)
         composed = self._compose(rough, theta, epsilon)
         if composed.covers(epsilon) and not self._is_fine(composed, epsilon):
-            composed = self._compose(rough, theta, epsilon, composed.sharpness(epsilon))
+            composed = self._compose(rough, theta, epsilon, _finer(composed, epsilon))
         return composed
 
     def _is_fine(self, composed: Composed, epsilon: float) -> bool:
         """Whether the grid's error at `epsilon` is what was aimed at, or nearly."""
         error = self._steps * composed.spacing**2 / 8 * composed.sharpness(epsilon)
-        return error <= 4 * composed.error * max(epsilon, SMALLEST_EPSILON)
+        outside = composed.log_outside - max(composed.log_share(epsilon), LEAST_SHARE)
+        return error <= 4 * composed.error and outside < -8
 
     def _tilt_for(self, rough: Rough, epsilon: float) -> float:
         return min(rough.tilt_for(epsilon), self._most_tilt(rough))
 
     def _most_tilt(self, rough: Rough) -> float:
         """Near its bound a bounded loss would be tilted without end, to no gain."""
-        room = (self._largest_loss() - rough.slopes(0.0)[0]) / self._steps
+        room = (self._largest_finite() - rough.slopes(0.0)[0]) / self._steps
         return 100 / room if 0 < room < math.inf else math.inf
 
     @staticmethod
-    def _cheapest(rough: Rough, theta: float, epsilon: float) -> float:
+    def _cheapest(rough: Rough, theta: float, epsilon: float) -> tuple[float, float]:
         """A tilt near `theta` whose window is short, and whose centre is still near epsilon.
 
-        Close to the largest order with small moments the tilted law has a long upper tail.
+        Close to the largest order with small moments the tilted law has a long upper tail. Also
+        the window's length.
         """
-        best = math.inf, theta
+        best = math.inf, theta, math.inf
         for candidate in (theta, 0.93 * theta, 0.86 * theta, 0.8 * theta):
             mean, variance = rough.slopes(candidate)
             if candidate < theta and abs(mean - epsilon) > 1.5 * math.sqrt(variance):
                 continue
             low, high, _ = rough.window(candidate, LOG_OUTSIDE)
-            best = min(best, ((high - low) * math.sqrt(1 + candidate), candidate))
-        return best[1]
+            best = min(best, ((high - low) * math.sqrt(1 + candidate), candidate, high - low))
+        return best[1:]
 
     def _compose(
-        self, rough: Rough, theta: float, epsilon: float, sharpness: float = 0.0
+        self,
+        rough: Rough,
+        theta: float,
+        epsilon: float,
+        finer: tuple[float, float] = (0.0, LOG_OUTSIDE),
     ) -> Composed:
-        theta = self._cheapest(rough, theta, epsilon)
+        sharpness, log_outside = finer
+        theta, window = self._cheapest(rough, theta, epsilon)
         # A grid wider than the losses would spread them beyond the window they are aimed at.
-        widest = 0.5 * math.sqrt(rough.slopes(theta)[1] / self._steps)
+        deviation = math.sqrt(rough.slopes(theta)[1])
+        widest = max(0.5 * deviation / math.sqrt(self._steps), window / PRECISIONS[0][1])
+        sharp = max(1 + theta, sharpness)
         refused: TooLarge | None = None
-        for error, worth in PRECISIONS:
+        for relative, worth in PRECISIONS:
+            error = relative * max(epsilon, SMALLEST_EPSILON)
+            if (relative, worth) == PRECISIONS[-1]:  # rather coarse than not at all
+                error = max(error, relative * deviation)
             # The chord of a bucket moves epsilon by at most sharpness spacing^2 / 8 a step.
-            sharp = max(1 + theta, sharpness)
-            spread = 8 * error * max(epsilon, SMALLEST_EPSILON) / (self._steps * sharp)
+            spread = 8 * error / (self._steps * sharp)
             try:
                 composed = Composed(
                     *(self._components, self._direction, rough, theta),
-                    *(min(math.sqrt(spread), widest), min(worth, self._limit.points), error),
+                    *(min(math.sqrt(spread), widest), min(worth, self._limit.points)),
+                    *(error, log_outside),
                 )
                 break
             except TooLarge as reason:
@@ -234,6 +266,12 @@ class Curve:
             raise refused
         self._known = [composed, *self._known[: REMEMBERED - 1]]
         return composed
+
+
+def _finer(composed: Composed, epsilon: float) -> tuple[float, float]:
+    """How sharp the next grid must be taken to be, and how much may lie outside its window."""
+    share = max(composed.log_share(epsilon), LEAST_SHARE)
+    return composed.sharpness(epsilon), min(LOG_OUTSIDE, share - 12)
 
 
 def loss_epsilon(loss: Loss, direction: Direction, log_delta: float) -> float:

@@ -214,6 +214,9 @@ def _loss_event(loss: Loss, relation: Relation) -> Any:
         return dp.PoissonSampledDpEvent(loss.sample_rate, step)
     if isinstance(loss, FixedSizeLoss):
         rate = Fraction(loss.sample_rate).limit_denominator(LARGEST_DATASET)
+        if float(rate) < loss.sample_rate:  # a smaller one would claim too little
+            size = math.ceil(Fraction(loss.sample_rate) * LARGEST_DATASET)
+            rate = Fraction(size, LARGEST_DATASET)
         step = dp.GaussianDpEvent(loss.noise_multiplier)
         return dp.SampledWithoutReplacementDpEvent(rate.denominator, rate.numerator, step)
     raise NotApplicable(

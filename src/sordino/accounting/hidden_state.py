@@ -41,7 +41,8 @@ class HiddenState:
     diameter
         Of the convex set onto which iterates are projected.
     shares
-        Share of the records in each batch of a pass; None if all are equal.
+        Share of the records in each batch of a pass; None: the sample rate, and the rest in the
+        last.
     overflow
         Probability that some Poisson batch is too large for `contraction`; it is added to delta.
     """
@@ -178,9 +179,12 @@ class HiddenState:
 
     def _shares(self, run: NoisySteps) -> tuple[float, ...]:
         """Share of each batch; records that no batch holds count with the last, the worst."""
-        shares = self.shares or (1 / run.batches,) * run.batches
-        missing = 1 - math.fsum(shares)
-        return (*shares[:-1], shares[-1] + missing)
+        if self.shares is not None:
+            missing = 1 - math.fsum(self.shares)
+            return (*self.shares[:-1], self.shares[-1] + missing)
+        # Every batch has the common size but the last, which has what is left.
+        met = np.minimum(np.arange(run.batches) * run.sample_rate, 1.0)
+        return tuple(np.diff(np.append(met, 1.0)).tolist())
 
     def _scheduled_passes(self, run: NoisySteps) -> Profile:
         if run.batches * run.steps > MOST_WORK:

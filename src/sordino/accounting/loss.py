@@ -52,6 +52,10 @@ class Loss(ABC):
         """The largest loss possible: epsilon at delta = 0."""
         return math.inf
 
+    def largest_finite(self, direction: Direction) -> float:
+        """The same, but for an outright disclosure."""
+        return self.largest(direction)
+
 
 @dataclass(frozen=True)
 class GaussianLoss(Loss):
@@ -146,17 +150,19 @@ class ShiftedLoss(Loss):
         sign = 1.0 if direction == "forward" else -1.0
         cut = float(self.position(np.array([sign * epsilon]))[0])
         drawn, other = (self.upper, self.lower)[:: int(sign)]
-        first = self._log_tail(cut, sign, drawn)
-        gap = epsilon + self._log_tail(cut, sign, other) - first
-        if not gap < 0:
-            return -math.inf
-        # Where the gap is all but nothing its rounding is not: it goes to the private side.
-        rounding = 1e-15 * max(1.0, abs(first))
-        return first + math.log(min(1.0, rounding - math.expm1(gap)))
-
-    def _log_tail(self, cut: float, sign: float, world: tuple[Floats, Floats]) -> float:
-        means, weights = world
-        return float(logsumexp(log_ndtr(sign * (means - cut) / self.scale), b=weights))
+        means = np.union1d(drawn[0], other[0])
+        # Floored, so that an infinite epsilon has a delta of nothing and no NaN.
+        logs = np.maximum(log_ndtr(sign * (means - cut) / self.scale), -1e300)
+        top = float(logs.max())
+        here, there = _weights(means, drawn), _weights(means, other)
+        # P - e^eps Q as (P - Q) - (e^eps - 1) Q: parts that P and Q share drop out unrounded.
+        differ = (here - there) * np.exp(logs - top)
+        exponents = np.where(there > 0, logs - top + epsilon, -np.inf)
+        raised = there * np.exp(np.minimum(exponents, 700.0)) * -math.expm1(-epsilon)
+        # What may have been lost in rounding is added: the private side.
+        lost = 1e-15 * max(1.0, abs(top)) * float(np.abs(differ).sum() + raised.sum())
+        left = max(0.0, float(differ.sum() - raised.sum())) + lost
+        return min(0.0, top + math.log(left)) if left > 0 else -math.inf
 
     def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
         return log_moments(self.upper, self.lower, self.scale, self.at, thetas, direction)
@@ -325,6 +331,9 @@ class ApproximateLoss(Loss):
     def largest(self, direction: Direction) -> float:
         return math.inf if self.delta > 0 else self.epsilon
 
+    def largest_finite(self, direction: Direction) -> float:
+        return self.epsilon
+
     def masses(self, edges: Floats, direction: Direction) -> tuple[Floats, Floats]:
         likely = (1 - self.delta) / (1 + math.exp(-self.epsilon))
         drawn, other = np.zeros(len(edges) + 1), np.zeros(len(edges) + 1)
@@ -354,6 +363,10 @@ class ApproximateLoss(Loss):
         return -self.epsilon, self.epsilon
 
 
+def _weights(means: Floats, world: tuple[Floats, Floats]) -> Floats:
+    return np.array([world[1][world[0] == mean].sum() for mean in means])
+
+
 def amplified(losses: Floats, rate: float) -> Floats:
     """ln(1 + q (e^loss - 1)): the loss of a mixture from the loss of its part."""
     if rate == 1:
@@ -368,7 +381,7 @@ def base(losses: Floats, rate: float) -> Floats:
     """ln(1 + (e^loss - 1) / q), the inverse of `amplified`; -inf below ln(1 - q)."""
     if rate == 1:
         return losses
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         inside = np.maximum(np.expm1(np.minimum(losses, 30.0)) / rate, -1.0)
         return np.where(losses > 30, losses - math.log(rate), np.log1p(inside))
 

@@ -173,10 +173,13 @@ def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | Non
     if len({finding.relation for finding in applicable}) > 1:
         hint = "Guarantees for different relations cannot be ranked."
         _check.fail("relations", "several", "to be one and the same", hint)
-    choose = max if largest else min
-    # Of equal ones the first when counting, which is the simplest; else the last, the tightest.
-    ordered = applicable if largest else applicable[::-1]
-    return choose(ordered, key=lambda finding: finding.value or 0.0, default=None)
+    sign = -1.0 if largest else 1.0
+
+    def rank(finding: Finding) -> tuple[float, bool]:
+        # Of equal ones that which covers more.
+        return sign * (finding.value or 0.0), finding.released == "final"
+
+    return min(applicable[::-1], key=rank, default=None)
 
 
 def _found(
@@ -235,9 +238,7 @@ class _Composition(Method):
             )
 
         noise = self._noise(epsilon, blank.delta, rate, count, sensitivity=size)
-        last_digit = 2.0**-52
-        while profile_at(noise).epsilon(blank.delta) > epsilon:
-            noise, last_digit = noise * (1 + last_digit), 2 * last_digit
+        noise = calibrate.proved(profile_at, noise, epsilon, blank.delta)
         return blank.proved(profile_at(noise), noise)
 
 

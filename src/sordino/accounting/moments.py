@@ -79,7 +79,9 @@ def _nodes(low: float, high: float, panels: int) -> tuple[Floats, Floats]:
 
 def _log_density(x: Floats, world: tuple[Floats, Floats], scale: float) -> Floats:
     means, weights = world
-    kernel = -((x - means[:, None]) ** 2) / (2 * scale**2) + np.log(weights)[:, None]
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights)[:, None]
+    kernel = -((x - means[:, None]) ** 2) / (2 * scale**2) + logs
     return _log_sum(kernel.T) - math.log(scale) - 0.5 * math.log(2 * math.pi)
 
 

@@ -328,6 +328,14 @@ class ApproximateProfile(Profile):
             return 0.0
         return ApproximateLoss(*self.budget).log_delta(epsilon, direction)
 
+    def beta(self, alpha: float, direction: Which = "both") -> float:
+        """Two lines (Wasserman & Zhou 2010; Kairouz, Oh & Viswanath 2015)."""
+        alpha = _check.fraction("alpha", alpha, allow_zero=True)
+        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        epsilon, delta = self.budget
+        steep = 1 - delta - math.exp(min(epsilon, 700.0)) * alpha if alpha > 0 else 1 - delta
+        return max(0.0, steep, math.exp(-epsilon) * (1 - delta - alpha))
+
 
 def _real(name: str, value: float) -> float:
     if value == -math.inf:

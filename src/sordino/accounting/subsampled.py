@@ -39,6 +39,8 @@ from sordino.privacy import NotApplicable, Relation
 SAMPLINGS = ("poisson", "fixed-size", "full", "cyclic", "permute-once", "shuffle")
 PASSES = ("cyclic", "permute-once", "shuffle")
 EXACT = "privacy loss distributions"
+LEAST_NOISE = 1e-100
+"""Noise below this is none: its square has no reciprocal among floats."""
 _SAMPLING_HINT = (
     "Say how batches are drawn: an accountant for one way is false for another (Poisson numbers "
     "for shuffled batches are the field's usual mistake)."
@@ -197,7 +199,7 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     refuse(run)
     if run.is_trivial:
         return GaussianProfile(parameter=0.0, **exact)  # type: ignore[arg-type]
-    if run.noise_multiplier == 0:
+    if run.noise_multiplier < LEAST_NOISE:
         return GaussianProfile(parameter=math.inf, **exact)  # type: ignore[arg-type]
     mu = run.sensitivity / run.noise_multiplier
     if run.sampling == "full" or (run.sample_rate == 1 and run.sampling not in PASSES):

@@ -32,6 +32,7 @@ def account(
     n: options.Records = None,
     steps: options.Steps = None,
     epochs: options.Epochs = None,
+    keep_last: options.KeepLast = False,
     relation: options.RelationOption = None,
     release: options.Release = options.ReleaseName.FINAL,
     loss: options.Loss = None,
@@ -63,6 +64,7 @@ def account(
         max_grad_norm=max_grad_norm,
         data_norm=data_norm,
         radius=radius,
+        keep_last=keep_last,
     )
     hint = "Pass the noise's standard deviation over the clip, such as 1.1."
     _check.non_negative("noise_multiplier", noise_multiplier, hint)
@@ -96,6 +98,7 @@ def _say(given: RunOptions, noise_multiplier: float, best: Finding | None) -> No
         typer.echo("Nothing is proved: epsilon is infinite.")
     else:
         typer.echo(f"Proved: epsilon <= {shown.number(best.value)} ({best.title}).")
+    shown.say_what_is_public(given)
 
 
 def _plot(given: RunOptions, noise_multiplier: float, path: str) -> None:

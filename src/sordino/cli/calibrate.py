@@ -38,7 +38,8 @@ Find = Annotated[
     Unknown,
     typer.Option(
         help="What to find: the least **noise**, or with --noise-multiplier given the most "
-        "**steps**, **epochs** or records a batch (**batch-size**; needs --n).",
+        "**steps**, **epochs** or records a batch (**batch-size**; needs --n). The budget is "
+        "proved for that many; fewer usually leak less, but check them with `account`.",
         rich_help_panel="The run",
     ),
 ]
@@ -61,6 +62,7 @@ def calibrate(
     n: options.Records = None,
     steps: options.Steps = None,
     epochs: options.Epochs = None,
+    keep_last: options.KeepLast = False,
     relation: options.RelationOption = None,
     release: options.Release = options.ReleaseName.FINAL,
     loss: options.Loss = None,
@@ -89,6 +91,7 @@ def calibrate(
         max_grad_norm=max_grad_norm,
         data_norm=data_norm,
         radius=radius,
+        keep_last=keep_last,
     )
     if find is Unknown.NOISE:
         _for_noise(given, epsilon, noise_multiplier, plot, json)
@@ -163,7 +166,7 @@ def _for_most(
     if json:
         shown.print_json(_document(given, epsilon, value, found, best, noise_multiplier=noise))
         return
-    _say(given, epsilon, f"{find.value} <= {shown.number(best.value)}" if best else "", best)
+    _say(given, epsilon, f"{find.value} = {shown.number(best.value)}" if best else "", best)
     shown.print_table(found, find.value, best)
 
 
@@ -208,6 +211,7 @@ def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -
         typer.echo("No method meets it here; the reasons are below.")
     else:
         typer.echo(f"Enough: {result} ({best.title}).")
+    shown.say_what_is_public(given)
 
 
 def _strong_over_naive(found: Sequence[Finding]) -> float | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from sordino.privacy import Relation, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +50,15 @@ def rows(findings: Sequence[Finding], value: str) -> list[dict[str, Any]]:
         }
         for finding in findings
     ]
+
+
+def say_what_is_public(given: RunOptions) -> None:
+    """Under add-or-remove the number of records is private, and so is all that is made from it."""
+    if given.chosen_relation is Relation.ADD_OR_REMOVE_ONE:
+        typer.echo(
+            "Assumes that steps, sample rate and the divisor of gradients are public numbers, not "
+            "made from the number of records (where they are: --relation zero-out)."
+        )
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -110,14 +122,9 @@ def _print_others(console: Console, findings: Sequence[Finding], value: str) -> 
 
 
 def number(value: float | None) -> str:
-    """Four digits, rounded up: a rounded-down epsilon would promise too much."""
+    """Five digits, rounded up: a rounded-down epsilon would promise too much."""
     if value is None:
         return "-"
-    if value in (0.0, float("inf")) or value != value:
-        return {0.0: "0", float("inf"): "infinite"}.get(value, "-")
-    if isinstance(value, int):
-        return f"{value:,}"
-    from decimal import ROUND_CEILING, Context, Decimal
-
-    rounded = Context(prec=5, rounding=ROUND_CEILING).create_decimal(Decimal(value))
-    return f"{rounded:f}" if 1e-4 <= value < 1e7 else f"{rounded:.4e}"
+    if math.isinf(value):
+        return "infinite"
+    return f"{value:,}" if isinstance(value, int) else rounded(value, digits=5)

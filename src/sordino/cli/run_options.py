@@ -31,6 +31,7 @@ SAMPLINGS = {
     "fixed": "cyclic",
     "reshuffle": "shuffle",
 }
+PASSES = ("cyclic", "permute-once", "shuffle")
 RELATIONS = {
     "add-or-remove-one": "add-or-remove-one",
     "replace-one": "replace-one",
@@ -79,6 +80,15 @@ SampleRate = Annotated[
     typer.Option(help="Batch size over records; or give both.", rich_help_panel=_RUN),
 ]
 BatchSize = Annotated[int | None, typer.Option(help="Records a batch.", rich_help_panel=_RUN)]
+KeepLast = Annotated[
+    bool,
+    typer.Option(
+        "--keep-last",
+        help="Passes end with a smaller batch of what is left. Without it passes are taken to be "
+        "shorter, which is also right for loaders that drop it.",
+        rich_help_panel=_RUN,
+    ),
+]
 Records = Annotated[
     int | None, typer.Option("--n", help="Records in the dataset.", rich_help_panel=_RUN)
 ]
@@ -95,8 +105,8 @@ RelationOption = Annotated[
     typer.Option(
         "--relation",
         metavar="add-or-remove-one|replace-one|zero-out",
-        help="Neighbouring datasets. Default: add-or-remove-one for poisson and full, "
-        "replace-one for the others, which cannot hide the number of records.",
+        help="Neighbouring datasets. Default: add-or-remove-one for poisson, zero-out (the same "
+        "with a public number of records) for full, replace-one for the others.",
         rich_help_panel=_RUN,
     ),
 ]
@@ -146,6 +156,7 @@ class RunOptions:
     max_grad_norm: float
     data_norm: float
     radius: float | None
+    keep_last: bool = False
 
     def __post_init__(self) -> None:
         names = {"sampling": SAMPLINGS} | ({"relation": RELATIONS} if self.relation else {})
@@ -175,8 +186,8 @@ class RunOptions:
         """The relation given, or the usual one for this sampling."""
         if self.relation is not None:
             return Relation(self.relation)
-        hides_size = self.sampling in ("poisson", "full")
-        return Relation.ADD_OR_REMOVE_ONE if hides_size else Relation.REPLACE_ONE
+        usual = {"poisson": Relation.ADD_OR_REMOVE_ONE, "full": Relation.ZERO_OUT}
+        return usual.get(self.sampling, Relation.REPLACE_ONE)
 
     @property
     def rate(self) -> float:
@@ -197,13 +208,17 @@ class RunOptions:
 
     @property
     def batches(self) -> int:
-        """Steps an epoch."""
+        """Steps an epoch: in passes, of whole batches unless the last one is kept; else rounded up.
+
+        Each the private side: shorter passes meet a record more often, and more steps leak more.
+        """
+        whole = self.sampling in PASSES and not self.keep_last
         if self.batch_size is not None and self.n is not None:
-            return -(-self.n // self.batch_size)
+            return self.n // self.batch_size if whole else -(-self.n // self.batch_size)
         rate = self.rate
         if rate == 0:
             _check.fail("sample_rate", 0, "> 0 where epochs are counted")
-        return max(1, math.ceil(1 / rate - 1e-9))
+        return max(1, math.floor(1 / rate + 1e-9) if whole else math.ceil(1 / rate - 1e-9))
 
     @property
     def total_steps(self) -> int:
@@ -229,14 +244,13 @@ class RunOptions:
         from sordino.accounting.methods import Run
         from sordino.accounting.subsampled import NoisySteps
 
-        counted = self.epochs is not None or (self.batch_size is not None and self.n is not None)
         noisy = NoisySteps(
             noise_multiplier=noise_multiplier,
             sample_rate=self.rate,
             steps=self.total_steps if steps is None else steps,
             sampling=self.sampling,
             relation=self.chosen_relation,
-            steps_per_epoch=self.batches if counted and self.sampling != "poisson" else None,
+            steps_per_epoch=self.batches if self.sampling in PASSES and self.rate else None,
         )
         released: Released = "all" if self.release == "all" else "final"
         if self.loss is None:
@@ -265,11 +279,18 @@ class RunOptions:
         if missing and self.loss not in ("mlp", "cnn"):
             flags = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
             return Run(noisy, released, NotApplicable(f"Its theorems also need {flags}."))
+        whole = self.n is not None and abs(self.rate * self.n % 1 - 0.5) > 0.5 - 1e-6
+        if self.sampling in PASSES and self.batch_size is None and not whole:
+            why = "Its theorems also need --batch-size, where records are met in passes."
+            if self.loss not in ("mlp", "cnn"):
+                return Run(noisy, released, NotApplicable(why))
         spec, records = self._spec(noisy)
         constants = spec.objective.constants(self.data_norm)
         run = proofs.run_of(spec, constants, records, self.chosen_relation, released)
-        # A training has a step and a batch; these numbers may have neither.
-        return replace(run, steps=noisy) if noisy.is_trivial else run
+        # Of the training only what the loss adds is taken: the worth of the noise, the last
+        # iterate. The rest is as given (a training has a step and whole records, these may not).
+        worth = run.steps.noise_multiplier
+        return replace(run, steps=replace(noisy, noise_multiplier=worth))
 
     @property
     def _diameter(self) -> float:
@@ -296,5 +317,6 @@ class RunOptions:
             max_grad_norm=self.max_grad_norm,
             noise_multiplier=noisy.noise_multiplier,
             radius=self.radius,
+            drop_last=self.sampling in PASSES and not self.keep_last,
         )
         return spec, records
