@@ -62,9 +62,9 @@ def ask(run):
 def options(**changed: object) -> list[str]:
     named = {f"--{name.replace('_', '-')}": value for name, value in changed.items()}
     both = {**SHORT, **named}
-    return [
-        part for name, value in both.items() if value is not None for part in (name, str(value))
-    ]
+    flags = [name for name, value in both.items() if value is True]
+    valued = {n: v for n, v in both.items() if v is not None and not isinstance(v, bool)}
+    return flags + [part for name, value in valued.items() for part in (name, str(value))]
 
 
 class TestTable:
