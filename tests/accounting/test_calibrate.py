@@ -54,7 +54,7 @@ def check_law_6(method, how, epsilon, delta, rate, steps):
 @every_how
 @everywhere
 @example(epsilon=1.0, delta=1e-5, rate=1.0, steps=1)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_law_6_never_above_the_target_and_close_to_it(method, how, epsilon, delta, rate, steps):
     check_law_6(method, how, epsilon, delta, rate, steps)
 

@@ -159,7 +159,7 @@ def optimistic(kind, *arguments, **settings):
     steps=st.floats(0, 4).map(lambda power: int(10.0**power)),
     delta=st.floats(-9, -1).map(lambda power: 10.0**power),
 )
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_never_below_a_certified_lower_bound(kind, q, z, steps, delta):
     proved = pld(z, q, steps, **HOW[kind]).epsilon(delta)
     assert proved >= optimistic(kind, q, z, steps, delta)

@@ -159,7 +159,7 @@ def test_every_record_in_every_batch_is_exact(sampling, noise):
     steps=st.integers(1, 3000),
     delta=st.floats(-9, -2).map(lambda power: 10.0**power),
 )
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_more_noise_fewer_steps_and_smaller_batches_leak_less(
     how, method, rate, noise, steps, delta
 ):
