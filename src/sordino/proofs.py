@@ -283,7 +283,8 @@ def _guarantee(finding: Finding, run: Run, spec: TrainSpec) -> Guarantee:
     ]
     if finding.released == "final":
         assumes += [
-            "a convex and smooth loss, whose regulariser is outside the clip",
+            "a convex and smooth loss with the constants given, for rows within their norm bound",
+            "plain SGD without momentum, the regulariser outside the clip",
             "nothing but the last weights leaves the building: no other iterate, no average",
         ]
     if run.steps.relation is Relation.ADD_OR_REMOVE_ONE:

@@ -127,7 +127,7 @@ class TestJson:
         code, out, err = run(*EXAMPLE, "--json")
         assert (code, err) == (0, "")
         document = json.loads(out)
-        assert list(document) == ["inputs", "rows", "best"]
+        assert list(document) == ["inputs", "rows", "best", "assumes"]
         assert [row["method"] for row in document["rows"]] == NAMES
         assert all(set(row) == ROW for row in document["rows"])
         assert document["best"] == "pld"

@@ -59,7 +59,7 @@ def options(**changed: object) -> list[str]:
 class TestNoise:
     def test_the_golden_noises(self, ask):
         document, rows = ask()
-        assert list(document) == ["inputs", "rows", "best", "strong_over_naive"]
+        assert list(document) == ["inputs", "rows", "best", "assumes", "strong_over_naive"]
         assert all(set(row) == ROW for row in document["rows"])
         # docs/math.md 2.6: noise for epsilon = 1, delta = 1e-5, q = .01, T = 1000.
         golden = {"notes-naive": 52.988, "naive": 37.953, "strong-dwork": 8.65844}

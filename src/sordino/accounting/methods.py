@@ -141,6 +141,9 @@ def most(
 
     def count_of(method: Method) -> Callable[[Run, Finding], Finding]:
         def compute(run: Run, blank: Finding) -> Finding:
+            if isinstance(method, _LinearLoss) and not run.linear:
+                raise NotApplicable("It is an estimate for this loss, and no budget rests on one.")
+
             def holds(count: int) -> bool:
                 try:
                     value = method.epsilon(run_at(count), blank).value

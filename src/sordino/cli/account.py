@@ -78,7 +78,9 @@ def account(
     if json:
         inputs = {"noise_multiplier": noise_multiplier, **given.inputs()}
         rows = shown.rows(found, "epsilon")
-        shown.print_json({"inputs": inputs, "rows": rows, "best": best.method if best else None})
+        best_name = best.method if best else None
+        document = {"inputs": inputs, "rows": rows, "best": best_name, "assumes": given.assumes()}
+        shown.print_json(document)
         return
     _say(given, noise_multiplier, best)
     shown.print_table(found, "epsilon", best)
@@ -98,7 +100,7 @@ def _say(given: RunOptions, noise_multiplier: float, best: Finding | None) -> No
         typer.echo("Nothing is proved: epsilon is infinite.")
     else:
         typer.echo(f"Proved: epsilon <= {shown.number(best.value)} ({best.title}).")
-    shown.say_what_is_public(given)
+    shown.say_assumptions(given)
 
 
 def _plot(given: RunOptions, noise_multiplier: float, path: str) -> None:
@@ -109,13 +111,19 @@ def _plot(given: RunOptions, noise_multiplier: float, path: str) -> None:
     from sordino.report import figures
 
     counts = figures.counts(given.total_steps)
+    if given.sampling in options.PASSES:  # between whole passes epsilon is a staircase
+        batches = given.batches
+        counts = sorted({max(1, count // batches) * batches for count in counts})
     series: dict[str, list[tuple[int, float]]] = {}
     for count in track(counts, "Epsilon against steps", console=figures.errors(), transient=True):
         for finding in methods.account(given.run(noise_multiplier, count), given.delta):
             if finding.value is not None:
                 dashed = "" if finding.applies else f" ({finding.kind}, no guarantee)"
                 series.setdefault(finding.title + dashed, []).append((count, finding.value))
-    title = f"noise {noise_multiplier:g} x clip, rate {given.rate:.4g}, {given.sampling}"
+    title = (
+        f"noise {noise_multiplier:g} x clip, {given.sampling} batches at rate {given.rate:.4g}, "
+        f"{given.chosen_relation.value}"
+    )
     figures.growth(
         series, path, across="steps", up=f"epsilon at delta = {given.delta:g}", title=title
     )

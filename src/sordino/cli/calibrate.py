@@ -198,7 +198,8 @@ def _document(
 ) -> dict[str, Any]:
     inputs = {"epsilon": epsilon, **more, **given.inputs(partial=value != "noise_multiplier")}
     rows = shown.rows(found, value)
-    return {"inputs": inputs, "rows": rows, "best": best.method if best else None}
+    best_name = best.method if best else None
+    return {"inputs": inputs, "rows": rows, "best": best_name, "assumes": given.assumes()}
 
 
 def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -> None:
@@ -211,7 +212,7 @@ def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -
         typer.echo("No method meets it here; the reasons are below.")
     else:
         typer.echo(f"Enough: {result} ({best.title}).")
-    shown.say_what_is_public(given)
+    shown.say_assumptions(given)
 
 
 def _strong_over_naive(found: Sequence[Finding]) -> float | None:
@@ -247,5 +248,5 @@ def _plot(given: RunOptions, epsilon: float, path: str) -> None:
                 series.setdefault(finding.title + dashed, []).append(point)
         if (ratio := _strong_over_naive(found)) is not None:
             ratios.append((count, ratio))
-    title = f"noise for epsilon = {epsilon:g} at delta = {given.delta:g}"
+    title = f"noise for epsilon {epsilon:g}, delta {given.delta:g}, {given.sampling} batches"
     figures.noise_growth(series, ratios, path, title=title)

@@ -52,12 +52,13 @@ def rows(findings: Sequence[Finding], value: str) -> list[dict[str, Any]]:
     ]
 
 
-def say_what_is_public(given: RunOptions) -> None:
-    """Under add-or-remove the number of records is private, and so is all that is made from it."""
-    if given.chosen_relation is Relation.ADD_OR_REMOVE_ONE:
+def say_assumptions(given: RunOptions) -> None:
+    """What the answer takes for granted, and a relation that was not asked for."""
+    for said in given.assumes():
+        typer.echo(f"Assumes {said}.")
+    if given.relation is None and given.chosen_relation is Relation.REPLACE_ONE:
         typer.echo(
-            "Assumes that steps, sample rate and the divisor of gradients are public numbers, not "
-            "made from the number of records (where they are: --relation zero-out)."
+            "Relation not given: replace-one. Compare with Poisson numbers by --relation zero-out."
         )
 
 
@@ -83,7 +84,7 @@ def print_table(findings: Sequence[Finding], value: str, best: Finding | None) -
             console.print(f"  {finding.method}: {finding.theorem}.", highlight=False)
         for note in finding.notes:
             console.print(f"  {finding.method}: {note}", style="dim", highlight=False)
-    _print_others(console, findings, value)
+    _print_others(console, findings, value, best)
 
 
 def _table(proved: Sequence[Finding], value: str, best: Finding | None, theorems: bool) -> Table:
@@ -109,7 +110,9 @@ def _table(proved: Sequence[Finding], value: str, best: Finding | None, theorems
     return table
 
 
-def _print_others(console: Console, findings: Sequence[Finding], value: str) -> None:
+def _print_others(
+    console: Console, findings: Sequence[Finding], value: str, best: Finding | None
+) -> None:
     others = [finding for finding in findings if not finding.applies]
     if others:
         console.print("\nNot proved here:")
@@ -117,6 +120,8 @@ def _print_others(console: Console, findings: Sequence[Finding], value: str) -> 
         # The text of an estimate has its epsilon, and that of a printed formula its number.
         found = finding.kind == "estimate" and value != "epsilon"
         shown = f"{value} {number(finding.value)}: " if found else ""
+        if finding.kind == "estimate" and best and (finding.value or 0) > (best.value or 0):
+            shown = f"no use here, it is above what is proved; {shown}"
         text = f"  {finding.method}: {shown}{finding.reason}"
         console.print(text, highlight=False, markup=False)
 

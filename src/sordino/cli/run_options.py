@@ -28,7 +28,6 @@ SAMPLINGS = {
     # What others call them.
     "without-replacement": "fixed-size",
     "full-batch": "full",
-    "fixed": "cyclic",
     "reshuffle": "shuffle",
 }
 PASSES = ("cyclic", "permute-once", "shuffle")
@@ -161,7 +160,9 @@ class RunOptions:
     def __post_init__(self) -> None:
         names = {"sampling": SAMPLINGS} | ({"relation": RELATIONS} if self.relation else {})
         for name, known in names.items():
-            value = _check.one_of(name, str(getattr(self, name)), known)
+            value = str(getattr(self, name)).lower()
+            if value not in known:  # the names of the house are offered, not all that are known
+                _check.one_of(name, value, tuple(dict.fromkeys(known.values())))
             object.__setattr__(self, name, known[value])
         _check.probability_below_one("delta", self.delta, "Pass a small chance, such as 1e-5.")
         _check.non_negative("l2", self.l2)
@@ -232,6 +233,26 @@ class RunOptions:
         epochs = _check.non_negative("epochs", self.epochs or 0.0)
         return math.ceil(epochs * self.batches - 1e-9)
 
+    def assumes(self) -> list[str]:
+        """What the answer takes for granted about the training, in words."""
+        said = [
+            f"noise of that size on every sum of clipped gradients, batches really drawn as "
+            f"{self.sampling}, settings chosen without looking at these data"
+        ]
+        if self.chosen_relation is Relation.ADD_OR_REMOVE_ONE:
+            said.append(
+                "steps, sample rate and the divisor of gradients are public numbers, not made from "
+                "the number of records (where they are: --relation zero-out)"
+            )
+        if self.loss not in (None, "mlp", "cnn") and self.release == "final":
+            said.append(
+                f"for the last iterate also: rows of norm at most {self.data_norm:g}, the constant "
+                "feature included (--data-norm); plain SGD without momentum at a constant learning "
+                "rate; sums divided by a constant; the l2 term outside the clip; only the last "
+                "weights leave"
+            )
+        return said
+
     def inputs(self, *, partial: bool = False) -> dict[str, Any]:
         """Everything that was given or concluded, for the JSON output."""
         concluded = {"relation": self.chosen_relation.value}
@@ -254,8 +275,10 @@ class RunOptions:
         )
         released: Released = "all" if self.release == "all" else "final"
         if self.loss is None:
-            why = "Say what is minimised: --loss logistic --l2 0.001 --learning-rate 0.5 --n 10000."
-            return Run(noisy, released, NotApplicable(why))
+            more = {"--learning-rate 0.5": self.learning_rate, "--n 10000": self.n}
+            missing = " ".join(flag for flag, value in more.items() if value is None)
+            why = f"For a linear model say what is minimised: --loss logistic --l2 0.001 {missing}"
+            return Run(noisy, released, NotApplicable(why.rstrip() + "."))
         return self._run_with_loss(noisy, released)
 
     def _run_with_loss(self, noisy: NoisySteps, released: Released) -> Run:
