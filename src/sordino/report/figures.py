@@ -52,7 +52,8 @@ def growth(
     """Lines on logarithmic axes; what is no guarantee is dashed."""
     figure, (axes,) = _figure(1)
     _lines(axes, series)
-    axes.set(xlabel=across, ylabel=up, title=title)
+    axes.set(xlabel=across, ylabel=up)
+    axes.set_title(title, fontsize=10)
     _save(figure, path)
 
 
@@ -62,7 +63,8 @@ def noise_growth(
     """Noise against epochs, and strong over naive composition against steps."""
     figure, (left, right) = _figure(2)
     _lines(left, series)
-    left.set(xlabel="epochs", ylabel="noise multiplier", title=title)
+    left.set(xlabel="epochs", ylabel="noise multiplier")
+    left.set_title(title, fontsize=10)
     if ratios:
         steps, values = zip(*ratios, strict=True)
         right.plot(steps, values, marker="o", markersize=3, label="strong / naive, as proved")
@@ -82,8 +84,11 @@ def _figure(panels: int) -> tuple[Any, Any]:
 
 
 def _lines(axes: Any, series: Mapping[str, Sequence[Point]]) -> None:
+    from matplotlib.ticker import NullFormatter
+
     axes.set(xscale="log", yscale="log")
     axes.grid(alpha=0.3)
+    axes.xaxis.set_minor_formatter(NullFormatter())  # they would run into each other
     for label, points in series.items():
         finite = [(x, y) for x, y in points if math.isfinite(y) and y > 0]
         if not finite:
