@@ -8,8 +8,8 @@ distributions, its default grid), to Opacus (its two accountants) and to prv_acc
 in a process of its own, warmed up, with 10 seconds and 6 GB for a question; a process that exceeds
 them is ended and counted as a failure. Then noise is calibrated by sordino and by dp-accounting.
 
-A referee (`accounting_exact.py`) recomputes the exact delta at every epsilon answered. An epsilon
-whose exact delta is above the delta asked for is false: too small, a promise that does not hold.
+A referee (`referee/accounting_exact.py`) recomputes the exact delta at every epsilon answered. An
+epsilon whose exact delta is above the delta asked for is false: a promise that does not hold.
 `max_looseness_over_pld` leaves out the configurations where dp-accounting's own answer is false;
 `max_looseness_over_pld_as_answered` has them.
 """
@@ -31,7 +31,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from accounting_exact import exact_delta
+from referee.accounting_exact import exact_delta
 from rich.console import Console
 from rich.table import Table
 

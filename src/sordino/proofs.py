@@ -15,8 +15,8 @@ from scipy.special import bdtrc
 
 from sordino import _check
 from sordino.accounting import methods
+from sordino.accounting.finding import Finding, Released, Run
 from sordino.accounting.hidden_state import HiddenState
-from sordino.accounting.methods import Finding, Released, Run
 from sordino.accounting.subsampled import NoisySteps
 from sordino.objectives.objective import LINEAR_KINDS, Constants
 from sordino.privacy import Guarantee, NotApplicable, Relation

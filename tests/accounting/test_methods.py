@@ -11,9 +11,10 @@ import pytest
 
 from sordino._check import InvalidArgument
 from sordino.accounting import methods
+from sordino.accounting.finding import Run
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.linear_loss import linear_loss
-from sordino.accounting.methods import METHODS, Run
+from sordino.accounting.methods import METHODS
 from sordino.accounting.subsampled import PASSES, SAMPLINGS, NoisySteps
 from sordino.privacy import NotApplicable, Relation
 

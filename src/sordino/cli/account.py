@@ -12,7 +12,7 @@ from sordino.cli import run_options as options
 from sordino.cli.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from sordino.accounting.methods import Finding
+    from sordino.accounting.finding import Finding
 
 NoiseMultiplier = Annotated[
     float,

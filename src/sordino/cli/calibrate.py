@@ -15,7 +15,7 @@ from sordino.cli.run_options import RunOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sordino.accounting.methods import Finding, Run
+    from sordino.accounting.finding import Finding, Run
 
 
 MOST_STEPS = 10**7

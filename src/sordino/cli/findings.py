@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from sordino.accounting.methods import Finding
+    from sordino.accounting.finding import Finding
     from sordino.cli.run_options import RunOptions
 
 WIDE = 130

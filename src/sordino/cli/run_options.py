@@ -13,7 +13,7 @@ from sordino import _check
 from sordino.privacy import NotApplicable, Relation
 
 if TYPE_CHECKING:
-    from sordino.accounting.methods import Released, Run
+    from sordino.accounting.finding import Released, Run
     from sordino.accounting.subsampled import NoisySteps
     from sordino.sgd.spec import TrainSpec
 
@@ -262,7 +262,7 @@ class RunOptions:
 
     def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
         """The run as plain numbers."""
-        from sordino.accounting.methods import Run
+        from sordino.accounting.finding import Run
         from sordino.accounting.subsampled import NoisySteps
 
         noisy = NoisySteps(
@@ -283,8 +283,8 @@ class RunOptions:
 
     def _run_with_loss(self, noisy: NoisySteps, released: Released) -> Run:
         from sordino import proofs
+        from sordino.accounting.finding import Run
         from sordino.accounting.hidden_state import HiddenState
-        from sordino.accounting.methods import Run
 
         if self.loss == "linear":
             if self.l2:
