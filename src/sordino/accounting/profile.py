@@ -263,10 +263,6 @@ class LossProfile(Profile):
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
         return self._curve(direction).epsilon(log_delta)
 
-    def epsilon(self, delta: float, direction: Which = "both") -> float:
-        """Least epsilon >= 0 proved at `delta`, rounded up."""
-        return super().epsilon(delta, direction)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RenyiProfile(Profile):

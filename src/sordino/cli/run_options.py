@@ -65,7 +65,7 @@ _OUT = "Output"
 Sampling = Annotated[
     str,
     typer.Option(
-        metavar="poisson|fixed-size|full|cyclic|permute-once|shuffle",
+        metavar="HOW",
         help="How batches are drawn. No default: numbers for one way are false for another. "
         "**poisson**: every record by its own coin; **fixed-size**: a random subset of fixed "
         "size; **full**: all records; **cyclic**: rows as they come, pass after pass; "
@@ -103,8 +103,9 @@ RelationOption = Annotated[
     str | None,
     typer.Option(
         "--relation",
-        metavar="add-or-remove-one|replace-one|zero-out",
-        help="Neighbouring datasets. Default: add-or-remove-one for poisson, zero-out (the same "
+        metavar="RELATION",
+        help="When datasets are neighbours: **add-or-remove-one**, **replace-one** or **zero-out** "
+        "(one record without effect). Default: add-or-remove-one for poisson, zero-out (the same "
         "with a public number of records) for full, replace-one for the others.",
         rich_help_panel=_RUN,
     ),
