@@ -198,7 +198,7 @@ def _coarse(loss: Loss, direction: Direction, log_tail: float) -> tuple[Floats, 
     edges = np.unique([low, *inside, np.nextafter(high, math.inf)])
     drawn, other = loss.masses(edges, direction)
     ends = np.concatenate([edges[:1], edges, edges[-1:]])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         at = np.log(drawn / other)
         log = np.log(drawn)
     at = np.where(np.isfinite(at), np.clip(at, ends[:-1], ends[1:]), ends[:-1])
