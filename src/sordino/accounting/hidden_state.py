@@ -204,6 +204,11 @@ class HiddenState:
         Moving a meeting to a later step of its pass never lowers the master bound (constant
         numbers, contraction <= 1), so all but the last may be taken at the end of their passes,
         whatever the orders were; over the last one's place delta is averaged.
+
+        Why: mu^2 is the least energy of a curve from (0, 0) to (V_T, A_T) that stays below the
+        points (V_k, A_k). A later meeting lowers some A_k and raises all from itself on by a
+        d >= 0, as contractions <= 1 fade it less. If g is the best curve there, max(g - d, 0) is
+        allowed before the move, and its energy is no larger.
         """
         if not self.is_constant or float(np.max(self.contraction)) > 1:
             raise NotApplicable(
