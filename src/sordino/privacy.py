@@ -50,7 +50,8 @@ class Guarantee:
     theorem
         The statement used, with its source.
     assumes
-        Every precondition of the theorem, in words; each was checked by whoever built this.
+        What the theorem rests on beside what was checked: what code cannot see (that settings were
+        chosen without the data, that nothing else left the building) is taken on trust.
     released
         "final" if only the last weights leave the building, "all" if every iterate may.
     """

@@ -13,8 +13,8 @@ from sordino.accounting import last_iterate
 from sordino.accounting.loss import Direction
 from sordino.accounting.permuted import hockey_mixture
 from sordino.accounting.profile import GaussianProfile, Profile
-from sordino.accounting.subsampled import NoisySteps, pld
-from sordino.privacy import NotApplicable, Relation
+from sordino.accounting.subsampled import PASSES, NoisySteps, pld, refuse
+from sordino.privacy import NotApplicable
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,17 +63,13 @@ class HiddenState:
 
         `delta` is where free choices in a proof are made; the profile holds at every delta.
         """
+        refuse(run)
         if run.sampling == "fixed-size":
             raise NotApplicable(
                 "No usable bound is proved for the last iterate with batches of fixed size; use "
                 "Poisson sampling, full batches or passes (cyclic, permute-once, shuffle)."
             )
-        if run.sampling in ("cyclic", "permute-once", "shuffle"):
-            if run.relation is Relation.ADD_OR_REMOVE_ONE:
-                raise NotApplicable(
-                    "Adding or removing a record moves all later records to other batches; use "
-                    "zero-out or replace-one, or Poisson sampling."
-                )
+        if run.sampling in PASSES:
             return self._in_passes(run)
         if run.sampling == "full":
             return self._full(run)

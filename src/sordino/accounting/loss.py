@@ -176,10 +176,9 @@ class ShiftedLoss(Loss):
 
 
 @dataclass(frozen=True)
-class PoissonLoss(ShiftedLoss):
-    """Poisson sampling, a record present or absent: (1-q) N(0, z^2) + q N(1, z^2), N(0, z^2)."""
+class _SampledLoss(ShiftedLoss):
+    """With probability q the record shifts the sum by one clipping norm."""
 
-    symmetric = False
     sample_rate: float
     noise_multiplier: float
 
@@ -192,6 +191,13 @@ class PoissonLoss(ShiftedLoss):
     def upper(self) -> tuple[Floats, Floats]:
         """Means and weights of P."""
         return np.array([0.0, 1.0]), np.array([1 - self.sample_rate, self.sample_rate])
+
+
+@dataclass(frozen=True)
+class PoissonLoss(_SampledLoss):
+    """Poisson sampling, a record present or absent: (1-q) N(0, z^2) + q N(1, z^2), N(0, z^2)."""
+
+    symmetric = False
 
     @property
     def lower(self) -> tuple[Floats, Floats]:
@@ -220,22 +226,10 @@ class PoissonLoss(ShiftedLoss):
 
 
 @dataclass(frozen=True)
-class PoissonReplaceLoss(ShiftedLoss):
+class PoissonReplaceLoss(_SampledLoss):
     """Poisson sampling, a record replaced: (1-q) N(0, z^2) + q N(+1, z^2) against N(-1, z^2)."""
 
     symmetric = True
-    sample_rate: float
-    noise_multiplier: float
-
-    @property
-    def scale(self) -> float:  # type: ignore[override]
-        """Width of every Gaussian."""
-        return self.noise_multiplier
-
-    @property
-    def upper(self) -> tuple[Floats, Floats]:
-        """Means and weights of P."""
-        return np.array([0.0, 1.0]), np.array([1 - self.sample_rate, self.sample_rate])
 
     @property
     def lower(self) -> tuple[Floats, Floats]:

@@ -174,8 +174,10 @@ def _base_sensitivity(steps: NoisySteps) -> float:
 class _Notes(Method):
     """The lecture notes' naive formula, for comparison."""
 
-    name, title = "notes-naive", "the notes' naive formula"
     released: Released = "all"
+
+    def __init__(self, name: str, title: str, noise: Callable[..., printed.AsPrinted]) -> None:
+        self.name, self.title, self._formula = name, title, noise
 
     @staticmethod
     def _refuse(steps: NoisySteps) -> None:
@@ -197,7 +199,14 @@ class _Notes(Method):
         if math.isinf(epsilon):
             raise NotApplicable("The notes' formula needs a finite epsilon.")
         numbers = epsilon, blank.delta, run.steps.sample_rate, run.steps.steps
-        return blank.printed(printed.notes_naive_noise(*numbers))
+        return blank.printed(self._formula(*numbers))
+
+
+class _NotesNoise(_Notes):
+    """A formula that the notes print for noise only, and without its constant."""
+
+    def epsilon(self, run: Run, blank: Finding) -> Finding:
+        raise NotApplicable("The notes print it for noise, without a constant; see calibrate.")
 
 
 class _Accountant(Method):
@@ -241,7 +250,7 @@ class _LastIterate(Method):
     def _profile(run: Run, delta: float) -> Profile:
         if isinstance(run.hidden, NotApplicable):
             raise run.hidden
-        if run.steps.is_trivial or run.steps.noise_multiplier == math.inf:
+        if run.steps.is_trivial:
             return subsampled.pld(
                 *(math.inf, run.steps.sample_rate, run.steps.steps),
                 sampling=run.steps.sampling,
@@ -306,7 +315,9 @@ class _LinearLoss(Method):
 
 
 METHODS: tuple[Method, ...] = (
-    _Notes(),
+    _Notes("notes-naive", "the notes' naive formula", printed.notes_naive_noise),
+    _NotesNoise("notes-strong", "the notes' strong formula", printed.notes_strong_noise),
+    _NotesNoise("notes-moments", "the notes' moments formula", printed.notes_moments_noise),
     _Composition("naive", "naive composition", composition.naive, composition.naive_noise),
     _Composition(
         *("strong-dwork", "strong composition (Dwork et al.)"),
