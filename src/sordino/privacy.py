@@ -22,6 +22,10 @@ class NotApplicable(Exception):
     """
 
 
+class PrivacyLeakWarning(UserWarning):
+    """Something was taken from the data, or repeated, that a guarantee needs kept from it."""
+
+
 class Relation(enum.Enum):
     """When two datasets count as neighbours. Every number about privacy depends on it."""
 

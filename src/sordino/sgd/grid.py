@@ -119,7 +119,7 @@ def prepare(
         threads=_check.whole(
             "threads", planning.default_threads() if threads is None else threads, at_least=1
         ),
-        table=table_bytes(objective, neighbours, dtype),
+        table=table_bytes(objective, dataset, neighbours, dtype),
         splits_neighbours=streams.repeatable and noise.repeatable,
     )
     plan = planning.make(need, memory) if plan is None else planning.check(need, plan, memory)

@@ -30,7 +30,9 @@ class Table:
     ----------
     X, y
         Inputs [row, input] and labels [row]. For linear objectives the inputs are followed by
-        zeros up to a multiple of `LANES`, so that compiled loops have no odd ends.
+        zeros up to a multiple of `LANES`, so that compiled loops have no odd ends, and rows that
+        came in float32 stay so, whatever the precision of the run: the numbers are the same, and
+        half as many bytes are read.
     present
         1 for a record, 0 for an empty slot or a silent record, [row].
     counted
@@ -77,10 +79,12 @@ class Table:
         return dataclasses.replace(self, slot=slot, substitute=substitute)
 
 
-def table_bytes(objective: Objective, neighbours: Neighbours, dtype: torch.dtype) -> int:
+def table_bytes(
+    objective: Objective, dataset: Dataset, neighbours: Neighbours, dtype: torch.dtype
+) -> int:
     """Memory of the table's inputs, before it is laid out."""
     rows = len(neighbours.members) + len(np.unique(neighbours.occupant)) + 1
-    return rows * _columns(objective) * dtype.itemsize
+    return rows * _columns(objective) * _kept_dtype(objective, dataset, dtype).itemsize
 
 
 def lay(
@@ -89,25 +93,37 @@ def lay(
     """Lay out the table of a dataset and its neighbours, block by block."""
     put_in, which = np.unique(neighbours.occupant, return_inverse=True)
     rows = np.concatenate([neighbours.members, put_in, [EMPTY]])
-    X = torch.zeros((len(rows), _columns(objective)), dtype=dtype)
+    kept = _kept_dtype(objective, dataset, dtype)
+    X = torch.zeros((len(rows), _columns(objective)), dtype=kept)
     y = torch.zeros(len(rows), dtype=dtype)
+    norms = torch.zeros(len(rows), dtype=dtype)
     for start in range(0, len(rows), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        there = torch.from_numpy(np.flatnonzero(rows[block] >= 0) + start)
-        features, labels = _records(dataset, neighbours, rows[there.numpy()])
-        inputs = objective.inputs(features, dtype)
-        X[there, : inputs.shape[1]] = inputs
-        y[there] = torch.tensor(labels, dtype=dtype)
+        block = slice(start, min(start + _BLOCK, len(rows)))
+        there = np.flatnonzero(rows[block] >= 0) + start
+        features, labels = _records(dataset, neighbours, rows[there])
+        inputs, numbers = X.numpy(), y.numpy()
+        if len(there) == block.stop - start:
+            inputs[block, : objective.features], numbers[block] = features, labels
+        else:
+            inputs[there, : objective.features], numbers[there] = features, labels
+        if objective.has_constant_input:
+            inputs[there, objective.features] = 1
+        norms[block] = torch.linalg.vector_norm(X[block], dim=1, dtype=dtype)
     return Table(
         X=X,
         y=y,
         present=torch.from_numpy(rows >= 0).to(dtype),
         counted=torch.from_numpy(rows != EMPTY).to(dtype),
-        norms=torch.linalg.vector_norm(X, dim=1),
+        norms=norms,
         slot=neighbours.slot,
         substitute=len(neighbours.members) + which.astype(np.int64).reshape(-1),
         has_empty=neighbours.has_empty_slots,
     )
+
+
+def _kept_dtype(objective: Objective, dataset: Dataset, dtype: torch.dtype) -> torch.dtype:
+    narrow = objective.spec.is_linear and dataset.X.dtype == np.float32
+    return torch.float32 if narrow else dtype
 
 
 def _columns(objective: Objective) -> int:
@@ -119,6 +135,9 @@ def _records(
     dataset: Dataset, neighbours: Neighbours, rows: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.generic]]:
     """Features and labels of these rows, some of which may be the neighbours' own."""
+    if len(rows) and rows[-1] < dataset.rows and _consecutive(rows):
+        there = slice(int(rows[0]), int(rows[-1]) + 1)
+        return dataset.X[there], dataset.y[there]
     own = rows >= dataset.rows
     at = np.where(own, 0, rows)
     X, y = dataset.X[at], dataset.y[at].astype(np.float64)
@@ -126,3 +145,7 @@ def _records(
         X[own] = neighbours.extra_X[rows[own] - dataset.rows]
         y[own] = neighbours.extra_y[rows[own] - dataset.rows].astype(np.float64)
     return X, y
+
+
+def _consecutive(rows: npt.NDArray[np.int64]) -> bool:
+    return bool(rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all())

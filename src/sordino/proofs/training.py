@@ -1,7 +1,7 @@
-"""From what was done to what can be promised: every guarantee that applies, every reason why not.
+"""Noise in every step, for a report: every guarantee that applies, every reason why not.
 
 `prove` reads a `TrainSpec` and the `Constants` of its loss, checks the preconditions of each
-theorem in `accounting/`, and asks every method. Estimators, certificates and reports ask here.
+theorem in `accounting/`, and asks every method.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def prove(
     n = _check.whole("n", n, at_least=1)
     _check.one_of("released", released, ("final", "all"))
     if relation is Relation.ADD_OR_REMOVE_ONE:
-        _refuse_numbers_made_from(spec, n)
+        refuse_numbers_made_from(spec, n)
     run = run_of(spec, constants, n, relation, released)
     findings = tuple(methods.account(run, delta))
     guarantees = tuple(_guarantee(finding, run, spec) for finding in findings if finding.applies)
     return Proofs(run, findings, guarantees)
 
 
-def _refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
+def refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
     """Refuse settings that would change with the number of records, where that is private."""
     private = "where the number of records is private"
     if spec.order == "poisson" and spec.sample_rate is None:
@@ -129,7 +129,7 @@ def _noisy_steps(
 ) -> NoisySteps:
     whole = spec.batch_size >= n and spec.order != "poisson"
     rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
-    bound = _gradient_bound(spec, constants)
+    bound = gradient_bound(spec, constants)
     noise = 0.0
     if spec.noise_multiplier:
         assert spec.max_grad_norm is not None
@@ -145,7 +145,7 @@ def _noisy_steps(
     )
 
 
-def _gradient_bound(spec: TrainSpec, constants: Constants | None) -> float:
+def gradient_bound(spec: TrainSpec, constants: Constants | None) -> float:
     """Norm of one record's gradient of the data term, at most: the clip or the loss' own bound."""
     own = math.inf if constants is None else constants.lipschitz * (1 + NORM_SLACK)
     return min(own, math.inf if spec.max_grad_norm is None else spec.max_grad_norm)
@@ -155,7 +155,7 @@ def _hidden_state(
     spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps
 ) -> HiddenState:
     """The last iterate's numbers, each precondition of docs/math.md 4 checked."""
-    constants = _checked_convexity(spec, constants)
+    constants = checked_convexity(spec, constants)
     if spec.average_every is not None:
         raise NotApplicable(
             "An average of iterates is released, and the theorems are about the last one only; "
@@ -166,12 +166,12 @@ def _hidden_state(
             "Each sum of gradients is divided by the batch's own size; train with "
             "fixed_divisor=True, so that every step is the same map."
         )
-    bound = _gradient_bound(spec, constants)
+    bound = gradient_bound(spec, constants)
     if math.isinf(bound):
         raise NotApplicable(
             "Gradients are not bounded; set max_grad_norm, or use a Lipschitz loss."
         )
-    rates = _rates(spec, n)
+    rates = rates_of(spec, n)
     curvature, overflow = _largest_curvature(spec, constants, n, steps, float(np.max(rates)))
     contractions = np.maximum(
         np.abs(1 - rates * constants.strongly_convex), np.abs(1 - rates * curvature)
@@ -184,7 +184,7 @@ def _hidden_state(
     return HiddenState(*numbers, _diameter(spec), _shares(spec, n), overflow)
 
 
-def _checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constants:
+def checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constants:
     if spec.objective.kind not in LINEAR_KINDS:
         raise NotApplicable(
             f"The loss of this model ({spec.objective.kind}) is not convex, and without convexity "
@@ -208,7 +208,7 @@ def _checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constant
     return Constants(constants.lipschitz, smooth, constants.strongly_convex)
 
 
-def _rates(spec: TrainSpec, n: int) -> npt.NDArray[np.float64]:
+def rates_of(spec: TrainSpec, n: int) -> npt.NDArray[np.float64]:
     """Learning rate of every step; one number if all are the same."""
     schedule = spec.schedule
     if schedule.kind == "constant":
@@ -276,12 +276,26 @@ def _shares(spec: TrainSpec, n: int) -> tuple[float, ...] | None:
 
 def _guarantee(finding: Finding, run: Run, spec: TrainSpec) -> Guarantee:
     assert finding.value is not None
+    return Guarantee(
+        epsilon=finding.value,
+        delta=finding.delta,
+        relation=finding.relation,
+        sampling=run.steps.sampling,
+        unit="one record",
+        theorem=finding.theorem,
+        assumes=assumptions(spec, run, finding.released),
+        released=finding.released,
+    )
+
+
+def assumptions(spec: TrainSpec, run: Run, released: Released) -> tuple[str, ...]:
+    """What a guarantee about noisy steps rests on beside what was checked."""
     assumes = [
         f"batches drawn by {run.steps.sampling} sampling, as trained",
         "initial weights and all settings chosen without looking at these data",
         f"noise of {spec.noise_multiplier:g} clipping norms on each sum of gradients",
     ]
-    if finding.released == "final":
+    if released == "final":
         assumes += [
             "a convex and smooth loss with the constants given, for rows within their norm bound",
             "plain SGD without momentum, the regulariser outside the clip",
@@ -291,13 +305,4 @@ def _guarantee(finding: Finding, run: Run, spec: TrainSpec) -> Guarantee:
         assumes.append("steps, sample rate and divisor are public numbers, not made from n")
     if run.steps.sampling in ("permute-once", "shuffle"):
         assumes.append("the order of the records is uniform and stays secret")
-    return Guarantee(
-        epsilon=finding.value,
-        delta=finding.delta,
-        relation=finding.relation,
-        sampling=run.steps.sampling,
-        unit="one record",
-        theorem=finding.theorem,
-        assumes=tuple(assumes),
-        released=finding.released,
-    )
+    return tuple(assumes)

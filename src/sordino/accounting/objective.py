@@ -1,0 +1,354 @@
+"""Objective perturbation: the minimiser of a sum of losses plus a random linear term.
+
+J(w) = sum l(y x.w) + (Lambda / 2) ||w||^2 + b.w for a linear model whose l' has one sign and
+|l'| <= 1, ||x|| <= X: logistic regression and the Huber SVM. A mean of n losses with
+(l2 / 2) ||w||^2 has Lambda = n l2, and its noise is b / n.
+
+The density of the minimiser is that of b = -(gradient of the rest) times det(H + Lambda I). One
+record moves b by psi x, psi = |l'|, and multiplies the determinant by at most 1 + beta0 X^2 /
+Lambda = e^kappa. Given psi the privacy loss is at most N_v = N(|v|^2 / 2s^2, |v|^2 / s^2), v = psi
+x, plus ln(1 + l'' k), k = X^2 / Lambda; it is bounded here by its maximum M over psi in [0, 1]
+(over the psi of both records where one is replaced). With mu = X / s:
+
+* any l: M <= kappa + max(0, N_mu), without kappa where the record leaves. Replaced: the maximum is
+  over the corners 0, x, -x', x - x' of a parallelogram (M is convex in psi), once kappa.
+* logistic, l'' = psi (1 - psi): M <= max(f, N_mu) for every f >= max(0, k - mu^2/2). For if
+  M(psi) > M(1), the slope of N in psi is less than psi k - (1 + psi) mu^2/2, so that M(psi) <=
+  psi (k - mu^2/2). Replaced: M <= max(N_{x-x'}, N_x, N_{x'} + f, f), in the same way.
+* A bound for less noise holds for more: b = b1 + b2, and b2 is one more public linear term. So f
+  may be chosen, and mu raised to what f needs.
+
+Conditions that no code here can see: the intercept, if any, is part of x and of ||w||; Lambda, the
+norm bound and all settings are chosen without the data; b is drawn once and kept secret.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypedDict, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+from sordino.accounting import gaussian
+from sordino.accounting.calibrate import least_noise, proved
+from sordino.accounting.compose import times
+from sordino.accounting.loss import DIRECTIONS, Direction, GaussianLoss
+from sordino.accounting.objective_loss import ObjectiveLoss, Terms, continued, corners, log_sum
+from sordino.accounting.profile import Components, GaussianProfile, Profile
+from sordino.accounting.shifted import ratio
+from sordino.privacy import NotApplicable, Relation
+
+Floats = npt.NDArray[np.float64]
+Kind = Literal["logistic", "huber-svm"]
+KINDS = ("logistic", "huber-svm")
+
+
+class Problem(TypedDict):
+    """What every function here must know of the objective; all keyword arguments.
+
+    Parameters
+    ----------
+    regulariser
+        Lambda, on the scale of the SUM of losses: strong convexity in every direction, the
+        intercept's included. Under add-or-remove a public number, not the private size times one.
+    norm
+        X: bound on ||x||, the constant column of an intercept included.
+    curvature
+        beta0 = sup l'': 1/4 for logistic, 1/(2h) for the Huber hinge of width h.
+    kind
+        "logistic" or "huber-svm": |l'| <= 1 of one sign; logistic also has l'' = psi (1 - psi).
+    relation
+        "forward" is the world with the record. Zero-out is accounted as add-or-remove.
+    """
+
+    regulariser: float
+    norm: float
+    curvature: float
+    kind: Kind
+    relation: Relation
+
+
+OUTPUT_SHARE = 0.01
+"""The mu of the noise that hides the solver's error, as a share of the mu of the objective's."""
+MOST_NOISE = 1e12
+_FLOORS = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Values of f tried, as shares of min(k, epsilon): fixed, so that more noise is never worse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveProfile(Profile):
+    """What the minimiser of a perturbed objective tells; made by `objective_perturbation`.
+
+    Not Gaussian DP. Each epsilon has the least of the bounds in the module's head; releases compose
+    by `ObjectiveLoss`, which is proved at every epsilon at once.
+    """
+
+    gradient_mu: float
+    """X / sigma."""
+    output_mu: float
+    """Of the noise on the released point: 2 gamma / (Lambda sigma_out)."""
+    kappa: float
+    """Ln(1 + beta0 X^2 / Lambda)."""
+    leverage: float | None
+    """X^2 / Lambda if the loss is logistic."""
+
+    @property
+    def _replaces(self) -> bool:
+        return self.relation is Relation.REPLACE_ONE
+
+    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
+        charged = direction == "forward" or self._replaces
+        kappa = self.kappa if charged else 0.0
+        terms = self._terms(self.gradient_mu, 0.0)
+        best = continued(lambda e: log_sum(e - kappa, terms), kappa, epsilon)
+        if self.leverage is None or not charged:
+            return best
+        for share in _FLOORS:
+            floor = share * min(self.leverage, epsilon)
+            mu = max(self.gradient_mu, math.sqrt(2 * (self.leverage - floor)))
+            best = min(best, log_sum(epsilon, self._terms(mu, floor)))
+        return best
+
+    def _terms(self, mu: float, floor: float) -> Terms:
+        """The same normals plus the one that hides the solver's error."""
+        alone = (*corners(self._replaces, mu, floor), (floor, 0.0))
+        return tuple((offset, math.hypot(size, self.output_mu)) for offset, size in alone)
+
+    @property
+    def losses(self) -> Components:
+        """A law above the loss of the minimiser, and the Gaussian that hides the solver's error."""
+        jacobian, floor = self.kappa, 0.0
+        if self.leverage is not None:
+            least = max(0.0, self.leverage - self.gradient_mu**2 / 2)
+            if least <= jacobian:  # then max(f, N) is below kappa + max(0, N)
+                jacobian, floor = 0.0, least
+        loss = ObjectiveLoss(self.gradient_mu, jacobian, floor, self._replaces)
+        hiding = GaussianLoss((self.output_mu,))
+        return ((loss, 1), (hiding, 1)) if self.output_mu else ((loss, 1),)
+
+    def renyi(self, orders: Floats) -> Floats:
+        """Of the laws in `losses`, the worse direction."""
+        orders = np.asarray(orders, dtype=np.float64)
+        totals = [
+            np.sum([law.log_moments(orders - 1, way) for law, _ in self.losses], axis=0)
+            for way in DIRECTIONS
+        ]
+        return np.asarray(np.maximum(*totals) / (orders - 1), dtype=np.float64)
+
+
+def objective_perturbation(
+    *, sigma: float, minimum_error: float = 0.0, sigma_out: float = 0.0, **problem: Unpack[Problem]
+) -> Profile:
+    """The profile of objective perturbation with b ~ N(0, sigma^2 I), in any dimension.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation of each coordinate of b, on the scale of the SUM of losses.
+    minimum_error
+        gamma: the Euclidean norm of the gradient of J, b included, at the point found is at most
+        this; fixed in advance, and b not drawn again if the solver fails.
+    sigma_out
+        Standard deviation of noise added to each weight of the point found before its release.
+    **problem
+        `regulariser`, `norm`, `curvature`, `kind` and `relation`: see `Problem`.
+
+    Notes
+    -----
+    Bounds: see the head of this module. With an error gamma the point found is within gamma /
+    Lambda of the minimiser, so the two worlds' points differ by 2 gamma / Lambda for the same
+    minimiser: that and the minimiser compose. Without `sigma_out` an error tells everything.
+    """
+    leverage, kappa = _costs(problem)
+    mu = ratio(problem["norm"], _check.non_negative("sigma", sigma))
+    gamma = _check.non_negative("minimum_error", minimum_error)
+    sigma_out = _check.non_negative("sigma_out", sigma_out)
+    hiding = ratio(2 * gamma / problem["regulariser"], sigma_out)
+    kind, relation = problem["kind"], problem["relation"]
+    theorem = f"objective perturbation of a linear model ({kind}), by change of variables"
+    if gamma > 0:
+        theorem += ", composed with Gaussian noise on an approximate minimiser"
+    if mu == 0 or math.isinf(mu) or math.isinf(hiding):
+        whole = math.hypot(mu, hiding)
+        return GaussianProfile(parameter=whole, relation=relation, theorem=theorem)
+    return ObjectiveProfile(
+        gradient_mu=mu,
+        output_mu=hiding,
+        kappa=kappa,
+        leverage=leverage if kind == "logistic" else None,
+        relation=relation,
+        theorem=theorem,
+    )
+
+
+def noise(
+    *,
+    epsilon: float,
+    delta: float,
+    minimum_error: float = 0.0,
+    problems: int = 1,
+    **problem: Unpack[Problem],
+) -> float:
+    """The least sigma for which `objective_perturbation` proves (epsilon, delta), rounded up.
+
+    With a `minimum_error` the released point must get `output_noise` at this sigma. With several
+    `problems` (one-vs-rest) each has noise of its own, of this sigma, and they are composed.
+
+    Raises
+    ------
+    NotApplicable
+        If epsilon does not exceed the cost of the determinant, which no noise lowers.
+    """
+    epsilon = _check.positive("epsilon", epsilon, allow_infinite=True)
+    delta = _check.probability_below_one("delta", delta)
+    if delta == 0:
+        _check.fail("delta", delta, "> 0", "For delta = 0 draw b as `pure_scale` says.")
+    _, kappa = _costs(problem)
+    lam, norm = problem["regulariser"], problem["norm"]
+    gamma = _check.non_negative("minimum_error", minimum_error)
+    problems = _check.whole("problems", problems, at_least=1)
+    if norm == 0 or math.isinf(epsilon):
+        return 0.0
+
+    def profile_at(sigma: float) -> Profile:
+        out = output_noise(sigma=sigma, regulariser=lam, norm=norm, minimum_error=gamma)
+        one = objective_perturbation(sigma=sigma, minimum_error=gamma, sigma_out=out, **problem)
+        return times(one, problems)
+
+    def holds(sigma: float) -> bool:
+        return profile_at(sigma).log_delta(epsilon) <= math.log(delta)
+
+    if epsilon <= problems * kappa and (problems > 1 or not holds(MOST_NOISE * norm)):
+        raise NotApplicable(_too_costly(epsilon, kappa, lam, problems))
+    if problems > 1:
+        found = least_noise(lambda multiplier: profile_at(multiplier * norm), epsilon, delta)
+        return proved(profile_at, found * norm, epsilon, delta)
+    high = norm
+    while not holds(high):
+        high *= 2
+    low = high / 2
+    while holds(low):
+        high, low = low, low / 2
+    return proved(profile_at, gaussian.least(holds, low, high), epsilon, delta)
+
+
+def output_noise(*, sigma: float, regulariser: float, norm: float, minimum_error: float) -> float:
+    """Noise on each released weight that makes an approximate minimum all but free.
+
+    Its mu is a hundredth of the objective's: 2 gamma / (Lambda sigma_out) = 0.01 X / sigma.
+    """
+    sigma = _check.non_negative("sigma", sigma)
+    regulariser = _check.positive("regulariser", regulariser)
+    norm = _check.positive("norm", norm)
+    gamma = _check.non_negative("minimum_error", minimum_error)
+    return 2 * gamma / regulariser * sigma / (OUTPUT_SHARE * norm)
+
+
+def pure_epsilon(*, scale: float, **problem: Unpack[Problem]) -> float:
+    """Epsilon at delta = 0 of b with density proportional to exp(-||b|| / scale).
+
+    The norm of b is then Gamma(dimension, scale), its direction uniform. By the triangle
+    inequality epsilon is X / scale + kappa, 2X where a record is replaced (Chaudhuri, Monteleoni &
+    Sarwate 2011 have two factors e^kappa; one is enough). Logistic: the largest psi X / scale +
+    ln(1 + psi (1 - psi) X^2 / Lambda), which is X / scale alone if Lambda >= X scale.
+    """
+    scale = _check.positive("scale", scale)
+    leverage, kappa = _costs(problem)
+    rate = problem["norm"] / scale
+    other = rate if problem["relation"] is Relation.REPLACE_ONE else 0.0
+    if problem["kind"] != "logistic" or rate == 0:
+        return other + rate + kappa
+    # Where the derivative is 0: rate k psi^2 - (rate - 2) k psi - (rate + k) = 0.
+    half = (rate - 2) * leverage / 2
+    root = math.sqrt(half * half + rate * leverage * (rate + leverage))
+    psi = (half + root) / (rate * leverage) if half > 0 else (rate + leverage) / (root - half)
+    psi = min(psi, 1.0)
+    return other + psi * rate + math.log1p(psi * (1 - psi) * leverage)
+
+
+def pure_scale(*, epsilon: float, **problem: Unpack[Problem]) -> float:
+    """The least scale of b for epsilon at delta = 0, rounded up: see `pure_epsilon`.
+
+    Raises
+    ------
+    NotApplicable
+        If epsilon does not exceed the cost of the determinant, which no noise lowers.
+    """
+    epsilon = _check.positive("epsilon", epsilon)
+    _, kappa = _costs(problem)
+    moved = problem["norm"] * (2 if problem["relation"] is Relation.REPLACE_ONE else 1)
+    if moved == 0:
+        return 0.0
+    if epsilon <= kappa:
+        raise NotApplicable(_too_costly(epsilon, kappa, problem["regulariser"]))
+
+    def holds(scale: float) -> bool:
+        return pure_epsilon(scale=scale, **problem) <= epsilon
+
+    high = moved / (epsilon - kappa)
+    while not holds(high):  # what division rounded off
+        high = math.nextafter(high, math.inf)
+    low = moved / epsilon
+    return low if holds(low) else gaussian.least(holds, low, high)
+
+
+def one_vs_rest(*, epsilon: float, delta: float, problems: int) -> tuple[float, float]:
+    """Each problem's share (epsilon / K, delta / K), rounded down: basic composition.
+
+    One record enters all K problems, each with noise of its own. `noise` with `problems` composes
+    their loss laws instead, and needs far less of it.
+    """
+    epsilon = _check.positive("epsilon", epsilon, allow_infinite=True)
+    delta = _check.probability_below_one("delta", delta)
+    problems = _check.whole("problems", problems, at_least=1)
+    return _part(epsilon, problems), _part(delta, problems)
+
+
+def joint_norm(norm: float, problems: int, relation: Relation, *, softmax: bool = False) -> float:
+    """How far one record moves the sum of the gradients of all K problems together.
+
+    One-vs-rest: sqrt(K) X. Softmax: sqrt(2) X whatever K, since (p - e_y) has norm at most sqrt(2).
+    Twice that where a record is replaced. For methods that add noise to gradients or weights: the
+    determinant of objective perturbation is another matter.
+    """
+    norm = _check.non_negative("norm", norm)
+    problems = _check.whole("problems", problems, at_least=1)
+    moved = math.sqrt(2 if softmax else problems) * norm
+    return 2 * moved if relation is Relation.REPLACE_ONE else moved
+
+
+def _part(whole: float, parts: int) -> float:
+    share = whole / parts
+    return math.nextafter(share, 0.0) if share * parts > whole else share
+
+
+def _costs(problem: Problem) -> tuple[float, float]:
+    """Both X^2 / Lambda and kappa = ln(1 + beta0 X^2 / Lambda), with every argument checked."""
+    if set(problem) != set(Problem.__annotations__):
+        expected = ", ".join(Problem.__annotations__)
+        raise TypeError(f"the objective's arguments are {expected}, not {', '.join(problem)}")
+    hint = "Scale or clip the rows, the constant included."
+    norm = _check.non_negative("norm", problem["norm"], hint)
+    hint = "The minimiser of an objective that is not strongly convex has no density to bound."
+    regulariser = _check.positive("regulariser", problem["regulariser"], hint)
+    curvature = _check.positive("curvature", problem["curvature"])
+    hint = "The proof needs a linear model whose l' has one sign."
+    kind = _check.one_of("kind", problem["kind"], KINDS, hint)
+    if kind == "logistic" and curvature < 0.25:
+        _check.fail("curvature", curvature, ">= 0.25", "That is sup l'' of the logistic loss.")
+    leverage = norm * norm / regulariser
+    return leverage, math.log1p(curvature * leverage)
+
+
+def _too_costly(epsilon: float, kappa: float, regulariser: float, problems: int = 1) -> str:
+    needed = regulariser * math.expm1(kappa) / math.expm1(epsilon / problems)
+    each = "" if problems == 1 else f" for each of {problems} problems"
+    return (
+        f"One record may change the determinant of the objective's second derivative by e^kappa, "
+        f"kappa = {kappa:.6g}, and objective perturbation needs epsilon > kappa{each}; epsilon is "
+        f"{epsilon:.6g}. A regulariser (Lambda, of the sum of losses) above {needed:.6g} instead "
+        f"of {regulariser:.6g} would do, or a larger epsilon."
+    )

@@ -1,0 +1,326 @@
+"""`PrivateLinearClassifier`: what both private linear models share, from checks to release."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from sordino import _check
+from sordino.data.dataset import row_norms
+from sordino.estimators import methods
+from sordino.estimators.randomness import Randomness
+from sordino.estimators.records import Records
+from sordino.estimators.reference import Majority
+from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.training import initial
+from sordino.mechanisms.release import Release, release
+from sordino.privacy import Guarantee, PrivacyLeakWarning, Relation
+
+Array = npt.NDArray[Any]
+
+_EPSILON_HINT = "Pass the budget you promise, such as 1.0."
+_SETTINGS = (
+    *("epochs", "steps", "batch_size", "learning_rate"),
+    *("average_every", "max_grad_norm", "accountant"),
+)
+
+
+class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Fit a linear model of bounded rows and release it, once, under a proved guarantee.
+
+    Subclasses name the loss; their docstrings list the parameters.
+    """
+
+    _kind: str
+    privacy_: Guarantee | None
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        relation: Relation = Relation.REPLACE_ONE,
+        method: str = "auto",
+        l2: float = 0.001,
+        epochs: int | None = None,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        average_every: int | None = None,
+        max_grad_norm: float | None = None,
+        accountant: str | None = None,
+        initial_weights: Any = None,
+        data_norm: float | None = 1.0,
+        classes: Any = None,
+        fit_intercept: bool = True,
+        max_rows_per_person: int = 1,
+        public_rows: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.relation = relation
+        self.method = method
+        self.l2 = l2
+        self.epochs = epochs
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.average_every = average_every
+        self.max_grad_norm = max_grad_norm
+        self.accountant = accountant
+        self.initial_weights = initial_weights
+        self.data_norm = data_norm
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.max_rows_per_person = max_rows_per_person
+        self.public_rows = public_rows
+        self.random_state = random_state
+
+    def _huber_width(self) -> float:
+        return 0.5
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train, add the noise the promise needs, and keep only what may be published.
+
+        Parameters
+        ----------
+        X
+            Rows: an array, a sparse matrix (made dense), or a pandas or polars table of numbers.
+            Rows longer than `data_norm` are scaled down to it, each on its own.
+        y
+            Labels.
+
+        Returns
+        -------
+        self
+            With `coef_`, `intercept_`, `classes_`, `privacy_`, `sigma_`, `method_`, `settings_`.
+
+        Raises
+        ------
+        InvalidArgument
+            For arguments or data that no fit can accept; the estimator is as it was before.
+        """
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y)
+        except BaseException:  # also Ctrl-C: nothing half-fitted is left behind
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        self._check_promise()
+        X, y = self._checked(X, y)
+        classes, codes = self._coded(y)
+        randomness = self._randomness()
+        norm = self._norm(X)
+        records = Records.of(X, codes, len(classes), norm, self.fit_intercept)
+        task = self._task(records)
+        start = initial(self.initial_weights, records.problems, task.columns)
+        plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
+        weights = methods.named(plan.method).train(plan, records, randomness, start)
+        released = self._release(plan, weights, randomness)
+        self._keep(plan, released, classes, records)
+        return self
+
+    # Checks ------------------------------------------------------------------------------
+
+    def _check_promise(self) -> None:
+        _check.positive("epsilon", self.epsilon, _EPSILON_HINT, allow_infinite=True)
+        if self.delta is not None:
+            if not 0 < _check.probability_below_one("delta", self.delta) < 1:
+                hint = "All methods here need delta > 0; 1e-6 is usual."
+                _check.fail("delta", self.delta, "> 0", hint)
+        if not isinstance(self.relation, Relation):
+            hint = "Pass Relation.REPLACE_ONE, say."
+            _check.fail("relation", self.relation, "to be a Relation", hint)
+        _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
+        hint = "Pass a norm that you know without looking at the data, such as 1.0."
+        if self.data_norm is not None:
+            _check.positive("data_norm", self.data_norm, hint)
+        _check.flag("fit_intercept", self.fit_intercept)
+        _check.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
+        _check.one_of("method", self.method, methods.NAMES)
+        if self.public_rows is not None:
+            _check.whole("public_rows", self.public_rows, at_least=1)
+
+    def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
+            order="C",
+            ensure_all_finite=False,
+            multi_output=True,  # y is checked below, with sentences of our own
+        )
+        X = X.toarray() if hasattr(X, "toarray") else X
+        _finite(X)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return X, y
+
+    def _coded(self, y: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+        """The classes, and the place of each label among them."""
+        if self.classes is None:
+            classes, codes = np.unique(y, return_inverse=True)
+            if len(classes) < 2:
+                hint = "Pass the classes there can be, such as classes=[0, 1]."
+                _check.fail("y", f"[{len(y)} labels]", "to hold more than one class", hint)
+            _leak("the classes were read off the labels; pass them as classes=[...]")
+            return classes, codes.astype(np.int64)
+        classes = np.unique(np.asarray(self.classes))
+        if len(classes) < 2 or len(classes) < len(np.asarray(self.classes)):
+            _check.fail("classes", list(self.classes), "to be at least two, all different")
+        known = np.isin(y, classes)
+        if not known.all():
+            first = y[int(np.argmin(known))]
+            _check.fail("y", first, f"to be one of classes={classes.tolist()}")
+        return classes, np.searchsorted(classes, y).astype(np.int64)
+
+    def _norm(self, X: Array) -> float:
+        if self.data_norm is not None:
+            return float(self.data_norm)
+        _leak("data_norm was read off the rows; pass a norm you know without looking at them")
+        largest = float(row_norms(X).max(initial=0.0))
+        return math.hypot(largest, 1.0) if self.fit_intercept else max(largest, 1e-12)
+
+    def _randomness(self) -> Randomness:
+        if self.random_state is None:
+            return Randomness.of_system()
+        _leak(
+            "random_state makes the noise repeatable, and whoever knows it can take it away: this "
+            "fit has no guarantee; leave random_state=None for a release"
+        )
+        seed = check_random_state(self.random_state).randint(2**31)
+        return Randomness.seeded(int(seed))
+
+    # The promise -------------------------------------------------------------------------
+
+    def _task(self, records: Records) -> Task:
+        rows = len(records.X)
+        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+            if self.public_rows is None:
+                hint = "Under add-or-remove-one the number of records is private: pass one near it."
+                _check.fail("public_rows", None, "to be given", hint)
+            rows = int(self.public_rows)
+        return Task(
+            kind=self._kind,
+            huber_width=self._huber_width(),
+            l2=float(self.l2),
+            rows=rows,
+            columns=records.X.shape[1],
+            norm=records.norm,
+            epsilon=float(self.epsilon),
+            delta=default_delta(rows) if self.delta is None else float(self.delta),
+            relation=self.relation,
+            problems=records.problems,
+            rows_per_person=int(self.max_rows_per_person),
+        )
+
+    def _plan(self, task: Task, start_norm: float) -> Plan:
+        given = Settings(**{name: getattr(self, name) for name in _SETTINGS})
+        return methods.plan(self.method, task, given, start_norm)
+
+    def _release(self, plan: Plan, weights: Array, randomness: Randomness) -> Release:
+        if plan.proof is None:
+            return release(
+                weights,
+                proof=None,
+                epsilon=math.inf,
+                delta=plan.task.delta,
+                noise=randomness.released,
+                scale=0.0,
+            )
+        proof = replace(plan.proof, assumes=(*plan.proof.assumes, *self._trusted()))
+        inside = plan.noise_inside
+        if inside:
+            inside = f"{plan.sigma:.6g} {inside}, from {_source(plan, randomness).name}"
+        return release(
+            weights,
+            proof=proof,
+            epsilon=plan.task.epsilon,
+            delta=plan.task.delta,
+            noise=randomness.released,
+            scale=plan.scale,
+            already_inside=inside,
+        )
+
+    def _trusted(self) -> tuple[str, ...]:
+        """What the guarantee does not cover because it was read off the data."""
+        read = [("classes", self.classes), ("data_norm", self.data_norm)]
+        return tuple(
+            f"{name} was read off the data, and what that tells is not covered"
+            for name, given in read
+            if given is None
+        )
+
+    def _keep(self, plan: Plan, released: Release, classes: Array, records: Records) -> None:
+        value = released.value
+        self.classes_ = classes
+        self.coef_ = value[:, :-1].copy() if self.fit_intercept else value.copy()
+        self.intercept_ = value[:, -1].copy() if self.fit_intercept else np.zeros(len(value))
+        if plan.method == Majority.name:
+            self.intercept_ = Majority.intercepts(records)
+        self.privacy_ = released.guarantee
+        self.sigma_ = plan.sigma
+        self.noise_ = released.noise
+        self.method_ = plan.method
+        self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
+
+    # Predictions -------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> Array:
+        """Score of each row: for two classes one number, above 0 for the second of `classes_`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        scores = np.asarray(X @ self.coef_.T + self.intercept_)
+        return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The most likely class of each row."""
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # A budget of 1 on a few dozen records, as scikit-learn's checks have them, is mostly noise.
+        tags.classifier_tags.poor_score = True
+        tags.non_deterministic = True
+        return tags
+
+
+def default_delta(rows: int) -> float:
+    """1 / rows^2, rounded down to one digit: far below the chance 1 / rows of a random record."""
+    wanted = 1.0 / max(rows, 10) ** 2
+    power = math.floor(math.log10(wanted))
+    return math.floor(wanted / 10.0**power + 1e-9) * 10.0**power
+
+
+def _source(plan: Plan, randomness: Randomness) -> Any:
+    return randomness.released if plan.method == "objective" else randomness.steps
+
+
+def _leak(what: str) -> None:
+    warnings.warn(f"{what[0].upper()}{what[1:]}.", PrivacyLeakWarning, stacklevel=5)
+
+
+def _finite(X: Array) -> None:
+    good = np.isfinite(X).all(axis=1)
+    if not good.all():
+        row = int(np.argmin(good))
+        bad = "NaN" if np.isnan(X[row]).any() else "inf"
+        _check.fail("X", f"[row {row} has {bad}]", "to hold no NaN or inf", "Fill or drop them.")

@@ -1,0 +1,89 @@
+"""DP-AGD: descent that decides as it goes how much of the budget each step is worth."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino.accounting.concentrated import Filter
+from sordino.estimators import rules
+from sordino.estimators.adaptive import descend
+from sordino.estimators.method import Method
+from sordino.estimators.randomness import Randomness
+from sordino.estimators.records import Records
+from sordino.estimators.task import Plan, Settings, Task
+from sordino.proofs.adaptive import concentrated_budget, prove_adaptive
+from sordino.privacy import Relation
+
+Floats = npt.NDArray[np.float64]
+
+
+class AdaptiveDescent(Method):
+    """Lee & Kifer 2018, corrected (docs/math.md 10.4), under zero-concentrated DP.
+
+    Several classes are trained one after the other, each with its share of the budget. Without a
+    promise there is nothing to decide, and the exact minimiser is released.
+    """
+
+    name = "dp-agd"
+    takes = ("max_grad_norm",)
+
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+        """The budget in zero-concentrated DP, and what it proves."""
+        self.check(given)
+        self.refuse_private_size(task)
+        settings = given.filled(max_grad_norm=task.norm)
+        rho = _budget(task) if task.private else math.inf
+        clip = settings.max_grad_norm
+        assert clip is not None
+        proof = None
+        if task.private:
+            proof = prove_adaptive(rho, task.relation, rows_per_person=task.rows_per_person)
+        return Plan(
+            method=self.name,
+            task=task,
+            settings=settings,
+            proof=proof,
+            # The noise of the whole budget spent on one sum: later sums get more.
+            sigma=task.moved * clip / math.sqrt(2 * rho),
+            scale=0.0,
+            noise_at="at least, on sums of clipped gradients, and Gumbel noise on step lengths",
+            l2=task.l2,
+        )
+
+    def train(
+        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
+    ) -> Floats:
+        """Weights that already carry their noise."""
+        task, clip = plan.task, plan.settings.max_grad_norm
+        assert clip is not None
+        weights = []
+        for problem in range(records.problems):
+            risk = records.risk(problem, task, task.l2)
+            if not task.private:
+                weights.append(risk.minimise(None, 1e-7 * task.norm))
+                continue
+            rho = _budget(task) / task.problems * (1 - 1e-12)
+            noise = randomness.steps.stream("dp-agd", problem)
+            found = descend(
+                risk,
+                budget=Filter(rho),
+                clip=clip,
+                norm=task.norm,
+                sensitivity_factor=task.moved,
+                normals=lambda many, noise=noise: noise.standard_normal((many,)),
+                gumbels=lambda many, noise=noise: noise.gumbel((many,)),
+                shares=rules.adaptive_shares(task, rho),
+            )
+            weights.append(found)
+        return np.stack(weights)
+
+
+@functools.lru_cache(maxsize=512)
+def _budget(task: Task) -> float:
+    return concentrated_budget(
+        task.epsilon, task.delta, task.relation, rows_per_person=task.rows_per_person
+    )

@@ -1,0 +1,97 @@
+"""Objective perturbation: a random linear term in the objective, whose minimiser is released."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+from sordino.estimators import rules
+from sordino.estimators.method import Method
+from sordino.estimators.randomness import Randomness
+from sordino.estimators.records import Records
+from sordino.estimators.task import Plan, Settings, Task
+from sordino.privacy import Relation
+from sordino.proofs.objective import ObjectivePerturbation, objective_perturbation
+
+Floats = npt.NDArray[np.float64]
+
+GRADIENT_LEFT = 1e-6
+"""Norm of the gradient of the SUM objective at which minimising stops, for rows of norm 1; for
+more than 100,000 rows it grows with them, since rounding does."""
+
+
+class NoisyObjective(Method):
+    """Minimise the mean loss plus b.w / rows with Gaussian b; approximate minima are paid for.
+
+    The regulariser is raised above `l2` where so small a budget needs it (`rules.regulariser`).
+    """
+
+    name = "objective"
+    takes = ("l2",)
+
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+        """Settings, noise and proof."""
+        self.check(given)
+        settings = given.filled(l2=rules.regulariser(task))
+        l2 = settings.l2
+        assert l2 is not None
+        if task.private and not l2 > 0:
+            hint = "Objective perturbation needs a strongly convex objective; 0.001 is usual."
+            _check.fail("l2", l2, "> 0", hint)
+        mechanism = _mechanism(task, l2) if task.private else None
+        return Plan(
+            method=self.name,
+            task=task,
+            settings=settings,
+            proof=None if mechanism is None else mechanism.proof(),
+            sigma=0.0 if mechanism is None else mechanism.sigma,
+            scale=0.0 if mechanism is None else mechanism.sigma_out,
+            noise_at="on the linear term of the objective",
+            l2=l2,
+        )
+
+    def train(
+        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
+    ) -> Floats:
+        """Minimise every problem, each with a linear term of its own."""
+        task = plan.task
+        rows = _divisor(task, records)
+        # Risk means over the rows there are; the objective's mean is over the public number.
+        factor = len(records.X) / rows
+        weights = []
+        for problem in range(records.problems):
+            risk = records.risk(problem, task, plan.l2 / factor)
+            linear = np.zeros(task.columns)
+            if plan.sigma > 0:
+                linear = randomness.released.perturb(linear, plan.sigma)
+            tolerance = gradient_left(task) / len(records.X)
+            weights.append(risk.minimise(linear / len(records.X), tolerance, start[problem]))
+        return np.stack(weights)
+
+
+def gradient_left(task: Task) -> float:
+    """Where minimising stops, fixed before any record is seen."""
+    return GRADIENT_LEFT * task.norm * max(1.0, task.rows / 1e5)
+
+
+def _divisor(task: Task, records: Records) -> int:
+    return task.rows if task.relation is Relation.ADD_OR_REMOVE_ONE else len(records.X)
+
+
+@functools.lru_cache(maxsize=512)
+def _mechanism(task: Task, l2: float) -> ObjectivePerturbation:
+    return objective_perturbation(
+        kind=task.kind,
+        curvature=task.curvature,
+        norm=task.norm,
+        regulariser=l2 * task.rows,
+        epsilon=task.epsilon,
+        delta=task.delta,
+        relation=task.relation,
+        gradient_left=gradient_left(task),
+        problems=task.problems,
+        rows_per_person=task.rows_per_person,
+    )

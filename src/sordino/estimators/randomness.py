@@ -1,0 +1,73 @@
+"""`Randomness`: where the orders and the noise of one fit come from."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from sordino.mechanisms.noise import CryptoNormals, Noise, OsGaussian, SeededNoise
+from sordino.seeding import Name, SeededStreams, Streams
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """What one fit draws from.
+
+    Parameters
+    ----------
+    orders
+        Permutations and Poisson draws. Repeatable within the fit, so that all classes see the
+        same batches; its root is recorded nowhere.
+    released
+        Noise that leaves with the weights.
+    steps
+        Noise inside an iterative training.
+    """
+
+    orders: Streams
+    released: Noise
+    steps: Noise
+
+    @classmethod
+    def of_system(cls) -> Randomness:
+        """Fresh from the operating system: what a guarantee needs."""
+        orders = SeededStreams(secrets.token_hex(32))
+        return cls(orders, OsGaussian(), CryptoNormals())
+
+    @classmethod
+    def seeded(cls, seed: int) -> Randomness:
+        """Repeatable, for experiments; protects nobody."""
+        noise = SeededNoise(seed)
+        return cls(SeededStreams(f"estimator {seed}"), noise, noise)
+
+
+@dataclass(frozen=True)
+class ScaledNoise:
+    """Noise for runs trained together, each with a multiple of its own.
+
+    Run `seed` of problem `problem` gets `scales[seed]` times what `source` gives.
+    """
+
+    source: Noise
+    scales: tuple[float, ...]
+    problem: int
+
+    @property
+    def repeatable(self) -> bool:
+        """As the source is."""
+        return self.source.repeatable
+
+    def stream(self, *name: Name) -> _ScaledStream:
+        """Open the noise of one run; the last part of its name is its number."""
+        run = name[-1]
+        assert isinstance(run, int)
+        return _ScaledStream(self.source.stream(*name, self.problem), self.scales[run])
+
+
+@dataclass(frozen=True)
+class _ScaledStream:
+    inner: object
+    scale: float
+
+    def standard_normal(self, size: tuple[int, int]):  # type: ignore[no-untyped-def]
+        return self.scale * self.inner.standard_normal(size)  # type: ignore[attr-defined]

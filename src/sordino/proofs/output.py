@@ -1,0 +1,184 @@
+"""Noise on the final weights: how far one record can move them, and what the noise then proves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+
+from sordino import _check, sensitivity
+from sordino.accounting import calibrate, gaussian, permuted
+from sordino.accounting.group import group
+from sordino.accounting.profile import Profile
+from sordino.objectives.objective import Constants
+from sordino.privacy import NotApplicable, Relation
+from sordino.proofs.proof import Proof, unit_of
+from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
+from sordino.sensitivity import Sensitivity
+from sordino.accounting.shifted import Numbers
+from sordino.sgd.spec import TrainSpec
+
+
+@dataclass(frozen=True)
+class OutputPerturbation:
+    """A training without noise whose final weights get some: all that its proof needs.
+
+    Parameters
+    ----------
+    spec
+        How it is trained.
+    sensitivity
+        How far one record in each batch can move the weights of all problems together, rounding
+        included.
+    epochs
+        The same epoch by epoch, where each epoch has an order of its own; None elsewhere.
+    rows_per_person
+        Size of the group protected.
+    """
+
+    spec: TrainSpec
+    sensitivity: Sensitivity
+    epochs: tuple[tuple[float, ...], ...] | None = None
+    rows_per_person: int = 1
+
+    def profile(self, sigma: float) -> Profile:
+        """With noise of this standard deviation on each weight."""
+        return group(self._of_one_record(sigma), self.rows_per_person)
+
+    def _of_one_record(self, sigma: float) -> Profile:
+        of = self.sensitivity
+        if self.epochs is not None:
+            return permuted.reshuffled(
+                contributions=self.epochs, sigma=sigma, relation=of.relation, weights=of.shares
+            )
+        if self.spec.order == "permute-once" and len(of.positions) > 1:
+            return permuted.hockey_mixture(
+                sensitivities=of.positions, weights=of.shares, sigma=sigma, relation=of.relation
+            )
+        return permuted.worst_position(
+            sensitivities=of.positions, sigma=sigma, relation=of.relation
+        )
+
+    @property
+    def _farthest(self) -> float:
+        if self.epochs is not None:
+            return math.fsum(max(epoch) for epoch in self.epochs)
+        return self.sensitivity.worst
+
+    def sigma(self, epsilon: float, delta: float) -> float:
+        """The least noise for a budget, rounded up; 0 if it is infinite."""
+        if math.isinf(_check.positive("epsilon", epsilon, allow_infinite=True)):
+            return 0.0
+        enough = gaussian.sigma(epsilon, delta, self._farthest * self.rows_per_person)
+        if self.profile(enough).mu is not None:
+            return calibrate.proved(self.profile, enough, epsilon, delta)
+        return calibrate.least_noise(self.profile, epsilon, delta, guess=0.97 * enough)
+
+    def proof(self, sigma: float) -> Proof:
+        """What noise of this standard deviation proves."""
+        assumes = [
+            f"N(0, {sigma:.6g}^2) on every weight",
+            *self.sensitivity.conditions,
+            "initial weights and all settings chosen without looking at these data",
+            "nothing else leaves the building: no other iterate, no un-noised score",
+        ]
+        if self.spec.order in ("permute-once", "shuffle"):
+            assumes.append("the order of the records is uniform and stays secret")
+        profile = self.profile(sigma)
+        return Proof(
+            profile=profile.noted(theorem=f"{self.sensitivity.theorem}; {profile.theorem}"),
+            sampling=self.spec.order,
+            assumes=tuple(assumes),
+            released="final",
+            unit=unit_of(self.rows_per_person),
+        )
+
+
+class _Loop(TypedDict):
+    constants: Constants
+    n: int
+    batch_size: int
+    rates: Numbers
+    drop_last: bool
+    average_every: int | None
+    divisor: float | None
+
+
+def output_perturbation(
+    spec: TrainSpec,
+    constants: Constants,
+    n: int,
+    relation: Relation,
+    *,
+    features: int,
+    norm: float,
+    problems: int = 1,
+    rows_per_person: int = 1,
+    start_norm: float = 0.0,
+) -> OutputPerturbation:
+    """Check the theorems on the sensitivity of the final weights, and compute it.
+
+    Parameters
+    ----------
+    spec, constants, n, relation
+        As in `prove`; the training adds no noise of its own.
+    features
+        Weights of one model, for the bound on rounding.
+    norm
+        What no row's norm exceeds.
+    problems
+        Models trained on the same batches and released together: sqrt(problems) times as far.
+    rows_per_person
+        Size of the group protected.
+    start_norm
+        Norm of the initial weights.
+
+    Raises
+    ------
+    NotApplicable
+        Where no theorem bounds the sensitivity, with the condition that fails.
+    """
+    _refuse(spec)
+    constants = checked_convexity(spec, constants)
+    bound = gradient_bound(spec, constants)
+    loop = _Loop(
+        constants=Constants(bound, constants.smooth, constants.strongly_convex),
+        n=n,
+        batch_size=spec.batch_size,
+        rates=np.broadcast_to(rates_of(spec, n), (spec.total_steps(n),)),
+        drop_last=spec.drop_last,
+        average_every=spec.average_every,
+        divisor=float(spec.batch_size) if spec.divides_by_batch_size else None,
+    )
+    slack = 2 * sensitivity.rounding(features=features, norm=norm, start_norm=start_norm, **loop)
+    factor = math.sqrt(_check.whole("problems", problems, at_least=1))
+    found = sensitivity.contraction(relation=relation, **loop)
+    epochs = None
+    if spec.order == "shuffle" and len(found.positions) > 1:
+        parts = sensitivity.reshuffled_contributions(relation=relation, **loop)
+        # Rounding happens once, whatever the orders: it is counted in the first epoch's part.
+        epochs = tuple(
+            tuple(factor * (part + (slack if first else 0.0)) for part in epoch)
+            for first, epoch in zip([True] + [False] * len(parts.epochs), parts.epochs, strict=False)
+        )
+    return OutputPerturbation(spec, found.plus(slack).scaled(factor), epochs, rows_per_person)
+
+
+def _refuse(spec: TrainSpec) -> None:
+    if spec.noise_multiplier:
+        raise NotApplicable(
+            "The training adds noise of its own, and this is about noise on the final weights "
+            "alone; train with noise_multiplier=0, or ask sordino.proofs.prove."
+        )
+    if spec.order == "poisson":
+        raise NotApplicable(
+            "With Poisson sampling a record can be met at any step, and no bound on how often is "
+            "sure; use order='permute-once'."
+        )
+    if spec.dtype != "float64":
+        raise NotApplicable(
+            "Rounding in float32 can move the weights as far as a record does; train in float64 "
+            "(rows may stay in float32)."
+        )

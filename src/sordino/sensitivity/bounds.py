@@ -1,0 +1,333 @@
+"""The theorems: each checks its conditions, and says in words what it checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from sordino import _check
+from sordino.accounting.shifted import Numbers
+from sordino.objectives.objective import Constants
+from sordino.privacy import NotApplicable, Relation
+from sordino.sensitivity.loop import (
+    EPS,
+    UP,
+    Floats,
+    Loop,
+    Reshuffled,
+    Sensitivity,
+    batch_sizes,
+    column_sums,
+)
+
+_STEP = (
+    "a gradient step on a smooth convex loss is max(|1 - eta mu|, |1 - eta L|)-Lipschitz "
+    "(docs/math.md 3.1)"
+)
+
+
+def contraction(
+    *,
+    constants: Constants,
+    n: int,
+    batch_size: int,
+    rates: Numbers,
+    relation: Relation,
+    drop_last: bool = False,
+    average_every: int | None = None,
+    divisor: float | None = None,
+) -> Sensitivity:
+    """The general bound, for batches that come in the same order in every epoch.
+
+    With D_j the distance for a record of batch j: each step D <- rho D for all j, then
+    D_j += 2 eta R / |B| for the batch's own j; where iterates are averaged, D <- mean of the D's
+    since the last averaging (docs/math.md 3.3; Chen, Lee & Kifer 2019, Lemma 2, made position by
+    position). Valid for any rates: where a step can expand, rho is above 1. O(steps).
+
+    Parameters
+    ----------
+    constants
+        Of the loss; `strongly_convex` is the weight of the l2 term, which no divisor divides.
+    n, batch_size, drop_last
+        See `batch_sizes`.
+    rates
+        Learning rate of every step, restarts included; the last epoch may be a part of one.
+    relation
+        REPLACE_ONE, or ZERO_OUT with half the bound.
+    average_every
+        At the end of every such epoch the weights become the mean of all iterates since the last
+        time (the point they started from excluded). Epochs after the last time are not averaged.
+    divisor
+        What sums of gradients are divided by; None means each batch's own size.
+    """
+    loop = Loop(constants, n, batch_size, rates, relation, drop_last, divisor, average_every)
+    positions = column_sums(loop.visits(loop.rates * loop.worth()[0]))
+    return loop.sensitivity(positions, f"{_STEP}, position by position", loop.said())
+
+
+def nsgd(
+    *,
+    constants: Constants,
+    n: int,
+    batch_size: int,
+    epochs: int,
+    eta0: float,
+    relation: Relation,
+    drop_last: bool = False,
+    divisor: float | None = None,
+) -> Sensitivity:
+    """`contraction` of Chen, Lee & Kifer's NSGD: learning rate eta0 / s in the s-th epoch."""
+    batches = len(batch_sizes(n, batch_size, drop_last))
+    found = contraction(
+        constants=constants,
+        n=n,
+        batch_size=batch_size,
+        rates=_per_epoch(epochs, eta0, epochs, batches),
+        relation=relation,
+        drop_last=drop_last,
+        divisor=divisor,
+    )
+    theorem = "Chen, Lee & Kifer 2019, Lemma 2, rho taken epoch by epoch, R of the data term alone"
+    return dataclasses.replace(found, theorem=theorem)
+
+
+def rsgd_ar(
+    *,
+    constants: Constants,
+    n: int,
+    batch_size: int,
+    epochs: int,
+    eta0: float,
+    tau: int,
+    relation: Relation,
+    drop_last: bool = False,
+    divisor: float | None = None,
+) -> Sensitivity:
+    """`contraction` of Chen, Lee & Kifer's RSGD-AR: average and restart every `tau` epochs.
+
+    The learning rate is eta0 / h in the h-th epoch since the last restart. The paper's Algorithm 2
+    has neither the averaging nor the restart; averaging alone would UNDERSTATE the bound. With
+    averaging the FIRST batch can be the worst.
+    """
+    tau = _check.whole("tau", tau, at_least=1)
+    batches = len(batch_sizes(n, batch_size, drop_last))
+    found = contraction(
+        constants=constants,
+        n=n,
+        batch_size=batch_size,
+        rates=_per_epoch(epochs, eta0, tau, batches),
+        relation=relation,
+        drop_last=drop_last,
+        average_every=tau,
+        divisor=divisor,
+    )
+    theorem = (
+        "Chen, Lee & Kifer 2019, Lemma 2 and Proposition 3, with the averaging and the restart "
+        "that Algorithm 2 lacks"
+    )
+    return dataclasses.replace(found, theorem=theorem)
+
+
+def reshuffled_contributions(
+    *,
+    constants: Constants,
+    n: int,
+    batch_size: int,
+    rates: Numbers,
+    relation: Relation,
+    drop_last: bool = False,
+    average_every: int | None = None,
+    divisor: float | None = None,
+) -> Reshuffled:
+    """`contraction` where every epoch has a new permutation: each visit's part of the bound.
+
+    The recurrence is linear in what the visits add, and rho does not depend on where the record
+    is, so parts add up, also through averages. Parameters as in `contraction`.
+    """
+    loop = Loop(constants, n, batch_size, rates, relation, drop_last, divisor, average_every)
+    parts = UP * loop.visits(loop.rates * loop.worth()[0])
+    if loop.left_out:
+        parts = np.column_stack([parts, np.zeros(len(parts))])
+    epochs = tuple(tuple(epoch) for epoch in parts.tolist())
+    theorem = f"{_STEP}, visit by visit, for a new permutation in every epoch"
+    return Reshuffled(epochs, loop.shares, relation, theorem, loop.said())
+
+
+def bolt_on_convex(
+    *,
+    constants: Constants,
+    n: int,
+    batch_size: int,
+    rates: Numbers,
+    relation: Relation,
+    drop_last: bool = False,
+    divisor: float | None = None,
+    same_order: bool = True,
+) -> Sensitivity:
+    """Wu et al. 2017: 2 R sum of eta / |B| over the record's visits, if no step expands.
+
+    A started last pass counts (a pass is not a fraction of itself: `bolt_on_fractional`), and a
+    smaller last batch has its own smaller divisor. With `same_order` the numbers are those of each
+    batch; without, one number for any order of each pass, worst batch by worst batch:
+    2 R eta (passes / r + [steps are left] / |B|) for a constant rate and a last batch of r.
+    """
+    loop = Loop(constants, n, batch_size, rates, relation, drop_last, divisor)
+    if len(loop.rates) and float((loop.rates * loop.smooth).max()) > 2:
+        raise NotApplicable(
+            f"The largest learning rate {loop.rates.max():.6g} is above 2 / smoothness = "
+            f"{2 / loop.smooth:.6g}, where a step can push two runs apart; lower it, or use the "
+            "contraction bound, which counts that in."
+        )
+    # A rate that is 2 / smoothness to the last bit may still expand by a rounding each step.
+    visits = loop.visits(loop.rates) * (1 + 4 * EPS * (len(loop.rates) + 4))
+    whole, rest = divmod(len(loop.rates), len(loop.sizes))
+    said = (
+        f"every learning rate <= 2 / smoothness = {2 / loop.smooth:.6g}",
+        f"{whole} whole passes and {rest} steps of another",
+    )
+    return loop.visited(visits, same_order, "Wu et al. 2017, convex: no step expands", said)
+
+
+def bolt_on_fractional(
+    *, constants: Constants, n: int, batch_size: int, rate: float, steps: int
+) -> float:
+    """The papers' 2 R eta k / |B| with k = steps |B| / n passes, a fraction. NOT A BOUND.
+
+    A record may be among those that the started last pass has seen, and in the smaller last batch.
+    For comparison with Wu et al. 2017 as Hyland & Tople use it, under replace-one; the bound is
+    `bolt_on_convex`.
+    """
+    passes = _check.whole("steps", steps) * batch_size / n
+    return 2 * constants.lipschitz * _check.positive("rate", rate) * passes / batch_size
+
+
+def bolt_on_strongly_convex(
+    *,
+    constants: Constants,
+    n: int,
+    batch_size: int,
+    steps: int,
+    relation: Relation,
+    schedule_smooth: float | None = None,
+    schedule_strongly_convex: float | None = None,
+    drop_last: bool = False,
+    divisor: float | None = None,
+    same_order: bool = True,
+) -> Sensitivity:
+    """Wu et al. 2017 for eta_t = min(1 / b, 1 / (g t)): 2 R / (g n), for every batch size.
+
+    That is after whole passes over equal batches. In general a visit adds at most
+    2 R / (g |B| steps), whenever it was: after a step t with g t >= b the factors 1 - mu / (g k)
+    <= (k - 1) / k leave t / steps of 2 R / (g t |B|); an earlier one adds 2 R / (b |B|), and at
+    most (t* - 1) / steps of it is left, where t* - 1 < b / g is the last such step. So smaller
+    last batches and started passes are covered, at their own price. Not divided by the batch size
+    once more, as some code does.
+
+    `schedule_smooth` (b) must be at least the loss' smoothness, `schedule_strongly_convex` (g) at
+    most its strong convexity; both are taken from `constants` if not given. t counts updates, and
+    the schedule never restarts. `same_order` is as in `bolt_on_convex`.
+    """
+    steps = _check.whole("steps", steps)
+    loop = Loop(constants, n, batch_size, np.zeros(steps), relation, drop_last, divisor)
+    b = loop.smooth if schedule_smooth is None else schedule_smooth
+    g = constants.strongly_convex if schedule_strongly_convex is None else schedule_strongly_convex
+    if not (b >= loop.smooth and 0 < g <= constants.strongly_convex):
+        raise NotApplicable(
+            f"The schedule min(1 / {b:.6g}, 1 / ({g:.6g} t)) must have a first number >= the "
+            f"smoothness {loop.smooth:.6g} and a second > 0 and <= the strong convexity "
+            f"{constants.strongly_convex:.6g}; use those, or the contraction bound."
+        )
+    # Rates are rounded to a few bits, which the factors see as a sum of 1/k.
+    safe = 1 + EPS * (16 + 4 * math.log(max(steps, 1)))
+    visits = loop.visits(np.full(steps, safe / (g * max(steps, 1))))
+    said = (
+        f"rates min(1 / {b:.6g}, 1 / ({g:.6g} t)), never restarted, for a loss of smoothness "
+        f"{loop.smooth:.6g} and strong convexity {constants.strongly_convex:.6g}",
+        f"{steps} steps in batches of {sorted(set(loop.sizes))}",
+    )
+    return loop.visited(visits, same_order, "Wu et al. 2017, strongly convex", said)
+
+
+def fixed_step_limit(
+    *,
+    constants: Constants,
+    n: int,
+    batch_size: int,
+    rate: float,
+    relation: Relation,
+    drop_last: bool = False,
+    divisor: float | None = None,
+) -> Sensitivity:
+    """2 eta R / (|B| (1 - rho^m)) after any number of steps: Chen, Lee & Kifer 2019, Prop. 2.
+
+    A fixed learning rate, m batches cycled in one order, no averaging, rho < 1. For m = 1 and
+    eta = 2 / (L + mu) it is 2 R / (n mu).
+    """
+    loop = Loop(constants, n, batch_size, [rate], relation, drop_last, divisor)
+    gap = float(loop.gaps()[0])
+    if gap <= 0:
+        raise NotApplicable(
+            f"A step of learning rate {rate:.6g} does not contract: rho = {1 - gap:.6g}. Choose a "
+            f"rate below 2 / smoothness = {2 / loop.smooth:.6g} and an l2 term, or use the "
+            "contraction bound for a number of steps."
+        )
+    batches = len(loop.sizes)
+    left = -math.expm1(batches * math.log1p(-gap)) if gap < 1 else 1.0
+    kicks = [UP * loop.jump * rate / by for by in loop.divisors.tolist()]
+    theorem = "Chen, Lee & Kifer 2019, Proposition 2: any number of passes at a fixed rate"
+    said = (f"rho = {1 - gap:.6g} < 1, {batches} batches",)
+    return loop.sensitivity([UP * kick / left for kick in kicks], theorem, said)
+
+
+def gradient_descent(
+    *, constants: Constants, n: int, rate: float, steps: int, relation: Relation
+) -> Sensitivity:
+    """Full batches, fixed rate: (2 eta R / n) (1 - rho^T) / (1 - rho) (docs/math.md 10.3)."""
+    loop = Loop(constants, n, n, [rate], relation)
+    gap, steps = float(loop.gaps()[0]), _check.whole("steps", steps)
+    total = UP * loop.jump * rate / n * _geometric(gap, steps)
+    theorem = f"{_STEP}; {steps} steps on all records"
+    return loop.sensitivity([total], theorem, (f"rho = {1 - gap:.6g}",))
+
+
+def zhang_gradient_descent(
+    *, constants: Constants, n: int, rate: float, relation: Relation
+) -> Sensitivity:
+    """Zhang et al.'s 5 R (L + mu) / (n mu L), as Chen, Lee & Kifer quote it: for comparison.
+
+    Full batches, any number of steps of rate <= 2 / (L + mu), where 2 R / (n mu) holds.
+    """
+    loop = Loop(constants, n, n, [rate], relation)
+    mu, smooth = constants.strongly_convex, constants.smooth
+    if mu == 0 or rate * (smooth + mu) > 2:
+        raise NotApplicable(
+            f"It needs strong convexity, and a learning rate of at most 2 / (L + mu): these are "
+            f"{mu:.6g}, {rate:.6g} and {2 / (smooth + mu):.6g}."
+        )
+    total = UP * 2.5 * loop.jump * (smooth + mu) / (n * mu * smooth)
+    said = (f"rate {rate:.6g} <= 2 / (L + mu) = {2 / (smooth + mu):.6g}",)
+    return loop.sensitivity([total], "Zhang et al. 2017, quoted; 2 R / (n mu) is smaller", said)
+
+
+def _per_epoch(epochs: int, eta0: float, restart: int, batches: int) -> Floats:
+    """Rates eta0 / h, h the epoch since the last restart, as `sgd.Schedule.per_epoch` has them."""
+    epochs = _check.whole("epochs", epochs)
+    since = np.arange(epochs) % max(restart, 1) + 1
+    return np.repeat(_check.positive("eta0", eta0) / since, batches)
+
+
+def _geometric(gap: float, terms: int) -> float:
+    """1 + rho + ... + rho^(terms - 1) for rho = 1 - gap, rounded up; also above 1."""
+    if gap == 0 or terms == 0:
+        return float(terms)
+    if gap >= 1:
+        return 1.0
+    exponent = terms * math.log1p(-gap)
+    if exponent > 400:
+        raise NotApplicable(
+            f"With rho = {1 - gap:.6g} distances grow beyond all bounds in {terms} steps; choose a "
+            "learning rate of at most 2 / smoothness."
+        )
+    return -math.expm1(exponent) / gap * (1 + 8 * EPS * (2 + max(exponent, 0.0)))
