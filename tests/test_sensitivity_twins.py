@@ -145,6 +145,11 @@ def first_worlds(plan, d, pairs, rng):
     other = np.where(kinds == 0, -own, np.where(kinds == 1, own, unit(own + X[:, 0])))
     flip = np.where(kinds[:, 0] == 1, -1, 1)
     start = rng.standard_normal((pairs, d)) * rng.choice([0, 0.3, 3, 20], (pairs, 1))
+    # In some, all other records pull back with their full curvature, around w = direction.
+    pulled = aligned[..., 0] < 0.2
+    X = np.where(pulled[..., None], direction, X)
+    sign, start = np.where(pulled, 1.0, sign), np.where(pulled, direction[:, 0], start)
+    X[np.arange(pairs), slot] = np.where(pulled, -direction[:, 0], own)
     return Worlds(X, sign, start, slot, other, flip * sign[np.arange(pairs), slot])
 
 

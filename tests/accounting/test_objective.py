@@ -29,8 +29,8 @@ ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 RELATIONS = {"add_remove": ADD, "replace": REPLACE}
 CURVATURE = {"logistic": 0.25, "huber-svm": 1.0}  # a Huber hinge of width 0.5
 KINDS = tuple(CURVATURE)
-INTEGRATION = 1 + 2e-6
-"""The relative error of a trapezoid with 16001 points, and more."""
+INTEGRATION = 1 + 5e-5
+"""The relative error of a trapezoid on `grid`, and more."""
 
 
 def problem(kind="logistic", relation=ADD, regulariser=10.0, norm=1.0, curvature=None):
@@ -139,15 +139,19 @@ class World:
         return -np.abs(b) / self.sigma - math.log(2 * self.sigma) + np.log(curvature)
 
 
-def grid(worlds, reach=11.0, points=16001):
-    """Weights w that both worlds find with any probability."""
-    ends = []
+def grid(worlds, reach=11.0, points=6001):
+    """Weights w that a world finds with any probability, even in b, and both sides of kinks."""
+    found = []
     for world in worlds:
         far = (reach * world.sigma + abs(world.push) + sum(map(abs, world.records))) + 1
-        rough = np.linspace(-far / world.regulariser, far / world.regulariser, 200001)
-        near = rough[np.abs(world.without_noise(rough)[0]) < reach * world.sigma]
-        ends += [near[0], near[-1]]
-    return np.linspace(min(ends), max(ends), points)
+        rough = np.linspace(-far / world.regulariser, far / world.regulariser, 20001)
+        b = np.linspace(-reach, reach, points) * world.sigma
+        found.append(np.interp(b, world.without_noise(rough)[0][::-1], rough[::-1]))
+        if world.kind == "huber-svm":
+            kinks = np.outer([0.5, 1.5], 1 / np.array(world.records)).ravel()
+            kinks = kinks[(kinks > found[-1].min()) & (kinks < found[-1].max())]
+            found += [kinks * (1 - 1e-14), kinks * (1 + 1e-14)]
+    return np.unique(np.concatenate(found))
 
 
 def hockey_stick(w, log_p, log_q, epsilon):
@@ -215,8 +219,8 @@ class TestDensities:
         return [random_pair(rng, kind, relation, **how) for _ in range(count)]
 
     def test_no_pair_exceeds_the_bound(self, kind, relation):
-        worst = ratios(self.pairs(kind, relation, 60, 1), relation, proved_profile)
-        assert 0.5 < worst < INTEGRATION
+        worst = ratios(self.pairs(kind, relation, 40, 1), relation, proved_profile)
+        assert 0.4 < worst < INTEGRATION
 
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(2, 6))
@@ -225,13 +229,14 @@ class TestDensities:
         assert worst < INTEGRATION
 
     def test_the_same_check_catches_what_is_false(self, kind, relation):
-        # Logistic pairs seldom show it; the Huber hinge has psi = 1 and curvature together.
-        if kind == "huber-svm":
-            pairs = self.pairs(kind, relation, 40, 1)
-            assert ratios(pairs, relation, no_jacobian) > 1.5
-        large = self.pairs("huber-svm", relation, 40, 1, norm=4.0)
-        assert ratios(large, relation, norm_for_its_square) > 1.5
-        assert ratios(large, relation, proved_profile) < INTEGRATION
+        if (kind, relation) == ("logistic", REPLACE):
+            pytest.skip("one-dimensional logistic pairs never move by 2X: see the plane")
+        pairs = self.pairs(kind, relation, 30, 1)
+        assert ratios(pairs, relation, no_jacobian) > 10
+        if relation is ADD:
+            large = self.pairs(kind, relation, 30, 1, norm=4.0)
+            assert ratios(large, relation, norm_for_its_square) > 2
+            assert ratios(large, relation, proved_profile) < INTEGRATION
 
     def test_renyi_divergences(self, kind, relation):
         orders = np.array([1.5, 3.0, 10.0])
@@ -252,10 +257,10 @@ class TestDensities:
             profile = proved_profile(first, norm, relation)
             both = times(profile, 2)
             assert "privacy loss distributions" in both.theorem
-            w = grid((first, second), points=1201)
+            w = grid((first, second), points=501)
             logs = first.log_density(w), second.log_density(w)
             for direction, (p, q) in zip(DIRECTIONS, (logs, logs[::-1]), strict=True):
-                mass = np.exp(p) * (w[1] - w[0]) / math.sqrt(2 * math.pi)
+                mass = np.exp(p) * np.gradient(w) / math.sqrt(2 * math.pi)
                 loss = (p - q)[:, None] + (p - q)[None, :]
                 for epsilon in epsilons(first, norm)[2:5]:
                     gained = -np.expm1(np.minimum(epsilon - loss, 0.0))
@@ -279,28 +284,30 @@ def test_replaced_logistic_pairs_at_their_worst():
     assert 0.3 < worst < INTEGRATION
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("angle", [0.0, 0.6, 1.6, 2.6, math.pi])
-def test_two_dimensions_replaced(kind, angle):
-    """Rows x and x' at an angle, both labels in their signs; a public push on either."""
-    x, other = np.array([1.0, 0.0]), np.array([math.cos(angle), math.sin(angle)])
-    for regulariser, sigma in ((0.5, 1.0), (3.0, 1.0), (2.0, 3.0)):
-        of = problem(kind, REPLACE, regulariser)
-        profile = objective.objective_perturbation(sigma=sigma, **of)
-        for strength in (0.0, 1.0, 6.0):
-            push = strength * (x - other)
-            p, q, cell = _densities_in_the_plane(kind, (x, other), push, regulariser, sigma)
-            kappa = math.log1p(CURVATURE[kind] / regulariser)
-            for epsilon in (0.0, kappa, kappa + 0.5 / sigma, kappa + 2 / sigma, 1 / regulariser):
-                for first, second in ((p, q), (q, p)):
-                    exact = np.maximum(first - math.exp(epsilon) * second, 0).sum() * cell
-                    assert exact <= profile.delta(epsilon) * (1 + 1e-4) + 1e-9
+def ratio_in_the_plane(kind, angle, regulariser, sigma, points=300):
+    """Largest exact / bound for rows x and x' at this angle, under public pushes of many kinds."""
+    # Turned, so that no kink runs along the grid.
+    x, between, other = (
+        np.array([math.cos(0.3 + turn), math.sin(0.3 + turn)]) for turn in (0, angle / 2, angle)
+    )
+    profile = objective.objective_perturbation(sigma=sigma, **problem(kind, REPLACE, regulariser))
+    kappa = math.log1p(CURVATURE[kind] / regulariser)
+    worst = 0.0
+    # Both margins negative: both gradients at their largest. Then one of them only; then bends.
+    for push in (30 * sigma * between, 30 * (x - other), -0.55 * regulariser * x, 0 * x):
+        p, q, cell = _densities(kind, (x, other), push, regulariser, sigma, points)
+        for epsilon in (0.0, kappa, kappa + 0.5 / sigma, kappa + 3 / sigma, 1 / regulariser):
+            bound = profile.delta(epsilon)
+            for first, second in ((p, q), (q, p)):
+                exact = np.maximum(first - math.exp(epsilon) * second, 0).sum() * cell
+                if bound > 1e-8:
+                    worst = max(worst, exact / bound)
+    return worst
 
 
-def _densities_in_the_plane(kind, rows, push, regulariser, sigma):
-    side = (7 * sigma + np.linalg.norm(push) + 1) / regulariser
-    axis = np.linspace(-side, side, 500)
-    w = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
+def _densities(kind, rows, push, regulariser, sigma, points):
+    axis = np.linspace(-1, 1, points) * (7.5 * sigma + 2) / regulariser
+    w = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1) - push / regulariser
     found = []
     for row in rows:
         psi, bend = steepness(kind, w @ row)
@@ -311,6 +318,25 @@ def _densities_in_the_plane(kind, rows, push, regulariser, sigma):
     cell = (axis[1] - axis[0]) ** 2
     assert [density.sum() * cell for density in found] == pytest.approx([1, 1], abs=2e-2)
     return *found, cell
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("angle", [0.5, 1.6, 2.9])
+def test_two_dimensions_replaced(kind, angle):
+    for regulariser, sigma in ((0.5, 1.0), (2.0, 3.0)):
+        assert ratio_in_the_plane(kind, angle, regulariser, sigma) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_dimensions_replaced_at_length(kind):
+    worst = 0.0
+    for angle in (0.5, 1.5, 2.2, 2.7, 2.9, 3.0, 3.1, math.pi):
+        for regulariser in (0.3, 5.0, 40.0):
+            for sigma in (0.5, 1.0, 4.0):
+                found = ratio_in_the_plane(kind, angle, regulariser, sigma, points=600)
+                worst = max(worst, found)
+    assert 0.7 < worst < 1
 
 
 class TestApproximateMinima:
@@ -431,12 +457,13 @@ class TestPure:
                         exact = self.exact(kind, norm, scale, regulariser, others, push)
                         assert exact <= most * (1 + 1e-9)
                         closest = max(closest, exact / most)
-        assert closest > 0.99
+        # In one dimension psi(m) + psi(-m) = 1 for logistic: x and -x never both push fully.
+        assert closest > (0.5 if (kind, relation) == ("logistic", REPLACE) else 0.99)
 
     def test_the_norm_in_place_of_its_square_is_false(self):
         norm, regulariser, epsilon = 12.0, 10.0, 1.0
         scale = norm / (epsilon - math.log1p(0.25 * norm / regulariser))
-        assert self.exact("logistic", norm, scale, regulariser) > 1.5 * epsilon
+        assert self.exact("logistic", norm, scale, regulariser) > 1.2 * epsilon
 
     def test_without_jacobian_only_where_the_regulariser_is_large(self):
         for regulariser, free in ((1.0, True), (0.6, False)):
@@ -449,9 +476,9 @@ class TestPure:
 
     def test_refused_where_the_determinant_alone_costs_more(self):
         of = problem("huber-svm", regulariser=0.5)
-        with pytest.raises(NotApplicable, match=r"epsilon > kappa.*above 1\.16395"):
+        with pytest.raises(NotApplicable, match=r"epsilon > kappa.*above 0\.581977"):
             objective.pure_scale(epsilon=1.0, **of)
-        enough = objective.pure_scale(epsilon=1.0, **{**of, "regulariser": 1.164})
+        enough = objective.pure_scale(epsilon=1.0, **{**of, "regulariser": 0.582})
         assert math.isfinite(enough)
 
 
@@ -504,7 +531,7 @@ class TestShape:
         of = problem("huber-svm")
         profile = objective.objective_perturbation(sigma=3.0, **of)
         assert profile.log_delta(1.0, "backward") == gaussian.log_delta(1.0, 1 / 3)
-        assert profile.log_delta(1.0, "forward") == gaussian.log_delta(1 - math.log(1.1), 1 / 3)
+        assert profile.log_delta(1.0, "forward") == gaussian.log_delta(1 - math.log1p(0.1), 1 / 3)
 
     def test_logistic_pays_nothing_from_k_on(self):
         profile = objective.objective_perturbation(sigma=3.0, **problem())
@@ -622,4 +649,6 @@ class TestSeveralProblems:
         )
         pure = ApproximateProfile(budget=(0.2, 0.0), relation=ADD, theorem="choice")
         both = compose([profile, pure])
-        assert profile.epsilon(1e-6) < both.epsilon(1e-6) <= profile.epsilon(1e-6) + 0.2 + 1e-4
+        # The law that composes pays kappa, which the profile at one epsilon need not.
+        most = profile.epsilon(1e-6) + 0.2 + profile.kappa
+        assert profile.epsilon(1e-6) < both.epsilon(1e-6) <= most

@@ -16,7 +16,6 @@ filter (`Budget`) is asked BEFORE each of them. n is public: neighbours have equ
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
+from sordino.accounting.concentrated import exponential_temperature, gaussian_scale
 from sordino.estimators.risk import Risk
 
 Floats = npt.NDArray[np.float64]
@@ -32,9 +32,11 @@ Draw = Callable[[int], Floats]
 
 # Rows may exceed the declared norm by rounding; the range bound is widened by the same slack.
 NORM_SLACK = 1e-6
-ADAPT_EVERY = 10
-ADAPT_BY = 1.1
-SHRINK = 0.5
+# Every so many steps the longest candidate becomes this times the longest step among them.
+ADAPT_EVERY, ADAPT_BY = 10, 1.1
+# Ours, not the paper's: a lost choice may mean that every candidate is too long, and ranges
+# that follow from steps taken alone would then never shrink. Neutral at the budgets simulated.
+SHRINK = 0.8
 FEWEST_ROUNDS, MOST_ROUNDS = 5.0, 60.0
 
 
@@ -136,7 +138,7 @@ class Releases:
         self.budget.spend(rho)
         most = min(self.clip, self.norm * (1 + NORM_SLACK))
         noise = gaussian_scale(self.sensitivity_factor * most, rho)
-        return clipped_sum(self.risk, w, most) + noise * self.normals(len(w))
+        return clipped_sum(self.risk, w, most) + noise * _drawn(self.normals, len(w))
 
     def choice(self, w: Floats, v: Floats, lengths: Floats, rho: float) -> int:
         """Index i of a small objective at w - lengths[i] v, v a unit vector.
@@ -149,7 +151,18 @@ class Releases:
         span = self.norm * (1 + NORM_SLACK) * float(np.ptp(lengths))
         t = exponential_temperature(self.sensitivity_factor * span, rho)
         scores = step_scores(self.risk, w, v, lengths)
-        return int(np.argmax(self.gumbels(len(lengths)) - scores / t))
+        return int(np.argmax(_drawn(self.gumbels, len(lengths)) - scores / t))
+
+
+def _drawn(draw: Draw, size: int) -> Floats:
+    """Draw, and refuse anything but `size` numbers: one number for all would be no noise.
+
+    (numpy's own `Generator.gumbel(16)` is such a number: its first argument is the location.)
+    """
+    noise = np.asarray(draw(size), np.float64)
+    if noise.shape != (size,):
+        _check.fail("noise.shape", noise.shape, f"to be ({size},), one number for each")
+    return noise
 
 
 def clipped_sum(risk: Risk, w: Floats, clip: float) -> Floats:
@@ -166,6 +179,9 @@ def clipped_sum(risk: Risk, w: Floats, clip: float) -> Floats:
 def step_scores(risk: Risk, w: Floats, v: Floats, lengths: Floats) -> Floats:
     """Differences n (F(w - a v) - F(w)) for every length a, by two products with X."""
     here, along = risk.scores(w).astype(np.float64), risk.scores(v).astype(np.float64)
+    # Rounding in float32 must not carry a record beyond its norm: the range bound rests on it.
+    most = risk.row_norms * float(np.linalg.norm(v))
+    along = np.clip(along, -most, most)
     sums = np.array([risk.losses(here - a * along).sum() for a in lengths])
     # The regulariser is free of data: exact, and no part of the range.
     bend = risk.l2 / 2 * (lengths**2 * float(v @ v) - 2 * lengths * float(w @ v))
@@ -192,9 +208,8 @@ def descend(
     """
     release = Releases(risk, budget, clip, norm, sensitivity_factor, normals, gumbels)
     if shares is None:
-        size = {"rows": risk.rows, "dimension": risk.dimension}
-        bounds = {"norm": norm, "clip": clip, "sensitivity_factor": sensitivity_factor}
-        shares = Shares.by_rule(budget.left, **size, **bounds)
+        n, d = risk.rows, risk.dimension
+        shares = Shares.by_rule(budget.left, n, d, norm, clip, sensitivity_factor)
     w, longest, share = np.zeros(risk.dimension), shares.largest_step, shares.gradient
     taken: list[float] = []
     while (rho := _next_share(budget, share, shares.selection)) > 0:
@@ -233,13 +248,3 @@ def _direction(risk: Risk, gradient: Floats, w: Floats) -> Floats:
     """The unit vector along the noisy gradient of F, its regulariser included."""
     v = gradient / risk.rows + risk.l2 * w
     return v / max(float(np.linalg.norm(v)), float(np.finfo(np.float64).tiny))
-
-
-def gaussian_scale(sensitivity: float, rho: float) -> float:
-    """Standard deviation at which a Gaussian release costs rho."""
-    return sensitivity / math.sqrt(2 * rho)
-
-
-def exponential_temperature(span: float, rho: float) -> float:
-    """Temperature t at which p ~ exp(-score/t) costs rho; neighbours differ by a `span`."""
-    return span / math.sqrt(8 * rho)

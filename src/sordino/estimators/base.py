@@ -48,7 +48,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
-        relation: Relation = Relation.REPLACE_ONE,
+        relation: Relation | str = "replace-one",
         method: str = "auto",
         l2: float = 0.001,
         epochs: int | None = None,
@@ -110,12 +110,12 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         InvalidArgument
             For arguments or data that no fit can accept; the estimator is as it was before.
         """
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             return self._fit(X, y)
         except BaseException:  # also Ctrl-C: nothing half-fitted is left behind
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _fit(self, X: Any, y: Any) -> Self:
@@ -142,8 +142,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 hint = "All methods here need delta > 0; 1e-6 is usual."
                 _check.fail("delta", self.delta, "> 0", hint)
         if not isinstance(self.relation, Relation):
-            hint = "Pass Relation.REPLACE_ONE, say."
-            _check.fail("relation", self.relation, "to be a Relation", hint)
+            _check.one_of("relation", self.relation, [relation.value for relation in Relation])
         _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         hint = "Pass a norm that you know without looking at the data, such as 1.0."
         if self.data_norm is not None:
@@ -157,7 +156,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
         X, y = validate_data(
             self,
-            X,
+            _numbers(X),
             y,
             accept_sparse="csr",
             dtype=(np.float64, np.float32),
@@ -209,8 +208,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     # The promise -------------------------------------------------------------------------
 
     def _task(self, records: Records) -> Task:
-        rows = len(records.X)
-        if self.relation is Relation.ADD_OR_REMOVE_ONE:
+        rows, relation = len(records.X), Relation(self.relation)
+        if relation is Relation.ADD_OR_REMOVE_ONE:
             if self.public_rows is None:
                 hint = "Under add-or-remove-one the number of records is private: pass one near it."
                 _check.fail("public_rows", None, "to be given", hint)
@@ -224,7 +223,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             norm=records.norm,
             epsilon=float(self.epsilon),
             delta=default_delta(rows) if self.delta is None else float(self.delta),
-            relation=self.relation,
+            relation=relation,
             problems=records.problems,
             rows_per_person=int(self.max_rows_per_person),
         )
@@ -299,7 +298,6 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         tags.input_tags.sparse = True
         # A budget of 1 on a few dozen records, as scikit-learn's checks have them, is mostly noise.
         tags.classifier_tags.poor_score = True
-        tags.non_deterministic = True
         return tags
 
 
@@ -315,7 +313,22 @@ def _source(plan: Plan, randomness: Randomness) -> Any:
 
 
 def _leak(what: str) -> None:
-    warnings.warn(f"{what[0].upper()}{what[1:]}.", PrivacyLeakWarning, stacklevel=5)
+    warnings.warn(f"Not private: {what}.", PrivacyLeakWarning, stacklevel=5)
+
+
+def _numbers(X: Any) -> Any:
+    """The table as it is, unless a column of it holds words or objects: those are named."""
+    dtypes = getattr(X, "dtypes", None)
+    columns = getattr(X, "columns", None)
+    if columns is None or dtypes is None:
+        return X
+    words = ("object", "str", "string", "category", "categorical", "utf8", "date", "time")
+    named = zip(columns, dtypes, strict=True)
+    bad = [name for name, kind in named if str(kind).lower().startswith(words)]
+    if bad:
+        hint = "Encode them with public levels first (sordino.data.preprocess.OneHot.public)."
+        _check.fail("columns", bad, "to be numbers", hint)
+    return X
 
 
 def _finite(X: Array) -> None:

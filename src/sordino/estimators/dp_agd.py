@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.proofs.adaptive import concentrated_budget, prove_adaptive
-from sordino.privacy import Relation
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,9 +54,7 @@ class AdaptiveDescent(Method):
             l2=task.l2,
         )
 
-    def train(
-        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
         """Weights that already carry their noise."""
         task, clip = plan.task, plan.settings.max_grad_norm
         assert clip is not None
@@ -74,8 +72,8 @@ class AdaptiveDescent(Method):
                 clip=clip,
                 norm=task.norm,
                 sensitivity_factor=task.moved,
-                normals=lambda many, noise=noise: noise.standard_normal((many,)),
-                gumbels=lambda many, noise=noise: noise.gumbel((many,)),
+                normals=_counted(noise.standard_normal),
+                gumbels=_counted(noise.gumbel),
                 shares=rules.adaptive_shares(task, rho),
             )
             weights.append(found)
@@ -87,3 +85,7 @@ def _budget(task: Task) -> float:
     return concentrated_budget(
         task.epsilon, task.delta, task.relation, rows_per_person=task.rows_per_person
     )
+
+
+def _counted(draw: Callable[[tuple[int, ...]], Floats]) -> Callable[[int], Floats]:
+    return lambda many: draw((many,))

@@ -27,7 +27,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     delta
         Probability that the bound may fail; None means 1/rows^2, rounded down to one digit.
     relation
-        What counts as a neighbouring dataset. Every method is calibrated to it.
+        What counts as a neighbouring dataset: "replace-one", "zero-out" or "add-or-remove-one"
+        (or a `Relation`). Every method is calibrated to it.
     method
         "auto" (by public facts), "objective" (noise in the objective), "noisy-gd" (noise in every
         full gradient), "dp-sgd" (in every Poisson batch), "rsgd-ar", "nsgd", "bolt-on",

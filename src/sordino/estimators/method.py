@@ -28,9 +28,7 @@ class Method(ABC):
         """Complete the settings by public rules, calibrate the noise, prove."""
 
     @abstractmethod
-    def train(
-        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
         """Weights [problem, column] as the plan says, before the release adds its noise."""
 
     def check(self, given: Settings) -> None:

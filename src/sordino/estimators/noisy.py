@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -54,11 +55,10 @@ class NoisyMethod(Method):
         """The training, its noise still to be set."""
         raise NotImplementedError
 
-    def train(
-        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
         """Weights that already carry their noise."""
-        return train_together([plan], records, randomness, start)[0]
+        (weights,) = train_together([plan], records, randomness, start)
+        return np.asarray(weights)
 
 
 @functools.lru_cache(maxsize=512)
@@ -67,12 +67,16 @@ def _calibrated(spec: TrainSpec, task: Task, accountant: str) -> tuple[float, Pr
     if not task.private:
         return 0.0, None
     promise = task.constants, task.rows, task.relation
-    shared = {"problems": task.problems, "rows_per_person": task.rows_per_person}
-    noise = noise_for_steps(
-        spec, *promise, task.epsilon, task.delta, accountant=accountant, **shared
-    )
+    how = _How(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
+    noise = noise_for_steps(spec, *promise, task.epsilon, task.delta, **how)
     noisy = replace(spec, noise_multiplier=noise)
-    return noise, prove_steps(noisy, *promise, task.delta, accountant=accountant, **shared)
+    return noise, prove_steps(noisy, *promise, task.delta, **how)
+
+
+class _How(TypedDict):
+    accountant: str
+    problems: int
+    rows_per_person: int
 
 
 class NoisyGradientDescent(NoisyMethod):

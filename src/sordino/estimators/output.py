@@ -52,11 +52,10 @@ class OutputMethod(Method):
         """The training."""
         raise NotImplementedError
 
-    def train(
-        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
         """Weights without noise [problem, column]; only the door out may have them."""
-        return train_together([plan], records, randomness, start)[0]
+        (weights,) = train_together([plan], records, randomness, start)
+        return np.asarray(weights)
 
     def _spec(
         self,

@@ -53,9 +53,7 @@ class NoisyObjective(Method):
             l2=l2,
         )
 
-    def train(
-        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
         """Minimise every problem, each with a linear term of its own."""
         task = plan.task
         rows = _divisor(task, records)

@@ -5,8 +5,13 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from sordino.mechanisms.noise import CryptoNormals, Noise, OsGaussian, SeededNoise
+import numpy as np
+import numpy.typing as npt
+
+from sordino.mechanisms.noise import CryptoNormals, Noise, NoiseStream, OsGaussian, SeededNoise
 from sordino.seeding import Name, SeededStreams, Streams
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Randomness:
         return cls(SeededStreams(f"estimator {seed}"), noise, noise)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScaledNoise:
     """Noise for runs trained together, each with a multiple of its own.
 
@@ -51,11 +56,7 @@ class ScaledNoise:
     source: Noise
     scales: tuple[float, ...]
     problem: int
-
-    @property
-    def repeatable(self) -> bool:
-        """As the source is."""
-        return self.source.repeatable
+    repeatable: bool
 
     def stream(self, *name: Name) -> _ScaledStream:
         """Open the noise of one run; the last part of its name is its number."""
@@ -66,8 +67,8 @@ class ScaledNoise:
 
 @dataclass(frozen=True)
 class _ScaledStream:
-    inner: object
+    inner: NoiseStream
     scale: float
 
-    def standard_normal(self, size: tuple[int, int]):  # type: ignore[no-untyped-def]
-        return self.scale * self.inner.standard_normal(size)  # type: ignore[attr-defined]
+    def standard_normal(self, size: tuple[int, int]) -> Floats:
+        return np.asarray(self.scale * self.inner.standard_normal(size))

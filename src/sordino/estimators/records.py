@@ -57,7 +57,7 @@ class Records:
     def labels(self, problem: int) -> npt.NDArray[np.int64]:
         """0 or 1 for each record of one problem."""
         asked = 1 if self.classes == 2 else problem
-        return (self.codes == asked).astype(np.int64)
+        return np.asarray(self.codes == asked, dtype=np.int64)
 
     def dataset(self, problem: int) -> Dataset:
         """One problem, for the engine."""

@@ -31,9 +31,7 @@ class NoPrivacy(_Reference):
 
     name = "none"
 
-    def train(
-        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
         """Minimise every problem."""
         tolerance = TOLERANCE * plan.task.norm
         return np.stack(
@@ -49,9 +47,7 @@ class Majority(_Reference):
 
     name = "majority"
 
-    def train(
-        self, plan: Plan, records: Records, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
         """Weights 0; the base class reads the shares as intercepts."""
         return np.zeros_like(start)
 

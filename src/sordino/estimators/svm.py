@@ -37,7 +37,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
-        relation: Relation = Relation.REPLACE_ONE,
+        relation: Relation | str = "replace-one",
         method: str = "auto",
         l2: float = 0.001,
         epochs: int | None = None,

@@ -71,6 +71,8 @@ def _train(
 ) -> Floats:
     from sordino.sgd.engine import DivergenceWarning, train
 
+    source = randomness.steps
+    noise = ScaledNoise(source, scales, problem, source.repeatable)
     with warnings.catch_warnings():
         # Whether a training diverged depends on the records; a model that did is not released.
         warnings.simplefilter("ignore", DivergenceWarning)
@@ -80,7 +82,7 @@ def _train(
             range(len(scales)),
             initial_weights=start,
             streams=randomness.orders,
-            noise=ScaledNoise(randomness.steps, scales, problem),
+            noise=noise,
         )
     return np.asarray(trained[:, 0, -1], dtype=np.float64)
 

@@ -12,12 +12,12 @@ from sordino import _check, sensitivity
 from sordino.accounting import calibrate, gaussian, permuted
 from sordino.accounting.group import group
 from sordino.accounting.profile import Profile
+from sordino.accounting.shifted import Numbers
 from sordino.objectives.objective import Constants
 from sordino.privacy import NotApplicable, Relation
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
 from sordino.sensitivity import Sensitivity
-from sordino.accounting.shifted import Numbers
 from sordino.sgd.spec import TrainSpec
 
 
@@ -161,7 +161,9 @@ def output_perturbation(
         # Rounding happens once, whatever the orders: it is counted in the first epoch's part.
         epochs = tuple(
             tuple(factor * (part + (slack if first else 0.0)) for part in epoch)
-            for first, epoch in zip([True] + [False] * len(parts.epochs), parts.epochs, strict=False)
+            for first, epoch in zip(
+                [True] + [False] * len(parts.epochs), parts.epochs, strict=False
+            )
         )
     return OutputPerturbation(spec, found.plus(slack).scaled(factor), epochs, rows_per_person)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sordino import _check
 from sordino.accounting import calibrate, gaussian, subsampled
-from sordino.accounting.finding import Run
+from sordino.accounting.finding import Released, Run
 from sordino.accounting.group import group
 from sordino.accounting.profile import Profile
 from sordino.objectives.objective import Constants
@@ -66,14 +66,14 @@ def prove_steps(
     if not found:
         raise reason
     name, profile = min(found, key=lambda pair: pair[1].epsilon(delta))
-    released = "final" if name == "last-iterate" else "all"
+    released: Released = "final" if name == "last-iterate" else "all"
     assumes = [*assumptions(spec, run, released), *_together(problems)]
     assumes.append("rounding inside the training is not counted; its arithmetic is float64")
     return Proof(
         profile=profile,
         sampling=run.steps.sampling,
         assumes=tuple(assumes),
-        released="final" if released == "final" else "all",
+        released=released,
         unit=unit_of(rows_per_person),
     )
 
@@ -141,9 +141,7 @@ def _least(
     )
 
 
-def _run(
-    spec: TrainSpec, constants: Constants, n: int, relation: Relation, problems: int
-) -> Run:
+def _run(spec: TrainSpec, constants: Constants, n: int, relation: Relation, problems: int) -> Run:
     problems = _check.whole("problems", problems, at_least=1)
     if relation is Relation.ADD_OR_REMOVE_ONE:
         refuse_numbers_made_from(spec, n)

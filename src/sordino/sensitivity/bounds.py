@@ -199,6 +199,7 @@ def bolt_on_fractional(
     For comparison with Wu et al. 2017 as Hyland & Tople use it, under replace-one; the bound is
     `bolt_on_convex`.
     """
+    batch_sizes(n, batch_size)  # refuses what are no sizes
     passes = _check.whole("steps", steps) * batch_size / n
     return 2 * constants.lipschitz * _check.positive("rate", rate) * passes / batch_size
 

@@ -179,7 +179,7 @@ class Loop:
         """
         width = len(self.sizes)
         padded = np.zeros(-(-len(amounts) // width) * width)
-        padded[: len(amounts)] = amounts
+        padded[: len(amounts)] = amounts + TINY  # whatever vanished below the smallest float
         return np.asarray(self.jump * padded.reshape(-1, width) / self.divisors)
 
     def said(self) -> tuple[str, ...]:
