@@ -187,12 +187,11 @@ def _passes(curvature: float, rows: int, epochs: int) -> Iterator[Settings]:
 
 def _bolt_on(curvature: float, rows: int) -> Iterator[Settings]:
     """Their strongly convex schedule (no rate given), and constant rates."""
-    for batch in (50, 500):
-        yield from (Settings(epochs=e, batch_size=min(batch, rows)) for e in (1, 5, 20))
-    for rate in (0.01, 0.1, 1.0):
-        yield from (
-            Settings(epochs=e, batch_size=min(50, rows), learning_rate=rate) for e in (1, 5)
-        )
+    for batch, epochs in ((50, 5), (50, 20), (500, 1), (500, 5), (500, 20)):
+        yield Settings(epochs=epochs, batch_size=min(batch, rows))
+    for rate in (0.1, 0.5, 1.9):
+        for epochs in (1, 5):
+            yield Settings(epochs=epochs, batch_size=min(500, rows), learning_rate=rate)
 
 
 def _dp_sgd(curvature: float, rows: int) -> Iterator[Settings]:
@@ -235,8 +234,8 @@ GRIDS_IN_WORDS = {
     "rsgd-ar": "rate 2/smoothness x {1/32, 1/16, ..., 1}, each with 2 epochs (averaged once), 10 "
     "(once) and 20 (every 10); batch 4,000",
     "nsgd": "rate 2/smoothness x {1/32, ..., 1}, each with 2 and 10 epochs; batch 4,000",
-    "bolt-on": "the strongly convex schedule with batch 50 and 500, 1, 5 and 20 epochs each; "
-    "constant rates 0.01, 0.1, 1 with 1 and 5 epochs, batch 50",
+    "bolt-on": "the strongly convex schedule with batch 50 (5 and 20 epochs) and 500 (1, 5, 20); "
+    "constant rates 0.1, 0.5, 1.9 with 1 and 5 epochs, batch 500",
     "dp-sgd": "batch sqrt(n) and 2,000, 5 epochs, rate x steps in {8, 32, 128, 512}",
     "sgd-ma": "batch sqrt(n), 1 and 5 epochs, rate x steps in {8, 32, 128, 512}",
     "dp-agd": "clip 1, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08",

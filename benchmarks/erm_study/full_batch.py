@@ -16,7 +16,7 @@ from sordino.estimators.records import Records
 from sordino.estimators.task import Plan
 
 Floats = npt.NDArray[np.float64]
-BLOCK = 4096
+BLOCK = 1024
 
 
 def fits(plan: Plan) -> bool:

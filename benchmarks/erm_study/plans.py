@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ from erm_study.design import REFERENCES, default, estimator_method, grid, task
 from erm_study.folds import Stored
 from sordino._check import InvalidArgument
 from sordino.estimators import methods
-from sordino.estimators.task import Plan, Settings
+from sordino.estimators.task import Plan, Settings, Task
 from sordino.privacy import Guarantee, NotApplicable
 
 Light = tuple[str, Plan]
@@ -52,23 +54,48 @@ def plan_method(stored: Stored, loss: str, method: str) -> Planned:
     settings = grid(method, loss, rows) if method in source.oracles else ()
     defaults, tuned = {}, {}
     for epsilon in source.epsilons:
-        defaults[epsilon] = _light(stored, loss, method, epsilon, default(method, rows))
-        tuned[epsilon] = [_light(stored, loss, method, epsilon, given) for given in settings]
+        # References promise nothing, whatever the budget: one fit for all.
+        asked = math.inf if method in REFERENCES else epsilon
+        of = functools.partial(_plan, task(source, loss, rows, stored.columns, asked), method)
+        defaults[epsilon] = _light(of(default(method, rows)))
+        tuned[epsilon] = [_light(plan) for plan in _plans(of, settings)]
     return Planned(stored, loss, method, defaults, tuned)
 
 
-def _light(
-    stored: Stored, loss: str, method: str, epsilon: float, settings: Settings
-) -> Light | str:
-    if method in REFERENCES:
-        epsilon = math.inf  # nothing is promised, whatever the budget: one fit for all
-    asked = task(stored.source, loss, stored.training_rows, stored.columns, epsilon)
+def _plans(of: Callable[[Settings], Plan | str], settings: Sequence[Settings]) -> Iterator[Plan | str]:
+    """DP-SGD's noise does not depend on the rate: found once for all rates of a grid."""
+    found: dict[Settings, Plan | str] = {}
+    for given in settings:
+        if given.batch_size is None or given.steps is None:  # not DP-SGD
+            yield of(given)
+            continue
+        key = dataclasses.replace(given, learning_rate=None)
+        if key not in found:
+            found[key] = of(given)
+        plan = found[key]
+        yield plan if isinstance(plan, str) else _with_rate(plan, given.learning_rate)
+
+
+def _with_rate(plan: Plan, rate: float) -> Plan:
+    return dataclasses.replace(
+        plan,
+        settings=dataclasses.replace(plan.settings, learning_rate=rate),
+        spec=dataclasses.replace(plan.spec, learning_rate=rate),
+    )
+
+
+def _plan(asked: Task, method: str, settings: Settings) -> Plan | str:
     try:
-        plan = methods.plan(estimator_method(method), asked, settings)
+        return methods.plan(estimator_method(method), asked, settings)
     except (InvalidArgument, NotApplicable) as refusal:
         return f"{type(refusal).__name__}: {refusal}"
+
+
+def _light(plan: Plan | str) -> Light | str:
+    if isinstance(plan, str):
+        return plan
     if plan.proof is not None:
-        plan = dataclasses.replace(plan, proof=Proved(plan.proof.guarantee(asked.delta)))
+        plan = dataclasses.replace(plan, proof=Proved(plan.proof.guarantee(plan.task.delta)))
     return fingerprint(plan), plan
 
 

@@ -137,10 +137,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _check_promise(self) -> None:
         _check.positive("epsilon", self.epsilon, _EPSILON_HINT, allow_infinite=True)
-        if self.delta is not None:
-            if not 0 < _check.probability_below_one("delta", self.delta) < 1:
-                hint = "All methods here need delta > 0; 1e-6 is usual."
-                _check.fail("delta", self.delta, "> 0", hint)
+        if self.delta is not None and _check.probability_below_one("delta", self.delta) == 0:
+            hint = "All methods here need delta > 0; 1e-6 is usual."
+            _check.fail("delta", self.delta, "> 0", hint)
         if not isinstance(self.relation, Relation):
             _check.one_of("relation", self.relation, [relation.value for relation in Relation])
         _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")

@@ -29,7 +29,7 @@ class AdaptiveDescent(Method):
     """
 
     name = "dp-agd"
-    takes = ("max_grad_norm",)
+    takes = ("steps", "learning_rate", "max_grad_norm")
 
     def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
         """The budget in zero-concentrated DP, and what it proves."""
@@ -74,7 +74,7 @@ class AdaptiveDescent(Method):
                 sensitivity_factor=task.moved,
                 normals=_counted(noise.standard_normal),
                 gumbels=_counted(noise.gumbel),
-                shares=rules.adaptive_shares(task, rho),
+                shares=rules.adaptive_shares(task, plan.settings, rho),
             )
             weights.append(found)
         return np.stack(weights)

@@ -24,13 +24,16 @@ Floats = npt.NDArray[np.float64]
 class OutputMethod(Method):
     """A training whose final weights get Gaussian noise, once."""
 
+    source: str
+    """Who it is by, for the theorem's name."""
+
     def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
         """Settings, sensitivity, noise and proof."""
         self.check(given)
         self.refuse_private_size(task)
         settings = self.settings(task, given)
         spec = self.spec(task, settings)
-        mechanism = _mechanism(spec, replace(task, epsilon=1.0, delta=0.5), start_norm)
+        mechanism = _mechanism(spec, replace(task, epsilon=1.0, delta=0.5), start_norm, self.source)
         sigma = mechanism.sigma(task.epsilon, task.delta)
         return Plan(
             method=self.name,
@@ -41,7 +44,7 @@ class OutputMethod(Method):
             scale=sigma,
             noise_at="on every weight",
             spec=spec,
-            l2=task.l2,
+            l2=spec.objective.l2,
         )
 
     def settings(self, task: Task, given: Settings) -> Settings:
@@ -65,27 +68,33 @@ class OutputMethod(Method):
         average_every: int | None = None,
     ) -> TrainSpec:
         assert settings.batch_size is not None
+        # Equal batches: in a smaller one a record would count for more. The few records that are
+        # left over after the secret permutation sit out.
+        batches = -(-task.rows // min(settings.batch_size, task.rows))
         return TrainSpec(
-            objective=task.objective,
+            objective=task.objective_with(settings.l2 or task.l2),
             learning_rate=rate,
-            batch_size=min(settings.batch_size, task.rows),
+            batch_size=task.rows // batches,
             epochs=settings.epochs,
             steps=settings.steps,
-            order="permute-once" if settings.batch_size < task.rows else "fixed",
+            order="permute-once" if batches > 1 else "fixed",
+            drop_last=True,
             max_grad_norm=settings.max_grad_norm,
             average_every=average_every,
             restart_every=average_every,
             init="given",
-            dtype="float64",  # rounding is part of the sensitivity, and float32's would not be small
+            dtype="float64",  # rounding counts in the sensitivity
         )
 
 
 @functools.lru_cache(maxsize=512)
-def _mechanism(spec: TrainSpec, task: Task, start_norm: float) -> OutputPerturbation:
+def _mechanism(spec: TrainSpec, task: Task, start_norm: float, source: str) -> OutputPerturbation:
     """Sensitivities do not depend on the budget: several budgets ask for the same ones."""
+    constants = spec.objective.constants(task.norm)
+    assert constants is not None
     return output_perturbation(
         spec,
-        task.constants,
+        constants,
         task.rows,
         task.relation,
         features=task.columns,
@@ -93,6 +102,7 @@ def _mechanism(spec: TrainSpec, task: Task, start_norm: float) -> OutputPerturba
         problems=task.problems,
         rows_per_person=task.rows_per_person,
         start_norm=start_norm,
+        source=source,
     )
 
 
@@ -100,6 +110,7 @@ class RestartedAverages(OutputMethod):
     """RSGD-AR of Chen, Lee & Kifer 2019: permute once, average and restart every few epochs."""
 
     name = "rsgd-ar"
+    source = "RSGD-AR (Chen, Lee & Kifer 2019, Proposition 3, corrected)"
     takes = ("epochs", "batch_size", "learning_rate", "average_every", "max_grad_norm")
 
     def settings(self, task: Task, given: Settings) -> Settings:
@@ -121,6 +132,7 @@ class NumericSgd(OutputMethod):
     """
 
     name = "nsgd"
+    source = "NSGD (Chen, Lee & Kifer 2019, Lemma 2)"
     takes = ("epochs", "batch_size", "learning_rate", "max_grad_norm")
 
     def settings(self, task: Task, given: Settings) -> Settings:
@@ -137,11 +149,13 @@ class BoltOn(OutputMethod):
     """Bolt-on SGD of Wu et al. 2017.
 
     With a regulariser the rate min(1/smooth, 1/(l2 t)) of their strongly convex theorem, unless a
-    constant learning rate is given; without one, their convex theorem with a constant rate.
+    constant learning rate is given; without one, their convex theorem with a constant rate. A
+    small budget raises the regulariser (`rules.bolt_on`); `settings_` says to what.
     """
 
     name = "bolt-on"
-    takes = ("epochs", "batch_size", "learning_rate", "max_grad_norm")
+    source = "bolt-on SGD (Wu et al. 2017)"
+    takes = ("epochs", "batch_size", "learning_rate", "max_grad_norm", "l2")
 
     def settings(self, task: Task, given: Settings) -> Settings:
         """`rules.bolt_on`."""
@@ -151,7 +165,8 @@ class BoltOn(OutputMethod):
         """Strongly convex schedule, or a constant rate."""
         if settings.learning_rate is not None:
             return self._spec(task, settings, settings.learning_rate)
-        constants = task.constants
+        constants = task.objective_with(settings.l2 or task.l2).constants(task.norm)
+        assert constants is not None
         smooth, l2 = constants.smooth, constants.strongly_convex
         return self._spec(task, settings, Schedule.strongly_convex_rate(smooth, l2))
 
@@ -160,6 +175,7 @@ class OutputGradientDescent(OutputMethod):
     """Full-batch gradient descent with a fixed rate (OutPert-GD of Zhang et al. 2017)."""
 
     name = "output-gd"
+    source = "output perturbation of gradient descent (Zhang et al. 2017; Chen et al. 2019)"
     takes = ("steps", "learning_rate", "max_grad_norm")
 
     def settings(self, task: Task, given: Settings) -> Settings:

@@ -41,14 +41,14 @@ class NoisyObjective(Method):
         if task.private and not l2 > 0:
             hint = "Objective perturbation needs a strongly convex objective; 0.001 is usual."
             _check.fail("l2", l2, "> 0", hint)
-        mechanism = _mechanism(task, l2) if task.private else None
+        noisy = mechanism(task, l2) if task.private else None
         return Plan(
             method=self.name,
             task=task,
             settings=settings,
-            proof=None if mechanism is None else mechanism.proof(),
-            sigma=0.0 if mechanism is None else mechanism.sigma,
-            scale=0.0 if mechanism is None else mechanism.sigma_out,
+            proof=None if noisy is None else noisy.proof(),
+            sigma=0.0 if noisy is None else noisy.sigma,
+            scale=0.0 if noisy is None else noisy.sigma_out,
             noise_at="on the linear term of the objective",
             l2=l2,
         )
@@ -80,7 +80,8 @@ def _divisor(task: Task, records: Records) -> int:
 
 
 @functools.lru_cache(maxsize=512)
-def _mechanism(task: Task, l2: float) -> ObjectivePerturbation:
+def mechanism(task: Task, l2: float) -> ObjectivePerturbation:
+    """The noise that the task's promise needs at this regulariser, and its proof."""
     return objective_perturbation(
         kind=task.kind,
         curvature=task.curvature,

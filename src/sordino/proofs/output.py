@@ -36,12 +36,15 @@ class OutputPerturbation:
         The same epoch by epoch, where each epoch has an order of its own; None elsewhere.
     rows_per_person
         Size of the group protected.
+    source
+        Who the training is by, for the theorem's name.
     """
 
     spec: TrainSpec
     sensitivity: Sensitivity
     epochs: tuple[tuple[float, ...], ...] | None = None
     rows_per_person: int = 1
+    source: str = ""
 
     def profile(self, sigma: float) -> Profile:
         """With noise of this standard deviation on each weight."""
@@ -60,6 +63,10 @@ class OutputPerturbation:
         return permuted.worst_position(
             sensitivities=of.positions, sigma=sigma, relation=of.relation
         )
+
+    def _theorem(self, profile: Profile) -> str:
+        named = f"{self.source}: " if self.source else ""
+        return f"{named}{self.sensitivity.theorem}; {profile.theorem}"
 
     @property
     def _farthest(self) -> float:
@@ -88,7 +95,7 @@ class OutputPerturbation:
             assumes.append("the order of the records is uniform and stays secret")
         profile = self.profile(sigma)
         return Proof(
-            profile=profile.noted(theorem=f"{self.sensitivity.theorem}; {profile.theorem}"),
+            profile=profile.noted(theorem=self._theorem(profile)),
             sampling=self.spec.order,
             assumes=tuple(assumes),
             released="final",
@@ -117,6 +124,7 @@ def output_perturbation(
     problems: int = 1,
     rows_per_person: int = 1,
     start_norm: float = 0.0,
+    source: str = "",
 ) -> OutputPerturbation:
     """Check the theorems on the sensitivity of the final weights, and compute it.
 
@@ -134,6 +142,8 @@ def output_perturbation(
         Size of the group protected.
     start_norm
         Norm of the initial weights.
+    source
+        Who the training is by, for the theorem's name.
 
     Raises
     ------
@@ -165,7 +175,8 @@ def output_perturbation(
                 [True] + [False] * len(parts.epochs), parts.epochs, strict=False
             )
         )
-    return OutputPerturbation(spec, found.plus(slack).scaled(factor), epochs, rows_per_person)
+    whole = found.plus(slack).scaled(factor)
+    return OutputPerturbation(spec, whole, epochs, rows_per_person, source)
 
 
 def _refuse(spec: TrainSpec) -> None:
@@ -178,6 +189,11 @@ def _refuse(spec: TrainSpec) -> None:
         raise NotApplicable(
             "With Poisson sampling a record can be met at any step, and no bound on how often is "
             "sure; use order='permute-once'."
+        )
+    if spec.radius is not None or spec.objective.kind == "least-squares":
+        raise NotApplicable(
+            "What rounding adds is bounded for logistic and Huber losses without projection; "
+            "train with radius=None."
         )
     if spec.dtype != "float64":
         raise NotApplicable(

@@ -185,6 +185,7 @@ def _hidden_state(
 
 
 def checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constants:
+    """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
     if spec.objective.kind not in LINEAR_KINDS:
         raise NotApplicable(
             f"The loss of this model ({spec.objective.kind}) is not convex, and without convexity "

@@ -31,6 +31,10 @@ FEW = 4
 """Up to this many datasets a seed, products written out beat BLAS (docs/benchmarks.md)."""
 
 
+BLOCK = 256
+"""Rows of a large batch taken at a time: 128 kB at a hundred features, so that they stay near."""
+
+
 class Law(NamedTuple):
     """What a compiled step needs of a spec, as plain numbers (0 or infinity: not used)."""
 
@@ -230,6 +234,13 @@ def _shared_step(
     size = len(batch)
     X, y, most = scratch.X[:size], scratch.y[:size], scratch.most[:size]
     count = _look_up(law, rows, batch, y, most, len(shared))
+    divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
+    scale, keep = real(-rate / divisor), real(1 - rate * law.l2)
+    if few and size > BLOCK:
+        _large_step(law, rows, scratch, w, batch, scale, keep)
+        for k in range(len(w)):
+            _noise_and_project(law, w[k], scale, normal)
+        return
     psi = scratch.psi[: len(w) * size].reshape(len(w), size)
     if few:
         thin.few_scores(psi, w, rows.X, batch)
@@ -241,8 +252,6 @@ def _shared_step(
         link.residuals(law.kind, law.huber, psi[k], y)
         if law.clip < np.inf:
             _clip(psi[k], most)
-    divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
-    scale, keep = real(-rate / divisor), real(1 - rate * law.l2)
     if few:
         thin.few_update(w, rows.X, batch, psi, scale, keep)
     else:
@@ -252,6 +261,31 @@ def _shared_step(
                 w[k, j] = keep * w[k, j] + scale * scratch.gradient[k, j]
     for k in range(len(w)):
         _noise_and_project(law, w[k], scale, normal)
+
+
+@compiled
+def _large_step(
+    law: Law, rows: Rows, scratch: Scratch, w: Floats, batch: Ints, scale: float, keep: float
+) -> None:
+    """A step on a batch too large for the cache: block by block, each row fetched only once."""
+    one = w.dtype.type(1)
+    gradient = scratch.gradient
+    for k in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            gradient[k, j] = 0
+    for start in range(0, len(batch), BLOCK):
+        stop = min(start + BLOCK, len(batch))
+        part = batch[start:stop]
+        psi = scratch.psi[: len(w) * len(part)].reshape(len(w), len(part))
+        thin.few_scores(psi, w, rows.X, part)
+        for k in range(len(w)):
+            link.residuals(law.kind, law.huber, psi[k], scratch.y[start:stop])
+            if law.clip < np.inf:
+                _clip(psi[k], scratch.most[start:stop])
+        thin.few_update(gradient, rows.X, part, psi, one, one)
+    for k in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            w[k, j] = keep * w[k, j] + scale * gradient[k, j]
 
 
 @compiled

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sordino.data.dataset import Dataset
+from sordino.data.dataset import Dataset, row_norms
 from sordino.data.neighbours import EMPTY, Neighbours
 from sordino.objectives.batched import Objective
 
@@ -108,7 +108,7 @@ def lay(
             inputs[there, : objective.features], numbers[there] = features, labels
         if objective.has_constant_input:
             inputs[there, objective.features] = 1
-        norms[block] = torch.linalg.vector_norm(X[block], dim=1, dtype=dtype)
+        norms.numpy()[block] = row_norms(inputs[block])
     return Table(
         X=X,
         y=y,

@@ -1,0 +1,224 @@
+"""zCDP: golden vectors, the filter's arithmetic, and the exponential mechanism's true divergence."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax, logsumexp
+
+from sordino._check import InvalidArgument
+from sordino.accounting import concentrated, gaussian
+from sordino.accounting.compose import compose, times
+from sordino.accounting.concentrated import Filter
+from sordino.accounting.profile import ApproximateProfile, GaussianProfile
+from sordino.privacy import NotApplicable, Relation
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "erm_10.json").read_text())[
+    "10_erm_baselines"
+]["zcdp_to_dp"]
+REL = GOLDEN["tol"]["rel"]
+ANY = {"relation": Relation.REPLACE_ONE}
+rhos = st.floats(-8, 3).map(lambda power: 10**power)
+deltas = st.floats(-14, -1).map(lambda power: 10**power)
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"])
+class TestGolden:
+    def test_conversions(self, case):
+        rho, delta = case["rho"], case["delta"]
+        assert concentrated.canonne_epsilon(rho, delta) == pytest.approx(case["eps_cks"], rel=REL)
+        found = concentrated.bun_steinke(rho, delta)
+        assert found == pytest.approx(case["eps_bun_steinke"], rel=REL)
+        profile = concentrated.concentrated(rho=rho, **ANY)
+        assert profile.epsilon(delta) <= case["eps_cks"] * (1 + REL)
+        assert profile.epsilon(delta) >= case["eps_if_gaussian"]
+
+    def test_back(self, case):
+        found = concentrated.rho(case["eps_cks"], case["delta"])
+        assert found == pytest.approx(case["rho"], rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rhos, deltas)
+def test_epsilon_and_delta_are_each_other_s_inverse(rho, delta):
+    profile = concentrated.concentrated(rho=rho, **ANY)
+    epsilon = profile.epsilon(delta)
+    assert gaussian.epsilon(math.sqrt(2 * rho), delta) <= epsilon * (1 + 1e-9)
+    assert epsilon <= concentrated.canonne_epsilon(rho, delta) * (1 + 1e-12)
+    assert epsilon <= concentrated.bun_steinke(rho, delta)
+    if epsilon > 0:
+        assert profile.log_delta(epsilon) == pytest.approx(math.log(delta), rel=1e-6)
+        assert profile.log_delta(1.01 * epsilon) < profile.log_delta(epsilon)
+    # A Gaussian release of this rho is one of those the profile must cover.
+    here = gaussian.log_delta(0.5 * epsilon, math.sqrt(2 * rho))
+    assert profile.log_delta(0.5 * epsilon) >= here - 1e-9
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.01, 20), deltas)
+def test_rho_is_the_largest_and_rounded_down(epsilon, delta):
+    rho = concentrated.rho(epsilon, delta)
+    assert concentrated.concentrated(rho=rho, **ANY).epsilon(delta) <= epsilon
+    more = concentrated.concentrated(rho=rho * (1 + 1e-6), **ANY)
+    assert more.epsilon(delta) > epsilon
+
+
+class TestComposition:
+    def test_costs_add_up(self):
+        profile = concentrated.concentrated(rho=0.02, **ANY)
+        many = times(profile, 5)
+        assert "Renyi DP" in many.theorem
+        exact = concentrated.concentrated(rho=0.1, **ANY).epsilon(1e-6)
+        assert exact <= many.epsilon(1e-6) * (1 + 1e-12)
+        assert many.epsilon(1e-6) <= exact * (1 + 1e-3)
+
+    def test_with_a_gaussian_and_a_pure_release(self):
+        profile = concentrated.concentrated(rho=0.02, **ANY)
+        normal = GaussianProfile(parameter=0.2, theorem="", **ANY)
+        both = compose([profile, normal])
+        assert both.renyi(np.array([3.0])) == pytest.approx([3 * 0.04], rel=0.05)
+        pure = ApproximateProfile(budget=(0.1, 0.0), theorem="", **ANY)
+        assert compose([both, pure]).epsilon(1e-6) > both.epsilon(1e-6)
+
+
+class TestFilter:
+    def test_adaptive_spending(self):
+        budget = Filter(1.0)
+        for cost in (0.5, 0.25):
+            assert budget.can_spend(cost)
+            budget.spend(cost)
+        assert (budget.spent, budget.left) == (0.75, 0.25)
+        assert not budget.can_spend(np.nextafter(0.25, 1))
+        with pytest.raises(NotApplicable, match=r"sum to at most its total, 1, and 0\.25"):
+            budget.spend(0.3)
+        assert budget.left == 0.25
+        budget.spend(0.25)
+        assert budget.left == 0
+        budget.spend(0.0)
+        assert not budget.can_spend(5e-324)
+
+    def test_a_tenth_ten_times_is_more_than_one(self):
+        # 0.1 as a float is above a tenth; a naive sum of ten is below 1 and would allow more.
+        budget = Filter(1.0)
+        for _ in range(9):
+            budget.spend(0.1)
+        assert not budget.can_spend(0.1)
+        assert sum([0.1] * 10) < 1
+
+    def test_costs_too_small_to_move_a_float_are_counted(self):
+        budget = Filter(1.0)
+        budget.spend(1.0 - 2**-53)
+        assert budget.can_spend(2**-53)
+        budget.spend(2**-54)
+        assert budget.left == 2**-54
+        assert budget.spent == 1.0
+        budget.spend(2**-54)
+        assert not budget.can_spend(2**-100)
+
+    @given(st.lists(st.floats(0, 1), max_size=30), st.floats(0, 5))
+    def test_never_over_in_exact_arithmetic(self, costs, total):
+        budget, paid = Filter(total), Fraction(0)
+        for cost in costs:
+            if budget.can_spend(cost):
+                budget.spend(cost)
+                paid += Fraction(cost)
+            left = budget.left
+            assert paid + Fraction(left) <= Fraction(total)
+            assert Fraction(budget.spent) >= paid
+            assert budget.can_spend(left)
+        assert paid <= Fraction(total)
+
+    def test_refusals(self):
+        for wrong in (-1.0, math.inf, math.nan):
+            with pytest.raises(InvalidArgument):
+                Filter(wrong)
+            with pytest.raises(InvalidArgument):
+                Filter(1.0).can_spend(wrong)
+
+
+class TestMechanisms:
+    @given(st.floats(0, 1e3), rhos)
+    def test_gaussian(self, sensitivity, rho):
+        sigma = concentrated.gaussian_scale(sensitivity, rho)
+        assert concentrated.gaussian_cost(sensitivity, sigma) <= rho
+        if sensitivity > 1e-100:
+            assert concentrated.gaussian_cost(sensitivity, sigma * (1 - 1e-12)) > rho * (1 - 1e-9)
+        assert concentrated.gaussian_cost(2.0, 4.0) == 0.125
+        assert concentrated.gaussian_cost(1.0, 0.0) == math.inf
+        assert concentrated.gaussian_cost(0.0, 0.0) == 0
+
+    @given(st.floats(0, 1e3), rhos)
+    def test_temperature(self, span, rho):
+        temperature = concentrated.exponential_temperature(span, rho)
+        if span == 0:
+            assert temperature == 0
+            return
+        assert concentrated.exponential_cost(span / temperature) <= rho
+        assert temperature == pytest.approx(span / math.sqrt(8 * rho), rel=1e-12)
+
+    def test_exponential_mechanism_s_divergence(self):
+        """Renyi divergences of exact choices over random score pairs, and how near they come."""
+        rng = np.random.default_rng(0)
+        orders = np.array([1.001, 1.5, 2.0, 5.0, 30.0])
+        nearest = 0.0
+        for _ in range(3000):
+            count = rng.integers(2, 9)
+            span = 10 ** rng.uniform(-2, 1)
+            scores = rng.normal(size=count) * 10 ** rng.uniform(-2, 1)
+            change = rng.choice([0.0, span], count) + rng.normal() * rng.integers(0, 2)
+            if rng.random() < 0.5:
+                change = rng.uniform(0, span, count)
+            p, q = log_softmax(-scores), log_softmax(-scores - change)
+            exponents = orders[:, None] * p + (1 - orders[:, None]) * q
+            exact = logsumexp(exponents, axis=1) / (orders - 1)
+            cost = concentrated.exponential_cost(float(np.ptp(change)))
+            assert (exact <= orders * cost + 1e-9).all()
+            nearest = max(nearest, float((exact[1:4] / (orders[1:4] * cost + 1e-12)).max()))
+        assert nearest > 0.97
+
+    def test_gumbel_noise_draws_the_exponential_mechanism(self):
+        rng = np.random.default_rng(1)
+        scores, temperature = np.array([0.0, 0.4, 1.0]), 0.7
+        noise = rng.gumbel(size=(40000, 3))
+        chosen = np.bincount(np.argmin(scores / temperature - noise, axis=1), minlength=3) / 40000
+        assert chosen == pytest.approx(np.exp(log_softmax(-scores / temperature)), abs=0.012)
+
+    def test_half_the_cost_would_be_false(self):
+        span, order = 0.5, 2.0
+        p, q = np.log([0.5, 0.5]), log_softmax([-span / 2, span / 2])
+        exact = float(logsumexp(order * p + (1 - order) * q)) / (order - 1)
+        assert exact > 0.5 * order * concentrated.exponential_cost(span)
+
+
+class TestEdges:
+    def test_extremes(self):
+        nothing = concentrated.concentrated(rho=0.0, **ANY)
+        assert nothing.epsilon(0.0) == 0
+        assert nothing.log_delta(0.0) == -math.inf
+        everything = concentrated.concentrated(rho=math.inf, **ANY)
+        assert everything.epsilon(1e-5) == math.inf
+        assert everything.log_delta(3.0) == 0
+        some = concentrated.concentrated(rho=0.1, **ANY)
+        assert some.epsilon(0.0) == math.inf
+        assert some.log_delta(math.inf) == -math.inf
+        assert some.log_delta(50.0) < -5000
+        assert 0 < some.delta(0.0) < 1
+        assert concentrated.rho(math.inf, 1e-5) == math.inf
+        assert concentrated.bun_steinke(0.0, 0.0) == 0
+        assert concentrated.bun_steinke(0.1, 0.0) == math.inf
+        assert concentrated.canonne_epsilon(0.1, 0.0) == math.inf
+
+    def test_refusals(self):
+        with pytest.raises(InvalidArgument, match="delta"):
+            concentrated.rho(1.0, 0.0)
+        with pytest.raises(InvalidArgument, match="rho"):
+            concentrated.concentrated(rho=-1.0, **ANY)
+        with pytest.raises(InvalidArgument, match="rho"):
+            concentrated.gaussian_scale(1.0, 0.0)
