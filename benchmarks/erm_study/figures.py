@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from erm_study.design import AUTO, METHODS, PEER
 from erm_study.statistics import error_of_mean
 from erm_study.study import Cell, by_point
 from erm_study.timing import SCIKIT_LEARN, TIMED
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 STYLES: dict[str, tuple[str, str]] = {
     AUTO: ("#d62728", "o"),
@@ -47,7 +46,9 @@ def draw_points(
         rows[1, column].set_xlabel("epsilon")
     rows[0, 0].set_ylabel("accuracy on held-out folds, %")
     rows[1, 0].set_ylabel("regularised objective")
-    what = "public defaults" if kind == "default" else "oracles: best of a grid, for comparison only"
+    what = (
+        "public defaults" if kind == "default" else "oracles: best of a grid, for comparison only"
+    )
     figure.suptitle(f"{'Logistic regression' if loss == 'logistic' else 'SVM'}, {what}")
     handles, labels = rows[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=9)

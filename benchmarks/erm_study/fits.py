@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
 from erm_study import full_batch
 from erm_study.design import L2
 from erm_study.folds import Stored
 from erm_study.plans import Light
+
 from sordino.estimators import methods
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
@@ -28,7 +28,7 @@ from sordino.mechanisms.release import ReleaseRefused, release
 
 Floats = npt.NDArray[np.float64]
 Score = tuple[float, float] | None
-"""Accuracy on the held-out fold and objective on the training fold; None if nothing was released."""
+"""Accuracy on the held-out fold, objective on the training fold; None if nothing was released."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,7 @@ def _together(
             return list(
                 full_batch.descend(plans, records, [unit.randomness(name) for name, _ in lights])
             )
-        return list(
-            train_together(plans, records, unit.randomness(plans[0].method), start)[:, 0]
-        )
+        return list(train_together(plans, records, unit.randomness(plans[0].method), start)[:, 0])
 
 
 def _released(plan: Plan, weights: Floats | None, randomness: Randomness) -> Floats | None:

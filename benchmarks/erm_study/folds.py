@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from erm_study.design import FOLDS, Source
 from sklearn.model_selection import KFold
 
-from erm_study.design import FOLDS, Source
 from sordino.data import load
 from sordino.estimators.records import Records
 from sordino.seeding import stream
@@ -77,7 +77,9 @@ def rows_of(
     data: str, form: str | None, rows: int | None, data_dir: Path | None
 ) -> tuple[Array, Array]:
     """Rows and labels of a dataset, or of a sample of it that is the same every time."""
-    loaded = load(data, data_dir=data_dir) if form is None else load(data, form=form, data_dir=data_dir)
+    loaded = (
+        load(data, data_dir=data_dir) if form is None else load(data, form=form, data_dir=data_dir)
+    )
     X, y = loaded.train.X, loaded.train.y
     if rows is None or rows >= len(X):
         return X, y

@@ -60,7 +60,9 @@ def _gradient_sum(signed: npt.NDArray[np.float32], weights: Floats, plan: Plan) 
     for first in range(0, len(signed), BLOCK):
         rows = signed[first : first + BLOCK]
         z = rows @ W
-        total -= rows.T @ (_falling_logistic(z) if plan.task.kind == "logistic" else _hinge(z, plan))
+        total -= rows.T @ (
+            _falling_logistic(z) if plan.task.kind == "logistic" else _hinge(z, plan)
+        )
     return total
 
 

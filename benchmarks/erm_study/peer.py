@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
-
 from erm_study.design import FOLDS, L2, PEER, Size, Source
 from erm_study.folds import Stored, store
 from erm_study.pool import ONE_THREAD
 from erm_study.study import Cell
+from rich.console import Console
+from rich.progress import track
+
 from sordino.estimators.records import Records
 
 SCRIPT = Path(__file__).with_name("peer_side.py")
@@ -62,7 +62,7 @@ def _fitted(
                 _exchange(stored, repeat, Path(scratch))
                 out = Path(scratch) / "out.json"
                 subprocess.run(
-                    ["taskset", "-c", str(core), python, SCRIPT, scratch, out],
+                    [python, SCRIPT, scratch, out, str(core)],
                     env={**os.environ, **dict.fromkeys(ONE_THREAD, "1")},
                     check=True,
                 )

@@ -1,10 +1,13 @@
-"""Fits diffprivlib's logistic regression on folds that lie in a directory; runs in an environment
-of its own, with scikit-learn old enough for it, and imports nothing of this package.
+"""Fits diffprivlib's logistic regression on folds that lie in a directory.
 
-    python peer_side.py DIRECTORY OUT
+    python peer_side.py DIRECTORY OUT CORE
+
+It runs in an environment of its own, whose scikit-learn is old enough for diffprivlib, and imports
+nothing of this package.
 """
 
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -20,6 +23,7 @@ def objective(rows, labels, weights, l2):
 
 def main():
     warnings.simplefilter("ignore")
+    os.sched_setaffinity(0, {int(sys.argv[3])})
     directory, out = Path(sys.argv[1]), Path(sys.argv[2])
     asked = json.loads((directory / "asked.json").read_text())
     rows = np.load(directory / "rows.npy").astype(np.float64)

@@ -13,6 +13,7 @@ from typing import Any
 
 from erm_study.design import REFERENCES, default, estimator_method, grid, task
 from erm_study.folds import Stored
+
 from sordino._check import InvalidArgument
 from sordino.estimators import methods
 from sordino.estimators.task import Plan, Settings, Task
@@ -62,7 +63,9 @@ def plan_method(stored: Stored, loss: str, method: str) -> Planned:
     return Planned(stored, loss, method, defaults, tuned)
 
 
-def _plans(of: Callable[[Settings], Plan | str], settings: Sequence[Settings]) -> Iterator[Plan | str]:
+def _plans(
+    of: Callable[[Settings], Plan | str], settings: Sequence[Settings]
+) -> Iterator[Plan | str]:
     """DP-SGD's noise does not depend on the rate: found once for all rates of a grid."""
     found: dict[Settings, Plan | str] = {}
     for given in settings:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from erm_study.fits import Done, Score, Unit
+
 from sordino import __version__
 
 MAKE = "1"

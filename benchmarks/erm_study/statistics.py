@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
 from erm_study.design import AUTO, PRIVATE
 from erm_study.study import Cell, by_point
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
 from erm_study import fits
 from erm_study.design import FOLDS, Size
 from erm_study.fits import Unit
@@ -164,7 +163,9 @@ def _cell(
     assert not isinstance(light, str)
     name, plan = light
     shown = {"method": plan.method, **plan.settings.given, "l2": plan.l2}
-    words = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in shown.items())
+    words = ", ".join(
+        f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in shown.items()
+    )
     accuracies = _accuracies(units, name, results)
     return Cell(*at, kind, accuracies, _objectives(units, name, results), words)
 

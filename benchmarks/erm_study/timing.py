@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from erm_study.design import L2, PRIVATE, Size, default, estimator_method
+from erm_study.folds import rows_of
 from rich.console import Console
 from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
-from erm_study.design import L2, PRIVATE, Size, default, estimator_method
-from erm_study.folds import rows_of
 from sordino.estimators.logistic import PrivateLogisticRegression
 
 SCIKIT_LEARN = "scikit-learn lbfgs"

@@ -164,10 +164,10 @@ class TestMinimise:
     @pytest.mark.parametrize("kind", KINDS)
     def test_noise_that_dwarfs_the_data(self, kind):
         # More features than records and noise as of a tiny epsilon: halving steps zigzag here.
-        risk = made(kind, rows=80, features=300, l2=1e-4, dtype=np.float32)
-        linear = np.random.default_rng(5).normal(size=300) * 0.01
+        risk = made(kind, rows=40, features=120, l2=1e-4, dtype=np.float32)
+        linear = np.random.default_rng(5).normal(size=120) * 0.01
         w = risk.minimise(linear, 1e-7)
-        assert np.linalg.norm(w) > 1000
+        assert np.linalg.norm(w) > 800
         assert np.linalg.norm(risk.gradient(w) + linear) <= 1e-7
 
     def test_any_start_leads_there_and_nothing_is_random(self):

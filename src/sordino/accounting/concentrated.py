@@ -19,6 +19,7 @@ from sordino import _check
 from sordino.accounting import renyi
 from sordino.accounting.loss import Direction
 from sordino.accounting.profile import Profile
+from sordino.accounting.shifted import ratio
 from sordino.privacy import NotApplicable, Relation
 
 Floats = npt.NDArray[np.float64]
@@ -213,9 +214,7 @@ def gaussian_cost(sensitivity: float, sigma: float) -> float:
     """Rho = Delta^2 / (2 sigma^2) of N(0, sigma^2 I) on a sum of L2 sensitivity Delta."""
     sensitivity = _check.non_negative("sensitivity", sensitivity)
     sigma = _check.non_negative("sigma", sigma)
-    if sensitivity == 0:
-        return 0.0
-    return (sensitivity / sigma) ** 2 / 2 if sigma > 0 else math.inf
+    return ratio(sensitivity, sigma) ** 2 / 2
 
 
 def gaussian_scale(sensitivity: float, rho: float) -> float:
@@ -259,6 +258,6 @@ def exponential_temperature(span: float, rho: float) -> float:
     span = _check.non_negative("span", span)
     rho = _check.positive("rho", rho)
     temperature = span / math.sqrt(8 * rho)
-    while temperature > 0 and exponential_cost(span / temperature) > rho:
+    while exponential_cost(ratio(span, temperature)) > rho:
         temperature = math.nextafter(temperature, math.inf)
     return temperature

@@ -82,7 +82,7 @@ class GroupProfile(Profile):
 
     def _least(self, low: float, high: float, direction: Direction) -> tuple[float, float]:
         """Where the sum is least between two epsilons, and that, by thirds: each is a proof."""
-        while high - low > 1e-12 * high:
+        for _ in range(70):
             third = (high - low) / 3
             left, right = (self._chain(low + step, direction) for step in (third, 2 * third))
             low, high = (low, high - third) if left <= right else (low + third, high)

@@ -168,7 +168,7 @@ def objective_perturbation(
     sigma_out = _check.non_negative("sigma_out", sigma_out)
     hiding = ratio(2 * gamma / problem["regulariser"], sigma_out)
     kind, relation = problem["kind"], problem["relation"]
-    theorem = f"objective perturbation of a linear model ({kind}), by change of variables"
+    theorem = f"objective perturbation of a linear model, {kind} (docs/math.md 10.1)"
     if gamma > 0:
         theorem += ", composed with Gaussian noise on an approximate minimiser"
     if mu == 0 or math.isinf(mu) or math.isinf(hiding):

@@ -40,7 +40,7 @@ NEWTON_ITERATIONS = 300
 # A full step must gain this fraction of what the slope promised, and leave less slope than this.
 DECREASE, SLOPE_LEFT = 0.1, 0.5
 UNIT_ROUNDING = float(np.finfo(np.float64).eps) / 2
-# |computed - true| of a derivative psi at a given score, in roundings: expit, division, difference.
+# Roundings in a derivative psi at a given score: an expit, or a few differences and a division.
 LINK_ROUNDINGS = 8
 
 
@@ -217,7 +217,8 @@ class Risk:
         norms, psi = self.row_norms, np.abs(self.derivatives(scores))
         terms = min(COLUMNS, self.dimension) + self.dimension // COLUMNS
         in_scores = self.largest_curvature * terms * float(np.linalg.norm(w))
-        in_links = float(norms @ (in_scores * norms + LINK_ROUNDINGS)) / self.rows
+        in_slope = LINK_ROUNDINGS * (1 + self.largest_curvature * (1 + self.huber_width))
+        in_links = float(norms @ (in_scores * norms + in_slope)) / self.rows
         terms = min(BLOCK, self.rows) + self.rows // BLOCK + 4
         in_mean = terms * float(norms @ psi) / self.rows
         in_sum = 3 * (self.l2 * float(np.linalg.norm(w)) + float(np.linalg.norm(linear)))
