@@ -200,6 +200,7 @@ def descend(
     normals: Draw,
     gumbels: Draw,
     shares: Shares | None = None,
+    start: Floats | None = None,
 ) -> Floats:
     """Return weights whose release costs at most what `budget` had left, in zCDP.
 
@@ -212,7 +213,8 @@ def descend(
     if shares is None:
         n, d = risk.rows, risk.dimension
         shares = Shares.by_rule(budget.left, n, d, norm, clip, sensitivity_factor)
-    w, longest, share = np.zeros(risk.dimension), shares.largest_step, shares.gradient
+    w = np.zeros(risk.dimension) if start is None else start.copy()
+    longest, share = shares.largest_step, shares.gradient
     taken: list[float] = []
     while (rho := _next_share(budget, share, shares.selection)) > 0:
         gradient = release.gradient(w, rho)

@@ -75,6 +75,7 @@ class AdaptiveDescent(Method):
                 normals=_counted(noise.standard_normal),
                 gumbels=_counted(noise.gumbel),
                 shares=rules.adaptive_shares(task, plan.settings, rho),
+                start=start[problem],
             )
             weights.append(found)
         return np.stack(weights)
