@@ -148,77 +148,82 @@ def root(rows: int) -> int:
 
 LENGTHS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
 L2_TIMES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 16.0, 32.0)
-RATES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
-CLIPS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
 
 
 def grid(method: str, loss: str, rows: int) -> tuple[Settings, ...]:
     """Settings that the oracle of a method chooses from: the same for every epsilon."""
-    return tuple(_GRIDS[method](0.25 if loss == "logistic" else 1.0, rows))
+    return tuple(_GRIDS[method]((0.25 if loss == "logistic" else 1.0) + L2, rows))
 
 
-def _objective(curvature: float, rows: int) -> Iterator[Settings]:
+def _objective(smooth: float, rows: int) -> Iterator[Settings]:
     yield from (Settings(l2=L2 * times) for times in L2_TIMES)
 
 
-def _descent(curvature: float, rows: int) -> Iterator[Settings]:
-    """Total lengths rate * steps, in steps of about 1 / smoothness."""
-    for length in LENGTHS:
-        steps = math.ceil(length * (curvature + L2))
-        yield Settings(steps=steps, learning_rate=length / steps)
+def _noisy_gd(smooth: float, rows: int) -> Iterator[Settings]:
+    yield from (_descent(length, 1.9 / smooth) for length in LENGTHS)
 
 
-def _rsgd_ar(curvature: float, rows: int) -> Iterator[Settings]:
-    for epochs, every in ((2, 2), (10, 10), (20, 10)):
-        for settings in _passes(curvature, rows, epochs):
-            yield dataclasses.replace(settings, average_every=every)
+def _output_gd(smooth: float, rows: int) -> Iterator[Settings]:
+    yield from (_descent(length, 1 / smooth) for length in LENGTHS)
 
 
-def _nsgd(curvature: float, rows: int) -> Iterator[Settings]:
-    yield from _passes(curvature, rows, 2)
-    yield from _passes(curvature, rows, 10)
+def _descent(length: float, at_most: float) -> Settings:
+    steps = math.ceil(length / at_most)
+    return Settings(steps=steps, learning_rate=length / steps)
 
 
-def _passes(curvature: float, rows: int, epochs: int) -> Iterator[Settings]:
-    largest = 2 / (curvature + L2) * (1 - 1e-9)  # steps above 2 / smoothness do not contract
-    for share in RATES:
-        yield Settings(epochs=epochs, batch_size=min(4000, rows), learning_rate=largest * share)
+def _rsgd_ar(smooth: float, rows: int) -> Iterator[Settings]:
+    batch = min(4000, rows)
+    for epochs, shares in ((4, (1 / 8, 1 / 4, 1 / 2, 1)), (12, (1 / 2, 1)), (36, (1 / 2, 1))):
+        for share in shares:
+            yield Settings(
+                epochs=epochs, batch_size=batch, average_every=4, learning_rate=share / smooth
+            )
+    yield Settings(epochs=100, batch_size=batch, average_every=4, learning_rate=1 / smooth)
 
 
-def _bolt_on(curvature: float, rows: int) -> Iterator[Settings]:
-    """Their strongly convex schedule (no rate given), and constant rates."""
-    for batch, epochs in ((50, 5), (50, 20), (500, 1), (500, 5), (500, 20)):
-        yield Settings(epochs=epochs, batch_size=min(batch, rows))
-    for rate in (0.1, 0.5, 1.9):
-        for epochs in (1, 5):
-            yield Settings(epochs=epochs, batch_size=min(500, rows), learning_rate=rate)
+def _nsgd(smooth: float, rows: int) -> Iterator[Settings]:
+    batch = max(1, rows // 200)
+    harmonic = math.fsum(1 / h for h in range(1, 9))
+    for length in (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1000.0):
+        rate = length / (rows // batch * harmonic)
+        yield Settings(epochs=8, batch_size=batch, learning_rate=rate)
 
 
-def _dp_sgd(curvature: float, rows: int) -> Iterator[Settings]:
-    for batch in (root(rows), min(2000, rows // 4)):
-        yield from _steps(rows, batch, 5)
+def _bolt_on(smooth: float, rows: int) -> Iterator[Settings]:
+    for epochs in (2, 8):
+        for times in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
+            yield Settings(epochs=epochs, batch_size=max(1, rows // 200), l2=L2 * times)
 
 
-def _sgd_ma(curvature: float, rows: int) -> Iterator[Settings]:
-    for epochs in (1, 5):
-        for settings in _steps(rows, root(rows), epochs):
+def _dp_sgd(smooth: float, rows: int) -> Iterator[Settings]:
+    for length in (8.0, 32.0, 128.0, 512.0):
+        yield _sampled(rows, root(rows), 5 * -(-rows // root(rows)), length)
+    for length in (8.0, 32.0, 128.0, 512.0):
+        yield _sampled(rows, rows // 10, min(300, max(40, math.ceil(length * smooth))), length)
+
+
+def _sgd_ma(smooth: float, rows: int) -> Iterator[Settings]:
+    for epochs in (2, 5):
+        for length in (16.0, 64.0, 256.0, 1000.0):
+            settings = _sampled(rows, root(rows), epochs * -(-rows // root(rows)), length)
             yield dataclasses.replace(settings, accountant="moments")
 
 
-def _steps(rows: int, batch: int, epochs: int) -> Iterator[Settings]:
-    steps = epochs * -(-rows // batch)
-    for length in (8.0, 32.0, 128.0, 512.0):
-        yield Settings(steps=steps, batch_size=batch, learning_rate=length / steps)
+def _sampled(rows: int, batch: int, steps: int, length: float) -> Settings:
+    return Settings(steps=steps, batch_size=batch, learning_rate=length / steps)
 
 
-def _dp_agd(curvature: float, rows: int) -> Iterator[Settings]:
-    yield from (Settings(max_grad_norm=clip) for clip in CLIPS)
+def _dp_agd(smooth: float, rows: int) -> Iterator[Settings]:
+    for rounds in (5, 12, 30, 60):
+        for longest in (2.0, 6.0):
+            yield Settings(steps=rounds, learning_rate=longest)
 
 
 _GRIDS = {
     "objective": _objective,
-    "noisy-gd": _descent,
-    "output-gd": _descent,
+    "noisy-gd": _noisy_gd,
+    "output-gd": _output_gd,
     "rsgd-ar": _rsgd_ar,
     "nsgd": _nsgd,
     "bolt-on": _bolt_on,
@@ -229,14 +234,14 @@ _GRIDS = {
 
 GRIDS_IN_WORDS = {
     "objective": "regulariser l2 x {1, 1.5, 2, 3, 4, 6, 10, 16, 32}",
-    "noisy-gd": "total length rate x steps in {4, 8, 16, ..., 1024}, steps of about 1/smoothness",
-    "output-gd": "as noisy-gd",
-    "rsgd-ar": "rate 2/smoothness x {1/32, 1/16, ..., 1}, each with 2 epochs (averaged once), 10 "
-    "(once) and 20 (every 10); batch 4,000",
-    "nsgd": "rate 2/smoothness x {1/32, ..., 1}, each with 2 and 10 epochs; batch 4,000",
-    "bolt-on": "the strongly convex schedule with batch 50 (5 and 20 epochs) and 500 (1, 5, 20); "
-    "constant rates 0.1, 0.5, 1.9 with 1 and 5 epochs, batch 500",
-    "dp-sgd": "batch sqrt(n) and 2,000, 5 epochs, rate x steps in {8, 32, 128, 512}",
-    "sgd-ma": "batch sqrt(n), 1 and 5 epochs, rate x steps in {8, 32, 128, 512}",
-    "dp-agd": "clip 1, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08",
+    "noisy-gd": "rate x steps in {4, 8, 16, ..., 1024}, in steps of at most 1.9/smoothness",
+    "output-gd": "rate x steps in {4, 8, 16, ..., 1024}, in steps of at most 1/smoothness",
+    "rsgd-ar": "batch 4,000, averages of 4 epochs; rate 1/smoothness x {1/8, 1/4, 1/2, 1} for 4 "
+    "epochs, x {1/2, 1} for 12 and 36, x 1 for 100",
+    "nsgd": "200 batches an epoch, 8 epochs, sum of rates in {8, 16, 32, 64, 128, 256, 512, 1000}",
+    "bolt-on": "200 batches an epoch, 2 and 8 epochs, each with l2 x {1, 2, 4, 8, 16, 32}",
+    "dp-sgd": "rate x steps in {8, 32, 128, 512}, each with batch sqrt(n) for 5 epochs and batch "
+    "n/10 for 40 to 300 steps",
+    "sgd-ma": "batch sqrt(n), 2 and 5 epochs, each with rate x steps in {16, 64, 256, 1000}",
+    "dp-agd": "5, 12, 30 and 60 rounds, each with a longest step of 2 and 6",
 }

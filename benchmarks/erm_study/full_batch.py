@@ -38,7 +38,7 @@ def descend(plans: Sequence[Plan], records: Records, randomness: Sequence[Random
     rate = np.array([specs[i].schedule.rate for i in order])
     noise = np.array([specs[i].noise_multiplier * (specs[i].max_grad_norm or 0.0) for i in order])
     draws = [randomness[i].steps.stream("full-batch") for i in order]
-    l2 = plans[0].spec.objective.l2
+    l2 = np.array([specs[i].objective.l2 for i in order])
     signed = records.X * (2 * records.labels(0) - 1).astype(records.X.dtype)[:, None]
     weights = np.zeros((columns, len(plans)))
     for step in range(int(steps.max(initial=0))):
@@ -47,7 +47,7 @@ def descend(plans: Sequence[Plan], records: Records, randomness: Sequence[Random
         total = _gradient_sum(signed, now, plans[0])
         for run in np.flatnonzero(noise[:active]):
             total[:, run] += noise[run] * draws[run].standard_normal((columns,))
-        now -= rate[:active] * (total / rows + l2 * now)
+        now -= rate[:active] * (total / rows + l2[:active] * now)
     found = np.empty((len(plans), columns))
     found[order] = weights.T
     return found

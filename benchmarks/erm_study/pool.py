@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+SECONDS_A_LINE = 30.0
 Job = tuple[float, tuple[Any, ...]]
 """Weight for the progress bar, and arguments."""
 
@@ -45,26 +47,47 @@ class Pool:
         """Results as they come."""
         if not jobs:
             return
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:3.0f}%"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True), speed_estimate_period=600) as bar:
-            shown = bar.add_task(title, total=sum(weight for weight, _ in jobs))
+        with progress(title, sum(weight for weight, _ in jobs)) as advance:
             with _one_thread():  # workers inherit it when the first job starts them
                 futures = {self._pool.submit(work, *given): weight for weight, given in jobs}
             for future in as_completed(futures):
                 yield future.result()
-                bar.advance(shown, futures[future])
+                advance(futures[future])
 
 
 def _settle(free: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     os.sched_setaffinity(0, {free.get()})
+
+
+@contextlib.contextmanager
+def progress(title: str, total: float) -> Iterator[Callable[[float], None]]:
+    """A bar on a terminal, a line now and then in a log; call it with what was done."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    began = shown = time.monotonic()
+    done = 0.0
+
+    def advance(much: float) -> None:
+        nonlocal done, shown
+        done += much
+        bar.advance(task, much)
+        now = time.monotonic()
+        if not console.is_terminal and now - shown > SECONDS_A_LINE:
+            shown, taken = now, now - began
+            left = taken * (total / done - 1)
+            console.print(f"{title}: {done / total:.0%}, {taken:.0f} s, about {left:.0f} s left")
+
+    with Progress(*columns, console=console, speed_estimate_period=600) as bar:
+        task = bar.add_task(title, total=total)
+        yield advance
 
 
 @contextlib.contextmanager

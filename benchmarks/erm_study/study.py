@@ -45,8 +45,8 @@ def run(size: Size, work: Path, data_dir: Path | None, results: Results) -> list
     """Every cell of the study."""
     stored = [store(source, work, data_dir) for source in size.sources]
     with Pool() as pool:
-        planned = list(pool.map("plans ", plan_method, _planning(stored)))
-        _fill(pool, "tuning ", results, _tuning_wanted(planned), share_trainings=True)
+        planned = list(pool.map("plans", plan_method, _planning(stored)))
+        _fill(pool, "tuning", results, _tuning_wanted(planned), share_trainings=True)
         chosen = _chosen(planned, results)
         _fill(pool, "scoring", results, _scoring_wanted(planned, chosen), share_trainings=False)
     return list(_cells(planned, chosen, results))
