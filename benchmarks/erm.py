@@ -78,6 +78,7 @@ def measured(
     times = timing.against_rows(size, given.data_dir)
     if size.ratio:
         found |= timing.kdd_over_lbfgs(given.data_dir)
+    found["fits_core_seconds"] = results.core_seconds
     found["study_seconds"] = time.perf_counter() - began
     found |= {f"seconds/{method}/{rows}": taken for (method, rows), taken in times.items()}
     return cells, times, found
@@ -101,7 +102,10 @@ def main() -> None:
     name = "smoke" if given.smoke else "quick" if given.quick else "full"
     work = given.work or _cache.directory() / "erm" / name
     docs = given.docs or (DOCS if name == "full" and not given.only else work)
-    cells, times, found = measured(size, given, work)
+    try:
+        cells, times, found = measured(size, given, work)
+    except KeyboardInterrupt:
+        sys.exit("Interrupted. The same command goes on from here.")
     sources = [source.name for source in size.sources if source.shown]
     drawn = figures.draw_all(cells, sources, times, docs / "erm")
     everything = found | statistics.table(cells)

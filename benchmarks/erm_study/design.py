@@ -93,7 +93,7 @@ FULL = Size(
     ),
     timing=(50_000, 100_000, 150_000, 200_000, 250_000),
     ratio=True,
-    peer_repeats=(1, 2),
+    peer_repeats=(1, 2, 3, 4),
 )
 _FEW = {"epsilons": (0.1, 1.0), "repeats": (1,)}
 QUICK = Size(
@@ -147,11 +147,12 @@ def root(rows: int) -> int:
 # Grids -----------------------------------------------------------------------------------
 
 LENGTHS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+SAMPLED_LENGTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 L2_TIMES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 16.0, 32.0)
 
 
 def grid(method: str, loss: str, rows: int) -> tuple[Settings, ...]:
-    """Settings that the oracle of a method chooses from: the same for every epsilon."""
+    """Settings that the oracle of a method chooses from beside its default: for every epsilon."""
     return tuple(_GRIDS[method]((0.25 if loss == "logistic" else 1.0) + L2, rows))
 
 
@@ -197,15 +198,15 @@ def _bolt_on(smooth: float, rows: int) -> Iterator[Settings]:
 
 
 def _dp_sgd(smooth: float, rows: int) -> Iterator[Settings]:
-    for length in (8.0, 32.0, 128.0, 512.0):
+    for length in SAMPLED_LENGTHS:
         yield _sampled(rows, root(rows), 5 * -(-rows // root(rows)), length)
-    for length in (8.0, 32.0, 128.0, 512.0):
+    for length in SAMPLED_LENGTHS:
         yield _sampled(rows, rows // 10, min(300, max(40, math.ceil(length * smooth))), length)
 
 
 def _sgd_ma(smooth: float, rows: int) -> Iterator[Settings]:
     for epochs in (2, 5):
-        for length in (16.0, 64.0, 256.0, 1000.0):
+        for length in SAMPLED_LENGTHS:
             settings = _sampled(rows, root(rows), epochs * -(-rows // root(rows)), length)
             yield dataclasses.replace(settings, accountant="moments")
 
@@ -240,8 +241,8 @@ GRIDS_IN_WORDS = {
     "epochs, x {1/2, 1} for 12 and 36, x 1 for 100",
     "nsgd": "200 batches an epoch, 8 epochs, sum of rates in {8, 16, 32, 64, 128, 256, 512, 1000}",
     "bolt-on": "200 batches an epoch, 2 and 8 epochs, each with l2 x {1, 2, 4, 8, 16, 32}",
-    "dp-sgd": "rate x steps in {8, 32, 128, 512}, each with batch sqrt(n) for 5 epochs and batch "
-    "n/10 for 40 to 300 steps",
-    "sgd-ma": "batch sqrt(n), 2 and 5 epochs, each with rate x steps in {16, 64, 256, 1000}",
+    "dp-sgd": "rate x steps in {16, 32, 64, ..., 512}, each with batch sqrt(n) for 5 epochs and "
+    "batch n/10 for 40 to 300 steps",
+    "sgd-ma": "batch sqrt(n), 2 and 5 epochs, each with rate x steps in {16, 32, ..., 512}",
     "dp-agd": "5, 12, 30 and 60 rounds, each with a longest step of 2 and 6",
 }

@@ -12,6 +12,7 @@ from erm_study.study import Cell, by_point
 from erm_study.timing import SCIKIT_LEARN, TIMED
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 STYLES: dict[str, tuple[str, str]] = {
     AUTO: ("#d62728", "o"),
@@ -101,7 +102,8 @@ def _limits(top: Axes, bottom: Axes, cells: Sequence[Cell]) -> None:
     none = [c for c in means.values() if c.method == "none"]
     majority = [c for c in means.values() if c.method == "majority"]
     if none and majority:
-        high, low = 100 * none[0].accuracies.mean(), 100 * majority[0].accuracies.mean()
+        high = 100 * max(c.accuracies.mean() for c in cells)
+        low = 100 * majority[0].accuracies.mean()
         top.set_ylim(low - 0.25 * (high - low), high + 0.08 * (high - low))
         least, most = none[0].objectives.mean(), majority[0].objectives.mean()
         bottom.set_ylim(least - 0.05 * (most - least), most + 0.1 * (most - least))
@@ -116,6 +118,10 @@ def draw_times(times: Mapping[tuple[str, int], float], path: Path) -> None:
         rows, taken = zip(*line, strict=True)
         _line(axes, method, rows, [(second, 0.0) for second in taken])
     axes.set(yscale="log", xlabel="rows of kddcup99", ylabel="seconds for one fit")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=9)
     figure.savefig(path, dpi=110)

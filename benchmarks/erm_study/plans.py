@@ -37,7 +37,9 @@ class Proved:
 
 @dataclass(frozen=True)
 class Planned:
-    """Plans of one method for one source and loss: at defaults and on the grid, by epsilon.
+    """Plans of one method for one source and loss, by epsilon.
+
+    At defaults; and what the oracle chooses from, the default first, then the grid.
 
     A refusal stands for a plan where the method cannot meet the budget.
     """
@@ -59,7 +61,9 @@ def plan_method(stored: Stored, loss: str, method: str) -> Planned:
         asked = math.inf if method in REFERENCES else epsilon
         of = functools.partial(_plan, task(source, loss, rows, stored.columns, asked), method)
         defaults[epsilon] = _light(of(default(method, rows)))
-        tuned[epsilon] = [_light(plan) for plan in _plans(of, settings)]
+        if settings:
+            grid_plans = [_light(plan) for plan in _plans(of, settings)]
+            tuned[epsilon] = [defaults[epsilon], *grid_plans]
     return Planned(stored, loss, method, defaults, tuned)
 
 

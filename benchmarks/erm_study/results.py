@@ -52,6 +52,11 @@ class Results:
         """Its score; None if it released nothing."""
         return self.scores[unit.name, name]
 
+    @property
+    def core_seconds(self) -> float:
+        """What all fits took that are kept here."""
+        return sum(value for entry in self.seconds for key, value in entry.items() if key != "unit")
+
     def add(self, done: Done) -> None:
         """Keep a unit's scores, on disk first."""
         entry = {"unit": done.unit.name, "scores": done.scores, "seconds": done.seconds}

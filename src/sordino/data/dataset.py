@@ -55,7 +55,9 @@ class Dataset:
         if not np.issubdtype(y.dtype, np.number) or np.issubdtype(y.dtype, np.complexfloating):
             _check.fail("y.dtype", y.dtype, "to be numeric", "Encode class names as 0..K-1.")
         y = y.astype(np.float64) if np.issubdtype(y.dtype, np.floating) else y.astype(np.int64)
-        _check.finite("X", X, "Drop or fill these rows first.")
+        norms = row_norms(X)
+        if not np.isfinite(norms).all():  # as they are where an entry is not, or its square
+            _check.finite("X", X, "Drop or fill these rows first.")
         _check.finite("y", y, "Drop or fill these rows first.")
         object.__setattr__(self, "X", _frozen(X))
         object.__setattr__(self, "y", _frozen(y))
@@ -65,14 +67,13 @@ class Dataset:
         if self.norm_bound is not None:
             bound = _check.positive("norm_bound", self.norm_bound)
             object.__setattr__(self, "norm_bound", bound)
-            self._check_norms(bound)
+            self._check_norms(bound, norms)
 
     def __reduce__(self) -> tuple[type[Dataset], tuple[object, ...]]:
         # Another process checks and freezes its copy anew.
         return Dataset, (self.X, self.y, self.norm_bound, self.name, self.image_shape)
 
-    def _check_norms(self, bound: float) -> None:
-        norms = row_norms(self.X)
+    def _check_norms(self, bound: float, norms: npt.NDArray[np.float64]) -> None:
         worst = int(norms.argmax())
         if norms[worst] > bound * (1 + NORM_SLACK):
             _check.fail(

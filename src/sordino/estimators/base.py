@@ -331,8 +331,9 @@ def _numbers(X: Any) -> Any:
 
 
 def _finite(X: Array) -> None:
-    good = np.isfinite(X).all(axis=1)
-    if not good.all():
-        row = int(np.argmin(good))
-        bad = "NaN" if np.isnan(X[row]).any() else "inf"
-        _check.fail("X", f"[row {row} has {bad}]", "to hold no NaN or inf", "Fill or drop them.")
+    suspects = np.flatnonzero(~np.isfinite(row_norms(X)))  # or rows whose squares overflow
+    bad = suspects[~np.isfinite(X[suspects]).all(axis=1)]
+    if len(bad):
+        row = int(bad[0])
+        what = "NaN" if np.isnan(X[row]).any() else "inf"
+        _check.fail("X", f"[row {row} has {what}]", "to hold no NaN or inf", "Fill or drop them.")

@@ -13,6 +13,7 @@ from sordino.estimators.risk import Risk
 from sordino.estimators.task import Task
 
 Array = npt.NDArray[Any]
+_BLOCK = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,19 +34,12 @@ class Records:
     ) -> Records:
         """Scale rows into the norm, each on its own; how many were too long stays private."""
         rows = np.empty((len(X), X.shape[1] + int(intercept)), dtype=X.dtype)
-        rows[:, : X.shape[1]] = X
-        if intercept:
-            rows[:, -1] = 1
-        # A row too long for a float's square is halved in steps, not lost.
-        norms = row_norms(rows)
-        huge = ~np.isfinite(norms)
-        if huge.any():
-            rows[huge] /= np.abs(rows[huge]).max(axis=1, keepdims=True)
-            norms[huge] = np.maximum(row_norms(rows[huge]), norm)
-        long = norms > norm
-        if long.any():
-            factors = np.where(long, norm / np.maximum(norms, np.finfo(float).tiny), 1.0)
-            rows *= factors[:, None].astype(rows.dtype)
+        for start in range(0, len(X), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            block[:, : X.shape[1]] = X[start : start + _BLOCK]
+            if intercept:
+                block[:, -1] = 1
+            _scale_down(block, norm)
         rows.flags.writeable = False
         return cls(rows, codes, classes, norm)
 
@@ -72,3 +66,15 @@ class Records:
             huber_width=task.huber_width,
             l2=l2,
         )
+
+
+def _scale_down(rows: Array, norm: float) -> None:
+    """Scale rows longer than `norm` down to it, in place."""
+    norms = row_norms(rows)
+    huge = ~np.isfinite(norms)
+    if huge.any():  # a row too long for a float's square is shortened first, not lost
+        rows[huge] /= np.abs(rows[huge]).max(axis=1, keepdims=True)
+        norms[huge] = np.maximum(row_norms(rows[huge]), norm)
+    if (norms > norm).any():
+        factors = np.where(norms > norm, norm / np.maximum(norms, np.finfo(float).tiny), 1.0)
+        rows *= factors[:, None].astype(rows.dtype)

@@ -132,10 +132,11 @@ def numeric_sgd(task: Task, given: Settings) -> Defaults:
 def restarted_averages(task: Task, given: Settings) -> Defaults:
     """Batches of 4,000, averages of four epochs; as many epochs as keep the rate at 1 / curvature.
 
+    Two epochs are enough for an average where each has fifty batches or more.
     An average counts for less than the last iterate: its length is how far a record can move it.
     """
     batch = given.batch_size or max(1, min(BATCH, task.rows // 4))
-    interval = given.average_every or 4
+    interval = given.average_every or (4 if task.rows < 50 * batch else 2)
     total, most = length(task, OUTSIDE), 1 / task.constants.smooth
     epochs = given.epochs or 2 * interval
     while not given.epochs and total / _reach(task.rows, batch, epochs, interval) > most:

@@ -126,7 +126,7 @@ def prepare(
     return Grid(
         spec=spec,
         objective=objective,
-        table=lay(objective, dataset, neighbours, dtype),
+        table=lay(objective, dataset, neighbours, dtype, clips=spec.max_grad_norm is not None),
         slots=neighbours.size,
         seeds=checked_seeds,
         checkpoints=kept,

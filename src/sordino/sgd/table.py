@@ -38,7 +38,7 @@ class Table:
     counted
         1 for what counts in the size of a batch: records, silent or not, [row].
     norms
-        Euclidean norm of each row of X.
+        Euclidean norm of each row of X; zeros where nothing is clipped.
     slot, substitute
         For each neighbour the row it takes out (-1: none) and the row it puts in.
     has_empty
@@ -88,13 +88,18 @@ def table_bytes(
 
 
 def lay(
-    objective: Objective, dataset: Dataset, neighbours: Neighbours, dtype: torch.dtype
+    objective: Objective,
+    dataset: Dataset,
+    neighbours: Neighbours,
+    dtype: torch.dtype,
+    *,
+    clips: bool = True,
 ) -> Table:
-    """Lay out the table of a dataset and its neighbours, block by block."""
+    """Lay out the table of a dataset and its neighbours, block by block; norms if one `clips`."""
     put_in, which = np.unique(neighbours.occupant, return_inverse=True)
     rows = np.concatenate([neighbours.members, put_in, [EMPTY]])
     kept = _kept_dtype(objective, dataset, dtype)
-    X = torch.zeros((len(rows), _columns(objective)), dtype=kept)
+    X = torch.empty((len(rows), _columns(objective)), dtype=kept)
     y = torch.zeros(len(rows), dtype=dtype)
     norms = torch.zeros(len(rows), dtype=dtype)
     for start in range(0, len(rows), _BLOCK):
@@ -102,13 +107,16 @@ def lay(
         there = np.flatnonzero(rows[block] >= 0) + start
         features, labels = _records(dataset, neighbours, rows[there])
         inputs, numbers = X.numpy(), y.numpy()
+        inputs[block, objective.features :] = 0
         if len(there) == block.stop - start:
             inputs[block, : objective.features], numbers[block] = features, labels
         else:
+            inputs[block] = 0
             inputs[there, : objective.features], numbers[there] = features, labels
         if objective.has_constant_input:
             inputs[there, objective.features] = 1
-        norms.numpy()[block] = row_norms(inputs[block])
+        if clips:
+            norms.numpy()[block] = row_norms(inputs[block])
     return Table(
         X=X,
         y=y,
