@@ -98,9 +98,9 @@ FULL = Size(
 _FEW = {"epsilons": (0.1, 1.0), "repeats": (1,)}
 QUICK = Size(
     sources=(
-        Source("adult", "adult", rows=16_000, **_FEW),
-        Source("bank", "bank", rows=16_000, **_FEW),
-        Source("kddcup99", "kddcup99", rows=16_000, delta=1e-12, **_FEW),
+        Source("adult", "adult", rows=10_000, **_FEW),
+        Source("bank", "bank", rows=10_000, **_FEW),
+        Source("kddcup99", "kddcup99", rows=10_000, delta=1e-12, **_FEW),
     ),
     timing=(10_000, 20_000),
     peer_repeats=(1,),

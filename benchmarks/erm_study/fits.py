@@ -27,6 +27,7 @@ from sordino.estimators.training import train_together
 from sordino.mechanisms.release import ReleaseRefused, release
 
 Floats = npt.NDArray[np.float64]
+TUNING_DRAWS = 8
 Score = tuple[float, float] | None
 """Accuracy on the held-out fold, objective on the training fold; None if nothing was released."""
 
@@ -60,16 +61,12 @@ class Done:
     seconds: dict[str, float]
 
 
-def run(unit: Unit, wanted: Sequence[Light], share_trainings: bool) -> Done:
+def run(unit: Unit, wanted: Sequence[Light], tuning: bool) -> Done:
     """Train and score the plans.
 
-    Parameters
-    ----------
-    unit, wanted
-        Where, and what.
-    share_trainings
-        Whether equal trainings without noise are done once, the noise of each budget drawn on
-        the same weights: for tuning only.
+    In tuning, equal trainings without noise are done once for all budgets, and the accuracy is the
+    mean over several draws of the noise on the final weights: an oracle should choose by luck as
+    little as it can.
     """
     warnings.simplefilter("ignore")
     training, held_out = unit.stored.records(unit.repeat, unit.fold)
@@ -77,14 +74,16 @@ def run(unit: Unit, wanted: Sequence[Light], share_trainings: bool) -> Done:
     for light in wanted:
         by_method[light[1].method].append(light)
     seconds: dict[str, float] = {}
-    released: dict[str, Floats] = {}
+    released: dict[str, list[Floats]] = {}
     refused: list[str] = []
     for method, lights in by_method.items():
         began = time.perf_counter()
-        trained = _trained(unit, lights, training, share_trainings)
+        trained = _trained(unit, lights, training, tuning)
         for (name, plan), weights in zip(lights, trained, strict=True):
-            out = _released(plan, weights, unit.randomness(name, "release"))
-            refused.append(name) if out is None else released.update({name: out})
+            randomness = unit.randomness(name, "release")
+            draws = TUNING_DRAWS if tuning and plan.spec is not None and plan.scale > 0 else 1
+            out = [_released(plan, weights, randomness) for _ in range(draws)]
+            refused.append(name) if out[0] is None else released.update({name: out})
         seconds[method] = time.perf_counter() - began
     began = time.perf_counter()
     scores: dict[str, Score] = dict.fromkeys(refused)
@@ -154,10 +153,14 @@ def _released(plan: Plan, weights: Floats | None, randomness: Randomness) -> Flo
 
 
 def _scored(
-    released: dict[str, Floats], plan: Plan, training: Records, held_out: Records
+    released: dict[str, list[Floats]], plan: Plan, training: Records, held_out: Records
 ) -> dict[str, Score]:
-    W = np.stack(list(released.values()))
-    right = (held_out.X @ W.T.astype(held_out.X.dtype) > 0) == (held_out.labels(0) == 1)[:, None]
-    objectives = training.risk(0, plan.task, L2).objective(W)
-    pairs = zip(right.mean(axis=0).tolist(), objectives.tolist(), strict=True)
-    return dict(zip(released, pairs, strict=True))
+    """Mean accuracy of the draws, objective of the first."""
+    positive = (held_out.labels(0) == 1)[:, None]
+    accuracies = []
+    for draws in released.values():
+        scores = held_out.X @ np.stack(draws).T.astype(held_out.X.dtype)
+        accuracies.append(float(((scores > 0) == positive).mean()))
+    firsts = np.stack([draws[0] for draws in released.values()])
+    objectives = training.risk(0, plan.task, L2).objective(firsts)
+    return dict(zip(released, zip(accuracies, objectives.tolist(), strict=True), strict=True))

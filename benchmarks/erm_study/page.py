@@ -79,7 +79,8 @@ columns (the form of Chen, Lee & Kifer 2019, section 5; the SVM's hinge is round
   that way looks at the data and **is not private**: they are here for comparison only. With five
   folds to choose by, small budgets also choose by luck: an oracle may score below its default.
 - Noise is seeded, so that the study can be repeated: these fits protect nobody. In tuning alone,
-  trainings without noise are done once for all epsilons. Full-batch descents of a fold are done
+  trainings without noise are done once for all epsilons, and scored over 8 draws of the noise on
+  their weights. Full-batch descents of a fold are done
   side by side by one loop of the study's own, which a test compares with the engine; all other
   trainings are the estimators' own. Where two methods have the same plan (`auto` and the method
   that it takes, an oracle that chooses the default), they share one fit.

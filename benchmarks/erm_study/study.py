@@ -46,9 +46,9 @@ def run(size: Size, work: Path, data_dir: Path | None, results: Results) -> list
     stored = [store(source, work, data_dir) for source in size.sources]
     with Pool() as pool:
         planned = list(pool.map("plans", plan_method, _planning(stored)))
-        _fill(pool, "tuning", results, _tuning_wanted(planned), share_trainings=True)
+        _fill(pool, "tuning", results, _tuning_wanted(planned), tuning=True)
         chosen = _chosen(planned, results)
-        _fill(pool, "scoring", results, _scoring_wanted(planned, chosen), share_trainings=False)
+        _fill(pool, "scoring", results, _scoring_wanted(planned, chosen), tuning=False)
     return list(_cells(planned, chosen, results))
 
 
@@ -97,16 +97,14 @@ def _scoring_wanted(planned: Sequence[Planned], chosen: dict[tuple[int, float], 
     return wanted
 
 
-def _fill(
-    pool: Pool, title: str, results: Results, wanted: Wanted, *, share_trainings: bool
-) -> None:
+def _fill(pool: Pool, title: str, results: Results, wanted: Wanted, *, tuning: bool) -> None:
     """Run what is not there yet."""
     jobs: list[Job] = []
     for unit, lights in wanted.values():
         missing = [light for name, light in lights.items() if not results.has(unit, name)]
         if missing:
             cells = unit.stored.rows * unit.stored.columns
-            jobs.append((cells * len(missing) / 1e6, (unit, missing, share_trainings)))
+            jobs.append((cells * len(missing) / 1e6, (unit, missing, tuning)))
     jobs.sort(key=lambda job: -job[0])
     for done in pool.map(title, fits.run, jobs):
         results.add(done)
