@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -84,13 +85,13 @@ def measured(
     return cells, times, found
 
 
-def show(found: dict[str, float], smoke: bool) -> None:
+def show(found: dict[str, float], judged: bool) -> None:
     table = Table("figure", "value", "required", title="benchmarks/erm.py")
     for name, value in found.items():
         if "/" not in name:
             sign, bound, _ = page.REQUIRED.get(name, ("", None, ""))
             verdict = ""
-            if sign == "<=" and not smoke:
+            if sign == "<=" and judged:
                 verdict = f"<= {bound:g} {'met' if value <= bound else 'NOT MET'}"
             table.add_row(name, f"{value:,.4g}", verdict)
     Console().print(table)
@@ -98,10 +99,18 @@ def show(found: dict[str, float], smoke: bool) -> None:
 
 def main() -> None:
     given = arguments()
+    with tempfile.TemporaryDirectory() as scratch:
+        name = "quick" if given.quick else "full"
+        # CI must train: what an earlier smoke run kept would hide that nothing works.
+        kept = Path(scratch) if given.smoke else _cache.directory() / "erm" / name
+        run(given, given.work or kept)
+
+
+def run(given: argparse.Namespace, work: Path) -> None:
+    """Measure, draw, write and show."""
     size = chosen_size(given)
-    name = "smoke" if given.smoke else "quick" if given.quick else "full"
-    work = given.work or _cache.directory() / "erm" / name
-    docs = given.docs or (DOCS if name == "full" and not given.only else work)
+    partial = given.smoke or given.quick or given.only
+    docs = given.docs or (work if partial else DOCS)
     try:
         cells, times, found = measured(size, given, work)
     except KeyboardInterrupt:
@@ -111,8 +120,8 @@ def main() -> None:
     everything = found | statistics.table(cells)
     text = json.dumps(everything, indent=2) + "\n"
     (docs / "erm" / "results.json").write_text(text)
-    page.write(docs / "erm.md", size, cells, found, times, drawn)
-    show(found, given.smoke)
+    page.write(docs / "erm.md", size, cells, found, times, drawn, judged=not partial)
+    show(found, judged=not partial)
     Console(stderr=True).print(f"{docs / 'erm.md'}")
     if given.json:
         given.json.write_text(text)

@@ -75,7 +75,7 @@ class Size:
 
 
 WHOLE = Source(
-    "kddcup99, whole",
+    "kddcup99-whole",
     "kddcup99",
     delta=1e-12,
     epsilons=(0.1, 1.0),

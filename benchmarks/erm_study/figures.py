@@ -139,7 +139,7 @@ def draw_all(
     for kind in ("default", "oracle"):
         for number, loss in enumerate(("logistic", "svm"), start=1):
             path = directory / f"figure{number}-{loss}-{kind}.png"
-            if any(by_point(cells, kind)):
+            if sources and by_point(cells, kind):
                 draw_points(cells, sources, loss, kind, path)
                 written.append(path)
     if times:

@@ -116,15 +116,27 @@ def write(
     figures: Mapping[str, float],
     times: Mapping[tuple[str, int], float],
     drawn: Sequence[Path],
+    *,
+    judged: bool,
 ) -> None:
-    """Write the page; `drawn` are the figures' files."""
+    """Write the page.
+
+    Parameters
+    ----------
+    path, size, cells, figures, times
+        Where, how much was asked, and what was found.
+    drawn
+        The figures' files.
+    judged
+        Whether what is required is asked of these figures: of a part of the study it is not.
+    """
     shown = [source for source in size.sources if source.shown]
     rows = ", ".join(f"{s.name}{f' ({s.rows:,} rows of it)' if s.rows else ''}" for s in shown)
-    fits = max(len(s.repeats) for s in shown) * 5
-    scope = f"Data: {rows}; budgets {', '.join(f'{e:g}' for e in shown[0].epsilons)}."
+    fits = max((len(s.repeats) for s in shown), default=1) * 5
+    scope = f"Data: {rows}; budgets {', '.join(f'{e:g}' for e in size.sources[0].epsilons)}."
     parts = [
         OPENING.format(scope=scope, fits=fits),
-        "## Figures of the whole\n\n" + "\n".join(_summary(figures)),
+        "## Figures of the whole\n\n" + "\n".join(_summary(figures, judged)),
         "\n\n".join(f"![{CAPTIONS[p.stem]}]({os.path.relpath(p, path.parent)})" for p in drawn),
         "## Where `auto` falls short\n\n" + "\n".join(_shortfalls(cells)),
         "## RSGD-AR and the paper\n\n" + "\n".join(_papers_order(cells)),
@@ -138,13 +150,14 @@ def write(
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
 
 
-def _summary(figures: Mapping[str, float]) -> Iterator[str]:
+def _summary(figures: Mapping[str, float], judged: bool) -> Iterator[str]:
     yield "| figure | what it is | required | seen |"
     yield "|---|---|---|---|"
     for name, (sign, bound, words) in REQUIRED.items():
         if name in figures:
-            asked = f"{sign} {bound:g}" if sign else "-"
-            met = "" if sign != "<=" or figures[name] <= bound else " **not met**"
+            asked = f"{sign} {bound:g}" if sign and judged else "-"
+            missed = judged and sign == "<=" and not figures[name] <= bound
+            met = " **not met**" if missed else ""
             yield f"| `{name}` | {words} | {asked} | {figures[name]:.4g}{met} |"
 
 

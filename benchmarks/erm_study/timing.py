@@ -17,6 +17,7 @@ from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
 from sordino.estimators.logistic import PrivateLogisticRegression
+from sordino.seeding import stream
 
 SCIKIT_LEARN = "scikit-learn lbfgs"
 TIMED = ("auto", *PRIVATE, "none", SCIKIT_LEARN)
@@ -55,6 +56,8 @@ def against_rows(size: Size, data_dir: Path | None) -> dict[tuple[str, int], flo
         return {}
     form = None if size.timing_data == "breast-cancer" else "erm"
     X, y = rows_of(size.timing_data, form, size.timing[-1], data_dir)
+    order = stream("erm timing").permutation(len(X))  # the file goes class by class
+    X, y = X[order], y[order]
     found = {}
     shown = track(size.timing, "timing ", console=Console(stderr=True))
     for method in TIMED:
