@@ -58,6 +58,8 @@ class Guarantee:
         chosen without the data, that nothing else left the building) is taken on trust.
     released
         "final" if only the last weights leave the building, "all" if every iterate may.
+    not_covered
+        What was read off the data beside the training: what that tells comes on top.
     """
 
     epsilon: float
@@ -68,6 +70,7 @@ class Guarantee:
     theorem: str
     assumes: tuple[str, ...]
     released: Literal["final", "all"]
+    not_covered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
@@ -81,7 +84,7 @@ class Guarantee:
             f"proved: epsilon <= {rounded(self.epsilon)} at delta = {rounded(self.delta)} "
             f"for {what}, "
             f"{self.relation.value}, unit: {self.unit}, sampling: {self.sampling}, "
-            f"by {self.theorem}"
+            f"by {self.theorem}" + "".join(f"; NOT COVERED: {what}" for what in self.not_covered)
         )
 
 

@@ -25,9 +25,13 @@ from sordino import (
     PrivateLogisticRegression,
     Relation,
 )
-from sordino.estimators import methods
+from sordino.data.dataset import NORM_SLACK, row_norms
+from sordino.estimators import methods, training
 from sordino.estimators.base import default_delta
+from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
+from sordino.estimators.task import Settings, Task
+from sordino.sgd.grid import prepare
 
 BOTH = [PrivateLogisticRegression, PrivateLinearSVC]
 PRIVATE = [name for name in methods.METHODS if name not in ("none", "majority")]
@@ -162,6 +166,32 @@ class TestPromise:
         with pytest.raises(NotApplicable, match="private"):
             model(method="rsgd-ar", public_rows=500, **how).fit(X, y)
 
+    def test_a_private_size_decides_nothing(self):
+        # batch_size = public_rows is natural; one record fewer must not be told by an error.
+        X, y = problem(n=100)
+        how = {"relation": "add-or-remove-one", "public_rows": 100, "batch_size": 100, "steps": 3}
+        for rows in (100, 99, 3):
+            fitted = model(method="dp-sgd", **how).fit(X[:rows], y[:rows])
+            assert fitted.privacy_.epsilon <= 1.0 * (1 + 1e-9)
+
+    def test_no_last_iterate_where_batches_have_no_bound(self):
+        # Whether steps expand depends on the largest batch, and that on a private number.
+        X, y = problem()
+        how = {"relation": "add-or-remove-one", "public_rows": 500, "method": "dp-sgd"}
+        how |= {"batch_size": 500, "steps": 200, "learning_rate": 3.0, "l2": 0.1}
+        best = model(accountant="best", **how).fit(X, y)
+        assert best.sigma_ == model(accountant="pld", **how).fit(X, y).sigma_
+        assert best.privacy_.released == "all"
+
+    def test_a_hard_objective_is_minimised_for_all_records_or_none(self):
+        # With so sharp a corner rounding hides the gradient of some records and not of others.
+        how = {"huber_width": 1e-10, "method": "objective", "fit_intercept": False}
+        for x in (0.0, 1.0):
+            X = np.zeros((5, 1))
+            X[0] = x
+            svm = model(PrivateLinearSVC, delta=1e-3, **how)
+            assert svm.fit(X, np.arange(5) % 2).privacy_ is not None
+
     def test_the_noise_is_really_there(self):
         # Weights of full-batch descent are the same in every fit; what differs is the noise.
         X, y = problem()
@@ -223,17 +253,38 @@ class TestRows:
         rows = Records.of(np.array([[3e200, 4e200]]), np.array([0]), 2, 1.0, True)
         assert pytest.approx(np.array([[0.6, 0.8, 0.0]])) == rows.X
 
+    @pytest.mark.parametrize("norm", [1.0, 1e-3, 3e-7, 1e5])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_no_row_is_left_too_long(self, norm, dtype):
+        rng = np.random.default_rng(0)
+        largest = float(np.finfo(dtype).max)
+        for size in (1e-3, 1.0, 1e6, 1e30, 1e37, largest):
+            X = (rng.uniform(-1, 1, (50, 20)) * size).astype(dtype)
+            kept = Records.of(X, np.zeros(50, dtype=int), 2, norm, True).X
+            assert row_norms(kept).max() <= norm * (1 + NORM_SLACK)
+            # Directions are kept: of the features, where the intercept is nothing beside them.
+            if size > 1e6:
+                unit = X.astype(np.float64) / np.abs(X.astype(np.float64)).max(1, keepdims=True)
+                unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+                assert np.allclose(kept[:, :-1] / norm, unit, atol=1e-5)
+
     def test_classes_read_off_the_labels_are_warned_about(self):
         X, y = problem()
         with pytest.warns(PrivacyLeakWarning, match="classes"):
             fitted = model(classes=None).fit(X, y)
-        assert any("classes" in text for text in fitted.privacy_.assumes)
+        assert "NOT COVERED: which classes there are" in str(fitted.privacy_)
 
     def test_a_norm_read_off_the_rows_is_warned_about(self):
         X, y = problem()
         with pytest.warns(PrivacyLeakWarning, match="data_norm"):
             fitted = model(data_norm=None).fit(X, y)
-        assert any("data_norm" in text for text in fitted.privacy_.assumes)
+        # The noise follows from it, and is published.
+        assert fitted.privacy_ is None
+
+    def test_a_delta_that_would_allow_publishing_a_record_is_warned_about(self):
+        X, y = problem()
+        with pytest.warns(PrivacyLeakWarning, match="delta"):
+            model(delta=0.01).fit(X, y)
 
     def test_all_kinds_of_tables_give_the_same_model(self):
         X, y = problem()
@@ -266,6 +317,37 @@ class TestRows:
         assert fitted.intercept_[0] == pytest.approx(4, abs=1e-6)
         with pytest.raises(InvalidArgument, match="initial_weights"):
             model(initial_weights=np.zeros(3)).fit(X, y)
+
+
+class TestTogether:
+    def test_no_two_plans_share_an_order(self, monkeypatch):
+        X, y = problem()
+        records = Records.of(X, y, 2, 1.0, True)
+        task = Task("logistic", 0.01, 600, 5, 1.0, 1.0, 1e-5)
+        given = [Settings(learning_rate=rate) for rate in (0.5, 1.0, 0.5)]
+        plans = [methods.plan("nsgd", task, settings) for settings in given]
+        seen = []
+        monkeypatch.setattr(
+            "sordino.sgd.grid.prepare",
+            lambda spec, data, seeds, **more: (
+                seen.append(seeds) or prepare(spec, data, seeds, **more)
+            ),
+        )
+        start = np.zeros((1, 5))
+        found = training.train_together(plans, records, Randomness.seeded(1), start)
+        assert sorted(seed for seeds in seen for seed in seeds) == [0, 1, 2]
+        assert (found[0] != found[2]).any()  # the same training, another order
+
+    def test_together_is_one_by_one_without_noise(self):
+        X, y = problem()
+        records = Records.of(X, y, 2, 1.0, True)
+        task = Task("logistic", 0.01, 600, 5, 1.0, 1.0, 1e-5)
+        plans = [methods.plan("output-gd", task, Settings(steps=n)) for n in (3, 5)]
+        start = np.zeros((1, 5))
+        both = training.train_together(plans, records, Randomness.seeded(1), start)
+        for plan, weights in zip(plans, both, strict=True):
+            (alone,) = training.train_together([plan], records, Randomness.seeded(2), start)
+            assert weights == pytest.approx(alone, rel=1e-12)
 
 
 class TestManyClasses:

@@ -145,7 +145,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         hint = "Pass a norm that you know without looking at the data, such as 1.0."
         if self.data_norm is not None:
-            _check.positive("data_norm", self.data_norm, hint)
+            norm = _check.positive("data_norm", self.data_norm, hint)
+            if not 1e-30 < norm < 1e30:
+                _check.fail("data_norm", norm, "between 1e-30 and 1e30", hint)
         _check.flag("fit_intercept", self.fit_intercept)
         _check.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
         _check.one_of("method", self.method, methods.NAMES)
@@ -190,7 +192,10 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _norm(self, X: Array) -> float:
         if self.data_norm is not None:
             return float(self.data_norm)
-        _leak("data_norm was read off the rows; pass a norm you know without looking at them")
+        _leak(
+            "data_norm was read off the rows, and with it the noise: this fit has no guarantee; "
+            "pass a norm you know without looking"
+        )
         largest = float(row_norms(X).max(initial=0.0))
         return math.hypot(largest, 1.0) if self.fit_intercept else max(largest, 1e-12)
 
@@ -213,6 +218,11 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 hint = "Under add-or-remove-one the number of records is private: pass one near it."
                 _check.fail("public_rows", None, "to be given", hint)
             rows = int(self.public_rows)
+        if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
+            _leak(
+                f"delta={self.delta:g} is above 0.1 / rows, and publishing one record at random "
+                "has delta = 1 / rows; pass less, or None"
+            )
         return Task(
             kind=self._kind,
             huber_width=self._huber_width(),
@@ -241,7 +251,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 noise=randomness.released,
                 scale=0.0,
             )
-        proof = replace(plan.proof, assumes=(*plan.proof.assumes, *self._trusted()))
+        proof = plan.proof
+        if self.classes is None:
+            proof = replace(proof, not_covered=("which classes there are was read off the labels",))
         inside = plan.noise_inside
         if inside:
             inside = f"{plan.sigma:.6g} {inside}, from {_source(plan, randomness).name}"
@@ -255,15 +267,6 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             already_inside=inside,
         )
 
-    def _trusted(self) -> tuple[str, ...]:
-        """What the guarantee does not cover because it was read off the data."""
-        read = [("classes", self.classes), ("data_norm", self.data_norm)]
-        return tuple(
-            f"{name} was read off the data, and what that tells is not covered"
-            for name, given in read
-            if given is None
-        )
-
     def _keep(self, plan: Plan, released: Release, classes: Array, records: Records) -> None:
         value = released.value
         self.classes_ = classes
@@ -271,7 +274,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.intercept_ = value[:, -1].copy() if self.fit_intercept else np.zeros(len(value))
         if plan.method == Majority.name:
             self.intercept_ = Majority.intercepts(records)
-        self.privacy_ = released.guarantee
+        # A norm read off the rows decides the noise, which is published: nothing is proved then.
+        self.privacy_ = None if self.data_norm is None else released.guarantee
         self.sigma_ = plan.sigma
         self.noise_ = released.noise
         self.method_ = plan.method

@@ -38,7 +38,7 @@ class OutputMethod(Method):
         return Plan(
             method=self.name,
             task=task,
-            settings=settings,
+            settings=replace(settings, batch_size=spec.batch_size),
             proof=mechanism.proof(sigma) if task.private else None,
             sigma=sigma,
             scale=sigma,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from sordino.estimators import rules
 from sordino.estimators.method import Method
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
+from sordino.estimators.risk import most_rounding
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.privacy import Relation
 from sordino.proofs.objective import ObjectivePerturbation, objective_perturbation
@@ -19,8 +21,9 @@ from sordino.proofs.objective import ObjectivePerturbation, objective_perturbati
 Floats = npt.NDArray[np.float64]
 
 GRADIENT_LEFT = 1e-6
-"""Norm of the gradient of the SUM objective at which minimising stops, for rows of norm 1; for
-more than 100,000 rows it grows with them, since rounding does."""
+"""Norm of the gradient of the SUM objective at which minimising stops, for rows of norm 1."""
+ROUNDINGS = 4.0
+"""It stops no lower than this many times what rounding may hide, whatever the records."""
 
 
 class NoisyObjective(Method):
@@ -65,14 +68,15 @@ class NoisyObjective(Method):
             linear = np.zeros(task.columns)
             if plan.sigma > 0:
                 linear = randomness.released.perturb(linear, plan.sigma)
-            tolerance = gradient_left(task) / len(records.X)
+            tolerance = _left(plan) / len(records.X)
             weights.append(risk.minimise(linear / len(records.X), tolerance, start[problem]))
         return np.stack(weights)
 
 
-def gradient_left(task: Task) -> float:
-    """Where minimising stops, fixed before any record is seen."""
-    return GRADIENT_LEFT * task.norm * max(1.0, task.rows / 1e5)
+def _left(plan: Plan) -> float:
+    if plan.task.private:
+        return mechanism(plan.task, plan.l2).gradient_left
+    return GRADIENT_LEFT * plan.task.norm * max(1.0, plan.task.rows / 1e5)
 
 
 def _divisor(task: Task, records: Records) -> int:
@@ -82,6 +86,29 @@ def _divisor(task: Task, records: Records) -> int:
 @functools.lru_cache(maxsize=512)
 def mechanism(task: Task, l2: float) -> ObjectivePerturbation:
     """The noise that the task's promise needs at this regulariser, and its proof."""
+    rough = _mechanism(task, l2, GRADIENT_LEFT * task.norm)
+    return _mechanism(task, l2, _gradient_left(task, l2, rough.sigma))
+
+
+def _gradient_left(task: Task, l2: float, sigma: float) -> float:
+    """Where minimising stops: fixed before any record is seen, and reachable for all records.
+
+    A solver that gave up for some records and not for others would tell them apart.
+    """
+    longest = 1.1 * sigma * (math.sqrt(task.columns) + 8)  # ||b||, but for a chance of e^-32
+    hidden = most_rounding(
+        rows=task.rows,
+        dimension=task.columns,
+        curvature=task.curvature,
+        huber_width=task.huber_width,
+        l2=l2,
+        norm=task.norm,
+        linear=longest / task.rows,
+    )
+    return max(GRADIENT_LEFT * task.norm, ROUNDINGS * task.rows * hidden)
+
+
+def _mechanism(task: Task, l2: float, gradient_left: float) -> ObjectivePerturbation:
     return objective_perturbation(
         kind=task.kind,
         curvature=task.curvature,
@@ -90,7 +117,7 @@ def mechanism(task: Task, l2: float) -> ObjectivePerturbation:
         epsilon=task.epsilon,
         delta=task.delta,
         relation=task.relation,
-        gradient_left=gradient_left(task),
+        gradient_left=gradient_left,
         problems=task.problems,
         rows_per_person=task.rows_per_person,
     )

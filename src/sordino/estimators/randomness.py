@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,7 @@ class ScaledNoise:
     """
 
     source: Noise
-    scales: tuple[float, ...]
+    scales: Mapping[int, float]
     problem: int
     repeatable: bool
 

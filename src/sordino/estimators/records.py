@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino.data.dataset import Dataset, row_norms
+from sordino.data.dataset import NORM_SLACK, Dataset, row_norms
 from sordino.estimators.risk import Risk
 from sordino.estimators.task import Task
 
 Array = npt.NDArray[Any]
 _BLOCK = 1 << 12
+PLAIN = 1e12
+"""Rows up to this much too long are scaled in their own precision: its error is in the slack."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +71,19 @@ class Records:
 
 
 def _scale_down(rows: Array, norm: float) -> None:
-    """Scale rows longer than `norm` down to it, in place."""
+    """Scale rows longer than `norm` down to it, in place; none is left longer than the slack."""
     norms = row_norms(rows)
-    huge = ~np.isfinite(norms)
-    if huge.any():  # a row too long for a float's square is shortened first, not lost
-        rows[huge] /= np.abs(rows[huge]).max(axis=1, keepdims=True)
-        norms[huge] = np.maximum(row_norms(rows[huge]), norm)
-    if (norms > norm).any():
-        factors = np.where(norms > norm, norm / np.maximum(norms, np.finfo(float).tiny), 1.0)
-        rows *= factors[:, None].astype(rows.dtype)
+    long = norms > norm
+    if not long.any():
+        return
+    plain = long & (norms < PLAIN * norm)
+    factors = np.where(plain, norm / np.where(plain, norms, 1.0), 1.0)
+    rows *= factors[:, None].astype(rows.dtype)
+    shorter = 1.0
+    while len(rest := np.flatnonzero(row_norms(rows) > norm * (1 + NORM_SLACK / 2))):
+        # Too long for a float's square, or rounded up: in float64, from the largest entry down.
+        part = rows[rest].astype(np.float64)
+        part /= np.abs(part).max(axis=1, keepdims=True)
+        part *= shorter * norm / row_norms(part)[:, None]
+        rows[rest] = part
+        shorter *= 1 - 2.0**-20

@@ -44,6 +44,28 @@ UNIT_ROUNDING = float(np.finfo(np.float64).eps) / 2
 LINK_ROUNDINGS = 8
 
 
+def most_rounding(
+    *,
+    rows: int,
+    dimension: int,
+    curvature: float,
+    huber_width: float,
+    l2: float,
+    norm: float,
+    linear: float,
+) -> float:
+    """`Risk.rounding` at most, near the minimiser of any records within `norm`.
+
+    `linear` bounds the norm of the linear term; |psi| <= 1, so ||w|| <= (norm + linear) / l2.
+    """
+    size = (norm + linear) / l2
+    terms = min(COLUMNS, dimension) + dimension // COLUMNS
+    in_slope = LINK_ROUNDINGS * (1 + curvature * (1 + huber_width))
+    in_links = norm * (curvature * terms * size * norm + in_slope)
+    in_mean = (min(BLOCK, rows) + rows // BLOCK + 4) * norm
+    return 1.01 * UNIT_ROUNDING * (in_links + in_mean + 3 * (l2 * size + linear))
+
+
 class NoMinimum(RuntimeError):
     """A tolerance that float64 cannot be shown to reach; its text says how far it came."""
 

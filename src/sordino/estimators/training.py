@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,7 +36,8 @@ def train_together(
     """
     weights = np.empty((len(plans), *start.shape))
     for spec, members in _alike(plans).items():
-        scales = tuple(_noise(plans[i].spec) for i in members)
+        # A plan's place is its seed: no two share an order.
+        scales = {place: _noise(plans[place].spec) for place in members}
         for problem in range(records.problems):
             weights[members, problem] = _train(
                 spec, records, randomness, problem, start[problem], scales
@@ -67,24 +67,26 @@ def _train(
     randomness: Randomness,
     problem: int,
     start: Floats,
-    scales: tuple[float, ...],
+    scales: Mapping[int, float],
 ) -> Floats:
-    from sordino.sgd.engine import DivergenceWarning, train
+    from sordino.sgd.engine import train_chunks
+    from sordino.sgd.grid import prepare
 
     source = randomness.steps
-    noise = ScaledNoise(source, scales, problem, source.repeatable)
-    with warnings.catch_warnings():
-        # Whether a training diverged depends on the records; a model that did is not released.
-        warnings.simplefilter("ignore", DivergenceWarning)
-        trained = train(
-            spec,
-            records.dataset(problem),
-            range(len(scales)),
-            initial_weights=start,
-            streams=randomness.orders,
-            noise=noise,
-        )
-    return np.asarray(trained[:, 0, -1], dtype=np.float64)
+    # Not `train`, which warns if a run diverges (that depends on the records; a model that did is
+    # not released) and hands out weights without noise when it is interrupted.
+    grid = prepare(
+        spec,
+        records.dataset(problem),
+        list(scales),
+        initial_weights=start,
+        streams=randomness.orders,
+        noise=ScaledNoise(source, scales, problem, source.repeatable),
+    )
+    trained = np.empty((len(scales), len(start)))
+    for chunk in train_chunks(grid):
+        trained[chunk.seeds] = chunk.weights[:, 0, -1]
+    return trained
 
 
 def initial(weights: npt.ArrayLike | None, problems: int, columns: int) -> Floats:

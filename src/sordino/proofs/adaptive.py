@@ -29,6 +29,7 @@ def prove_adaptive(rho: float, relation: Relation, *, rows_per_person: int = 1) 
         "every look at the records asked the budget first, and its noise was as it was charged",
         "steps, directions and shares follow from what was released before, or are public",
         "all settings chosen without looking at these data",
+        "rounding inside the training is not counted; its arithmetic is float64",
     )
     return Proof(
         profile=_profile(rho, relation, rows_per_person),

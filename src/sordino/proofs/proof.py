@@ -26,6 +26,8 @@ class Proof:
         "final" if only the last weights leave the building, "all" if every iterate may.
     unit
         Who is protected; `profile` must already be the one of this unit.
+    not_covered
+        What was read off the data beside the training.
     """
 
     profile: Profile
@@ -33,6 +35,7 @@ class Proof:
     assumes: tuple[str, ...]
     released: Literal["final", "all"] = "final"
     unit: str = "one record"
+    not_covered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.profile, Profile):
@@ -53,6 +56,7 @@ class Proof:
             theorem=self.profile.theorem,
             assumes=self.assumes,
             released=self.released,
+            not_covered=self.not_covered,
         )
 
 

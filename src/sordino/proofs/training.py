@@ -73,7 +73,7 @@ def prove(
         Of the loss with its regulariser, for rows within the norm bound; None if none are proved
         (networks): then only composition over all iterates is left.
     n
-        Number of records.
+        Number of records; where that is private, a public number that it does not exceed.
     relation
         What counts as a neighbouring dataset.
     delta
@@ -87,7 +87,7 @@ def prove(
         refuse_numbers_made_from(spec, n)
     run = run_of(spec, constants, n, relation, released)
     findings = tuple(methods.account(run, delta))
-    guarantees = tuple(_guarantee(finding, run, spec) for finding in findings if finding.applies)
+    guarantees = tuple(_guarantee(finding, run, spec, n) for finding in findings if finding.applies)
     return Proofs(run, findings, guarantees)
 
 
@@ -275,8 +275,11 @@ def _shares(spec: TrainSpec, n: int) -> tuple[float, ...] | None:
     return tuple(shares)
 
 
-def _guarantee(finding: Finding, run: Run, spec: TrainSpec) -> Guarantee:
+def _guarantee(finding: Finding, run: Run, spec: TrainSpec, n: int) -> Guarantee:
     assert finding.value is not None
+    assumes = assumptions(spec, run, finding.released)
+    if finding.released == "final" and run.steps.relation is Relation.ADD_OR_REMOVE_ONE:
+        assumes += (f"it is public that there are at most {n} records",)
     return Guarantee(
         epsilon=finding.value,
         delta=finding.delta,
@@ -284,7 +287,7 @@ def _guarantee(finding: Finding, run: Run, spec: TrainSpec) -> Guarantee:
         sampling=run.steps.sampling,
         unit="one record",
         theorem=finding.theorem,
-        assumes=assumptions(spec, run, finding.released),
+        assumes=assumes,
         released=finding.released,
     )
 
