@@ -57,6 +57,16 @@ class TestSteps:
         assert hidden < 0.7 * known
         assert proof.released == "final"
 
+    @pytest.mark.parametrize(
+        ("steps", "ratio"),
+        # golden.json, 10_erm_baselines, hidden_vs_composition_ratio: eta 4, lam 0.001.
+        [(250, 0.9612278942479189), (750, 0.7762641153970417)],
+    )
+    def test_how_much_hiding_helps(self, steps, ratio):
+        spec = full_batch(l2=0.001, steps=steps, learning_rate=4.0)
+        hidden, known = calibrated(spec)[0], calibrated(spec, accountant="pld")[0]
+        assert hidden / known == pytest.approx(ratio, rel=1e-10)
+
     def test_it_says_what_the_report_says(self):
         noise, proof = calibrated(poisson())
         spec = replace(poisson(), noise_multiplier=noise)

@@ -6,24 +6,16 @@ import functools
 from dataclasses import replace
 from typing import TypedDict
 
-import numpy as np
-import numpy.typing as npt
-
 from sordino.estimators import rules
-from sordino.estimators.method import Method
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
-from sordino.estimators.training import train_together
+from sordino.estimators.training import TrainedMethod
 from sordino.privacy import Relation
 from sordino.proofs.proof import Proof
 from sordino.proofs.steps import noise_for_steps, prove_steps
 from sordino.sgd.spec import TrainSpec
 
-Floats = npt.NDArray[np.float64]
 
-
-class NoisyMethod(Method):
+class NoisyMethod(TrainedMethod):
     """A training with Gaussian noise on each sum of clipped gradients."""
 
     def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
@@ -46,19 +38,6 @@ class NoisyMethod(Method):
             spec=replace(spec, noise_multiplier=noise),
             l2=task.l2,
         )
-
-    def settings(self, task: Task, given: Settings) -> Settings:
-        """The given ones, completed by the public rule."""
-        raise NotImplementedError
-
-    def spec(self, task: Task, settings: Settings) -> TrainSpec:
-        """The training, its noise still to be set."""
-        raise NotImplementedError
-
-    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
-        """Weights that already carry their noise."""
-        (weights,) = train_together([plan], records, randomness, start)
-        return np.asarray(weights)
 
 
 @functools.lru_cache(maxsize=512)

@@ -5,23 +5,15 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from sordino import _check
 from sordino.estimators import rules
-from sordino.estimators.method import Method
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
-from sordino.estimators.training import train_together
+from sordino.estimators.training import TrainedMethod
 from sordino.proofs.output import OutputPerturbation, output_perturbation
 from sordino.sgd.spec import Schedule, TrainSpec
 
-Floats = npt.NDArray[np.float64]
 
-
-class OutputMethod(Method):
+class OutputMethod(TrainedMethod):
     """A training whose final weights get Gaussian noise, once."""
 
     source: str
@@ -46,19 +38,6 @@ class OutputMethod(Method):
             spec=spec,
             l2=spec.objective.l2,
         )
-
-    def settings(self, task: Task, given: Settings) -> Settings:
-        """The given ones, completed by the public rule."""
-        raise NotImplementedError
-
-    def spec(self, task: Task, settings: Settings) -> TrainSpec:
-        """The training."""
-        raise NotImplementedError
-
-    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
-        """Weights without noise [problem, column]; only the door out may have them."""
-        (weights,) = train_together([plan], records, randomness, start)
-        return np.asarray(weights)
 
     def _spec(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,12 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
+from sordino.estimators.method import Method
 from sordino.estimators.randomness import Randomness, ScaledNoise
 from sordino.estimators.records import Records
-from sordino.estimators.task import Plan
+from sordino.estimators.task import Plan, Settings, Task
 from sordino.sgd.spec import TrainSpec
 
 Floats = npt.NDArray[np.float64]
+
+
+class TrainedMethod(Method):
+    """A method whose training is a `TrainSpec`, made of the task and the settings."""
+
+    @abstractmethod
+    def settings(self, task: Task, given: Settings) -> Settings:
+        """The given ones, completed by the public rule."""
+
+    @abstractmethod
+    def spec(self, task: Task, settings: Settings) -> TrainSpec:
+        """The training; noise inside it is still to be set."""
+
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+        """Weights [problem, column] by the engine."""
+        (weights,) = train_together([plan], records, randomness, start)
+        return np.asarray(weights)
 
 
 def train_together(
