@@ -11,7 +11,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/accounting.md", "docs/release.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/guide.md", "docs/accounting.md", "docs/release.md"]
+)
 def test_the_python_on_a_page_runs(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks

@@ -68,7 +68,7 @@ def whole(name: str, value: int, hint: str = "", *, at_least: int = 0) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        fail(name, value, f"to be a whole number >= {at_least}", hint)
+        fail(name, repr(value), f"to be a whole number >= {at_least}", hint)
     if number < at_least:
         fail(name, value, f">= {at_least}", hint)
     return number

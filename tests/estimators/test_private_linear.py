@@ -33,6 +33,9 @@ from sordino.estimators.records import Records
 from sordino.estimators.task import Settings, Task
 from sordino.sgd.grid import prepare
 
+# Models without noise are asked for on purpose here, and say so each time.
+pytestmark = pytest.mark.filterwarnings("ignore:Not private. .*no noise is added")
+
 BOTH = [PrivateLogisticRegression, PrivateLinearSVC]
 PRIVATE = [name for name in methods.METHODS if name not in ("none", "majority")]
 
@@ -88,6 +91,13 @@ class TestPromise:
         assert "OpenDP" in fitted.noise_ or "ChaCha20" in fitted.noise_
 
     @pytest.mark.parametrize("name", PRIVATE)
+    def test_a_clip_above_the_norm_is_the_norm(self):
+        X, y = problem()
+        wide = model(method="noisy-gd", max_grad_norm=100.0).fit(X, y)
+        plain = model(method="noisy-gd").fit(X, y)
+        assert wide.settings_ == plain.settings_
+        assert wide.sigma_ == plain.sigma_
+
     def test_another_relation_is_its_own_promise(self, name):
         X, y = problem()
         replace = model(method=name).fit(X, y)
@@ -219,6 +229,14 @@ class TestWithoutPrivacy:
             # Both stop at a gradient of 1e-6 or so, and l2 is 0.001.
             assert one.coef_ == pytest.approx(plain.coef_, abs=1e-3)
 
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("how", [{"method": "none"}, {"epsilon": math.inf}])
+    def test_no_noise_is_never_silent(self, how):
+        X, y = problem()
+        with pytest.warns(PrivacyLeakWarning, match="no noise is added"):
+            fitted = model(**how).fit(X, y)
+        assert fitted.noise_ == "none"
+
     def test_none_is_logistic_regression(self):
         X, y = problem()
         ours = model(method="none", fit_intercept=False, l2=0.01).fit(X, y)
@@ -298,6 +316,13 @@ class TestRows:
         assert list(fits[2].feature_names_in_) == names
         assert list(fits[3].feature_names_in_) == names
 
+    def test_warnings_point_at_the_user(self):
+        X, y = problem()
+        pipeline = make_pipeline(Normalizer(), model(classes=None))
+        with pytest.warns(PrivacyLeakWarning) as caught:
+            pipeline.fit(X, y)
+        assert caught[0].filename == __file__
+
     def test_words_as_labels(self):
         X, y = problem()
         fitted = model(classes=["no", "yes"]).fit(X, np.where(y == 1, "yes", "no"))
@@ -317,6 +342,8 @@ class TestRows:
         assert fitted.intercept_[0] == pytest.approx(4, abs=1e-6)
         with pytest.raises(InvalidArgument, match="initial_weights"):
             model(initial_weights=np.zeros(3)).fit(X, y)
+        # A start is of use to a descent only, and `auto` knows.
+        assert model(initial_weights=start, epsilon=50.0).fit(X, y).method_ == "noisy-gd"
 
 
 class TestTogether:
@@ -409,8 +436,8 @@ class TestRefusals:
             ({"epsilon": 0}, "epsilon=0 > 0"),
             ({"epsilon": -1.0}, "epsilon=-1.0 > 0"),
             ({"epsilon": "1"}, "epsilon='1' to be a number"),
-            ({"delta": 1.0}, "delta=1.0 in"),
-            ({"delta": 0.0}, "delta=0.0 > 0"),
+            ({"delta": 1.0}, "delta=1.0 in (0, 1)"),
+            ({"delta": 0.0}, "delta=0.0 in (0, 1)"),
             ({"data_norm": 0}, "data_norm=0 > 0"),
             ({"data_norm": math.inf}, "data_norm=inf > 0 and finite"),
             ({"l2": -1}, "l2=-1 >= 0"),
@@ -418,7 +445,15 @@ class TestRefusals:
             ({"relation": "replace"}, "Did you mean replace-one"),
             ({"classes": [0]}, "at least two"),
             ({"classes": [0, 0]}, "all different"),
-            ({"classes": [1, 2]}, "y=0 to be one of"),
+            ({"classes": [1, 2]}, "has another label] to be one of classes=[1, 2]"),
+            ({"classes": ["0", "1"]}, "to hold words like classes=['0', '1'], not numbers"),
+            ({"classes": 2}, "classes=2 to be a list"),
+            ({"classes": "01"}, "to be a list"),
+            ({"classes": [0, "a"]}, "all words or all numbers"),
+            ({"method": None}, "Leave it out, or pass 'auto'"),
+            ({"max_rows_per_person": "3"}, "max_rows_per_person='3' to be a whole number"),
+            ({"public_rows": 600}, "only for add-or-remove-one"),
+            ({"initial_weights": [0.0] * 5, "method": "objective"}, "initial_weights"),
             ({"epochs": 3, "method": "objective"}, "epochs=3 not to be given"),
             ({"epochs": 3}, "method='auto'"),
             ({"epochs": 3, "steps": 4, "method": "dp-sgd"}, "not both"),

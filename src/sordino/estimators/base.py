@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,17 +12,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from threadpoolctl import threadpool_limits
 
 from sordino import _check
 from sordino.data.dataset import row_norms
 from sordino.estimators import methods
+from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.reference import Majority
+from sordino.estimators.tables import check_finite, coded, numbers, public_classes
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import initial
 from sordino.mechanisms.release import Release, release
-from sordino.privacy import Guarantee, PrivacyLeakWarning, Relation
+from sordino.privacy import Guarantee, Relation
 
 Array = npt.NDArray[Any]
 
@@ -103,12 +105,15 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         Returns
         -------
         self
-            With `coef_`, `intercept_`, `classes_`, `privacy_`, `sigma_`, `method_`, `settings_`.
+            With `coef_`, `intercept_`, `classes_`, `privacy_`, `sigma_`, `noise_`, `method_`,
+            `settings_`.
 
         Raises
         ------
         InvalidArgument
             For arguments or data that no fit can accept; the estimator is as it was before.
+        NotApplicable
+            If no theorem covers the method for this relation or budget.
         """
         before = dict(self.__dict__)
         try:
@@ -128,7 +133,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         task = self._task(records)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
-        weights = methods.named(plan.method).train(plan, records, randomness, start)
+        with threadpool_limits(1, "blas"):  # products here are too thin to gain from more
+            weights = methods.named(plan.method).train(plan, records, randomness, start)
         released = self._release(plan, weights, randomness)
         self._keep(plan, released, classes, records)
         return self
@@ -137,11 +143,10 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _check_promise(self) -> None:
         _check.positive("epsilon", self.epsilon, _EPSILON_HINT, allow_infinite=True)
-        if self.delta is not None and _check.probability_below_one("delta", self.delta) == 0:
-            hint = "All methods here need delta > 0; 1e-6 is usual."
-            _check.fail("delta", self.delta, "> 0", hint)
-        if not isinstance(self.relation, Relation):
-            _check.one_of("relation", self.relation, [relation.value for relation in Relation])
+        hint = "All methods here need delta > 0; 1e-6 is usual, None is 1 / rows^2."
+        if self.delta is not None and not 0 < _check.non_negative("delta", self.delta, hint) < 1:
+            _check.fail("delta", self.delta, "in (0, 1)", hint)
+        self._relation()
         _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         hint = "Pass a norm that you know without looking at the data, such as 1.0."
         if self.data_norm is not None:
@@ -150,14 +155,25 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 _check.fail("data_norm", norm, "between 1e-30 and 1e30", hint)
         _check.flag("fit_intercept", self.fit_intercept)
         _check.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
+        if not isinstance(self.method, str):
+            _check.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
         _check.one_of("method", self.method, methods.NAMES)
         if self.public_rows is not None:
             _check.whole("public_rows", self.public_rows, at_least=1)
+            if self._relation() is not Relation.ADD_OR_REMOVE_ONE:
+                hint = "Elsewhere the number of rows is public as it is."
+                _check.fail("public_rows", self.public_rows, "only for add-or-remove-one", hint)
+
+    def _relation(self) -> Relation:
+        if isinstance(self.relation, Relation):
+            return self.relation
+        name = str(self.relation).lower().replace("_", "-")
+        return Relation(_check.one_of("relation", name, [each.value for each in Relation]))
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
         X, y = validate_data(
             self,
-            _numbers(X),
+            numbers(X),
             y,
             accept_sparse="csr",
             dtype=(np.float64, np.float32),
@@ -166,33 +182,27 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             multi_output=True,  # y is checked below, with sentences of our own
         )
         X = X.toarray() if hasattr(X, "toarray") else X
-        _finite(X)
+        check_finite(X)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return X, y
 
     def _coded(self, y: Array) -> tuple[Array, npt.NDArray[np.int64]]:
         """The classes, and the place of each label among them."""
-        if self.classes is None:
-            classes, codes = np.unique(y, return_inverse=True)
-            if len(classes) < 2:
-                hint = "Pass the classes there can be, such as classes=[0, 1]."
-                _check.fail("y", f"[{len(y)} labels]", "to hold more than one class", hint)
-            _leak("the classes were read off the labels; pass them as classes=[...]")
-            return classes, codes.astype(np.int64)
-        classes = np.unique(np.asarray(self.classes))
-        if len(classes) < 2 or len(classes) < len(np.asarray(self.classes)):
-            _check.fail("classes", list(self.classes), "to be at least two, all different")
-        known = np.isin(y, classes)
-        if not known.all():
-            first = y[int(np.argmin(known))]
-            _check.fail("y", first, f"to be one of classes={classes.tolist()}")
-        return classes, np.searchsorted(classes, y).astype(np.int64)
+        if self.classes is not None:
+            classes = public_classes(self.classes)
+            return classes, coded(y, classes)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            hint = "Pass the classes there can be, such as classes=[0, 1]."
+            _check.fail("y", f"[{len(y)} labels]", "to hold more than one class", hint)
+        warn_of_leak("the classes were read off the labels; pass them as classes=[...]")
+        return classes, codes.astype(np.int64)
 
     def _norm(self, X: Array) -> float:
         if self.data_norm is not None:
             return float(self.data_norm)
-        _leak(
+        warn_of_leak(
             "data_norm was read off the rows, and with it the noise: this fit has no guarantee; "
             "pass a norm you know without looking"
         )
@@ -202,24 +212,24 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _randomness(self) -> Randomness:
         if self.random_state is None:
             return Randomness.of_system()
-        _leak(
+        seed = check_random_state(self.random_state).randint(2**31)
+        warn_of_leak(
             "random_state makes the noise repeatable, and whoever knows it can take it away: this "
             "fit has no guarantee; leave random_state=None for a release"
         )
-        seed = check_random_state(self.random_state).randint(2**31)
         return Randomness.seeded(int(seed))
 
     # The promise -------------------------------------------------------------------------
 
     def _task(self, records: Records) -> Task:
-        rows, relation = len(records.X), Relation(self.relation)
+        rows, relation = len(records.X), self._relation()
         if relation is Relation.ADD_OR_REMOVE_ONE:
             if self.public_rows is None:
                 hint = "Under add-or-remove-one the number of records is private: pass one near it."
                 _check.fail("public_rows", None, "to be given", hint)
             rows = int(self.public_rows)
         if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
-            _leak(
+            warn_of_leak(
                 f"delta={self.delta:g} is above 0.1 / rows, and publishing one record at random "
                 "has delta = 1 / rows; pass less, or None"
             )
@@ -239,10 +249,13 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _plan(self, task: Task, start_norm: float) -> Plan:
         given = Settings(**{name: getattr(self, name) for name in _SETTINGS})
-        return methods.plan(self.method, task, given, start_norm)
+        starts = self.initial_weights is not None
+        return methods.plan(self.method, task, given, start_norm, starts=starts)
 
     def _release(self, plan: Plan, weights: Array, randomness: Randomness) -> Release:
         if plan.proof is None:
+            why = "epsilon is infinite" if not plan.task.private else f"method={plan.method!r}"
+            warn_of_leak(f"{why}: no noise is added, and nothing is promised")
             return release(
                 weights,
                 proof=None,
@@ -256,13 +269,15 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             proof = replace(proof, not_covered=("which classes there are was read off the labels",))
         inside = plan.noise_inside
         if inside:
-            inside = f"{plan.sigma:.6g} {inside}, from {_source(plan, randomness).name}"
+            inside = f"standard deviation {plan.sigma:.6g} {inside}"
+        # Where the release adds nothing itself, the noise is that of the training.
+        source = randomness.released if plan.scale > 0 else randomness.steps
         return release(
             weights,
             proof=proof,
             epsilon=plan.task.epsilon,
             delta=plan.task.delta,
-            noise=randomness.released,
+            noise=source,
             scale=plan.scale,
             already_inside=inside,
         )
@@ -277,9 +292,11 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         # A norm read off the rows decides the noise, which is published: nothing is proved then.
         self.privacy_ = None if self.data_norm is None else released.guarantee
         self.sigma_ = plan.sigma
-        self.noise_ = released.noise
+        self.noise_ = released.noise if plan.proof is not None else "none"
         self.method_ = plan.method
         self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
+        if plan.spec is not None:  # batches are made equal
+            self.settings_["batch_size"] = plan.spec.batch_size
 
     # Predictions -------------------------------------------------------------------------
 
@@ -309,35 +326,3 @@ def default_delta(rows: int) -> float:
     wanted = 1.0 / max(rows, 10) ** 2
     power = math.floor(math.log10(wanted))
     return math.floor(wanted / 10.0**power + 1e-9) * 10.0**power
-
-
-def _source(plan: Plan, randomness: Randomness) -> Any:
-    return randomness.released if plan.method == "objective" else randomness.steps
-
-
-def _leak(what: str) -> None:
-    warnings.warn(f"Not private: {what}.", PrivacyLeakWarning, stacklevel=5)
-
-
-def _numbers(X: Any) -> Any:
-    """The table as it is, unless a column of it holds words or objects: those are named."""
-    dtypes = getattr(X, "dtypes", None)
-    columns = getattr(X, "columns", None)
-    if columns is None or dtypes is None:
-        return X
-    words = ("object", "str", "string", "category", "categorical", "utf8", "date", "time")
-    named = zip(columns, dtypes, strict=True)
-    bad = [name for name, kind in named if str(kind).lower().startswith(words)]
-    if bad:
-        hint = "Encode them with public levels first (sordino.data.preprocess.OneHot.public)."
-        _check.fail("columns", bad, "to be numbers", hint)
-    return X
-
-
-def _finite(X: Array) -> None:
-    suspects = np.flatnonzero(~np.isfinite(row_norms(X)))  # or rows whose squares overflow
-    bad = suspects[~np.isfinite(X[suspects]).all(axis=1)]
-    if len(bad):
-        row = int(bad[0])
-        what = "NaN" if np.isnan(X[row]).any() else "inf"
-        _check.fail("X", f"[row {row} has {what}]", "to hold no NaN or inf", "Fill or drop them.")

@@ -35,7 +35,7 @@ class AdaptiveDescent(Method):
         """The budget in zero-concentrated DP, and what it proves."""
         self.check(given)
         self.refuse_private_size(task)
-        settings = given.filled(max_grad_norm=task.norm)
+        settings = given.filled(max_grad_norm=task.norm).clipped(task.norm)
         rho = _budget(task) if task.private else math.inf
         clip = settings.max_grad_norm
         assert clip is not None

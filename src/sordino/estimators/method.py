@@ -20,6 +20,8 @@ class Method(ABC):
     """Plan first, from public facts; then train. The base class of the estimators releases."""
 
     name: str
+    starts: bool = True
+    """Whether it starts from initial weights; a minimiser does not."""
     takes: tuple[str, ...]
     """Settings that mean something to it; others are refused, not ignored."""
 
@@ -43,6 +45,6 @@ class Method(ABC):
         if task.relation is Relation.ADD_OR_REMOVE_ONE:
             raise NotApplicable(
                 f"The method {self.name} divides by the number of records, which "
-                "add-or-remove-one keeps private; use relation REPLACE_ONE or ZERO_OUT, or the "
-                "method objective or dp-sgd with public_rows."
+                "add-or-remove-one keeps private; use relation='replace-one' or 'zero-out', or "
+                "method='objective' or 'dp-sgd' with public_rows."
             )

@@ -40,12 +40,17 @@ def named(name: str) -> Method:
     return METHODS[name]
 
 
-def plan(name: str, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
-    """The plan of a method, or of the one that `auto` chooses."""
+def plan(
+    name: str, task: Task, given: Settings, start_norm: float = 0.0, *, starts: bool = False
+) -> Plan:
+    """The plan of a method, or of the one that `auto` chooses; `starts` if weights are given."""
     _check.one_of("method", name, NAMES)
     if name != "auto":
+        if starts and not METHODS[name].starts:
+            hint = "It has no start; a descent has one, such as method='noisy-gd'."
+            _check.fail("initial_weights", "[...]", f"not to be given for method={name!r}", hint)
         return METHODS[name].plan(task, given, start_norm)
     for setting, value in given.given.items():
         hint = "Name a method to set it, such as method='rsgd-ar'."
         _check.fail(setting, value, "not to be given for method='auto', which chooses it", hint)
-    return METHODS[rules.best_method(task)].plan(task, given, start_norm)
+    return METHODS[rules.best_method(task, starts)].plan(task, given, start_norm)

@@ -68,7 +68,8 @@ class NoisyGradientDescent(NoisyMethod):
         """`rules.noisy_gd`."""
         self.refuse_private_size(task)
         defaults = rules.noisy_gd(task, given)
-        return given.filled(batch_size=task.rows, max_grad_norm=task.norm, **defaults)
+        filled = given.filled(batch_size=task.rows, max_grad_norm=task.norm, **defaults)
+        return filled.clipped(task.norm)
 
     def spec(self, task: Task, settings: Settings) -> TrainSpec:
         """A constant rate: a falling one would undo what hiding the iterates gains."""
@@ -98,7 +99,8 @@ class DpSgd(NoisyMethod):
     def settings(self, task: Task, given: Settings) -> Settings:
         """`rules.dp_sgd`."""
         defaults = rules.dp_sgd(task, given)
-        return given.filled(max_grad_norm=task.norm, accountant="pld", **defaults)
+        filled = given.filled(max_grad_norm=task.norm, accountant="pld", **defaults)
+        return filled.clipped(task.norm)
 
     def spec(self, task: Task, settings: Settings) -> TrainSpec:
         """Every record in every batch with the same probability, by public numbers."""

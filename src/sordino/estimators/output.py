@@ -30,7 +30,7 @@ class OutputMethod(TrainedMethod):
         return Plan(
             method=self.name,
             task=task,
-            settings=replace(settings, batch_size=spec.batch_size),
+            settings=settings,
             proof=mechanism.proof(sigma) if task.private else None,
             sigma=sigma,
             scale=sigma,

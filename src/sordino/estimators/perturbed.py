@@ -33,6 +33,7 @@ class NoisyObjective(Method):
     """
 
     name = "objective"
+    starts = False
     takes = ("l2",)
 
     def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
@@ -86,8 +87,8 @@ def _divisor(task: Task, records: Records) -> int:
 @functools.lru_cache(maxsize=512)
 def mechanism(task: Task, l2: float) -> ObjectivePerturbation:
     """The noise that the task's promise needs at this regulariser, and its proof."""
-    rough = _mechanism(task, l2, GRADIENT_LEFT * task.norm)
-    return _mechanism(task, l2, _gradient_left(task, l2, rough.sigma))
+    rough = _mechanism(task.alone, l2, GRADIENT_LEFT * task.norm).sigma
+    return _mechanism(task, l2, _gradient_left(task, l2, 2 * rough))
 
 
 def _gradient_left(task: Task, l2: float, sigma: float) -> float:
@@ -95,7 +96,7 @@ def _gradient_left(task: Task, l2: float, sigma: float) -> float:
 
     A solver that gave up for some records and not for others would tell them apart.
     """
-    longest = 1.1 * sigma * (math.sqrt(task.columns) + 8)  # ||b||, but for a chance of e^-32
+    longest = sigma * (math.sqrt(task.columns) + 8)  # ||b||, but for a chance of e^-32
     hidden = most_rounding(
         rows=task.rows,
         dimension=task.columns,

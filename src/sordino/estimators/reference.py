@@ -19,6 +19,7 @@ TOLERANCE = 1e-7
 
 class _Reference(Method):
     takes = ()
+    starts = False
 
     def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
         """Promise nothing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sordino import _check
 from sordino.accounting import gaussian
@@ -95,6 +95,22 @@ class Task:
         return math.sqrt(self.problems) * self.rows_per_person
 
     @property
+    def alone(self) -> Task:
+        """About the same task for one problem and one record: a share of the budget.
+
+        What rules ask, since the noise for several problems together takes long to find.
+        """
+        if self.share == 1:
+            return self
+        return replace(
+            self,
+            problems=1,
+            rows_per_person=1,
+            epsilon=self.epsilon / self.share,
+            delta=self.delta / self.share,
+        )
+
+    @property
     def moved(self) -> float:
         """Norms by which one record can move a sum of gradients."""
         return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0
@@ -141,6 +157,11 @@ class Settings:
     def filled(self, **defaults: object) -> Settings:
         """These settings, and the defaults where nothing was given."""
         return Settings(**{**defaults, **self.given})  # type: ignore[arg-type]
+
+    def clipped(self, norm: float) -> Settings:
+        """With a clip of at most `norm`: no gradient of a row within it is longer."""
+        assert self.max_grad_norm is not None
+        return replace(self, max_grad_norm=min(self.max_grad_norm, norm))
 
 
 @dataclass(frozen=True)

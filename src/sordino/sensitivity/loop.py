@@ -58,14 +58,16 @@ class Sensitivity:
         """All bounds times `factor`: sqrt(K) for K one-vs-rest problems trained in one order."""
         factor = _check.non_negative("factor", factor)
         moved = tuple(UP * factor * position for position in self.positions)
-        said = (*self.conditions, f"times {factor:.6g}")
+        said = self.conditions
+        if factor != 1:
+            said += (f"{factor:.6g} times as far, for all that is released together",)
         return dataclasses.replace(self, positions=moved, conditions=said)
 
     def plus(self, extra: float) -> Sensitivity:
         """All bounds plus `extra`: twice `rounding`, once for either world."""
         extra = _check.non_negative("extra", extra)
         moved = tuple(UP * (position + extra) for position in self.positions)
-        said = (*self.conditions, f"plus {extra:.3g}")
+        said = (*self.conditions, f"{extra:.3g} more than in exact arithmetic, for rounding")
         return dataclasses.replace(self, positions=moved, conditions=said)
 
 
