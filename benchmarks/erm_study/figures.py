@@ -121,6 +121,7 @@ def draw_times(times: Mapping[tuple[str, int], float], path: Path) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xticks(sorted({rows for _, rows in times}))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=9)

@@ -25,7 +25,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     epsilon
         The budget. Infinity gives the exact model of the method, and no guarantee.
     delta
-        Probability that the bound may fail; None means 1/rows^2, rounded down to one digit.
+        Probability that the bound may fail; None means 1/rows^2, rounded down to one digit, and
+        0.01 for fewer than ten rows.
     relation
         What counts as a neighbouring dataset: "replace-one", "zero-out" or "add-or-remove-one"
         (or a `Relation`). Every method is calibrated to it.
@@ -35,18 +36,19 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         "output-gd" (noise on the final weights), "dp-agd" (adaptive steps); for comparison "none"
         (no privacy at all) and "majority".
     l2
-        Weight of the regulariser, on the intercept too. "objective" may use more where the budget
-        is small; `settings_` says how much.
+        Weight of the regulariser, on the intercept too. "objective" and "bolt-on" may use more
+        where the budget is small; `settings_` says how much.
     epochs, steps
         How long, where the method has a say: "rsgd-ar", "nsgd", "bolt-on" and "dp-sgd" take
-        epochs, "output-gd", "noisy-gd" and "dp-sgd" steps. None: by a public rule.
+        epochs, "output-gd", "noisy-gd", "dp-sgd" and "dp-agd" (rounds) steps. None: by a public
+        rule.
     batch_size, learning_rate, average_every, max_grad_norm, accountant
         Settings of the methods that have them, None: by a public rule. `average_every` is
-        RSGD-AR's interval in epochs. `accountant` is "pld" or, for DP-SGD as the paper has it,
-        "moments".
+        RSGD-AR's interval in epochs. `accountant` is for DP-SGD: "pld", "moments" as the paper
+        has it, or "best" (also the last iterate's, where there is one).
     initial_weights
-        PUBLIC weights to start from, such as a model of other data: one row a class (one alone for
-        two classes), the intercept last.
+        PUBLIC weights to start a descent from, such as a model of other data: one row a class (one
+        alone for two classes), the intercept last. Methods that minimise have no use for them.
     data_norm
         A PUBLIC bound on the Euclidean norm of a row, the intercept's 1 included. Longer rows are
         scaled down to it. None reads it off the data, with a `PrivacyLeakWarning`.
@@ -70,7 +72,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     privacy_
         The `Guarantee`, or None if nothing is promised.
     sigma_
-        Standard deviation of the noise that protects; `noise_` says where it is and from where.
+        Standard deviation of the noise that protects: on each weight, each sum of gradients or
+        each coefficient of a linear term, by method.
+    noise_
+        The same in words, and from which source the noise came.
     method_, settings_
         What was done, all of it from public facts.
 
