@@ -68,7 +68,8 @@ def whole(name: str, value: int, hint: str = "", *, at_least: int = 0) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        fail(name, repr(value), f"to be a whole number >= {at_least}", hint)
+        shown = repr(value) if isinstance(value, str) else value
+        fail(name, shown, f"to be a whole number >= {at_least}", hint)
     if number < at_least:
         fail(name, value, f">= {at_least}", hint)
     return number

@@ -323,6 +323,7 @@ def observed_epsilon(left, right, delta, level):
     return max(0.0, *gains)
 
 
+@pytest.mark.slow
 class TestRealRuns:
     """Thousands of runs of the engine on two neighbouring datasets: no attack beats the proof."""
 

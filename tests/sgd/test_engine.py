@@ -238,7 +238,7 @@ def _network_loop(spec, dataset, records, seed):
     return w.numpy()
 
 
-@pytest.mark.parametrize("regime", ["deep", "wide", "torch"])
+@pytest.mark.parametrize("regime", ["deep", "wide", pytest.param("torch", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
 @pytest.mark.parametrize("name", ["plain", "private", "rsgd-ar", "huber"])
 def test_grouping_and_threads_do_not_change_a_run(name, dtype, tolerance, regime, monkeypatch):

@@ -49,7 +49,7 @@ def images():
         (1, 0, "neighbours=0 >= 1"),
         (-3, 1, "seeds=-3 >= 1"),
         (1.5, 1, "seeds=1.5 to be a whole number >= 1"),
-        (1, "2", "neighbours=2 to be a whole number >= 1"),
+        (1, "2", "neighbours='2' to be a whole number >= 1"),
         (True, 1, "seeds=True to be a whole number"),
     ],
 )

@@ -41,7 +41,7 @@ BAD = {
     "rate nan": ({"learning_rate": math.nan}, "learning_rate=nan to be a number, not NaN"),
     "rate text": ({"learning_rate": "0.1"}, "learning_rate='0.1' to be a number"),
     "batch 0": ({"batch_size": 0}, "batch_size=0 >= 1"),
-    "batch text": ({"batch_size": "8"}, "batch_size=8 to be a whole number >= 1"),
+    "batch text": ({"batch_size": "8"}, "batch_size='8' to be a whole number >= 1"),
     "order": ({"order": "shufle"}, "order=shufle to be one of .* Did you mean shuffle"),
     "init": ({"init": "varied"}, "init=varied to be one of vary, fixed, given. Did you mean vary"),
     "dtype": ({"dtype": "float16"}, "dtype=float16 to be one of float32, float64"),

@@ -205,12 +205,11 @@ class TrainSpec:
 
     def steps_per_epoch(self, rows: int) -> int:
         """Batches in one pass over this many records."""
-        # Where the rate is given, the number of records may be private: it decides nothing.
-        if self.sample_rate is not None:
-            return max(1, rows // self.batch_size)
-        if self.batch_size > rows:
+        # Where the rate is given, the number of records may be private: nothing is refused for it.
+        if self.batch_size > rows and self.sample_rate is None:
             _check.fail("batch_size", self.batch_size, f"<= {rows}, the number of records")
-        return rows // self.batch_size if self.drop_last else -(-rows // self.batch_size)
+        batches = rows // self.batch_size if self.drop_last else -(-rows // self.batch_size)
+        return max(1, batches)
 
     def total_steps(self, rows: int) -> int:
         """Steps of the whole training on this many records."""
