@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +39,14 @@ def _parts(splits: Splits) -> tuple[Dataset, Dataset, Dataset]:
     return splits.train, splits.validation, splits.test
 
 
-@pytest.mark.parametrize("name", [*POSITIVES, *ALL_POSITIVES])
+LARGE = ("kddcup99", "forest", "cifar2")
+
+
+def _large_are_slow(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(n, marks=pytest.mark.slow) if n in LARGE else n for n in names]
+
+
+@pytest.mark.parametrize("name", _large_are_slow([*POSITIVES, *ALL_POSITIVES]))
 def test_sizes_labels_and_norms_are_as_promised(name: str, data_dir: Path) -> None:
     splits = _splits(name, data_dir)
     parts = _parts(splits)
@@ -83,7 +92,7 @@ def test_adult_starts_as_the_file_does(data_dir: Path) -> None:
     [
         ("adult", 48_842, 100, 7_841 + 3_846),
         ("bank", 45_211, 32, 5_289),
-        ("kddcup99", 494_021, 115, 494_021 - 97_278),
+        pytest.param("kddcup99", 494_021, 115, 494_021 - 97_278, marks=pytest.mark.slow),
     ],
 )
 def test_erm_form_is_all_rows(

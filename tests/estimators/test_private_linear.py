@@ -208,12 +208,12 @@ class TestPromise:
         exact = model(epsilon=math.inf, method="output-gd", steps=20, learning_rate=1.0).fit(X, y)
         fits = [
             model(epsilon=2.0, method="output-gd", steps=20, learning_rate=1.0).fit(X, y)
-            for _ in range(200)
+            for _ in range(100)
         ]
         drawn = np.array([fit.coef_[0] - exact.coef_[0] for fit in fits]) / fits[0].sigma_
-        # 800 normal numbers: their mean square is 1 +- sqrt(2/800) = 0.05; five of those.
-        assert np.mean(drawn**2) == pytest.approx(1, abs=0.25)
-        assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 5 / math.sqrt(200)
+        # 400 normal numbers: their mean square is 1 +- sqrt(2/400) = 0.07; five of those.
+        assert np.mean(drawn**2) == pytest.approx(1, abs=0.35)
+        assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 5 / math.sqrt(100)
 
 
 class TestWithoutPrivacy:

@@ -264,6 +264,7 @@ def measured():
     return found
 
 
+@pytest.mark.slow  # six fresh processes
 @pytest.mark.parametrize("name", MEASURED)
 def test_a_chunk_takes_no_more_memory_than_was_reckoned(name, measured):
     real, reckoned = measured[name]
