@@ -31,6 +31,7 @@ from sordino.estimators.base import default_delta
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.task import Settings, Task
+from sordino.sgd import engine
 from sordino.sgd.grid import prepare
 
 # Models without noise are asked for on purpose here, and say so each time.
@@ -364,6 +365,21 @@ class TestTogether:
         found = training.train_together(plans, records, Randomness.seeded(1), start)
         assert sorted(seed for seeds in seen for seed in seeds) == [0, 1, 2]
         assert (found[0] != found[2]).any()  # the same training, another order
+
+    def test_an_interrupted_fit_hands_out_nothing(self, monkeypatch):
+        real = engine.train_chunks
+
+        def stopped(grid, *more):
+            yield from real(grid, *more)  # all is trained, and nothing released
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(engine, "train_chunks", stopped)
+        X, y = problem()
+        interrupted = model(method="rsgd-ar")
+        with pytest.raises(KeyboardInterrupt) as caught:
+            interrupted.fit(X, y)
+        assert type(caught.value) is KeyboardInterrupt  # not one that carries weights
+        assert not [name for name in vars(interrupted) if name.endswith("_")]
 
     def test_together_is_one_by_one_without_noise(self):
         X, y = problem()
