@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sordino import InvalidArgument
 from sordino.estimators import risk as room
-from sordino.estimators.risk import NoMinimum, Risk
+from sordino.estimators.risk import NoMinimum, Risk, most_rounding
 
 KINDS = ("logistic", "huber-svm")
 
@@ -190,3 +190,31 @@ class TestMinimise:
             made().minimise(*arguments)
         with pytest.raises(InvalidArgument, match="l2"):
             made(l2=0.0).minimise(None, 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "huber-svm"])
+@pytest.mark.parametrize("l2", [1e-3, 0.1])
+def test_no_records_round_worse_than_the_public_bound(kind, l2):
+    # A tolerance made from `most_rounding` is reachable whatever the records: rows as long as
+    # allowed, all alike or not, a linear term as long as allowed.
+    rng = np.random.default_rng(0)
+    for rows, columns in ((3, 1), (200, 7), (5000, 40)):
+        spread = rng.normal(size=(rows, columns))
+        alike = np.ones((rows, columns))
+        for X in (spread, alike, 0 * spread):
+            norms = np.linalg.norm(X, axis=1, keepdims=True)
+            X = 2.0 * X / np.where(norms > 0, norms, 1.0)
+            linear = rng.normal(size=columns)
+            linear *= 0.5 / np.linalg.norm(linear)
+            risk = Risk(X, rng.integers(0, 2, rows), kind, 0.5, l2)
+            most = most_rounding(
+                rows=rows,
+                dimension=columns,
+                curvature=risk.largest_curvature,
+                huber_width=0.5,
+                l2=l2,
+                norm=2.0 * (1 + 1e-12),
+                linear=0.5 * (1 + 1e-12),
+            )
+            w = risk.minimise(linear, 4 * most)
+            assert risk.rounding(risk.scores(w), w, linear) <= most

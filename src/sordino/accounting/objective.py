@@ -295,18 +295,6 @@ def pure_scale(*, epsilon: float, **problem: Unpack[Problem]) -> float:
     return low if holds(low) else gaussian.least(holds, low, high)
 
 
-def one_vs_rest(*, epsilon: float, delta: float, problems: int) -> tuple[float, float]:
-    """Each problem's share (epsilon / K, delta / K), rounded down: basic composition.
-
-    One record enters all K problems, each with noise of its own. `noise` with `problems` composes
-    their loss laws instead, and needs far less of it.
-    """
-    epsilon = _check.positive("epsilon", epsilon, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
-    problems = _check.whole("problems", problems, at_least=1)
-    return _part(epsilon, problems), _part(delta, problems)
-
-
 def joint_norm(norm: float, problems: int, relation: Relation, *, softmax: bool = False) -> float:
     """How far one record moves the sum of the gradients of all K problems together.
 
@@ -318,11 +306,6 @@ def joint_norm(norm: float, problems: int, relation: Relation, *, softmax: bool 
     problems = _check.whole("problems", problems, at_least=1)
     moved = math.sqrt(2 if softmax else problems) * norm
     return 2 * moved if relation is Relation.REPLACE_ONE else moved
-
-
-def _part(whole: float, parts: int) -> float:
-    share = whole / parts
-    return math.nextafter(share, 0.0) if share * parts > whole else share
 
 
 def _costs(problem: Problem) -> tuple[float, float]:

@@ -24,13 +24,12 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting.concentrated import exponential_temperature, gaussian_scale
+from sordino.data.dataset import NORM_SLACK
 from sordino.estimators.risk import Risk
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[int], Floats]
 
-# Rows may exceed the declared norm by rounding; the range bound is widened by the same slack.
-NORM_SLACK = 1e-6
 # Every so many steps the longest candidate becomes this times the longest step among them.
 ADAPT_EVERY, ADAPT_BY = 10, 1.1
 # Ours, not the paper's: a lost choice may mean that every candidate is too long, and ranges

@@ -15,7 +15,6 @@ from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.risk import most_rounding
 from sordino.estimators.task import Plan, Settings, Task
-from sordino.privacy import Relation
 from sordino.proofs.objective import ObjectivePerturbation, objective_perturbation
 
 Floats = npt.NDArray[np.float64]
@@ -60,9 +59,8 @@ class NoisyObjective(Method):
     def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
         """Minimise every problem, each with a linear term of its own."""
         task = plan.task
-        rows = _divisor(task, records)
         # Risk means over the rows there are; the objective's mean is over the public number.
-        factor = len(records.X) / rows
+        factor = len(records.X) / task.rows
         weights = []
         for problem in range(records.problems):
             risk = records.risk(problem, task, plan.l2 / factor)
@@ -78,10 +76,6 @@ def _left(plan: Plan) -> float:
     if plan.task.private:
         return mechanism(plan.task, plan.l2).gradient_left
     return GRADIENT_LEFT * plan.task.norm * max(1.0, plan.task.rows / 1e5)
-
-
-def _divisor(task: Task, records: Records) -> int:
-    return task.rows if task.relation is Relation.ADD_OR_REMOVE_ONE else len(records.X)
 
 
 @functools.lru_cache(maxsize=512)

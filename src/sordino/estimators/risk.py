@@ -22,6 +22,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit
 
 from sordino import _check
+from sordino.data.dataset import row_norms
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[Any]  # float32 or float64
@@ -127,9 +128,7 @@ class Risk:
     @functools.cached_property
     def row_norms(self) -> Floats:
         """Euclidean norm of every row, in float64."""
-        return np.concatenate(
-            [np.sqrt(np.einsum("ij,ij->i", rows, rows)) for _, rows in self._blocks()]
-        )
+        return row_norms(self.X)
 
     def scores(self, w: Rows) -> Rows:
         """Inner products x_i.w in the precision of X; [n], or [n, k] for weights [d, k]."""

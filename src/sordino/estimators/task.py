@@ -1,6 +1,6 @@
 """`Task`, `Settings` and `Plan`: what is asked, how it will be done, and what that proves.
 
-All three are made from public facts alone, before a single record is looked at.
+All three are made from public facts alone, before anything is trained.
 """
 
 from __future__ import annotations
