@@ -22,6 +22,14 @@ class NotApplicable(Exception):
     """
 
 
+class Refused(Exception):
+    """A claim, a file or a release that does not hold up; its text is one sentence that says why.
+
+    Nothing left the building. The program exits with 1; arguments that nobody could accept are
+    `InvalidArgument`, and 2.
+    """
+
+
 class PrivacyLeakWarning(UserWarning):
     """Something was taken from the data, or repeated, that a guarantee needs kept from it."""
 

@@ -1,8 +1,8 @@
 """Zero-concentrated DP: one number rho that adds up, also over adaptively chosen releases.
 
 A release is rho-zCDP if its Renyi divergence of every order a > 1 is at most rho a, in both
-directions (Bun & Steinke 2016). Costs of the Gaussian and the exponential mechanism, a budget
-filter, and the way back to (epsilon, delta).
+directions, and (xi, rho)-zCDP if it is at most xi + rho a (Bun & Steinke 2016). Costs of the
+Gaussian and the exponential mechanism, a budget filter, and the way back to (epsilon, delta).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting import renyi
-from sordino.accounting.loss import Direction
+from sordino.accounting.loss import ApproximateLoss, Direction
 from sordino.accounting.profile import Profile
 from sordino.accounting.shifted import ratio
 from sordino.privacy import NotApplicable, Relation
@@ -30,37 +30,44 @@ _WIDEST = 40.0
 
 @dataclass(frozen=True, kw_only=True)
 class ConcentratedProfile(Profile):
-    """rho-zCDP and nothing more: the least of three conversions at the best order.
+    """(xi, rho)-zCDP and nothing more: the least of three conversions at the best order.
 
     A Gaussian release has a `GaussianProfile`, which is exact; this costs 6 to 10 % of epsilon.
+    With rho = 0 every order has the bound xi, which is pure DP of epsilon = xi.
     """
 
     rho: float
+    xi: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        value = _check.non_negative("rho", self.rho, allow_infinite=True)
-        object.__setattr__(self, "rho", value)
+        for name in ("rho", "xi"):
+            value = _check.non_negative(name, getattr(self, name), allow_infinite=True)
+            object.__setattr__(self, name, value)
 
     def renyi(self, orders: Floats) -> Floats:
-        """Order times rho."""
-        return np.asarray(np.asarray(orders, dtype=np.float64) * self.rho)
+        """The line xi + rho times the order."""
+        return np.asarray(self.xi + np.asarray(orders, dtype=np.float64) * self.rho)
 
     def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
-        if self.rho == 0 or math.isinf(self.rho):
-            return -math.inf if self.rho == 0 else 0.0
+        if math.isinf(self.rho) or math.isinf(self.xi):
+            return 0.0
         if epsilon == math.inf:
             return -math.inf
+        if self.rho == 0:
+            return ApproximateLoss(self.xi, 0.0).log_delta(epsilon, direction)
 
         def at(order: Floats) -> float:
-            return renyi.log_delta(order, order * self.rho, epsilon)
+            return renyi.log_delta(order, self.renyi(order), epsilon)
 
         # The Gaussian of this rho has loss N(rho, 2 rho): its tilt to epsilon.
-        guess = max(epsilon - self.rho, math.sqrt(self.rho)) / (2 * self.rho)
+        guess = max(epsilon - self.xi - self.rho, math.sqrt(self.rho)) / (2 * self.rho)
         return min(0.0, _least_over_orders(at, guess))
 
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
-        return _epsilon(self.rho, math.exp(log_delta), renyi.epsilon)
+        if self.rho == 0 and math.isfinite(self.xi):
+            return min(self.xi, super()._epsilon_one_way(log_delta, direction))
+        return _epsilon(self.rho, math.exp(log_delta), renyi.epsilon, self.xi)
 
 
 def concentrated(*, rho: float, relation: Relation, theorem: str = "zCDP") -> ConcentratedProfile:
@@ -116,14 +123,19 @@ def rho(epsilon: float, delta: float) -> float:
     return low
 
 
-def _epsilon(rho: float, delta: float, convert: Callable[[Floats, Floats, float], float]) -> float:
+def _epsilon(
+    rho: float,
+    delta: float,
+    convert: Callable[[Floats, Floats, float], float],
+    xi: float = 0.0,
+) -> float:
     """Least epsilon over all orders; `convert` takes orders, Renyi values and delta."""
-    if rho == 0:
+    if rho == 0 and xi == 0:
         return 0.0
-    if math.isinf(rho) or delta == 0:
+    if math.isinf(rho) or math.isinf(xi) or delta == 0:
         return math.inf
     guess = math.sqrt(-math.log(delta) / rho) + 1e-6
-    value = _least_over_orders(lambda order: convert(order, order * rho, delta), guess)
+    value = _least_over_orders(lambda order: convert(order, xi + order * rho, delta), guess)
     return max(0.0, value)
 
 

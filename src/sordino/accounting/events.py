@@ -12,18 +12,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from sordino import _check
-from sordino.accounting import renyi, subsampled
+from sordino.accounting import subsampled
 from sordino.accounting.compose import compose
+from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.loss import (
-    Direction,
     FixedSizeLoss,
     GaussianLoss,
     Loss,
@@ -36,8 +32,6 @@ from sordino.privacy import NotApplicable, Relation
 if TYPE_CHECKING:  # it takes a second to import, so functions do it when they need it
     from dp_accounting import DpEvent
 
-Floats = npt.NDArray[np.float64]
-
 SUPPORTED = (
     "GaussianDpEvent, PoissonSampledDpEvent and SampledWithoutReplacementDpEvent of a "
     "GaussianDpEvent, ZCDpEvent, NoOpDpEvent, NonPrivateDpEvent, and SelfComposedDpEvent and "
@@ -45,30 +39,6 @@ SUPPORTED = (
 )
 LARGEST_DATASET = 10**9
 """A sample rate is written as a fraction with at most this denominator."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConcentratedProfile(Profile):
-    """(xi, rho)-zCDP: Renyi-DP xi + rho x order at every order > 1 (Bun & Steinke 2016)."""
-
-    rho: float
-    xi: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.non_negative("rho", self.rho)
-        _check.non_negative("xi", self.xi)
-
-    def renyi(self, orders: Floats) -> Floats:
-        """The line of the definition."""
-        return self.xi + self.rho * np.asarray(orders, dtype=np.float64)
-
-    def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
-        """Ln of delta by the least of three conversions, the same in both directions."""
-        return renyi.log_delta(renyi.ORDERS, self.renyi(renyi.ORDERS), epsilon)
-
-    def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
-        return renyi.epsilon(renyi.ORDERS, self.renyi(renyi.ORDERS), math.exp(log_delta))
 
 
 def from_event(event: DpEvent, relation: Relation) -> Profile:

@@ -23,8 +23,9 @@ def group(profile: Profile, size: int) -> Profile:
     """The profile for all `size` records of one person together; also for fewer.
 
     Gaussian DP: size times mu, exactly (Dong, Roth & Su 2022, Theorem 2.14). zCDP: size^2 times rho
-    (Bun & Steinke 2016, Proposition 1.9). Otherwise delta_k(epsilon) = sum over j < k of
-    e^(j epsilon / k) delta(epsilon / k): both epsilon and delta grow (Vadhan 2017, Lemma 2.2).
+    and size (1 + 1/2 + ... + 1/size) times xi (Bun & Steinke 2016, Proposition 27). Otherwise
+    delta_k(epsilon) = sum over j < k of e^(j epsilon / k) delta(epsilon / k): both epsilon and
+    delta grow (Vadhan 2017, Lemma 2.2).
 
     Parameters
     ----------
@@ -45,9 +46,15 @@ def group(profile: Profile, size: int) -> Profile:
         return GaussianProfile(parameter=size * profile.mu, theorem=theorem, **about)  # type: ignore[arg-type]
     if isinstance(profile, ConcentratedProfile):
         theorem = f"zCDP of {size} records (Bun & Steinke 2016), of: {profile.theorem}"
-        return ConcentratedProfile(rho=size**2 * profile.rho, theorem=theorem, **about)  # type: ignore[arg-type]
+        costs = {"rho": size**2 * profile.rho, "xi": _harmonic(size) * profile.xi}
+        return ConcentratedProfile(**costs, theorem=theorem, **about)  # type: ignore[arg-type]
     theorem = f"group privacy for {size} records (Vadhan 2017), of: {profile.theorem}"
     return GroupProfile(one=profile, size=size, theorem=theorem, **about)  # type: ignore[arg-type]
+
+
+def _harmonic(size: int) -> float:
+    """The factor of xi, k (1 + 1/2 + ... + 1/k), rounded up: h_k = h_(k-1) k / (k - 1) + 1."""
+    return size * math.fsum(1 / j for j in range(1, size + 1)) * (1 + 1e-14)
 
 
 @dataclass(frozen=True, kw_only=True)

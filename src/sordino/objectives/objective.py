@@ -86,6 +86,12 @@ class ObjectiveSpec:
         """Whether predictions are an inner product with the row."""
         return self.kind in LINEAR_KINDS
 
+    @property
+    def curvature(self) -> float:
+        """Largest second derivative of a linear model's loss in the score."""
+        at = {"logistic": 0.25, "huber-svm": 1 / (2 * self.huber_width), "least-squares": 1.0}
+        return at[self.kind]
+
     def constants(self, norm_bound: float) -> Constants | None:
         """What is proved of the loss for rows of at most this norm; None for a network.
 
@@ -96,10 +102,5 @@ class ObjectiveSpec:
         if not self.is_linear:
             return None
         squared = bound**2 + (1.0 if self.intercept else 0.0)
-        curvature = {
-            "logistic": 0.25,
-            "huber-svm": 1 / (2 * self.huber_width),
-            "least-squares": 1.0,
-        }[self.kind]
         lipschitz = math.inf if self.kind == "least-squares" else math.sqrt(squared)
-        return Constants(lipschitz, curvature * squared + self.l2, self.l2)
+        return Constants(lipschitz, self.curvature * squared + self.l2, self.l2)

@@ -72,6 +72,20 @@ class ObjectivePerturbation:
         )
 
 
+def problem_of(
+    *, kind: str, curvature: float, norm: float, regulariser: float, relation: Relation
+) -> Problem:
+    """The numbers of one objective, checked, with the norm's slack."""
+    _check.one_of("kind", kind, objective.KINDS)
+    return Problem(
+        regulariser=_check.positive("regulariser", regulariser),
+        norm=_check.positive("norm", norm) * (1 + NORM_SLACK),
+        curvature=curvature,
+        kind="logistic" if kind == "logistic" else "huber-svm",
+        relation=relation,
+    )
+
+
 def objective_perturbation(
     *,
     kind: str,
@@ -105,13 +119,8 @@ def objective_perturbation(
     NotApplicable
         If no noise is enough for so small an epsilon with so small a regulariser.
     """
-    _check.one_of("kind", kind, objective.KINDS)
-    problem = Problem(
-        regulariser=_check.positive("regulariser", regulariser),
-        norm=_check.positive("norm", norm) * (1 + NORM_SLACK),
-        curvature=curvature,
-        kind="logistic" if kind == "logistic" else "huber-svm",
-        relation=relation,
+    problem = problem_of(
+        kind=kind, curvature=curvature, norm=norm, regulariser=regulariser, relation=relation
     )
 
     def at(sigma: float) -> ObjectivePerturbation:

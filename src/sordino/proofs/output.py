@@ -69,7 +69,8 @@ class OutputPerturbation:
         return f"{named}{self.sensitivity.theorem}; {profile.theorem}"
 
     @property
-    def _farthest(self) -> float:
+    def farthest(self) -> float:
+        """How far one record can move the weights, whatever the order."""
         if self.epochs is not None:
             return math.fsum(max(epoch) for epoch in self.epochs)
         return self.sensitivity.worst
@@ -78,7 +79,7 @@ class OutputPerturbation:
         """The least noise for a budget, rounded up; 0 if it is infinite."""
         if math.isinf(_check.positive("epsilon", epsilon, allow_infinite=True)):
             return 0.0
-        enough = gaussian.sigma(epsilon, delta, self._farthest * self.rows_per_person)
+        enough = gaussian.sigma(epsilon, delta, self.farthest * self.rows_per_person)
         if self.profile(enough).mu is not None:
             return calibrate.proved(self.profile, enough, epsilon, delta)
         return calibrate.least_noise(self.profile, epsilon, delta, guess=0.97 * enough)

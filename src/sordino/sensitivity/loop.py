@@ -54,6 +54,11 @@ class Sensitivity:
         """The bound wherever the record is: for an order that is fixed or known."""
         return max(self.positions)
 
+    @property
+    def mean(self) -> float:
+        """The mean over the places of a uniformly permuted record."""
+        return math.fsum(p * share for p, share in zip(self.positions, self.shares, strict=True))
+
     def scaled(self, factor: float) -> Sensitivity:
         """All bounds times `factor`: sqrt(K) for K one-vs-rest problems trained in one order."""
         factor = _check.non_negative("factor", factor)
