@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-RUN = ("guide", "accounting", "release")
+RUN = ("guide", "accounting", "release", "certificate")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/guide.md", "docs/accounting.md", "docs/release.md"]
+    "page", ["README.md", *(f"docs/{name}.md" for name in RUN)]
 )
 def test_the_python_on_a_page_runs(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)

@@ -19,12 +19,17 @@ from sordino.privacy import (
 )
 
 if TYPE_CHECKING:
-    from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
+    from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression, load, tune
+    from sordino.mechanisms.certificate import Certificate
+    from sordino.mechanisms.ledger import BudgetExceeded, Ledger
 
 __all__ = [
+    "BudgetExceeded",
+    "Certificate",
     "Estimate",
     "Guarantee",
     "InvalidArgument",
+    "Ledger",
     "NotApplicable",
     "Observation",
     "PrivacyLeakWarning",
@@ -32,16 +37,26 @@ __all__ = [
     "PrivateLogisticRegression",
     "Relation",
     "__version__",
+    "load",
+    "tune",
 ]
 
 __version__ = "0.1.0.dev0"
 
-_ESTIMATORS = ("PrivateLinearSVC", "PrivateLogisticRegression")
+_HEAVY = {
+    "BudgetExceeded": "mechanisms.ledger",
+    "Certificate": "mechanisms.certificate",
+    "Ledger": "mechanisms.ledger",
+    "PrivateLinearSVC": "estimators",
+    "PrivateLogisticRegression": "estimators",
+    "load": "estimators",
+    "tune": "estimators",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ESTIMATORS:
-        return getattr(import_module("sordino.estimators"), name)
+    if name in _HEAVY:
+        return getattr(import_module(f"sordino.{_HEAVY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

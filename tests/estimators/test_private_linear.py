@@ -27,7 +27,7 @@ from sordino import (
 )
 from sordino.data.dataset import NORM_SLACK, row_norms
 from sordino.estimators import methods, training
-from sordino.estimators.base import default_delta
+from sordino.estimators.task import default_delta
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.task import Settings, Task

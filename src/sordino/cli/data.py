@@ -82,6 +82,23 @@ def fetch(
         typer.echo(f"{raw.name}: {done} {path}")
 
 
+@app.command()
+def describe(
+    file: Annotated[str, typer.Argument(help="Your table: .csv, .csv.gz or .parquet.")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+) -> None:
+    """Print a description of your own table, to be edited before it is used.
+
+    Its bounds, levels and classes are READ FROM THE DATA: replace each by what is known without
+    looking. Then pass it to `sordino release --columns`.
+
+    Example: `sordino data describe patients.csv --target ill > columns.toml`
+    """
+    from sordino.data import table_file
+
+    typer.echo(table_file.describe(file, target), nl=False)
+
+
 def _files(recipe: Recipe, data_dir: str | None) -> str:
     from sordino.data import sources
 

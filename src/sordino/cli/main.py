@@ -9,8 +9,8 @@ import typer
 
 import sordino
 from sordino._check import InvalidArgument
-from sordino.cli import account, calibrate, data
-from sordino.privacy import NotApplicable
+from sordino.cli import account, calibrate, certificate, data, ledger, release
+from sordino.privacy import NotApplicable, Refused
 
 app = typer.Typer(
     name="sordino",
@@ -28,6 +28,9 @@ app = typer.Typer(
 )
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
+app.command("release")(release.release)
+app.add_typer(certificate.app, name="certificate")
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(data.app, name="data")
 
 
@@ -43,13 +46,17 @@ def _root(
 def main() -> None:
     """Run the program; what the user can mend is one sentence on standard error.
 
-    Exit code 2: an argument cannot be accepted. Exit code 1: data are missing or corrupt.
+    Exit code 2: an argument cannot be accepted. Exit code 1: data are missing or corrupt, a claim
+    does not hold, a budget is spent.
     """
     try:
         app()
     except (InvalidArgument, NotApplicable) as error:
         typer.echo(str(error), err=True)
         sys.exit(2)
+    except Refused as error:
+        typer.echo(str(error), err=True)
+        sys.exit(1)
     except Exception as error:
         _exit_if_data_error(error)
         raise

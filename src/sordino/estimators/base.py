@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,20 +18,24 @@ from threadpoolctl import threadpool_limits
 
 from sordino import _check
 from sordino.data.dataset import row_norms
-from sordino.estimators import methods
+from sordino.estimators import methods, saved
+from sordino.estimators.door import Door, Papers
+from sordino.estimators.job import Job
 from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.reference import Majority
 from sordino.estimators.tables import check_finite, coded, numbers, public_classes
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.task import Plan, Settings, Task, default_delta
 from sordino.estimators.training import initial
+from sordino.mechanisms.certificate import Certificate, plain_labels
 from sordino.mechanisms.release import Release, release
 from sordino.privacy import Guarantee, Relation
 
 Array = npt.NDArray[Any]
 
 _EPSILON_HINT = "Pass the budget you promise, such as 1.0."
+_CLASSES_READ = "which classes there are was read off the labels"
 _SETTINGS = (
     *("epochs", "steps", "batch_size", "learning_rate"),
     *("average_every", "max_grad_norm", "accountant"),
@@ -44,6 +50,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     _kind: str
     privacy_: Guarantee | None
+    certificate_: Certificate
 
     def __init__(
         self,
@@ -106,7 +113,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         -------
         self
             With `coef_`, `intercept_`, `classes_`, `privacy_`, `sigma_`, `noise_`, `method_`,
-            `settings_`.
+            `settings_`, `certificate_`.
 
         Raises
         ------
@@ -114,6 +121,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             For arguments or data that no fit can accept; the estimator is as it was before.
         NotApplicable
             If no theorem covers the method for this relation or budget.
+        BudgetExceeded
+            If a `Ledger` is open and has too little left.
         """
         before = dict(self.__dict__)
         try:
@@ -124,20 +133,42 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise
 
     def _fit(self, X: Any, y: Any) -> Self:
+        job = self._prepare(X, y)
+        # Asked before the hours of training, and again, for good, before the model leaves.
+        door = Door.of(job, type(self).__name__)
+        weights = self._train(job)
+        with door.recorded() as papers:
+            self._keep(job, self._release(job, *weights), papers)
+        return self
+
+    def _prepare(self, X: Any, y: Any) -> Job:
+        """Everything public, settled; the records are checked and scaled into their norm."""
         self._check_promise()
         X, y = self._checked(X, y)
         classes, codes = self._coded(y)
-        randomness = self._randomness()
-        norm = self._norm(X)
-        records = Records.of(X, codes, len(classes), norm, self.fit_intercept)
+        plain_labels(classes)  # what no certificate can name is refused now, not after the training
+        records = Records.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
         task = self._task(records)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
+        leaks = () if self.classes is not None else (_CLASSES_READ,)
+        return Job(plan, records, start, classes, leaks, self._why_none(plan))
+
+    def _why_none(self, plan: Plan) -> str:
+        if self.random_state is not None:
+            return "random_state makes its noise repeatable"
+        if self.data_norm is None:  # it decides the noise, which is published
+            return "data_norm was read off the rows, and the noise follows from it"
+        if not plan.task.private:
+            return "epsilon is infinite"
+        return "" if plan.proof is not None else f"method={plan.method!r} adds no noise"
+
+    def _train(self, job: Job) -> tuple[Array, Randomness]:
+        """Weights before the release's noise, and what that is drawn from."""
+        randomness = self._randomness()
+        method = methods.named(job.plan.method)
         with threadpool_limits(1, "blas"):  # products here are too thin to gain from more
-            weights = methods.named(plan.method).train(plan, records, randomness, start)
-        released = self._release(plan, weights, randomness)
-        self._keep(plan, released, classes, records)
-        return self
+            return method.train(job.plan, job.records, randomness, job.start), randomness
 
     # Checks ------------------------------------------------------------------------------
 
@@ -252,7 +283,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         starts = self.initial_weights is not None
         return methods.plan(self.method, task, given, start_norm, starts=starts)
 
-    def _release(self, plan: Plan, weights: Array, randomness: Randomness) -> Release:
+    def _release(self, job: Job, weights: Array, randomness: Randomness) -> Release:
+        plan = job.plan
         if plan.proof is None:
             why = "epsilon is infinite" if not plan.task.private else f"method={plan.method!r}"
             warn_of_leak(f"{why}: no noise is added, and nothing is promised")
@@ -264,9 +296,6 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 noise=randomness.released,
                 scale=0.0,
             )
-        proof = plan.proof
-        if self.classes is None:
-            proof = replace(proof, not_covered=("which classes there are was read off the labels",))
         inside = plan.noise_inside
         if inside:
             inside = f"standard deviation {plan.sigma:.6g} {inside}"
@@ -274,7 +303,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         source = randomness.released if plan.scale > 0 else randomness.steps
         return release(
             weights,
-            proof=proof,
+            proof=job.proof,
             epsilon=plan.task.epsilon,
             delta=plan.task.delta,
             noise=source,
@@ -282,21 +311,65 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             already_inside=inside,
         )
 
-    def _keep(self, plan: Plan, released: Release, classes: Array, records: Records) -> None:
-        value = released.value
-        self.classes_ = classes
+    def _keep(self, job: Job, released: Release, papers: Papers) -> None:
+        plan, value = job.plan, released.value
+        self.classes_ = job.classes
         self.coef_ = value[:, :-1].copy() if self.fit_intercept else value.copy()
         self.intercept_ = value[:, -1].copy() if self.fit_intercept else np.zeros(len(value))
         if plan.method == Majority.name:
-            self.intercept_ = Majority.intercepts(records)
-        # A norm read off the rows decides the noise, which is published: nothing is proved then.
-        self.privacy_ = None if self.data_norm is None else released.guarantee
+            self.intercept_ = Majority.intercepts(job.records)
+        self.privacy_ = None if job.why_none else released.guarantee
         self.sigma_ = plan.sigma
         self.noise_ = released.noise if plan.proof is not None else "none"
         self.method_ = plan.method
         self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
         if plan.spec is not None:  # batches are made equal
             self.settings_["batch_size"] = plan.spec.batch_size
+        self._ledger_entry = papers.entry
+        self.certificate_ = saved.certificate(self, job, papers)
+
+    # Papers ------------------------------------------------------------------------------
+
+    def declare(
+        self, *, preprocessing: Sequence[str] | None = None, tuning: str | None = None
+    ) -> Self:
+        """Add to the certificate what `fit` could not see.
+
+        Parameters
+        ----------
+        preprocessing
+            What preparing the rows read from the records, a sentence each; empty if nothing.
+        tuning
+            "none declared", or "unknown" if settings may have been tried on these records.
+        """
+        check_is_fitted(self)
+        self.certificate_ = saved.declared(self.certificate_, preprocessing, tuning)
+        return self
+
+    def save(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        preprocessing: Sequence[str] | None = None,
+        tuning: str | None = None,
+    ) -> Path:
+        """Write the model and its certificate to a new directory: what may leave the building.
+
+        Parameters
+        ----------
+        directory
+            Must not exist yet, or be empty. It is there whole or not at all.
+        preprocessing, tuning
+            As in `declare`.
+
+        Returns
+        -------
+        Path
+            The directory, with `model.safetensors` and `certificate.json`.
+            `sordino.load` reads it, without pickle.
+        """
+        self.declare(preprocessing=preprocessing, tuning=tuning)
+        return saved.save(self, Path(directory))
 
     # Predictions -------------------------------------------------------------------------
 
@@ -319,10 +392,3 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         # A budget of 1 on a few dozen records, as scikit-learn's checks have them, is mostly noise.
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def default_delta(rows: int) -> float:
-    """1 / rows^2, rounded down to one digit: far below the chance 1 / rows of a random record."""
-    wanted = 1.0 / max(rows, 10) ** 2
-    power = math.floor(math.log10(wanted))
-    return math.floor(wanted / 10.0**power + 1e-9) * 10.0**power

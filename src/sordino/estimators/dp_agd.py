@@ -16,7 +16,8 @@ from sordino.estimators.method import Method
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
-from sordino.proofs.adaptive import concentrated_budget, prove_adaptive
+from sordino.proofs.adaptive import concentrated_budget
+from sordino.proofs.evidence_kinds import AdaptiveEvidence
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,19 +40,18 @@ class AdaptiveDescent(Method):
         rho = _budget(task) if task.private else math.inf
         clip = settings.max_grad_norm
         assert clip is not None
-        proof = None
-        if task.private:
-            proof = prove_adaptive(rho, task.relation, rows_per_person=task.rows_per_person)
+        evidence = _evidence(task, rho, clip) if task.private else None
         return Plan(
             method=self.name,
             task=task,
             settings=settings,
-            proof=proof,
+            proof=None if evidence is None else evidence.proof(),
             # The noise of the whole budget spent on one sum: later sums get more.
             sigma=task.moved * clip / math.sqrt(2 * rho),
             scale=0.0,
             noise_at="at least, on sums of clipped gradients, and Gumbel noise on step lengths",
             l2=task.l2,
+            evidence=evidence,
         )
 
     def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
@@ -79,6 +79,17 @@ class AdaptiveDescent(Method):
             )
             weights.append(found)
         return np.stack(weights)
+
+
+def _evidence(task: Task, rho: float, clip: float) -> AdaptiveEvidence:
+    return AdaptiveEvidence(
+        rho=rho,
+        clip=clip,
+        relation=task.relation,
+        columns=task.columns,
+        problems=task.problems,
+        rows_per_person=task.rows_per_person,
+    )
 
 
 @functools.lru_cache(maxsize=512)

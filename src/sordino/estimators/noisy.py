@@ -10,8 +10,9 @@ from sordino.estimators import rules
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import TrainedMethod
 from sordino.privacy import Relation
+from sordino.proofs.evidence_kinds import StepsEvidence
 from sordino.proofs.proof import Proof
-from sordino.proofs.steps import noise_for_steps, prove_steps
+from sordino.proofs.steps import noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
 
@@ -24,7 +25,7 @@ class NoisyMethod(TrainedMethod):
         settings = self.settings(task, given)
         spec = self.spec(task, settings)
         accountant = settings.accountant or "best"
-        noise, proof = _calibrated(spec, task, accountant)
+        noise, evidence, proof = _calibrated(spec, task, accountant)
         clip = spec.max_grad_norm
         assert clip is not None
         return Plan(
@@ -37,19 +38,30 @@ class NoisyMethod(TrainedMethod):
             noise_at="on every sum of clipped gradients",
             spec=replace(spec, noise_multiplier=noise),
             l2=task.l2,
+            evidence=evidence,
         )
 
 
 @functools.lru_cache(maxsize=512)
-def _calibrated(spec: TrainSpec, task: Task, accountant: str) -> tuple[float, Proof | None]:
+def _calibrated(
+    spec: TrainSpec, task: Task, accountant: str
+) -> tuple[float, StepsEvidence | None, Proof | None]:
     """The least noise for the task's promise, and its proof."""
     if not task.private:
-        return 0.0, None
-    promise = task.constants, task.rows, task.relation
+        return 0.0, None, None
     how = _How(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
-    noise = noise_for_steps(spec, *promise, task.epsilon, task.delta, **how)
-    noisy = replace(spec, noise_multiplier=noise)
-    return noise, prove_steps(noisy, *promise, task.delta, **how)
+    promise = task.constants, task.rows, task.relation, task.epsilon, task.delta
+    noise = noise_for_steps(spec, *promise, **how)
+    evidence = StepsEvidence(
+        spec=replace(spec, noise_multiplier=noise),
+        rows=task.rows,
+        norm=task.norm,
+        delta=task.delta,
+        relation=task.relation,
+        columns=task.columns,
+        **how,
+    )
+    return noise, evidence, evidence.proof()
 
 
 class _How(TypedDict):

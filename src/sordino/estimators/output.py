@@ -9,7 +9,8 @@ from sordino import _check
 from sordino.estimators import rules
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import TrainedMethod
-from sordino.proofs.output import OutputPerturbation, output_perturbation
+from sordino.proofs.evidence_kinds import OutputEvidence
+from sordino.proofs.output import OutputPerturbation
 from sordino.sgd.spec import Schedule, TrainSpec
 
 
@@ -25,7 +26,19 @@ class OutputMethod(TrainedMethod):
         self.refuse_private_size(task)
         settings = self.settings(task, given)
         spec = self.spec(task, settings)
-        mechanism = _mechanism(spec, replace(task, epsilon=1.0, delta=0.5), start_norm, self.source)
+        unit = OutputEvidence(
+            spec=spec,
+            rows=task.rows,
+            norm=task.norm,
+            sigma=1.0,
+            start_norm=start_norm,
+            source=self.source,
+            relation=task.relation,
+            columns=task.columns,
+            problems=task.problems,
+            rows_per_person=task.rows_per_person,
+        )
+        mechanism = _perturbation(unit)
         sigma = mechanism.sigma(task.epsilon, task.delta)
         return Plan(
             method=self.name,
@@ -37,6 +50,7 @@ class OutputMethod(TrainedMethod):
             noise_at="on every weight",
             spec=spec,
             l2=spec.objective.l2,
+            evidence=replace(unit, sigma=sigma) if task.private else None,
         )
 
     def _spec(
@@ -67,22 +81,9 @@ class OutputMethod(TrainedMethod):
 
 
 @functools.lru_cache(maxsize=512)
-def _mechanism(spec: TrainSpec, task: Task, start_norm: float, source: str) -> OutputPerturbation:
+def _perturbation(evidence: OutputEvidence) -> OutputPerturbation:
     """Sensitivities do not depend on the budget: several budgets ask for the same ones."""
-    constants = spec.objective.constants(task.norm)
-    assert constants is not None
-    return output_perturbation(
-        spec,
-        constants,
-        task.rows,
-        task.relation,
-        features=task.columns,
-        norm=task.norm,
-        problems=task.problems,
-        rows_per_person=task.rows_per_person,
-        start_norm=start_norm,
-        source=source,
-    )
+    return evidence.perturbation()
 
 
 class RestartedAverages(OutputMethod):

@@ -15,6 +15,7 @@ from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.risk import most_rounding
 from sordino.estimators.task import Plan, Settings, Task
+from sordino.proofs.evidence_kinds import ObjectiveEvidence
 from sordino.proofs.objective import ObjectivePerturbation, objective_perturbation
 
 Floats = npt.NDArray[np.float64]
@@ -54,6 +55,7 @@ class NoisyObjective(Method):
             scale=0.0 if noisy is None else noisy.sigma_out,
             noise_at="on the linear term of the objective",
             l2=l2,
+            evidence=None if noisy is None else _evidence(task, noisy),
         )
 
     def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
@@ -70,6 +72,22 @@ class NoisyObjective(Method):
             tolerance = _left(plan) / len(records.X)
             weights.append(risk.minimise(linear / len(records.X), tolerance, start[problem]))
         return np.stack(weights)
+
+
+def _evidence(task: Task, noisy: ObjectivePerturbation) -> ObjectiveEvidence:
+    return ObjectiveEvidence(
+        loss=task.kind,
+        huber_width=task.huber_width,
+        norm=task.norm,
+        regulariser=noisy.problem["regulariser"],
+        sigma=noisy.sigma,
+        sigma_out=noisy.sigma_out,
+        gradient_left=noisy.gradient_left,
+        relation=task.relation,
+        columns=task.columns,
+        problems=task.problems,
+        rows_per_person=task.rows_per_person,
+    )
 
 
 def _left(plan: Plan) -> float:

@@ -15,6 +15,7 @@ from sordino.accounting import gaussian
 from sordino.objectives.objective import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import Proof
+from sordino.proofs.evidence import Evidence
 from sordino.sgd.spec import TrainSpec
 
 
@@ -71,7 +72,7 @@ class Task:
     @property
     def curvature(self) -> float:
         """Largest second derivative of the loss in the score."""
-        return 0.25 if self.kind == "logistic" else 1 / (2 * self.huber_width)
+        return self.objective.curvature
 
     @property
     def private(self) -> bool:
@@ -174,6 +175,8 @@ class Plan:
         What will be done, for whom, how.
     proof
         What it will prove; None where nothing is promised.
+    evidence
+        The numbers of the proof, for its certificate.
     sigma
         Standard deviation of the noise that protects: on each weight, each sum of gradients or
         each coefficient of the linear term, as `noise_at` says.
@@ -196,8 +199,16 @@ class Plan:
     noise_at: str
     spec: TrainSpec | None = None
     l2: float = 0.0
+    evidence: Evidence | None = None
 
     @property
     def noise_inside(self) -> str:
         """Where the training itself adds noise; empty if only the release does."""
         return "" if self.sigma == self.scale else self.noise_at
+
+
+def default_delta(rows: int) -> float:
+    """1 / rows^2, rounded down to one digit: far below the chance 1 / rows of a random record."""
+    wanted = 1.0 / max(rows, 10) ** 2
+    power = math.floor(math.log10(wanted))
+    return math.floor(wanted / 10.0**power + 1e-9) * 10.0**power

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.mechanisms.noise import Noise
-from sordino.privacy import Guarantee
+from sordino.privacy import Guarantee, Refused
 from sordino.proofs.proof import Proof
 
 Floats = npt.NDArray[np.float64]
@@ -20,7 +20,7 @@ SLACK = 1e-9
 """How far, relatively, the proved epsilon may lie above the promised one: rounding, no more."""
 
 
-class ReleaseRefused(ValueError):
+class ReleaseRefused(Refused, ValueError):
     """What was asked to leave may not; nothing left, and no noise was drawn."""
 
 

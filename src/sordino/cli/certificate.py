@@ -1,0 +1,145 @@
+"""`sordino certificate`: show, verify and sign what left the building."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help=(
+        "Read, check and sign the papers of a released model.\n\n"
+        "A **bundle** is a directory with `model.safetensors` (the weights), `certificate.json` "
+        "(what is promised, every number behind it, and what is not covered) and perhaps "
+        "`certificate.json.sig`. Nothing in it can run code.\n\n"
+        "`verify` computes the promise again from the recorded numbers. That the noise was really "
+        "added is taken on trust, and **without a signature only accidents are detected, not "
+        "forgers**.\n\n"
+        "Exit code 0: it holds. 1: it does not, and one sentence says why. 2: wrong usage."
+    ),
+)
+
+Papers = Annotated[
+    Path, typer.Argument(metavar="PATH", help="A bundle's directory, or a certificate.json alone.")
+]
+BundleDirectory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A bundle's directory, as a release wrote it.")
+]
+
+
+@app.command()
+def show(
+    path: Papers,
+    json: Annotated[bool, typer.Option("--json", help="As JSON instead of words.")] = False,
+) -> None:
+    """Say in plain words what is promised, for whom, how, and what is NOT covered.
+
+    The file is shown as it is, not verified. Example: `sordino certificate show model/`
+    """
+    from sordino.mechanisms import bundle
+
+    certificate, _ = bundle.read_certificate(path)
+    if json:
+        typer.echo(certificate.to_json(), nl=False)
+        return
+    typer.echo(str(certificate))
+    typer.echo(f"\nShown as written. To check it: sordino certificate verify {path}")
+
+
+@app.command()
+def verify(
+    path: Papers,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key", metavar="PUBLIC", help="Whose signature it must carry: PEM or OpenSSH, public."
+        ),
+    ] = None,
+) -> None:
+    """Compute the promise again from the recorded numbers, and refuse a claim that is better.
+
+    Also checked: that the weights are the certified ones, and with `--key` who signed. Of a
+    certificate.json alone only the promise is checked.
+
+    `sordino certificate verify model/`
+
+    `sordino certificate verify model/ --key them.public.pem`
+
+    OpenSSL can check the signature as well: `openssl pkeyutl -verify -pubin -inkey them.public.pem
+    -rawin -in model/certificate.json -sigfile model/certificate.json.sig`
+    """
+    from sordino import _check
+    from sordino.mechanisms import bundle, signature
+    from sordino.mechanisms import verify as checks
+
+    public = None if key is None else signature.load_public(key)
+    if path.is_dir():
+        verdict = checks.verify(bundle.read(path), public_key=public)
+    else:
+        certificate, _ = bundle.read_certificate(path)
+        if public is not None:
+            hint = "A signature is checked together with the weights."
+            _check.fail("path", path, "to be a bundle's directory where --key is given", hint)
+        verdict = checks.verify_certificate(certificate)
+    typer.echo(str(verdict))
+
+
+@app.command()
+def sign(
+    directory: BundleDirectory,
+    key: Annotated[
+        Path, typer.Option("--key", metavar="PRIVATE", help="Your Ed25519 key: PEM or OpenSSH.")
+    ],
+) -> None:
+    """Sign a bundle's certificate, and with it the weights, with your own key.
+
+    The bundle is verified first: what does not hold is not signed. An earlier signature is
+    replaced. Example: `sordino certificate sign model/ --key me.pem`
+    """
+    from sordino.mechanisms import bundle, signature
+    from sordino.mechanisms import verify as checks
+
+    private = signature.load_private(key, _ask)
+    found = bundle.read(directory)
+    verdict = checks.verify(found)
+    path = bundle.write_signature(directory, signature.sign(found.certificate_bytes, private))
+    name = signature.key_name(private.public_key())
+    if verdict.guarantee is None:
+        typer.echo("You signed a certificate by which NOTHING IS PROMISED.", err=True)
+    typer.echo(f"Signed by the key {name}: {path}")
+
+
+@app.command("new-key")
+def new_key(
+    private: Annotated[Path, typer.Argument(help="Where the private key goes. Keep it secret.")],
+    public: Annotated[
+        Path | None,
+        typer.Argument(help="Where the public key goes. Default: me.public.pem beside me.pem."),
+    ] = None,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Ask for one to lock the private key with.")
+    ] = False,
+) -> None:
+    """Make an Ed25519 key to sign with; neither file may exist.
+
+    Give the public half to whoever will verify, by a way that they trust: a forger would send
+    his own. A key of `ssh-keygen -t ed25519` does as well.
+
+    `sordino certificate new-key me.pem`
+    """
+    from sordino.mechanisms import signature
+
+    beside = public if public is not None else private.with_name(f"{private.stem}.public.pem")
+    secret = _ask(twice=True) if passphrase else ""
+    made = signature.new_key(private, beside, secret)
+    typer.echo(f"Private key, for you alone: {private}")
+    typer.echo(f"Public key, for whoever verifies: {beside}")
+    typer.echo(f"Its name: {signature.key_name(made)}")
+
+
+def _ask(*, twice: bool = False) -> str:
+    asked = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice, err=True)
+    return str(asked)

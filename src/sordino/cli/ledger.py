@@ -1,0 +1,338 @@
+"""`sordino ledger`: the budget of a named dataset, and what was spent of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino import _check
+from sordino.cli import findings as shown
+from sordino.cli import run_options as options
+from sordino.privacy import Relation
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sordino.accounting.profile import Profile
+    from sordino.mechanisms.ledger import Budget, Charge, Line, Status
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help=(
+        "Keep the privacy budget of a dataset, over all releases from it.\n\n"
+        "Each release costs some epsilon, and they add up: a ledger is a file that holds a budget "
+        "for every dataset, by a name that you choose, and refuses the release that would exceed "
+        "it. A release is recorded **before** the model leaves, and nothing is ever given back.\n\n"
+        "In Python: `with Ledger('ledger.db', dataset='patients-2026'): model.fit(X, y)`\n\n"
+        "`sordino ledger init ledger.db --dataset patients-2026 --epsilon 2 --delta 1e-6`\n\n"
+        "`sordino ledger spend ledger.db --dataset patients-2026 --mu 0.3 --dry-run`\n\n"
+        "`sordino ledger show ledger.db`"
+    ),
+)
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger, a file on a local disk.")]
+Dataset = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Your name for the data. Keep it when rows come or go: the people are the same.",
+    ),
+]
+RowsPerPerson = Annotated[
+    int | None,
+    typer.Option(metavar="K", help="The most rows of one person: what one release protects."),
+]
+
+
+@app.command()
+def init(
+    file: File,
+    dataset: Dataset,
+    epsilon: Annotated[float, typer.Option(help="The budget of all releases together.")],
+    delta: Annotated[
+        float,
+        typer.Option(help="The chance of a worse loss, of all together; well below 1 / records."),
+    ],
+    relation: Annotated[
+        str,
+        typer.Option(
+            metavar="RELATION",
+            help="When datasets are neighbours: **replace-one**, **add-or-remove-one** or "
+            "**zero-out**. Every release must be accounted by the same.",
+        ),
+    ] = "replace-one",
+    max_rows_per_person: RowsPerPerson = 1,
+    as_you_go: Annotated[
+        bool,
+        typer.Option(
+            "--as-you-go",
+            help="The cost of a release may be chosen after looking at earlier ones. Fewer rules "
+            "of composition hold then, and the total may be larger.",
+        ),
+    ] = False,
+) -> None:
+    """Open a budget for a dataset; the file is made if it is not there.
+
+    A budget is fixed once. The same command again changes nothing; other numbers are refused.
+
+    `sordino ledger init ledger.db --dataset patients-2026 --epsilon 2 --delta 1e-6`
+
+    `sordino ledger init ledger.db --dataset visits --epsilon 4 --delta 1e-7
+    --max-rows-per-person 12`
+    """
+    from sordino.mechanisms.ledger import Ledger
+
+    ledger = Ledger(
+        file,
+        dataset=dataset,
+        epsilon=epsilon,
+        delta=delta,
+        relation=_relation(relation),
+        max_rows_per_person=1 if max_rows_per_person is None else max_rows_per_person,
+        as_you_go=as_you_go,
+    )
+    new = ledger.create()
+    typer.echo(_budget_in_words(ledger.status().budget))
+    if new:
+        typer.echo(f"Written to {ledger.path}. Keep that file: it knows what was spent.")
+    else:
+        typer.echo(f"It was in {ledger.path} already; nothing was changed.")
+
+
+@app.command()
+def show(
+    file: File,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this dataset. Default: all.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+) -> None:
+    """Show budgets, what was spent and by which rule, what is left, and every release.
+
+    Gaussian releases compose better than their epsilons add up, so the largest Gaussian release
+    that still fits may have a larger epsilon than the one that is left.
+
+    `sordino ledger show ledger.db --dataset patients-2026`
+    """
+    from sordino.mechanisms.ledger import Ledger
+
+    names = [dataset] if dataset else [budget.dataset for budget in Ledger.datasets(file)]
+    statuses = [Ledger(file, dataset=name).status() for name in names]
+    if json:
+        shown.print_json({"ledger": file, "budgets": [_plain(status) for status in statuses]})
+        return
+    if not statuses:
+        typer.echo(f"{file} holds no budget yet. Add one: sordino ledger init --help")
+    for number, status in enumerate(statuses):
+        typer.echo("\n" * (number > 0), nl=False)
+        _print(status)
+
+
+@app.command()
+def spend(
+    file: File,
+    dataset: Dataset,
+    epsilon: Annotated[
+        float | None, typer.Option(help="An (epsilon, delta) release; with --delta.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="0 if the release is pure.")] = None,
+    mu: Annotated[
+        float | None,
+        typer.Option(help="A Gaussian release: L2 sensitivity over the noise's deviation."),
+    ] = None,
+    rho: Annotated[float | None, typer.Option(help="A rho-zCDP release.")] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(metavar="RELATION", help="How it was accounted. Default: as the budget is."),
+    ] = None,
+    max_rows_per_person: RowsPerPerson = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="What was released.")] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say whether it fits, and what would be left.")
+    ] = False,
+) -> None:
+    """Record a release that was made elsewhere, or ask whether one would fit.
+
+    Say the most that is known of it: `--mu` for Gaussian noise composes best, then `--rho`, then
+    `--epsilon` with `--delta`. Exit code 1 if it does not fit; then nothing is recorded.
+
+    `sordino ledger spend ledger.db --dataset patients-2026 --mu 0.3 --dry-run`
+
+    `sordino ledger spend ledger.db --dataset patients-2026 --epsilon 0.5 --delta 0
+    --note "histogram of ages"`
+    """
+    _check_one_cost(epsilon, delta, mu, rho)
+    from sordino.mechanisms.ledger import Ledger
+
+    ledger = Ledger(file, dataset=dataset)
+    before = ledger.status()
+    given = _relation(relation) if relation else before.budget.relation
+    rows = before.budget.rows_per_person if max_rows_per_person is None else max_rows_per_person
+    charge = _charge(_profile(epsilon, delta, mu, rho, given), before.budget, delta, rows, note)
+    if dry_run:
+        ledger.check(charge)
+        after = before.after(charge)
+        says = "It fits, and nothing was recorded. The total would be"
+    else:
+        entry = ledger.record(charge)
+        entry.written("outside of sordino")
+        after = ledger.status()
+        says = f"Recorded as {entry.id[:8]}. The total is"
+    typer.echo(
+        f"Accounted for {given.value}, {before.budget.unit}: alone it is "
+        f"epsilon <= {shown.number(charge.epsilon)} at delta = {charge.delta:g}."
+    )
+    typer.echo(f"{says} {_spent_in_words(after)}.")
+    typer.echo(f"{'Then left' if dry_run else 'Left'}: {after.left}.")
+
+
+def _check_one_cost(
+    epsilon: float | None, delta: float | None, mu: float | None, rho: float | None
+) -> None:
+    """Refuse a cost that is said twice, not at all or by half."""
+    named = {"epsilon": epsilon, "mu": mu, "rho": rho}
+    given = [name for name, value in named.items() if value is not None]
+    if len(given) != 1:
+        hint = "Pass --epsilon with --delta, or --mu, or --rho."
+        _check.fail("cost", " and ".join(given) or "nothing", "to be given once", hint)
+    if (delta is None) == (epsilon is not None):
+        hint = "Pass --delta with --epsilon (0 if the release is pure), and only with it."
+        _check.fail("delta", delta, f"to go with {given[0]}", hint)
+
+
+def _profile(
+    epsilon: float | None, delta: float | None, mu: float | None, rho: float | None, of: Relation
+) -> Profile:
+    from sordino.accounting.concentrated import concentrated
+    from sordino.accounting.profile import ApproximateProfile, GaussianProfile
+
+    said = "as said by hand"
+    if mu is not None:
+        return GaussianProfile(parameter=mu, relation=of, theorem=f"Gaussian DP, {said}")
+    if rho is not None:
+        return concentrated(rho=rho, relation=of, theorem=f"zCDP, {said}")
+    assert epsilon is not None
+    assert delta is not None
+    theorem = f"(epsilon, delta)-DP, {said}"
+    return ApproximateProfile(budget=(epsilon, delta), relation=of, theorem=theorem)
+
+
+def _charge(profile: Profile, budget: Budget, delta: float | None, rows: int, note: str) -> Charge:
+    """What it costs; a curve is promised at the budget's delta."""
+    from sordino.mechanisms.ledger import Charge
+
+    at = budget.delta if delta is None else delta
+    return Charge(profile, profile.epsilon(at), at, rows, what=note)
+
+
+def _relation(name: str) -> Relation:
+    if name.lower() not in options.RELATIONS:
+        _check.one_of("relation", name, [relation.value for relation in Relation])
+    return Relation(options.RELATIONS[name.lower()])
+
+
+def _budget_in_words(budget: Budget) -> str:
+    when = "costs may be chosen as you go" if budget.as_you_go else "costs are fixed in advance"
+    return (
+        f"{budget.dataset}: epsilon = {budget.epsilon:g} at delta = {budget.delta:g} for all "
+        f"releases together, {budget.relation.value}, unit: {budget.unit}; {when}."
+    )
+
+
+def _print(status: Status) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=400)  # a pipe has no width: leave lines whole
+    typer.echo(_budget_in_words(status.budget))
+    if not status.entries:
+        typer.echo("Nothing was spent yet.")
+    else:
+        _say_spent(status)
+    typer.echo(f"Left: {status.left}.")
+    if status.entries:
+        _print_entries(console, status.entries)
+
+
+def _say_spent(status: Status) -> None:
+    many = len(status.entries)
+    typer.echo(f"Spent: {_spent_in_words(status)}; {many:,} release{'s' * (many > 1)}.")
+    if not status.spent.as_you_go:
+        typer.echo(
+            "That rule holds if the cost of each release was fixed before looking at another; "
+            "a budget opened with --as-you-go uses only rules that do without that."
+        )
+
+
+def _spent_in_words(status: Status) -> str:
+    spent = status.spent
+    epsilon = shown.number(spent.epsilon)
+    return f"epsilon <= {epsilon} at delta = {spent.delta:g} (rule: {spent.rule})"
+
+
+def _print_entries(console: Console, lines: tuple[Line, ...]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("entry", "recorded (UTC)", "epsilon", "delta", "status"):
+        right = heading in ("epsilon", "delta")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    table.add_column("what", ratio=1)
+    for line in lines:
+        cells = (
+            *(line.id[:8], line.recorded.rstrip("Z").replace("T", " ")),
+            *(shown.number(line.epsilon), f"{line.delta:g}", line.status, line.what),
+        )
+        table.add_row(*(Text(cell) for cell in cells))
+    console.print(table)
+    alike: dict[str, list[str]] = {}
+    for line in lines:
+        alike.setdefault(line.explanation, []).append(line.id[:8])
+    for explanation, names in alike.items():
+        console.print(Text(f"  {', '.join(names)}: {explanation}"))
+
+
+def _plain(status: Status) -> dict[str, Any]:
+    budget, spent = status.budget, status.spent
+    gaussian = {"mu": status.largest_mu, "epsilon": status.largest_epsilon}
+    return {
+        "dataset": budget.dataset,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "relation": budget.relation.value,
+        "rows_per_person": budget.rows_per_person,
+        "as_you_go": budget.as_you_go,
+        "spent": {
+            "epsilon": spent.epsilon,
+            "delta": spent.delta,
+            "rule": spent.rule,
+            "as_you_go": spent.as_you_go,
+        },
+        "left": {
+            "epsilon": status.epsilon_left,
+            "largest_gaussian": gaussian,
+            "words": status.left,
+        },
+        # Neither the fingerprint nor the salt: they stay inside.
+        "entries": [
+            {
+                "id": line.id,
+                "recorded": line.recorded,
+                "what": line.what,
+                "epsilon": line.epsilon,
+                "delta": line.delta,
+                "theorem": line.profile.theorem,
+                "status": line.status,
+                "place": line.place,
+                "pid": line.pid,
+                "host": line.host,
+                "explanation": line.explanation,
+            }
+            for line in status.entries
+        ],
+    }

@@ -1,0 +1,353 @@
+"""`sordino release`: train a private model, write its bundle, print its certificate."""
+
+from __future__ import annotations
+
+import json as json_text
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino import _check
+from sordino.cli.data import DataDir
+from sordino.cli.records import Prepared, Source
+from sordino.cli.run_options import RELATIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from sordino.mechanisms.certificate import Certificate
+    from sordino.mechanisms.ledger import Ledger
+
+_DATA, _PROMISE, _LEDGER, _OUT = "The records", "The promise", "The ledger", "Output"
+
+
+class ModelName(StrEnum):
+    """What is trained."""
+
+    LOGISTIC = "logistic"
+    SVM = "svm"
+
+
+class TuningName(StrEnum):
+    """What was tried on the same records before."""
+
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The options that say what is trained and promised; checked before any record is read."""
+
+    model: ModelName
+    epsilon: float
+    delta: float | None
+    relation: str
+    method: str
+    l2: float
+    max_rows_per_person: int
+    public_rows: int | None
+
+    def __post_init__(self) -> None:
+        _check.positive("epsilon", self.epsilon, "Pass the budget you promise, such as 1.0.")
+        if self.delta is not None and not 0 < self.delta < 1:
+            _check.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
+        relation = RELATIONS.get(self.relation.lower(), self.relation)
+        _check.one_of("relation", relation, tuple(dict.fromkeys(RELATIONS.values())))
+        object.__setattr__(self, "relation", relation)
+        _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
+        _check.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
+        self._check_rows()
+        self._check_method()
+
+    def _check_rows(self) -> None:
+        private = self.relation == "add-or-remove-one"
+        if self.public_rows is not None:
+            _check.whole("public_rows", self.public_rows, at_least=1)
+        if private != (self.public_rows is not None):
+            given = "to be given" if private else "not to be given"
+            hint = "Only there the number of records is private: pass one near it."
+            _check.fail("public_rows", self.public_rows, f"{given} for {self.relation}", hint)
+
+    def _check_method(self) -> None:
+        from sordino.estimators import methods
+
+        promising = [name for name in methods.NAMES if name not in ("none", "majority")]
+        _check.one_of("method", self.method, promising)
+
+    def estimator(self, prepared: Prepared) -> Any:
+        """The model to fit."""
+        from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
+
+        kinds = {ModelName.LOGISTIC: PrivateLogisticRegression, ModelName.SVM: PrivateLinearSVC}
+        return kinds[self.model](
+            epsilon=self.epsilon,
+            delta=self.delta,
+            relation=self.relation,
+            method=self.method,
+            l2=self.l2,
+            data_norm=prepared.data_norm,
+            classes=prepared.classes,
+            max_rows_per_person=self.max_rows_per_person,
+            public_rows=self.public_rows,
+        )
+
+    def ledger(self, path: str | None, dataset: str | None) -> Ledger | None:
+        """The budget that is charged, if one is named."""
+        if (path is None) != (dataset is None):
+            name = "ledger" if path is None else "dataset"
+            _check.fail(
+                name, None, "to be given", "Pass --ledger FILE and --dataset NAME, or none."
+            )
+        if path is None or dataset is None:
+            return None
+        from sordino.mechanisms.ledger import Ledger
+
+        per_person = self.max_rows_per_person
+        return Ledger(path, dataset=dataset, relation=self.relation, max_rows_per_person=per_person)
+
+
+Data = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="A dataset of `sordino data list`, or your own file: .csv, .csv.gz or .parquet.",
+        rich_help_panel=_DATA,
+    ),
+]
+Epsilon = Annotated[
+    float,
+    typer.Option(help="The budget you promise, such as 1.0.", rich_help_panel=_PROMISE),
+]
+Out = Annotated[
+    str,
+    typer.Option(metavar="DIR", help="New directory for the bundle.", rich_help_panel=_OUT),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="A file's column to predict.", rich_help_panel=_DATA),
+]
+ColumnsFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.toml",
+        help="What is publicly known of a file's columns: bounds, levels, classes. Without it they "
+        "are read off the rows, a leak that the certificate names. `sordino data describe` writes "
+        "one to edit.",
+        rich_help_panel=_DATA,
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...", help="The labels there can be.", rich_help_panel=_DATA),
+]
+DataNorm = Annotated[
+    float | None,
+    typer.Option(
+        help="Public bound on a row's norm, the intercept's 1 included; longer rows are scaled "
+        "down. Default: 1 for a file, the declared bound for a dataset.",
+        rich_help_panel=_DATA,
+    ),
+]
+Model = Annotated[ModelName, typer.Option(help="What is trained.", rich_help_panel=_PROMISE)]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="Default: 1 / rows^2, rounded down.", rich_help_panel=_PROMISE),
+]
+RelationOption = Annotated[
+    str,
+    typer.Option(
+        "--relation",
+        metavar="RELATION",
+        help="Who is a neighbour: **replace-one**, **zero-out** or **add-or-remove-one**.",
+        rich_help_panel=_PROMISE,
+    ),
+]
+Method = Annotated[
+    str,
+    typer.Option(help="How; docs/release.md has the list.", rich_help_panel=_PROMISE),
+]
+L2 = Annotated[
+    float, typer.Option("--l2", help="Weight of (l2/2) ||w||^2.", rich_help_panel=_PROMISE)
+]
+RowsPerPerson = Annotated[
+    int,
+    typer.Option(
+        "--max-rows-per-person",
+        help="All rows of one person are protected together.",
+        rich_help_panel=_PROMISE,
+    ),
+]
+PublicRows = Annotated[
+    int | None,
+    typer.Option(
+        help="A public number near that of the rows, for add-or-remove-one.",
+        rich_help_panel=_PROMISE,
+    ),
+]
+TuningOption = Annotated[
+    TuningName,
+    typer.Option(
+        "--tuning",
+        help="Whether settings were tried on these records before: **none**, or **unknown**.",
+        rich_help_panel=_PROMISE,
+    ),
+]
+LedgerFile = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="FILE",
+        help="Charge the release to a budget in this file; `sordino ledger init` makes it.",
+        rich_help_panel=_LEDGER,
+    ),
+]
+DatasetName = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset", metavar="NAME", help="Whose budget; with --ledger.", rich_help_panel=_LEDGER
+    ),
+]
+SignWith = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY", help="Ed25519 private key to sign the certificate.", rich_help_panel=_OUT
+    ),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the certificate as JSON.", rich_help_panel=_OUT)
+]
+
+
+_TUNINGS = {TuningName.NONE: "none declared", TuningName.UNKNOWN: "unknown"}
+
+
+def release(
+    data: Data,
+    epsilon: Epsilon,
+    out: Out,
+    target: Target = None,
+    columns: ColumnsFile = None,
+    classes: Classes = None,
+    data_norm: DataNorm = None,
+    data_dir: DataDir = None,
+    model: Model = ModelName.LOGISTIC,
+    delta: Delta = None,
+    relation: RelationOption = "replace-one",
+    method: Method = "auto",
+    l2: L2 = 0.001,
+    max_rows_per_person: RowsPerPerson = 1,
+    public_rows: PublicRows = None,
+    tuning: TuningOption = TuningName.NONE,
+    ledger: LedgerFile = None,
+    dataset: DatasetName = None,
+    sign_with: SignWith = None,
+    json: Json = False,
+) -> None:
+    """Train a private model, write it with its certificate, and say in words what is promised.
+
+    All arguments are checked before the records are read, and the budget is spent before the model
+    is written. What the guarantee does not cover is said on standard error and in the certificate.
+
+    `sordino release --data breast-cancer --epsilon 2 --out model`
+
+    `sordino data describe patients.csv --target ill > columns.toml`, edit that, and then
+    `sordino release --data patients.csv --columns columns.toml --epsilon 1 --out model
+    --ledger budgets.db --dataset patients-2026`
+    """
+    from sordino.mechanisms import bundle
+    from sordino.report.figures import errors
+
+    promise = Promise(
+        *(model, epsilon, delta, relation, method, l2, max_rows_per_person, public_rows)
+    )
+    place, key = bundle.check_target(out), _key(sign_with)
+    source = Source(data, target, columns, classes, data_norm, data_dir)
+    console = errors()
+    with _short_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
+        with _busy(console, f"Reading {data}"):
+            prepared = source.read()
+        with _busy(console, f"Training on {data}"):
+            fitted = promise.estimator(prepared).fit(prepared.X, prepared.y)
+        fitted.save(place, preprocessing=prepared.reads_private_data, tuning=_TUNINGS[tuning])
+        if key is not None:
+            _sign(place, key)
+        _say(console, prepared, fitted, book)
+    _print(fitted.certificate_, place, signed=key is not None, as_json=json)
+
+
+def _key(path: str | None) -> Any:
+    """The key to sign with; a passphrase is asked for now, not after the training."""
+    if path is None:
+        return None
+    from sordino.mechanisms import signature
+
+    return signature.load_private(path, lambda: _ask(path))
+
+
+def _ask(path: str) -> str:
+    return str(typer.prompt(f"Passphrase of {path}", hide_input=True, err=True))
+
+
+def _sign(place: Path, key: Any) -> None:
+    from sordino.mechanisms import bundle, signature
+
+    _, content = bundle.read_certificate(place)
+    bundle.write_signature(place, signature.sign(content, key))
+
+
+@contextmanager
+def _short_warnings(console: Console) -> Iterator[None]:
+    """Show each warning as one line on standard error, without the place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        _line(console, f"Warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def _busy(console: Console, what: str) -> Iterator[None]:
+    """Show that something goes on, if somebody is watching."""
+    with console.status(what) if console.is_terminal else nullcontext():
+        yield
+
+
+def _say(console: Console, prepared: Prepared, fitted: Any, book: Ledger | None) -> None:
+    """What the person at the keyboard should know, and nobody else."""
+    for note in prepared.notes:
+        _line(console, f"Note: {note}.")
+    if prepared.test is not None:
+        accuracy, rows = fitted.score(prepared.test.X, prepared.test.y), prepared.test.rows
+        _line(
+            console,
+            f"INTERNAL, do not publish: accuracy {accuracy:.4f} on {rows:,} held-out rows; "
+            "the guarantee does not cover it.",
+        )
+    if book is not None:
+        _line(console, f"Ledger: of the budget of {book.dataset!r}, {book.status().left}.")
+
+
+def _line(console: Console, text: str) -> None:
+    # Whole lines, as written: a terminal wraps them itself, and a log wants them in one piece.
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _print(certificate: Certificate, place: Path, *, signed: bool, as_json: bool) -> None:
+    if as_json:
+        papers = json_text.loads(certificate.to_json())
+        document = {"directory": str(place), "signed": signed, "certificate": papers}
+        typer.echo(json_text.dumps(document, indent=2))
+        return
+    typer.echo(str(certificate))
+    typer.echo(f"\nThe bundle{', signed' if signed else ''}: {place}")

@@ -1,0 +1,239 @@
+"""`Columns`: what is publicly known about a table before anybody looks at its rows.
+
+Bounds of numbers and levels of categories that are given here were not read from the data, so a
+release that uses them leaks nothing through them. They are kept in a TOML file::
+
+    target = "income"
+    classes = ["<=50K", ">50K"]
+
+    [columns.age]
+    bounds = [0, 120]
+
+    [columns.sex]
+    levels = ["Female", "Male"]
+
+    [columns.patient]
+    ignore = true
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sordino import _check
+
+Label = str | int | float | bool
+"""A level or a class, as a TOML file can write it."""
+
+_TOP_KEYS = ("target", "classes", "columns")
+_COLUMN_KEYS = ("bounds", "levels", "ignore")
+_ONE_KEY = "Give bounds = [low, high], or levels = [...], or ignore = true."
+_MOST_NAMES = 12
+_LINE = 80
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: numbers within `bounds`, one of `levels`, or left out; exactly one of the three.
+
+    Numbers are scaled to [0, 1] between the bounds, and values outside count as the nearer bound.
+    A level becomes a 0/1 column of its own; a value that is none of the levels is all zeros.
+    """
+
+    bounds: tuple[float, float] | None = None
+    levels: tuple[Label, ...] | None = None
+    ignore: bool = False
+
+    @classmethod
+    def of(cls, name: str, given: object) -> Column:
+        """Check what a file says about the column `name`."""
+        if not isinstance(given, Mapping):
+            _check.fail(f"column {name}", given, "to be a table", _ONE_KEY)
+        for key in given:
+            _check.one_of(f"key of column {name}", key, _COLUMN_KEYS)
+        if len(given) != 1:
+            _check.fail(f"column {name}", list(given), "to have exactly one key", _ONE_KEY)
+        if "bounds" in given:
+            return cls(bounds=_bounds(name, given["bounds"]))
+        if "levels" in given:
+            return cls(levels=_labels(f"levels of column {name}", given["levels"], at_least=1))
+        if given["ignore"] is not True:
+            _check.fail(f"ignore of column {name}", given["ignore"], "to be true", _ONE_KEY)
+        return cls(ignore=True)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The public description of a table; columns that are not described must be read off the rows.
+
+    Parameters
+    ----------
+    target
+        Name of the column to predict.
+    classes
+        The labels there can be.
+    columns
+        What is known of the others, by name.
+    """
+
+    target: str | None = None
+    classes: tuple[Label, ...] | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.target is not None and self.target in self.columns:
+            hint = "The target has classes = [...] at the top of the file instead."
+            _check.fail("columns", self.target, "not to describe the target", hint)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Columns:
+        """Read a TOML file; whatever is not understood is refused in a sentence."""
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            _check.fail("columns", path, "to be text in UTF-8")
+        except OSError as error:
+            _check.fail("columns", path, f"to be a file that can be read ({error.strerror})")
+        return cls.from_toml(text)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Columns:
+        """Read the text of such a file."""
+        try:
+            given = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise _check.InvalidArgument(f"The description is not valid TOML: {error}.") from None
+        for key in given:
+            hint = "Columns are described as [columns.NAME]."
+            _check.one_of("key of the description", key, _TOP_KEYS, hint)
+        target = given.get("target")
+        if target is not None and not isinstance(target, str):
+            _check.fail("target", target, "to be the name of a column, in quotes")
+        classes = given.get("classes")
+        described = given.get("columns", {})
+        if not isinstance(described, Mapping):
+            _check.fail("columns", described, "to be tables", "Write [columns.age], say.")
+        return cls(
+            target,
+            None if classes is None else _labels("classes", classes, at_least=2),
+            {name: Column.of(name, column) for name, column in described.items()},
+        )
+
+    def to_toml(self, heading: str = "", remarks: Mapping[str, str] | None = None) -> str:
+        """Write the file that `from_toml` reads.
+
+        Parameters
+        ----------
+        heading
+            Lines of comment for the top.
+        remarks
+            A line of comment for some of the columns, by name.
+        """
+        lines = _comment(heading)
+        lines += [f"target = {_value(self.target)}"] if self.target is not None else []
+        lines += [f"classes = {_listed(self.classes)}"] if self.classes is not None else []
+        for name, column in self.columns.items():
+            lines += ["", f"[columns.{_key(name)}]"]
+            lines += _comment((remarks or {}).get(name, ""))
+            if column.bounds is not None:
+                lines.append(f"bounds = {_listed(column.bounds)}")
+            elif column.levels is not None:
+                lines.append(f"levels = {_listed(column.levels)}")
+            else:
+                lines.append("ignore = true")
+        return "\n".join(lines) + "\n"
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse a description of columns that the table does not have."""
+        for name in self.columns:
+            known_column("columns", name, names)
+
+
+def known_column(argument: str, name: str, names: Sequence[str]) -> str:
+    """Return `name` if it is one of the table's columns; otherwise say the nearest one."""
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+        hint = f"Did you mean {near[0]}?" if near else _all_of(names)
+        _check.fail(argument, repr(name), "to be a column of the table", hint)
+    return name
+
+
+def _all_of(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > _MOST_NAMES else ""
+    return f"It has {', '.join(names[:_MOST_NAMES])}{more}."
+
+
+def _bounds(name: str, given: object) -> tuple[float, float]:
+    what, hint = f"bounds of column {name}", "Write two numbers, such as [0, 120]."
+    if not isinstance(given, list) or len(given) != 2:
+        _check.fail(what, given, "to be [low, high]", hint)
+    low, high = (_number(what, value, hint) for value in given)
+    if not low < high or not math.isfinite(high - low):
+        _check.fail(what, given, "to be [low, high] with low < high", hint)
+    return low, high
+
+
+def _number(what: str, value: Any, hint: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        _check.fail(what, value, "to be finite numbers", hint)
+    return float(value)
+
+
+def _labels(what: str, given: object, *, at_least: int) -> tuple[Label, ...]:
+    """Words, numbers or true and false; not mixed, none twice."""
+    hint = 'Write them out, such as ["no", "yes"].'
+    if not isinstance(given, list) or len(given) < at_least:
+        _check.fail(what, given, f"to be a list of {at_least} or more", hint)
+    if len({_kind(what, label) for label in given}) > 1:
+        _check.fail(what, given, "to be all words, all numbers, or true and false", hint)
+    if len(set(given)) < len(given):
+        twice = next(label for label in given if given.count(label) > 1)
+        _check.fail(what, given, "to be all different", f"{_value(twice)} stands there twice.")
+    return tuple(given)
+
+
+def _kind(what: str, label: object) -> str:
+    if isinstance(label, bool):
+        return "flag"
+    if isinstance(label, int | float) and math.isfinite(label):
+        return "number"
+    if not isinstance(label, str) or label.strip() != label or not label:
+        # A cell's surrounding blanks are taken away, and an empty cell is a missing one.
+        _check.fail(what, repr(label), "to be words without blanks around them, or finite numbers")
+    return "word"
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}".rstrip() for line in text.splitlines()]
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+
+
+def _listed(values: Iterable[Label]) -> str:
+    """A list; over several lines if it is long, for people to edit."""
+    lines = [""]
+    for item in map(_value, values):
+        if lines[-1] and len(lines[-1]) + len(item) > _LINE:
+            lines.append("")
+        lines[-1] += f"{item}, "
+    if len(lines) == 1:
+        return f"[{lines[0].removesuffix(', ')}]"
+    return "\n".join(["[", *(f"    {line.rstrip()}" for line in lines), "]"])
+
+
+def _value(value: Label | None) -> str:
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    # JSON and TOML agree on numbers, true and false, and on the escapes of a text; TOML also wants
+    # the character 127 escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

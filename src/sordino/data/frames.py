@@ -1,0 +1,195 @@
+"""From a CSV or Parquet file to a pandas table, or one sentence about what is wrong with it.
+
+What counts as missing is a rule about single cells, so it tells nothing of other rows: an empty
+cell, or one of the usual marks (NA, NaN, null, ...) unless the column's words are known to us.
+Sentences name columns and rows, never what a cell holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import importlib
+import importlib.metadata
+import io
+import re
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino import _check
+from sordino.data.rawfile import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CSV_ENDINGS = (".csv", ".csv.gz")
+PARQUET_ENDINGS = (".parquet", ".pq")
+ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS)
+MISSING = (
+    *("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "<NA>"),
+    *("#N/A", "#NA", "-nan", "-NaN"),
+)
+"""Cells that hold nothing, where the column's words are not given."""
+
+_SEPARATORS = (",", ";", "\t")
+# Before this version opening a file could run code that it carries (CVE-2023-47248).
+_SAFE_PYARROW = (14, 0, 1)
+
+
+def check_path(path: str | Path) -> Path:
+    """Return the path of a table that could be read; a usage error otherwise."""
+    path = Path(path)
+    name = path.name.lower()
+    if path.is_dir():
+        _check.fail("data", path, "to be a file, not a directory")
+    if name.endswith((".xlsx", ".xls", ".ods")):
+        _check.fail("data", path, "to be CSV or Parquet", "Save the sheet as CSV first.")
+    if not name.endswith(ENDINGS):
+        _check.fail("data", path, f"to end in {', '.join(ENDINGS)}")
+    if not path.is_file():
+        _check.fail("data", path, "to be a file that exists")
+    if name.endswith(PARQUET_ENDINGS):
+        _check_pyarrow(path)
+    return path
+
+
+def names(path: str | Path) -> list[str]:
+    """Names of the columns, in order and without blanks around them; "" where there is none."""
+    path = check_path(path)
+    with _sentences(path):
+        found = _parquet_names(path) if _is_parquet(path) else _header(path)[0]
+    twice = [name for name, times in Counter(found).items() if times > 1 and name]
+    if twice:
+        raise DataError(f"{path} has more than one column called {twice[0]!r}. Rename one.")
+    return found
+
+
+def read(path: str | Path, *, words: Collection[str], leave_out: Collection[str]) -> pd.DataFrame:
+    """Read the columns that have a name; pandas and R write row numbers without one.
+
+    Parameters
+    ----------
+    path
+        A file that `check_path` accepts.
+    words
+        Columns whose cells are text as it stands there, "007" and "NA" too.
+    leave_out
+        Columns that are not wanted.
+    """
+    path, found = check_path(path), names(path)
+    wanted = [i for i, name in enumerate(found) if name and name not in leave_out]
+    with _sentences(path):
+        if _is_parquet(path):
+            frame = _parquet(path, wanted)
+        else:
+            frame = _csv(path, wanted, [i for i in wanted if found[i] in words])
+    if not len(frame):
+        raise DataError(f"{path} has no rows.")
+    return frame.set_axis([found[i] for i in wanted], axis=1)
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith(PARQUET_ENDINGS)
+
+
+@contextlib.contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """What reading a file can run into, in one sentence each."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text in UTF-8. Save it in that encoding.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(f"{path} cannot be decompressed. Was it cut short?") from None
+    except (OSError, ValueError) as error:  # pyarrow's own errors are of these two kinds
+        strerror = getattr(error, "strerror", None)
+        why = strerror or "it is damaged, or of another kind than its name says"
+        raise DataError(f"{path} cannot be read: {why}.") from None
+
+
+def _csv(path: Path, wanted: list[int], words: list[int]) -> pd.DataFrame:
+    import pandas as pd
+
+    found, separator = _header(path)
+    options: dict[str, Any] = {
+        "sep": separator,
+        "header": 0,
+        "names": range(len(found)),
+        "index_col": False,  # or a row with too many fields would lend its first one to an index
+        "dtype": dict.fromkeys(words, str),
+        "keep_default_na": False,
+        "na_values": {i: [""] if i in words else list(MISSING) for i in wanted},
+        "encoding": "utf-8-sig",
+        "compression": "gzip" if path.name.lower().endswith(".gz") else None,
+        "skipinitialspace": True,
+        "low_memory": False,  # by blocks, a column's type could differ from block to block
+    }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # it says that data are lost
+            frame: pd.DataFrame = pd.read_csv(path, **options)
+    except pd.errors.ParserWarning:
+        why = "has more fields in its rows than names in its header"
+        raise DataError(f"{path} {why}.") from None
+    except pd.errors.ParserError as error:
+        # pandas names the line and the number of fields, not what they hold.
+        why = str(error).removeprefix("Error tokenizing data. C error: ").strip().rstrip(".")
+        raise DataError(f"{path} cannot be parsed: {why}.") from None
+    return frame[wanted]
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """The names, and what separates them: the separator that splits the first line most."""
+    with path.open("rb") as raw:
+        compressed = path.name.lower().endswith(".gz")
+        content: Any = gzip.GzipFile(fileobj=raw) if compressed else raw
+        with io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as text:
+            start = text.read(1 << 16)
+    if not start.strip():
+        raise DataError(f"{path} is empty.")
+    if "\0" in start:
+        raise DataError(f"{path} is not a text file.")
+    first = {each: _first_record(start, each) for each in _SEPARATORS}
+    separator = max(_SEPARATORS, key=lambda each: len(first[each]))
+    return [name.strip() for name in first[separator]], separator
+
+
+def _first_record(start: str, separator: str) -> list[str]:
+    # Blank lines before the header are skipped, as pandas does.
+    lines = csv.reader(io.StringIO(start.lstrip("\r\n"), newline=""), delimiter=separator)
+    return next(lines, [])
+
+
+def _parquet_names(path: Path) -> list[str]:
+    stored = [str(name).strip() for name in _parquet_file(path).schema_arrow.names]
+    # So does pyarrow store the row numbers of a pandas table.
+    return ["" if re.fullmatch(r"__index_level_\d+__", name) else name for name in stored]
+
+
+def _parquet(path: Path, wanted: list[int]) -> pd.DataFrame:
+    table = _parquet_file(path).read()
+    # Column by column: what pandas noted in the file about its index does not concern us.
+    frame: pd.DataFrame = table.select(wanted).to_pandas(ignore_metadata=True)
+    return frame
+
+
+def _parquet_file(path: Path) -> Any:
+    # Not by an import statement: it is no dependency of ours.
+    return importlib.import_module("pyarrow.parquet").ParquetFile(path)
+
+
+def _check_pyarrow(path: Path) -> None:
+    try:
+        version = importlib.metadata.version("pyarrow")
+    except importlib.metadata.PackageNotFoundError:
+        hint = "pip install pyarrow, or save the table as CSV."
+        _check.fail("data", path, "to have pyarrow to read it", hint)
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    if numbers < _SAFE_PYARROW:
+        hint = "Older ones can run code from a file: pip install -U pyarrow."
+        _check.fail("pyarrow", version, "to be 14.0.1 or newer", hint)

@@ -1,0 +1,82 @@
+"""`Door`: a fit asks the open ledger before it trains, and is recorded before its model leaves."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sordino.estimators.job import Job
+from sordino.mechanisms.fingerprint import salted
+from sordino.mechanisms.ledger import Charge, Entry, Ledger, LedgerError, current
+
+
+@dataclass(frozen=True)
+class Papers:
+    """What a ledger adds to a certificate; empty without one."""
+
+    dataset: str | None = None
+    fingerprint: str | None = None
+    entry: Entry | None = None
+
+
+@dataclass(frozen=True)
+class Door:
+    """The way out of one fit. Without a ledger it stands open."""
+
+    ledger: Ledger | None
+    charge: Charge | None
+
+    @classmethod
+    def of(cls, job: Job, what: str) -> Door:
+        """Ask the ledger that is open, if one is, whether the job's budget is left."""
+        ledger = current()
+        if ledger is None:
+            return cls(None, None)
+        charge = job.charge(f"{what}, method {job.plan.method}")
+        return cls.asked(ledger, charge)
+
+    @classmethod
+    def asked(cls, ledger: Ledger, charge: Charge) -> Door:
+        """The same for a charge that is known already.
+
+        Raises
+        ------
+        BudgetExceeded
+            If too little is left. Nothing is recorded yet.
+        """
+        ledger.check(charge)
+        return cls(ledger, charge)
+
+    @contextmanager
+    def recorded(self) -> Iterator[Papers]:
+        """Spend the budget for good, then hand over what the body makes.
+
+        The record comes first: a crash in between leaves the budget spent and no model outside.
+        """
+        if self.ledger is None or self.charge is None:
+            yield Papers()
+            return
+        entry = self.ledger.record(self.charge)
+        try:
+            yield Papers(self.ledger.dataset, self._fingerprint(self.charge), entry)
+        except BaseException as error:
+            tell(entry.failed, type(error).__name__)
+            raise
+        tell(entry.returned)
+
+    @staticmethod
+    def _fingerprint(charge: Charge) -> str | None:
+        if charge.fingerprint is None or charge.salt is None:
+            return None
+        return salted(charge.fingerprint, charge.salt)
+
+
+def tell(mark: Callable[..., None], *what: str) -> None:
+    """Tell the ledger what became of an entry; if that fails, the budget is spent all the same."""
+    try:
+        mark(*what)
+    except LedgerError as error:
+        told = f"The release is recorded, but not what became of it: {error}"
+        warnings.warn(told, stacklevel=4)

@@ -1,0 +1,66 @@
+"""`load`: a bundle back into the estimator it was saved from, after checking its papers."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.logistic import PrivateLogisticRegression
+from sordino.estimators.svm import PrivateLinearSVC
+from sordino.mechanisms import bundle
+from sordino.mechanisms.certificate import CertificateError, Model
+from sordino.mechanisms.verify import verify
+
+ESTIMATORS = {each.__name__: each for each in (PrivateLinearSVC, PrivateLogisticRegression)}
+
+
+def load(directory: str | os.PathLike[str]) -> PrivateLinearClassifier:
+    """Read a saved model, ready to predict.
+
+    The digest of the weights is checked and the guarantee computed again from the certificate's
+    numbers; a claim that does not follow is refused. Nothing in the files can run code. Whether the
+    certificate is from whom it seems to be, only a signature tells (`sordino certificate verify`).
+
+    Parameters
+    ----------
+    directory
+        As `save` wrote it.
+
+    Raises
+    ------
+    CertificateError
+        If a file is missing, damaged or changed, or the claim does not follow.
+    """
+    found = bundle.read(Path(directory))
+    verify(found)
+    papers = found.certificate
+    model: PrivateLinearClassifier = _empty(papers.model)
+    model.classes_ = papers.model.classes()
+    model.coef_, model.intercept_ = found.coef, found.intercept
+    model.n_features_in_ = papers.model.features
+    if papers.model.feature_names is not None:
+        model.feature_names_in_ = np.array(papers.model.feature_names, dtype=object)
+    model.privacy_, model.certificate_ = papers.guarantee, papers
+    model.method_, model.noise_ = papers.method, papers.noise
+    model._ledger_entry = None
+    return model
+
+
+def _empty(described: Model) -> Any:
+    """An estimator with the parameters of the certificate, not fitted."""
+    if described.estimator not in ESTIMATORS:
+        raise CertificateError(
+            f"The certificate is of a {described.estimator}, and this version knows "
+            f"{' and '.join(ESTIMATORS)} only."
+        )
+    model = ESTIMATORS[described.estimator]()
+    values = {k: math.inf if v == "inf" else v for k, v in described.settings.items()}
+    try:
+        return model.set_params(**values)
+    except ValueError as error:
+        raise CertificateError(f"The certificate has a parameter nobody knows: {error}.") from error

@@ -1,0 +1,213 @@
+"""`tune`: choose among settings on private records, and pay for it."""
+
+from __future__ import annotations
+
+import copy
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from sordino import _check
+from sordino.accounting.profile import Profile
+from sordino.accounting.selection import draw_runs, repeat_and_select
+from sordino.estimators import saved
+from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.door import Door, Papers
+from sordino.estimators.job import Job
+from sordino.mechanisms.certificate import Tuning
+from sordino.mechanisms.ledger import Charge, current
+from sordino.mechanisms.release import ReleaseRefused
+from sordino.privacy import NotApplicable
+from sordino.proofs.evidence_kinds import SelectionEvidence
+
+_HALVINGS = 14
+"""Of the interval for ln(epsilon of one training): closer than 0.1 %."""
+Score = Callable[[PrivateLinearClassifier], float]
+
+
+def tune(
+    candidates: Sequence[PrivateLinearClassifier],
+    X: Any,
+    y: Any,
+    *,
+    score: Score,
+    epsilon: float,
+    delta: float | None = None,
+    mean_runs: float = 10.0,
+    shape: float = math.inf,
+) -> PrivateLinearClassifier:
+    """Fit candidates a random number of times and release the best, under one budget.
+
+    Papernot & Steinke 2022 ("Hyperparameter tuning with Renyi differential privacy"): if the number
+    of trainings is drawn independently of the records and only the best model leaves, the whole
+    costs two to three trainings, however many there were. Each training gets the largest epsilon
+    that keeps the whole within `epsilon`.
+
+    Parameters
+    ----------
+    candidates
+        Estimators that differ in their settings; their own epsilon and delta are not used. The list
+        is chosen without looking at the records.
+    X, y
+        As for `fit`.
+    score
+        Larger is better. It is given a fitted model and must look at nothing but that and PUBLIC
+        records: a score on private rows would be a release of its own.
+    epsilon, delta
+        The promise for everything together; `delta=None` as in the estimators.
+    mean_runs
+        Trainings in the mean. How many there really are is random, and stays secret.
+    shape
+        Law of their number: infinity for Poisson (which is 0 with probability e^-mean_runs: then
+        nothing is released), 1 for geometric, between for truncated negative binomial.
+
+    Returns
+    -------
+    PrivateLinearClassifier
+        A fitted clone of one candidate; `certificate_` and `privacy_` are those of the whole.
+
+    Raises
+    ------
+    BudgetExceeded
+        If a `Ledger` is open and has too little left.
+    NotApplicable
+        If a candidate's proof has no Renyi curve, or no noise is enough.
+    """
+    _check.positive("epsilon", epsilon, "Pass the budget for all trainings together.")
+    models = [
+        clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in _checked(candidates)
+    ]
+    jobs = tuple(_with_proof(model._prepare(X, y)) for model in models)
+    runs = _Runs(tuple(models), jobs, float(mean_runs), float(shape)).within(float(epsilon))
+    ledger = current()
+    door = Door(None, None) if ledger is None else Door.asked(ledger, runs.charge())
+    chosen, model = runs.best(score)
+    evidence = runs.evidence(chosen)
+    with door.recorded() as papers:
+        job = runs.jobs[chosen]
+        proof = replace(evidence.proof(), not_covered=job.not_covered)
+        model.privacy_ = proof.guarantee(job.plan.task.delta)
+        tuning = Tuning("declared", candidates=len(runs.jobs), runs=evidence.runs_in_words)
+        model._ledger_entry = papers.entry
+        model.certificate_ = saved.tuned_certificate(model, job, papers, evidence, tuning)
+    return model
+
+
+def _checked(candidates: Sequence[PrivateLinearClassifier]) -> list[PrivateLinearClassifier]:
+    hint = "Pass a list of estimators, such as [PrivateLogisticRegression(l2=0.01), ...]."
+    given = list(_check.sequence("candidates", candidates, hint))
+    if not given:
+        _check.fail("candidates", "[]", "to hold at least one estimator", hint)
+    for each in given:
+        if not isinstance(each, PrivateLinearClassifier):
+            _check.fail("candidates", f"[{type(each).__name__}, ...]", "to be estimators", hint)
+        if each.random_state is not None:
+            _check.fail("random_state", each.random_state, "None in every candidate")
+    return given
+
+
+def _with_proof(job: Job) -> Job:
+    if job.why_none:
+        raise NotApplicable(f"A candidate promises nothing: {job.why_none}; leave it out.")
+    return job
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """The candidates, ready to be trained with a share of the budget each.
+
+    `mean` and `shape` are those of the random number of trainings.
+    """
+
+    models: tuple[PrivateLinearClassifier, ...]
+    jobs: tuple[Job, ...]
+    mean: float
+    shape: float
+
+    @property
+    def delta(self) -> float:
+        return self.jobs[0].plan.task.delta
+
+    def profile(self) -> Profile:
+        """Of the best model, whatever the number of trainings."""
+        proofs = [job.proof for job in self.jobs]
+        profiles = [proof.profile for proof in proofs if proof is not None]
+        return repeat_and_select(profiles, mean=self.mean, shape=self.shape)
+
+    def with_epsilon(self, epsilon: float) -> _Runs:
+        """The same records, planned for another epsilon of each training."""
+        models = tuple(copy.copy(model).set_params(epsilon=epsilon) for model in self.models)
+        jobs = []
+        for model, job in zip(models, self.jobs, strict=True):
+            task = replace(job.plan.task, epsilon=epsilon)
+            start = float(np.linalg.norm(job.start, axis=1).max())
+            jobs.append(replace(job, plan=model._plan(task, start)))
+        return replace(self, models=models, jobs=tuple(jobs))
+
+    def within(self, epsilon: float) -> _Runs:
+        """With the largest epsilon a training may have if all is to cost this, by halving."""
+        low, high = epsilon / 100, epsilon
+        best = self.with_epsilon(low)
+        if not best.profile().epsilon(self.delta) <= epsilon:
+            raise NotApplicable(
+                f"Choosing among {self.mean:g} trainings in the mean leaves less than a hundredth "
+                f"of epsilon={epsilon:g} to each; pass fewer mean_runs or a larger epsilon."
+            )
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(low * high)
+            tried = self.with_epsilon(middle)
+            if tried.profile().epsilon(self.delta) <= epsilon:
+                low, best = middle, tried
+            else:
+                high = middle
+        return best
+
+    def charge(self) -> Charge:
+        """What a ledger is asked for."""
+        profile, what = self.profile(), f"the best of {len(self.jobs)} candidates"
+        alone = self.jobs[0].charge(what)
+        return replace(alone, profile=profile, epsilon=profile.epsilon(self.delta))
+
+    def best(self, score: Score) -> tuple[int, PrivateLinearClassifier]:
+        """Train as often as chance says, each time a candidate by chance; keep the best."""
+        chance = secrets.SystemRandom()
+        kept: tuple[float, bytes, int, PrivateLinearClassifier] | None = None
+        for _ in range(draw_runs(self.mean, self.shape, chance.random)):
+            chosen = chance.randrange(len(self.jobs))
+            model = copy.copy(self.models[chosen])  # it knows the columns already
+            job = self.jobs[chosen]
+            model._keep(job, model._release(job, *model._train(job)), Papers())
+            points = float(score(model))
+            if math.isnan(points):
+                _check.fail("score", points, "to be a number for every model")
+            # Equal scores are told apart by the weights: the theorem asks for one order of all.
+            rank = points, model.coef_.tobytes() + model.intercept_.tobytes()
+            if kept is None or rank > kept[:2]:
+                kept = *rank, chosen, model
+        if kept is None:
+            raise ReleaseRefused(
+                f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g}): "
+                "nothing was trained and nothing spent; tune again."
+            )
+        return kept[2:]
+
+    def evidence(self, chosen: int) -> SelectionEvidence:
+        """The numbers of the whole."""
+        each = [job.plan.evidence for job in self.jobs]
+        one = each[chosen]
+        assert one is not None
+        return SelectionEvidence(
+            candidates=tuple(found for found in each if found is not None),
+            selected=chosen,
+            mean=self.mean,
+            shape_of_runs=self.shape,
+            relation=one.relation,
+            columns=one.columns,
+            problems=one.problems,
+            rows_per_person=one.rows_per_person,
+        )

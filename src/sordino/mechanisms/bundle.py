@@ -1,0 +1,245 @@
+"""A model bundle: a directory with the weights, their certificate, and perhaps its signature.
+
+Nothing in it can run code: weights are safetensors, the certificate is JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import numpy as safetensors
+
+from sordino import _check
+from sordino.mechanisms.certificate import Certificate, Model
+from sordino.mechanisms.strict_json import MOST_BYTES, CertificateError
+
+Floats = npt.NDArray[np.float64]
+
+WEIGHTS, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certificate.json.sig"
+MOST_WEIGHTS_BYTES = 2**31
+SIGNATURE_BYTES = 64
+_HEADER_BYTES = 2**16
+"""More than safetensors needs to describe two tensors."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """What `read` found, checked: the weights are those that the certificate is about.
+
+    `coef` is [problems, features], `intercept` [problems]; both are read-only.
+    """
+
+    certificate: Certificate
+    coef: Floats
+    intercept: Floats
+    certificate_bytes: bytes
+    signature: bytes | None
+
+
+def weights_file(coef: npt.ArrayLike, intercept: npt.ArrayLike) -> bytes:
+    """The bytes of model.safetensors: equal weights give equal bytes."""
+    tensors = {
+        "coef": np.ascontiguousarray(coef, dtype=np.float64),
+        "intercept": np.ascontiguousarray(intercept, dtype=np.float64),
+    }
+    return safetensors.save(tensors)
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def check_target(directory: str | os.PathLike[str]) -> Path:
+    """Return where a bundle can be written; ask before training, so that no training is lost.
+
+    Raises
+    ------
+    InvalidArgument
+        If it exists and is not an empty directory, or cannot be made.
+    """
+    path = Path(os.path.realpath(directory))
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        hint = "Nothing is ever overwritten: pass a new one."
+        _check.fail("directory", path, "to be new or empty", hint)
+    if not path.parent.is_dir():
+        _check.fail("directory", path, "to be in one that exists", f"Make {path.parent} first.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        _check.fail("directory", path, "to be in one that can be written to")
+    return path
+
+
+def write(directory: str | os.PathLike[str], certificate: Certificate, weights: bytes) -> None:
+    """Write a bundle: all of it, or nothing.
+
+    The files are on the disk before the directory gets its name. A program killed in between
+    leaves at most a directory `.NAME.*.partial` beside it.
+
+    Raises
+    ------
+    InvalidArgument
+        If `check_target` would.
+    CertificateError
+        If the certificate is about other weights, or the disk refuses.
+    """
+    target = check_target(directory)
+    content = certificate.to_json().encode()
+    _opened(certificate, weights)  # what cannot be read again is not written
+    Certificate.from_json(content)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        partial.mkdir()
+        _write_file(partial / WEIGHTS, weights)
+        _write_file(partial / CERTIFICATE, content)
+        _sync_directory(partial)
+        os.replace(partial, target)
+        _sync_directory(target.parent)
+    except OSError as error:
+        raise CertificateError(f"{target} could not be written: {_reason(error)}.") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_signature(directory: str | os.PathLike[str], signature: bytes) -> Path:
+    """Put a signature into a bundle, in the place of another one if there is any."""
+    path = Path(directory) / SIGNATURE
+    partial = path.with_name(f".{SIGNATURE}.{secrets.token_hex(4)}.partial")
+    try:
+        _write_file(partial, signature)
+        os.replace(partial, path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise CertificateError(f"{path} could not be written: {_reason(error)}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def read(directory: str | os.PathLike[str]) -> Bundle:
+    """Read a bundle that somebody sent; no code in it can run.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no such directory.
+    CertificateError
+        If a file is missing, or leads elsewhere, or is not what the certificate says.
+    """
+    path = Path(directory)
+    if not path.is_dir():
+        _check.fail("bundle", path, "to be a directory", f"It holds {WEIGHTS} and {CERTIFICATE}.")
+    certificate, content = read_certificate(path)
+    most = _HEADER_BYTES + 8 * certificate.model.problems * (certificate.model.features + 1)
+    weights = _read_file(_inside(path, WEIGHTS), min(most, MOST_WEIGHTS_BYTES))
+    coef, intercept = _opened(certificate, weights)
+    signature = None
+    if os.path.lexists(path / SIGNATURE):
+        signature = _read_file(_inside(path, SIGNATURE), SIGNATURE_BYTES)
+        if len(signature) != SIGNATURE_BYTES:
+            _refuse(f"{SIGNATURE} has {len(signature)} bytes, and an Ed25519 signature has 64.")
+    return Bundle(certificate, coef, intercept, content, signature)
+
+
+def read_certificate(path: str | os.PathLike[str]) -> tuple[Certificate, bytes]:
+    """The certificate of a bundle's directory, or of a file alone, and its exact bytes.
+
+    Raises as `read`; the weights are not looked at.
+    """
+    given = Path(path)
+    if not given.exists():
+        hint = f"Pass a bundle's directory, or its {CERTIFICATE}."
+        _check.fail("certificate", given, "to exist", hint)
+    file = _inside(given, CERTIFICATE) if given.is_dir() else given
+    content = _read_file(file, MOST_BYTES)
+    return Certificate.from_json(content), content
+
+
+def _opened(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
+    """The weights in `content`, if they are those that the certificate is about."""
+    model = certificate.model
+    if digest(content) != model.sha256:
+        _refuse(
+            f"{WEIGHTS} is not what the certificate is about: its SHA-256 is {digest(content)}, "
+            f"and {model.sha256} was certified."
+        )
+    try:
+        tensors = safetensors.load(content)
+    except Exception as error:  # whatever the parser says of a file that somebody made
+        raise CertificateError(f"{WEIGHTS} is not a safetensors file: {error}.") from error
+    wanted = {"coef": (model.problems, model.features), "intercept": (model.problems,)}
+    if set(tensors) != set(wanted):
+        _refuse(f"{WEIGHTS} holds other tensors than coef and intercept.")
+    for name, shape in wanted.items():
+        tensor = tensors[name]
+        if tensor.dtype != np.float64 or tensor.shape != shape:
+            _refuse(
+                f"{name} in {WEIGHTS} is {tensor.dtype} of shape {tensor.shape}, and the "
+                f"certificate is about float64 of shape {shape}."
+            )
+        if not np.isfinite(tensor).all():
+            _refuse(f"{name} in {WEIGHTS} holds numbers that are not finite.")
+        tensor.setflags(write=False)
+    _check_intercept(certificate, model, tensors["intercept"])
+    return tensors["coef"], tensors["intercept"]
+
+
+def _check_intercept(certificate: Certificate, model: Model, intercept: Floats) -> None:
+    if certificate.guarantee is not None and not model.intercept and intercept.any():
+        _refuse(f"{WEIGHTS} has an intercept that the guarantee is not about.")
+
+
+def _inside(directory: Path, name: str) -> Path:
+    """The file's real path, which must not lead out of the directory."""
+    if not os.path.lexists(directory / name):
+        _refuse(f"{directory} is not a complete bundle: {name} is missing.")
+    real = Path(os.path.realpath(directory / name))
+    if real.parent != Path(os.path.realpath(directory)):
+        _refuse(f"{name} leads out of {directory}.")
+    return real
+
+
+def _read_file(path: Path, most: int) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
+            _refuse(f"{path} is not a file.")
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise CertificateError(f"{path} could not be read: {_reason(error)}.") from error
+    if len(content) > most:
+        _refuse(f"{path} is larger than the {most:,} bytes that it can be.")
+    return content
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    if os.name != "posix":  # elsewhere a directory cannot be opened
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _refuse(sentence: str) -> NoReturn:
+    raise CertificateError(sentence)

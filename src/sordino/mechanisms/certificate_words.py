@@ -1,0 +1,205 @@
+"""A certificate in plain words, for whoever has to decide whether the model may leave."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from sordino.mechanisms.strict_json import printable
+from sordino.privacy import Guarantee, Relation, rounded
+
+if TYPE_CHECKING:
+    from sordino.mechanisms.certificate import Certificate
+
+WIDTH = 92
+_LABELS_SHOWN = 10
+
+RELATIONS = {
+    Relation.REPLACE_ONE: (
+        "one record is exchanged for any other; how many records there are is public"
+    ),
+    Relation.ADD_OR_REMOVE_ONE: (
+        "one record is there or is not; how many records there are stays private"
+    ),
+    Relation.ZERO_OUT: (
+        "one record is exchanged for one that never moves the training; how many records there "
+        "are is public"
+    ),
+}
+"""What each relation protects against. Part of the schema: another wording is a new version."""
+
+SIGNATURES = (
+    "Without a signature that was checked, only accidents are detected, not forgers: whoever can "
+    "change the files can change all of them together."
+)
+
+
+def delta_means(delta: float) -> str:
+    """What delta allows, in a sentence. Part of the schema, as `RELATIONS`.
+
+    P(S) <= e^epsilon Q(S) + delta for every event S. That is weaker than "the loss exceeds epsilon
+    with probability at most delta", and the same as being no worse, for the two datasets at hand,
+    than a release that keeps to epsilon and with probability delta tells them apart (Kairouz, Oh &
+    Viswanath 2015).
+    """
+    if delta == 0:
+        return "the bound on epsilon holds without exception"
+    return (
+        "nobody learns more about a person than from a release that keeps to epsilon but, with "
+        "probability delta, gives that person's records away; at delta = 1 / rows this would "
+        "allow publishing one record at random, so delta must be far below"
+    )
+
+
+def in_words(certificate: Certificate) -> str:
+    """The whole certificate, a few headed paragraphs."""
+    parts: list[tuple[str, Iterable[str]]] = [
+        ("", _title(certificate)),
+        *_promise(certificate),
+        ("HOW IT WAS TRAINED", _training(certificate)),
+        ("BEFORE THE TRAINING", _before(certificate)),
+        ("WHAT IS NOT COVERED", (f"- {line}" for line in not_covered(certificate))),
+    ]
+    if certificate.guarantee is not None and certificate.guarantee.assumes:
+        assumes = (f"- {line}" for line in certificate.guarantee.assumes)
+        parts.append(("WHAT IT ASSUMES", assumes))
+    parts.append(("THE PAPERS", _papers(certificate)))
+    return "\n\n".join(_paragraph(heading, lines) for heading, lines in parts)
+
+
+def not_covered(certificate: Certificate) -> tuple[str, ...]:
+    """What the guarantee says nothing about, a line each."""
+    guarantee = certificate.guarantee
+    lines = ["everything: nothing is promised"] if guarantee is None else [*guarantee.not_covered]
+    before = certificate.preprocessing
+    lines += [f"what preparing the rows read from the records: {what}" for what in before.reads]
+    if not before.declared:
+        lines.append("how the rows were prepared: nobody declared it")
+    lines += {
+        "declared": [],
+        "none declared": ["tuning on the same records, if there was any: none was declared"],
+        "unknown": ["tuning on the same records: the guarantee holds for this one training only"],
+    }[certificate.tuning.kind]
+    others = "other releases from the same records"
+    if certificate.ledger_entry is not None:
+        others += ", beside those that the ledger adds up"
+    return (
+        *lines,
+        others,
+        "whether this record is true: the noise is taken on trust, nobody can see it in the "
+        "weights",
+        "side channels, such as how long the training took",
+    )
+
+
+def _title(certificate: Certificate) -> Iterator[str]:
+    model = certificate.model
+    yield f"PRIVACY CERTIFICATE of {model.estimator}, released {certificate.date}"
+    shown = ", ".join(str(label) for label in model.labels[:_LABELS_SHOWN])
+    more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
+    yield (
+        f"The model: {model.features:,} features{' and an intercept' if model.intercept else ''}, "
+        f"{len(model.labels)} labels ({shown}{more})"
+    )
+
+
+def _promise(certificate: Certificate) -> list[tuple[str, Iterable[str]]]:
+    if certificate.guarantee is None:
+        lines = (
+            certificate.why_none,
+            "This model may give single records away. Treat it like the records themselves.",
+        )
+        return [("NOTHING IS PROMISED", lines)]
+    return [("WHAT IS PROMISED", _guarantee(certificate.guarantee))]
+
+
+def _guarantee(guarantee: Guarantee) -> Iterator[str]:
+    what = "the final model" if guarantee.released == "final" else "the model and all iterates"
+    epsilon, delta = rounded(guarantee.epsilon), rounded(guarantee.delta)
+    yield f"epsilon <= {epsilon} at delta = {delta}, for {what}"
+    yield f"For whom: {guarantee.unit}"
+    each = "" if guarantee.unit == "one record" else "for each of these records, "
+    change = f"{each}{RELATIONS[guarantee.relation]} ({guarantee.relation.value})"
+    yield f"Against which change: {change}"
+    if guarantee.epsilon < 20:  # beyond, the factor says nothing to anybody
+        factor = rounded(math.exp(guarantee.epsilon))
+        yield (
+            f"epsilon = {epsilon}: whatever somebody concludes from the model is at most {factor} "
+            "times as likely as after that change, up to delta"
+        )
+    yield f"delta = {delta}: {delta_means(guarantee.delta)}"
+    yield f"Proved by: {guarantee.theorem}"
+
+
+def _training(certificate: Certificate) -> Iterator[str]:
+    yield f"Method: {certificate.method}"
+    if certificate.guarantee is not None:
+        yield f"Batches: {certificate.guarantee.sampling}"
+    for name in sorted(certificate.facts, key=_order):
+        yield f"{name.capitalize()}: {certificate.facts[name]}"
+    yield f"Noise as it was added: {certificate.noise}"
+    settings = sorted(certificate.model.settings.items())
+    chosen = [f"{name} {value}" for name, value in settings if value is not None]
+    if chosen:
+        yield f"Settings: {', '.join(chosen)}"
+
+
+def _order(name: str) -> tuple[int, str]:
+    known = ("schedule", "sensitivity", "noise")
+    return (known.index(name) if name in known else len(known), name)
+
+
+def _before(certificate: Certificate) -> Iterator[str]:
+    before, tuning = certificate.preprocessing, certificate.tuning
+    if not before.declared:
+        yield "Preparation: nobody declared how the rows were prepared"
+    elif before.reads:
+        yield f"Preparation read from the records, NOT COVERED: {'; '.join(before.reads)}"
+    else:
+        yield "Preparation: declared to have read nothing from the records but each row itself"
+    if tuning.kind == "declared":
+        yield (
+            f"Tuning: declared, {tuning.candidates} candidates; the model is the best of "
+            f"{tuning.runs}, and the guarantee already pays for that"
+        )
+    elif tuning.kind == "unknown":
+        yield (
+            "Tuning: UNKNOWN; the guarantee holds for this one training only, and tuning on the "
+            "same records is not covered"
+        )
+    else:
+        yield "Tuning: none declared"
+    dataset = certificate.dataset
+    yield f"Dataset: {dataset.name if dataset.name is not None else 'not named'}"
+    if dataset.fingerprint is not None:
+        yield (
+            f"Fingerprint: {dataset.fingerprint} (keyed by a secret that stays with the owner; "
+            "without it, it tells nothing about the records)"
+        )
+
+
+def _papers(certificate: Certificate) -> Iterator[str]:
+    entry = certificate.ledger_entry
+    yield f"Ledger: {'not recorded in one' if entry is None else f'entry {entry}'}"
+    yield f"SHA-256 of model.safetensors: {certificate.model.sha256}"
+    listed = sorted(certificate.versions.items(), key=lambda item: (item[0] != "sordino", item))
+    yield f"Versions: {', '.join(f'{name} {version}' for name, version in listed)}"
+    yield f"Signature: {SIGNATURES}"
+
+
+def _paragraph(heading: str, lines: Iterable[str]) -> str:
+    indent = "  " if heading else ""
+    wrapped = (
+        textwrap.fill(
+            printable(line),
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=indent + "    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in lines
+    )
+    return "\n".join(([heading] if heading else []) + list(wrapped))

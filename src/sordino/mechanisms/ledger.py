@@ -1,0 +1,397 @@
+"""The ledger: a budget per named dataset, and every release written down before the model leaves.
+
+```python
+with Ledger("ledger.db", dataset="patients-2026", epsilon=2, delta=1e-6):
+    model.fit(X, y)
+```
+
+A release is recorded, on the disk, before anybody gets the model. A crash in between leaves the
+budget spent and no model, never the reverse; nothing is ever given back. Processes on one machine
+may share a ledger: of two that race for the last of a budget, one wins.
+
+What it cannot do: the key of its digests lies in the file, so it notices accidents and not
+forgers; an older copy put in its place looks like an honest ledger; and SQLite's write-ahead log
+needs a local disk, as the machines of a network file system do not see each other's locks. The
+files `FILE-wal` and `FILE-shm`, where they exist, belong to it: move or copy them together.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import uuid
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn, Self
+
+from sordino import _check
+from sordino.accounting import gaussian
+from sordino.accounting.total import Part, Total, largest_gaussian, total
+from sordino.mechanisms import ledger_open
+from sordino.mechanisms.ledger_file import LedgerError, LedgerFile, refuse
+from sordino.mechanisms.ledger_open import current
+from sordino.mechanisms.ledger_rows import (
+    Budget,
+    Charge,
+    Line,
+    Rows,
+    check_same,
+    dataset_name,
+    relation_of,
+    storable,
+)
+from sordino.mechanisms.release import SLACK, ReleaseRefused
+from sordino.privacy import Relation, rounded
+from sordino.proofs.proof import unit_of
+
+__all__ = [
+    "Budget",
+    "BudgetExceeded",
+    "Charge",
+    "Entry",
+    "FingerprintWarning",
+    "Ledger",
+    "LedgerError",
+    "Line",
+    "Status",
+    "current",
+]
+
+
+class FingerprintWarning(UserWarning):
+    """Data known under another name, or other data under a known name."""
+
+
+class BudgetExceeded(ReleaseRefused):
+    """A release for which there is no room; nothing was recorded.
+
+    Attributes
+    ----------
+    dataset, asked
+        Whose budget, and the charge.
+    spent, would_be
+        The total so far, and what it would have become.
+    left
+        What still fits, in words.
+    """
+
+    dataset: str
+    asked: Charge
+    spent: Total
+    would_be: Total
+    left: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release that was recorded; say here what became of it. No answer gives budget back.
+
+    `total` is what all releases from the dataset cost at most, this one included; `status` may
+    know a tighter rule.
+    """
+
+    path: Path
+    id: str
+    total: Total
+    wait: float = field(default=60.0, repr=False)
+
+    def returned(self) -> None:
+        """The model was handed to the caller."""
+        self._mark("returned", "")
+
+    def written(self, where: str | os.PathLike[str]) -> None:
+        """The model was written to a file or directory."""
+        self._mark("written", os.fspath(where))
+
+    def failed(self, why: str) -> None:
+        """No model was handed out; ignored if one was."""
+        self._mark("failed", str(why))
+
+    def _mark(self, status: str, place: str) -> None:
+        file = LedgerFile(self.path, self.wait)
+        place = storable(place)
+        file.transact(lambda on: Rows(on, file.path).mark(self.id, status, place), writes=True)
+
+
+@dataclass(frozen=True)
+class Status:
+    """A budget, what was spent of it and by which releases, and what is left in words.
+
+    `largest_mu` is the largest Gaussian release (of sensitivity over noise mu) that still fits.
+    """
+
+    budget: Budget
+    spent: Total
+    entries: tuple[Line, ...]
+    largest_mu: float
+
+    def after(self, charge: Charge) -> Status:
+        """As it would be if this charge were recorded too; the entries are as they were."""
+        parts = [*(line.part for line in self.entries), charge.part]
+        return _status(self.budget, self.entries, parts)
+
+    @property
+    def epsilon_left(self) -> float:
+        """The budget's epsilon less the total's, both at the budget's delta."""
+        return max(0.0, self.budget.epsilon - self.spent.epsilon)
+
+    @property
+    def largest_epsilon(self) -> float:
+        """Epsilon, at the budget's delta, of the largest Gaussian release that still fits."""
+        return gaussian.epsilon(self.largest_mu, self.budget.delta)
+
+    @property
+    def left(self) -> str:
+        """What still fits, in words."""
+        budget, delta = self.budget, f"{self.budget.delta:g}"
+        words = (
+            f"epsilon {rounded(self.epsilon_left, up=False)} of {budget.epsilon:g} at delta={delta}"
+        )
+        if budget.delta == 0:
+            return f"{words}; no Gaussian release fits a budget of delta=0"
+        if self.largest_mu == 0:
+            return f"{words}; no Gaussian release fits any more"
+        return (
+            f"{words}; the largest Gaussian release that still fits has "
+            f"epsilon={rounded(self.largest_epsilon, up=False)} at delta={delta} "
+            f"(mu={rounded(self.largest_mu, up=False)})"
+        )
+
+
+class Ledger:
+    """The budget of one named dataset in a ledger file.
+
+    Used in a `with` block it is the ledger that every private `fit` in the block is charged to. A
+    thread, or a process started by spawning, opens it itself; a fit there is refused otherwise.
+
+    Parameters
+    ----------
+    path
+        The SQLite file; its directory must exist, on a local disk.
+    dataset
+        Your name for the data. It stays the same when rows come or go.
+    epsilon, delta
+        The budget of all releases together. The first use writes it down, any later one must say
+        the same or leave both out.
+    relation, max_rows_per_person
+        How every release must be accounted: guarantees for others do not add up to one number.
+    as_you_go
+        Let the cost of a release be chosen after looking at earlier ones. Fewer rules of
+        composition hold then, so the total may be larger.
+    wait
+        Seconds to wait for other processes.
+
+    Raises
+    ------
+    LedgerError
+        When it is used, if the file or the budget in it is not what is asked for.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        dataset: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        relation: Relation | str = Relation.REPLACE_ONE,
+        max_rows_per_person: int = 1,
+        as_you_go: bool = False,
+        wait: float = 60.0,
+    ) -> None:
+        self._file = LedgerFile(path, wait)
+        self.path = self._file.path
+        self.dataset = dataset_name(dataset)
+        if (epsilon is None) != (delta is None):
+            missing = "epsilon" if epsilon is None else "delta"
+            hint = "Pass both, or neither to use the budget on file."
+            _check.fail(missing, None, "to be given where the other is", hint)
+        # Any numbers pass the checks where the file has the real ones.
+        numbers = (1.0, 0.0) if epsilon is None or delta is None else (epsilon, delta)
+        of = relation_of(relation)
+        self._asked = Budget(self.dataset, *numbers, of, max_rows_per_person, as_you_go)
+        self._may_create = epsilon is not None
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r}, dataset={self.dataset!r})"
+
+    @staticmethod
+    def datasets(path: str | os.PathLike[str], *, wait: float = 60.0) -> list[Budget]:
+        """All budgets in a file."""
+        file = LedgerFile(path, wait)
+        if not file.exists():
+            _refuse_missing(file.path)
+        return file.transact(lambda on: Rows(on, file.path).budgets(), writes=False)
+
+    def create(self) -> bool:
+        """Make the file and the budget if they are not there; whether the budget is new."""
+        self._make_file()
+
+        def work(rows: Rows) -> bool:
+            new = rows.budget(self.dataset) is None
+            self._budget(rows, create=True)
+            return new
+
+        return self._file.transact(lambda on: work(Rows(on, self.path)), writes=True)
+
+    def check(self, charge: Charge) -> Total:
+        """What the total would be with this release; nothing is recorded.
+
+        Raises
+        ------
+        BudgetExceeded
+            If there is no room for it.
+        """
+        budget, lines = self._read()
+        return self._admit(budget, lines, charge)
+
+    def record(self, charge: Charge) -> Entry:
+        """Write a release down before it happens, if there is room for it.
+
+        Raises
+        ------
+        BudgetExceeded
+            If there is none; nothing is changed.
+        """
+        self._make_file()
+        line = uuid.uuid4().hex
+
+        def work(rows: Rows) -> tuple[Total, list[str]]:
+            budget = self._budget(rows, create=True)
+            lines = rows.lines(self.dataset)
+            # Others wait meanwhile: any rule that proves enough will do.
+            would_be = self._admit(budget, lines, charge, enough=budget.epsilon)
+            doubts = self._doubts(rows, charge)
+            rows.add_line(self.dataset, line, charge)
+            return would_be, doubts
+
+        spent, doubts = self._file.transact(lambda on: work(Rows(on, self.path)), writes=True)
+        for doubt in doubts:  # after it is on the disk: a warning may be an error to the caller
+            warnings.warn(doubt, FingerprintWarning, stacklevel=2)
+        return Entry(self.path, line, spent, self._file.wait)
+
+    def status(self) -> Status:
+        """The budget, what was spent of it and by which releases, and what is left."""
+        return _status(*self._read())
+
+    def __enter__(self) -> Self:
+        self.create() if self._may_create else self._read()
+        ledger_open.enter(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        ledger_open.leave(self)
+
+    def _make_file(self) -> None:
+        if self._may_create:
+            self._file.create()
+        elif not self._file.exists():
+            _refuse_missing(self.path)
+
+    def _read(self) -> tuple[Budget, list[Line]]:
+        """The budget and its lines, as they would be: nothing is made that is not there."""
+        if not self._file.exists():
+            if not self._may_create:
+                _refuse_missing(self.path)
+            return self._asked, []
+
+        def work(rows: Rows) -> tuple[Budget, list[Line]]:
+            budget = self._budget(rows, create=False)
+            known = rows.budget(self.dataset) is not None
+            return budget, rows.lines(self.dataset) if known else []
+
+        return self._file.transact(lambda on: work(Rows(on, self.path)), writes=False)
+
+    def _budget(self, rows: Rows, *, create: bool) -> Budget:
+        found = rows.budget(self.dataset)
+        if found is None:
+            if not self._may_create:
+                names = ", ".join(repr(budget.dataset) for budget in rows.budgets()) or "none"
+                hint = f"It has {names}. Pass epsilon and delta to add one."
+                refuse(self.path, f"to have a budget for {self.dataset!r}", hint)
+            if create:
+                rows.add_budget(self._asked)
+            return self._asked
+        check_same(self.path, self._asked, found, complete=self._may_create)
+        return found
+
+    def _admit(
+        self, budget: Budget, lines: list[Line], charge: Charge, enough: float | None = None
+    ) -> Total:
+        """The total with this charge, if the budget allows it."""
+        _check_unit(budget, charge)
+        if math.isinf(charge.epsilon):
+            would_be = Total(math.inf, budget.delta, "a release that promises nothing", True)
+        else:
+            parts = [*(line.part for line in lines), charge.part]
+            as_you_go = budget.as_you_go
+            would_be = total(parts, budget.delta, as_you_go=as_you_go, enough=enough)
+        if would_be.epsilon <= budget.epsilon * (1 + SLACK):
+            return would_be
+        status = _status(budget, lines)
+        error = BudgetExceeded(
+            f"Expected the releases from {budget.dataset!r} to cost at most "
+            f"epsilon={budget.epsilon:g} at delta={budget.delta:g}, and with this one it would be "
+            f"{rounded(would_be.epsilon)} ({would_be.rule}). Nothing was recorded. "
+            f"Left: {status.left}."
+        )
+        error.dataset, error.asked, error.spent = budget.dataset, charge, status.spent
+        error.would_be, error.left = would_be, status.left
+        raise error
+
+    def _doubts(self, rows: Rows, charge: Charge) -> list[str]:
+        """What is odd about the data of this name, as sentences."""
+        if charge.fingerprint is None:
+            return []
+        keyed, doubts = rows.keyed(charge.fingerprint), []
+        if others := rows.other_names(self.dataset, keyed):
+            named = ", ".join(repr(name) for name in others)
+            doubts.append(
+                f"The data released from as {self.dataset!r} were also released from as {named}: "
+                "what one person loses is the sum of both budgets; use one name for one dataset."
+            )
+        if rows.knows_other_data(self.dataset, keyed):
+            doubts.append(
+                f"The data under {self.dataset!r} are not those of its earlier releases: right if "
+                "rows came or went, but another dataset needs a name and a budget of its own."
+            )
+        return doubts
+
+
+def _status(budget: Budget, lines: Sequence[Line], parts: Sequence[Part] | None = None) -> Status:
+    parts = [line.part for line in lines] if parts is None else parts
+    spent = total(parts, budget.delta, as_you_go=budget.as_you_go)
+    room = 0.0
+    if budget.delta > 0:  # no Gaussian release fits a pure budget
+        room = largest_gaussian(parts, budget.epsilon, budget.delta, as_you_go=budget.as_you_go)
+    return Status(budget, spent, tuple(lines), room)
+
+
+def _check_unit(budget: Budget, charge: Charge) -> None:
+    """Refuse a charge that is accounted for other neighbours than the budget."""
+    name, relation = budget.dataset, charge.profile.relation
+    if relation is not budget.relation:
+        raise LedgerError(
+            f"Expected relation={relation.value} to be {budget.relation.value}, for which the "
+            f"budget of {name!r} is. Account for this release by {budget.relation.value}: "
+            "guarantees for different relations do not add up."
+        )
+    if charge.rows_per_person != budget.rows_per_person:
+        raise LedgerError(
+            f"Expected the release to protect {unit_of(budget.rows_per_person)}, as the budget of "
+            f"{name!r} does, not {unit_of(charge.rows_per_person)}. Account for it with "
+            f"max_rows_per_person={budget.rows_per_person}."
+        )
+
+
+def _refuse_missing(path: Path) -> NoReturn:
+    hint = f"Create it: sordino ledger init {path} --dataset NAME --epsilon 2 --delta 1e-6."
+    refuse(path, "to be there", hint)

@@ -1,0 +1,364 @@
+"""What stands in a ledger: budgets and the lines under them, each chained to the one before.
+
+Every row has a digest (HMAC-SHA256) over its content and the digest of the row before it, and the
+budget keeps the last one: an edited number, a missing line or a line too many is noticed whenever
+the budget is read. The key lies in the same file, so this detects accidents, not forgers. What
+became of a release (its status) is not part of the chain: it changes, and no sum depends on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import socket
+import sqlite3
+import unicodedata
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sordino import _check
+from sordino.accounting import record
+from sordino.accounting.profile import Profile
+from sordino.accounting.total import Part
+from sordino.mechanisms.ledger_file import refuse, refuse_damaged
+from sordino.mechanisms.release import SLACK
+from sordino.privacy import Relation
+from sordino.proofs.proof import unit_of
+
+RANKS = {"recorded": 0, "failed": 1, "returned": 2, "written": 3}
+"""What can become of a release. A status only rises: a model that was handed out stays out."""
+
+_BUDGET = "dataset, epsilon, delta, relation, rows_per_person, as_you_go, created"
+_LINE = (
+    "id, dataset, recorded, what, epsilon, delta, profile, fingerprint, salt, pid, host, "
+    "digest, status, place"
+)
+_CHAINED = 11
+"""So many of a line's columns are under its digest: all before it."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What all releases from one dataset together may cost.
+
+    Parameters
+    ----------
+    dataset
+        The user's name for the data. It stays the same when rows come or go.
+    epsilon, delta
+        The bound on the total.
+    relation, rows_per_person
+        For which neighbours, and for how many rows of one person, every release is accounted.
+    as_you_go
+        Whether the cost of a release may be chosen after looking at earlier ones.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    relation: Relation
+    rows_per_person: int
+    as_you_go: bool
+
+    def __post_init__(self) -> None:
+        hint = "Pass the budget of all releases together, such as 2.0."
+        object.__setattr__(self, "dataset", dataset_name(self.dataset))
+        object.__setattr__(self, "epsilon", _check.positive("epsilon", self.epsilon, hint))
+        hint = "Pass a small chance for all releases together, such as 1e-6."
+        delta = _check.probability_below_one("delta", self.delta, hint)
+        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "relation", relation_of(self.relation))
+        hint = "Pass the most rows one person has in the data."
+        rows = _check.whole("max_rows_per_person", self.rows_per_person, hint, at_least=1)
+        object.__setattr__(self, "rows_per_person", rows)
+        object.__setattr__(self, "as_you_go", _check.flag("as_you_go", self.as_you_go))
+
+    @property
+    def unit(self) -> str:
+        """Who is protected, in words."""
+        return unit_of(self.rows_per_person)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one release costs.
+
+    Parameters
+    ----------
+    profile
+        Everything an attacker can gain from it.
+    epsilon, delta
+        What was promised of it alone, and `profile` proves.
+    rows_per_person
+        For how many rows of one person `profile` holds.
+    what
+        What is released, for people to read.
+    fingerprint
+        A digest of the data's content, in hexadecimal. It is kept keyed, and only inside.
+    salt
+        The secret salt of the certificate's fingerprint, in hexadecimal; kept with the entry.
+    """
+
+    profile: Profile
+    epsilon: float
+    delta: float
+    rows_per_person: int = 1
+    what: str = ""
+    fingerprint: str | None = field(default=None, repr=False)
+    salt: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.profile, Profile):
+            _check.fail("profile", type(self.profile).__name__, "to be a Profile")
+        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        _check.probability_below_one("delta", self.delta)
+        if not self.profile.epsilon(self.delta) <= self.epsilon * (1 + SLACK):
+            hint = "The ledger adds up promises too, so each must hold."
+            _check.fail("epsilon", self.epsilon, f"to be proved at delta={self.delta:g}", hint)
+        _check.whole("rows_per_person", self.rows_per_person, at_least=1)
+        for name in ("fingerprint", "salt"):
+            value = getattr(self, name)
+            if value is not None and not re.fullmatch("[0-9a-f]+", str(value)):
+                _check.fail(name, "[...]", "to be lower-case hexadecimal digits")
+
+    @property
+    def part(self) -> Part:
+        """What it costs, for the total."""
+        return Part(self.profile, self.epsilon, self.delta)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One release as the ledger has it.
+
+    `recorded` is the time in UTC; `epsilon` and `delta` are what was promised of this release
+    alone; `fingerprint` is keyed with the file's secret, `salt` is the certificate's: neither
+    belongs outside. `place` says where the model was written, or why the release failed.
+    """
+
+    id: str
+    dataset: str
+    recorded: str
+    what: str
+    epsilon: float
+    delta: float
+    profile: Profile = field(repr=False)
+    fingerprint: str | None = field(repr=False)
+    salt: str | None = field(repr=False)
+    pid: int
+    host: str
+    status: str
+    place: str
+
+    @property
+    def part(self) -> Part:
+        """What it costs, for the total."""
+        return Part(self.profile, self.epsilon, self.delta)
+
+    @property
+    def explanation(self) -> str:
+        """What became of the release, and what that means, as a sentence."""
+        where = f" ({self.place})" if self.place else ""
+        if self.status == "written":
+            return f"The model was written{where}."
+        if self.status == "returned":
+            return "The model was handed to the program that asked for it; what it did is unknown."
+        if self.status == "failed":
+            return f"Failed after it was recorded{where}; the budget stays spent."
+        return (
+            f"Process {self.pid} on {self.host} ended between recording and handing over, or is "
+            "still at work; the model may have left, so the budget stays spent."
+        )
+
+
+class Rows:
+    """The rows of an open ledger, inside one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        header = connection.execute("SELECT secret, budgets, entries FROM header").fetchall()
+        if len(header) != 1 or not isinstance(header[0][0], bytes):
+            self._damaged("its header is gone")
+        self._secret, *counts = header[0]
+        counted = [
+            connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+            for table in ("budget", "entry")
+        ]
+        if counts != counted:
+            self._damaged(
+                f"it should hold {counts[0]} budgets and {counts[1]} entries, not "
+                f"{counted[0]} and {counted[1]}"
+            )
+
+    def budgets(self) -> list[Budget]:
+        """All budgets, by name."""
+        rows = self._connection.execute("SELECT dataset FROM budget ORDER BY dataset").fetchall()
+        found = [self.budget(name) for (name,) in rows]
+        return [budget for budget in found if budget is not None]
+
+    def budget(self, dataset: str) -> Budget | None:
+        """The budget of this name, if there is one."""
+        query = f"SELECT {_BUDGET}, digest FROM budget WHERE dataset = ?"
+        row = self._connection.execute(query, (dataset,)).fetchone()
+        if row is None:
+            return None
+        if row[-1] != self._digest("budget", row[:-1]):
+            self._damaged(f"the budget of {dataset!r} was changed")
+        name, epsilon, delta, relation, rows_per_person, as_you_go, _created, _digest = row
+        return Budget(name, epsilon, delta, Relation(relation), rows_per_person, bool(as_you_go))
+
+    def add_budget(self, budget: Budget) -> None:
+        """Write a budget that is not there yet."""
+        row = (
+            *(budget.dataset, budget.epsilon, budget.delta, budget.relation.value),
+            *(budget.rows_per_person, int(budget.as_you_go), _now()),
+        )
+        digest = self._digest("budget", row)
+        marks = ", ".join("?" * (len(row) + 2))
+        self._connection.execute(
+            f"INSERT INTO budget ({_BUDGET}, digest, head) VALUES ({marks})", (*row, digest, digest)
+        )
+        self._connection.execute("UPDATE header SET budgets = budgets + 1")
+
+    def lines(self, dataset: str) -> list[Line]:
+        """All releases from this dataset, in order."""
+        return [self._line(row) for row in self._chain(dataset)]
+
+    def add_line(self, dataset: str, line: str, charge: Charge) -> None:
+        """Write one release as "recorded", under the id `line`."""
+        plain = json.dumps(record.to_plain(charge.profile), allow_nan=False)
+        keyed = None if charge.fingerprint is None else self.keyed(charge.fingerprint)
+        values = (
+            *(line, dataset, _now(), storable(charge.what)),
+            *(float(charge.epsilon), float(charge.delta), plain, keyed, charge.salt),
+            *(os.getpid(), storable(socket.gethostname())),
+        )
+        digest = self._digest(self._ends(dataset)[1], values)
+        row = (*values, digest, "recorded", "")
+        marks = ", ".join("?" * len(row))
+        self._connection.execute(f"INSERT INTO entry ({_LINE}) VALUES ({marks})", row)
+        self._connection.execute("UPDATE budget SET head = ? WHERE dataset = ?", (digest, dataset))
+        self._connection.execute("UPDATE header SET entries = entries + 1")
+
+    def mark(self, line: str, status: str, place: str) -> None:
+        """Say what became of a release; a status never falls, and places add up."""
+        query = "SELECT status, place FROM entry WHERE id = ?"
+        row = self._connection.execute(query, (line,)).fetchone()
+        if row is None or row[0] not in RANKS:
+            self._damaged(f"entry {line} is gone, or has no status")
+        before, places = row
+        if RANKS[status] < RANKS[before]:
+            return
+        if status == before and places:
+            known = places.split("; ")
+            place = places if not place or place in known else f"{places}; {place}"
+        update = "UPDATE entry SET status = ?, place = ? WHERE id = ?"
+        self._connection.execute(update, (status, place, line))
+
+    def keyed(self, fingerprint: str) -> str:
+        """A fingerprint as it is kept: without the file it says nothing about the data."""
+        return hmac.new(self._secret, f"fingerprint {fingerprint}".encode(), "sha256").hexdigest()
+
+    def other_names(self, dataset: str, keyed: str) -> list[str]:
+        """Other datasets under which data of this fingerprint were released from."""
+        query = (
+            "SELECT DISTINCT dataset FROM entry WHERE fingerprint = ? AND dataset <> ? "
+            "ORDER BY dataset"
+        )
+        return [name for (name,) in self._connection.execute(query, (keyed, dataset)).fetchall()]
+
+    def knows_other_data(self, dataset: str, keyed: str) -> bool:
+        """Whether all releases from this dataset that say so were from other data."""
+        query = "SELECT DISTINCT fingerprint FROM entry WHERE dataset = ? AND fingerprint NOT NULL"
+        known = [text for (text,) in self._connection.execute(query, (dataset,)).fetchall()]
+        return bool(known) and keyed not in known
+
+    def _chain(self, dataset: str) -> list[tuple[Any, ...]]:
+        """The rows of a dataset's lines, after checking that each follows from the one before."""
+        previous, head = self._ends(dataset)
+        query = f"SELECT {_LINE} FROM entry WHERE dataset = ? ORDER BY number"
+        rows = self._connection.execute(query, (dataset,)).fetchall()
+        for row in rows:
+            if row[_CHAINED] != self._digest(previous, row[:_CHAINED]):
+                self._damaged(f"entry {row[0]} of {dataset!r}, or the one before it, was changed")
+            previous = row[_CHAINED]
+        if previous != head:
+            self._damaged(f"the last entry of {dataset!r} is missing")
+        return rows
+
+    def _ends(self, dataset: str) -> tuple[str, str]:
+        query = "SELECT digest, head FROM budget WHERE dataset = ?"
+        digest, head = self._connection.execute(query, (dataset,)).fetchone()
+        return digest, head
+
+    def _line(self, row: tuple[Any, ...]) -> Line:
+        values = dict(zip(_LINE.split(", "), row, strict=True))
+        del values["digest"]
+        if values["status"] not in RANKS:
+            self._damaged(f"entry {values['id']} has the status {values['status']!r}")
+        try:
+            values["profile"] = record.from_plain(json.loads(values["profile"]))
+        except (ValueError, TypeError) as error:  # bad JSON, or values that are no profile
+            self._damaged(f"entry {values['id']} has a profile that cannot be read ({error})")
+        return Line(**values)
+
+    def _digest(self, previous: str, values: Any) -> str:
+        try:
+            text = json.dumps([previous, *values], allow_nan=False)
+        except (TypeError, ValueError):  # such as bytes where a text was
+            self._damaged("a row holds what was never written there")
+        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
+
+    def _damaged(self, what: str) -> NoReturn:
+        refuse_damaged(self._path, what)
+
+
+def check_same(path: Path, asked: Budget, found: Budget, *, complete: bool) -> None:
+    """Refuse a budget that is asked for with other settings than it has.
+
+    Unless `complete`, the asker gave no numbers, and settings left at their usual values are not
+    asked for: the file's count.
+    """
+    usual = {"relation": Relation.REPLACE_ONE, "rows_per_person": 1, "as_you_go": False}
+    for name in ("epsilon", "delta", *usual) if complete else usual:
+        want, have = getattr(asked, name), getattr(found, name)
+        if want != have and (complete or want != usual[name]):
+            want, have = (v.value if isinstance(v, Relation) else v for v in (want, have))
+            hint = "A budget is fixed once; leave the settings out to use those on file."
+            condition = f"to have {name}={want} for {asked.dataset!r}, and it has {have}"
+            refuse(path, condition, hint)
+
+
+def dataset_name(name: str) -> str:
+    """A dataset's name in one form, so that two that look alike are one budget."""
+    hint = "Pass your name for the data, such as 'patients-2026'."
+    if not isinstance(name, str) or not name.strip():
+        _check.fail("dataset", repr(name), "to be a name", hint)
+    if name != name.strip() or not name.isprintable() or len(name) > 200:
+        condition = "to be at most 200 printable characters without blanks around them"
+        _check.fail("dataset", repr(name), condition, hint)
+    return unicodedata.normalize("NFC", name)
+
+
+def relation_of(relation: Relation | str) -> Relation:
+    """A relation from itself or its name."""
+    if isinstance(relation, Relation):
+        return relation
+    names = [each.value for each in Relation]
+    return Relation(_check.one_of("relation", relation, names))
+
+
+def storable(text: str) -> str:
+    """A text that any database and any terminal takes: one line, nothing unprintable."""
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    return "".join(letter if letter.isprintable() else " " for letter in whole)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,197 @@
+"""Does the claim follow from the record? Everything is computed again, through `proofs`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import sordino
+from sordino.mechanisms.bundle import SIGNATURE, WEIGHTS, Bundle
+from sordino.mechanisms.certificate import Certificate
+from sordino.mechanisms.certificate_words import SIGNATURES
+from sordino.mechanisms.release import SLACK
+from sordino.mechanisms.strict_json import CertificateError
+from sordino.privacy import Guarantee, NotApplicable, rounded
+from sordino.proofs.evidence import Evidence
+from sordino.proofs.evidence_kinds import SelectionEvidence
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+TRUST = (
+    "The recorded noise itself is taken on trust: nobody can see from the weights that it was "
+    "added."
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was checked and held, and what could not be checked, a sentence each.
+
+    `guarantee` is the claim that was verified; None if the certificate makes none.
+    """
+
+    guarantee: Guarantee | None
+    findings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.findings)
+
+
+def verify(bundle: Bundle, *, public_key: Ed25519PublicKey | None = None) -> Verdict:
+    """Check all that can be checked of a bundle that `bundle.read` returned.
+
+    Parameters
+    ----------
+    bundle
+        The bundle; reading it compared the weights with their digest.
+    public_key
+        Whose signature it must carry. None: a signature is mentioned, not checked.
+
+    Raises
+    ------
+    CertificateError
+        If anything does not hold, with the difference.
+    """
+    signed = _signature(bundle, public_key)
+    return Verdict(
+        bundle.certificate.guarantee,
+        (
+            *_claim(bundle.certificate),
+            f"{WEIGHTS} holds the weights that were certified (SHA-256).",
+            *signed,
+            TRUST,
+        ),
+    )
+
+
+def verify_certificate(certificate: Certificate) -> Verdict:
+    """Check a certificate alone: whether its claim follows, not whose weights it is about.
+
+    Raises
+    ------
+    CertificateError
+        If it does not follow, with the difference.
+    """
+    findings = (
+        *_claim(certificate),
+        "The weights were not looked at: this is the certificate alone.",
+        f"No signature was checked. {SIGNATURES}",
+        TRUST,
+    )
+    return Verdict(certificate.guarantee, findings)
+
+
+def _signature(bundle: Bundle, key: Ed25519PublicKey | None) -> tuple[str, ...]:
+    if key is None:
+        there = "There is a signature, but it was not checked: pass its public key."
+        missing = "There is no signature."
+        return (f"{missing if bundle.signature is None else there} {SIGNATURES}",)
+    from sordino.mechanisms import signature
+
+    if bundle.signature is None:
+        raise CertificateError(f"The bundle is not signed: {SIGNATURE} is missing.")
+    signature.check(bundle.certificate_bytes, bundle.signature, key)
+    return (f"The certificate was signed by the key {signature.key_name(key)}.",)
+
+
+def _claim(certificate: Certificate) -> tuple[str, ...]:
+    """What was found of the claim, recomputed."""
+    guarantee, evidence = certificate.guarantee, certificate.evidence
+    if guarantee is None:
+        nothing = f"NOTHING IS PROMISED by this certificate: {certificate.why_none}"
+        return (nothing, *(() if evidence is None else _facts(certificate, evidence)))
+    if evidence is None:
+        _refuse(
+            f"claims epsilon={guarantee.epsilon!r}, but records no numbers from which that follows"
+        )
+    proved = _proved(evidence, guarantee.delta)
+    if not guarantee.epsilon >= proved.epsilon * (1 - SLACK):
+        _refuse_epsilon(guarantee, proved)
+    _check_terms(certificate, guarantee, proved)
+    follows = (
+        f"The claim follows from the recorded numbers: epsilon <= {rounded(guarantee.epsilon)} at "
+        f"delta = {rounded(guarantee.delta)}, {guarantee.relation.value}, for {guarantee.unit}."
+    )
+    notes = [*_facts(certificate, evidence), *_wording(certificate, guarantee, proved)]
+    if guarantee.epsilon > proved.epsilon * (1 + 1e-6):
+        less = rounded(proved.epsilon)
+        notes.append(f"Note: more was claimed than is needed, the numbers prove epsilon <= {less}.")
+    return (follows, *notes)
+
+
+def _proved(evidence: Evidence, delta: float) -> Guarantee:
+    try:
+        return evidence.proof().guarantee(delta)
+    except NotApplicable as reason:
+        raise CertificateError(f"The recorded numbers prove nothing: {reason}") from reason
+    except Exception as error:  # numbers that somebody made up may break a formula anywhere
+        raise CertificateError(f"From the recorded numbers nothing follows: {error}") from error
+
+
+def _refuse_epsilon(claimed: Guarantee, proved: Guarantee) -> NoReturn:
+    if math.isinf(proved.epsilon):
+        _refuse(
+            f"claims epsilon={claimed.epsilon!r}, but at delta={claimed.delta!r} the recorded "
+            "numbers prove nothing"
+        )
+    more = rounded(proved.epsilon - claimed.epsilon, digits=3)
+    _refuse(
+        f"claims epsilon={claimed.epsilon!r}, but the recorded numbers prove only "
+        f"{rounded(proved.epsilon, digits=6)} ({more} more)"
+    )
+
+
+def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> None:
+    """Everything but epsilon must be the same, to the letter."""
+    terms = [
+        ("relation", claimed.relation.value, proved.relation.value),
+        ("unit", claimed.unit, proved.unit),
+        ("sampling", claimed.sampling, proved.sampling),
+        ("released", claimed.released, proved.released),
+        # A larger delta would make a claim that follows, but not the one that was made.
+        ("delta", claimed.delta, certificate.model.settings.get("delta")),
+        ("delta", claimed.delta, getattr(certificate.evidence, "delta", None)),
+    ]
+    for name, is_claimed, is_proved in terms:
+        if is_proved is not None and is_claimed != is_proved:
+            _refuse(f"claims {name}={is_claimed!r}, but the recorded numbers are for {is_proved!r}")
+    missing = [what for what in proved.not_covered if what not in claimed.not_covered]
+    if missing:
+        _refuse(f"leaves out what is not covered: {missing[0]}")
+
+
+def _facts(certificate: Certificate, evidence: Evidence) -> tuple[str, ...]:
+    try:
+        recomputed = evidence.facts()
+    except Exception as error:  # as in _proved
+        raise CertificateError(f"The recorded numbers cannot be right: {error}") from error
+    facts = dict(certificate.facts)
+    if isinstance(evidence, SelectionEvidence):
+        recomputed["tuning"], facts["tuning"] = evidence.runs_in_words, certificate.tuning.runs
+    for name in sorted({*recomputed, *facts}):
+        recorded, found = facts.get(name, "nothing"), recomputed.get(name, "nothing")
+        if recorded != found:
+            _refuse(f"describes its {name} as {recorded!r}, but its numbers say {found!r}")
+    return ("Schedule, sensitivity and noise are described as the recorded numbers say.",)
+
+
+def _wording(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> tuple[str, ...]:
+    """Theorems and assumptions may be worded anew from version to version, not within one."""
+    missing = [line for line in proved.assumes if line not in claimed.assumes]
+    if claimed.theorem == proved.theorem and not missing:
+        return ()
+    made_by = certificate.versions.get("sordino")
+    if made_by == sordino.__version__ and missing:
+        _refuse(f"leaves out an assumption of its proof: {missing[0]}")
+    if made_by == sordino.__version__:
+        _refuse(f"names the theorem {claimed.theorem!r}, but its numbers go by {proved.theorem!r}")
+    return (
+        f"Note: sordino {made_by} worded the theorem or its assumptions otherwise than "
+        f"{sordino.__version__} does; the numbers agree.",
+    )
+
+
+def _refuse(what: str) -> NoReturn:
+    raise CertificateError(f"The certificate {what}.")

@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sordino
+from sordino.cli import records
+from sordino.cli.main import main
+from sordino.mechanisms import bundle, signature
+from sordino.mechanisms.ledger import Ledger
+
+COLUMNS = """
+target = "ill"
+classes = ["no", "yes"]
+[columns.patient]
+ignore = true
+[columns.age]
+bounds = [0, 120]
+[columns.sex]
+levels = ["F", "M"]
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run the program; what a shell would see of it."""
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sordino", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A small table of the user's own; the older are ill."""
+    draws = np.random.default_rng(5)
+    path = tmp_path / "people.csv"
+    lines = ["patient,age,sex,ill"]
+    for i, age in enumerate(draws.integers(20, 90, size=300)):
+        sex = draws.choice(["F", "M", ""])
+        lines.append(f"p{i},{age},{sex},{'yes' if age > 55 else 'no'}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    path = tmp_path / "columns.toml"
+    path.write_text(COLUMNS)
+    return path
+
+
+@pytest.fixture
+def nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever reads records now fails the test."""
+
+    def read(self: object) -> None:
+        raise AssertionError("records were read")
+
+    monkeypatch.setattr(records.Source, "read", read)
+
+
+def test_a_dataset_by_name(run, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    code, text, err = run("release", "--data", "breast-cancer", "--epsilon", 2, "--out", out)
+    assert code == 0
+    assert "epsilon <= 2 at delta = 5e-06" in text
+    assert text.endswith(f"\nThe bundle: {out}\n")
+    leak, internal = err.splitlines()
+    reads = "minimum and maximum of every column of the training rows"
+    assert leak == f"Warning: Not private: preparing breast-cancer read the {reads}."
+    assert internal.startswith("INTERNAL, do not publish: accuracy 0.")
+    assert internal.endswith("on 114 held-out rows; the guarantee does not cover it.")
+    certificate = bundle.read(out).certificate
+    assert certificate.preprocessing.reads == (reads,)
+    assert certificate.model.settings["data_norm"] == pytest.approx(2**0.5)  # rows of norm 1, and 1
+    assert certificate.model.labels == (0, 1)
+    assert certificate.guarantee.not_covered == ()
+
+
+def test_a_described_file_leaks_nothing_beside_the_model(
+    run, tmp_path: Path, table: Path, described: Path
+) -> None:
+    out = tmp_path / "model"
+    given = ("--data", table, "--columns", described, "--data-norm", 1.5)
+    code, text, err = run("release", *given, "--epsilon", 4, "--out", out, "--model", "svm")
+    assert code == 0
+    assert "Preparation: declared to have read nothing from the records" in text
+    assert "NOT COVERED: " not in text
+    assert "Warning" not in err
+    assert err.startswith("Note: left out: column patient.\n")
+    certificate = bundle.read(out).certificate
+    assert certificate.preprocessing.declared
+    assert certificate.model.estimator == "PrivateLinearSVC"
+    assert certificate.model.feature_names == ("age", "sex=F", "sex=M")
+    assert certificate.model.labels == ("no", "yes")
+    assert certificate.model.settings["data_norm"] == 1.5
+    # Epsilon 4 on 300 rows is little noise: old people are ill, young ones are not.
+    ages = pd.DataFrame([[0.1, 0, 0], [0.9, 0, 0]], columns=certificate.model.feature_names)
+    young, old = sordino.load(out).decision_function(ages)
+    assert old > young
+
+
+def test_what_is_read_off_a_file_is_in_the_certificate(run, tmp_path: Path, table: Path) -> None:
+    out = tmp_path / "model"
+    columns = tmp_path / "part.toml"
+    columns.write_text("[columns.patient]\nignore = true\n")
+    given = ("--data", table, "--target", "ill", "--columns", columns, "--tuning", "unknown")
+    code, text, err = run("release", *given, "--epsilon", 1, "--out", out)
+    assert code == 0
+    warnings = [line for line in err.splitlines() if line.startswith("Warning: Not private: ")]
+    assert len(warnings) == 2  # columns, and classes
+    assert "minimum and maximum of column age and levels of column sex" in warnings[0]
+    assert "the classes were read off the labels" in warnings[1]
+    assert ".py" not in err
+    certificate = bundle.read(out).certificate
+    reads = ("minimum and maximum of column age", "levels of column sex")
+    assert certificate.preprocessing.reads == reads
+    assert certificate.guarantee.not_covered == ("which classes there are was read off the labels",)
+    assert certificate.tuning.kind == "unknown"
+    for what in reads:
+        assert f"what preparing the rows read from the records: {what}" in text
+
+
+def test_json_signed_and_charged_to_a_ledger(
+    run, tmp_path: Path, table: Path, described: Path
+) -> None:
+    out, book = tmp_path / "model", tmp_path / "budgets.db"
+    private, public = tmp_path / "key.pem", tmp_path / "key.pub"
+    key = signature.new_key(private, public)
+    Ledger(book, dataset="people", epsilon=1.2, delta=1e-5).create()
+    given = ("--data", table, "--columns", described, "--sign-with", private)
+    charged = ("--ledger", book, "--dataset", "people", "--delta", 1e-5)
+    code, text, err = run("release", *given, *charged, "--epsilon", 1, "--out", out, "--json")
+    assert code == 0
+    document = json.loads(text)
+    assert document["directory"] == str(out)
+    assert document["signed"] is True
+    assert document["certificate"]["guarantee"]["epsilon"] <= 1
+    assert document["certificate"]["dataset"]["name"] == "people"
+    assert "Ledger: of the budget of 'people', epsilon 0." in err
+    read = bundle.read(out)
+    signature.check(read.certificate_bytes, read.signature, key)
+    (entry,) = Ledger(book, dataset="people").status().entries
+    assert entry.id == document["certificate"]["ledger_entry"]
+
+    again = tmp_path / "again"
+    code, text, err = run("release", *given, *charged, "--epsilon", 1, "--out", again)
+    assert (code, text) == (1, "")
+    refusal = err.splitlines()[-1]
+    assert refusal.startswith("Expected the releases from 'people' to cost at most epsilon=1.2")
+    assert not again.exists()
+    assert len(Ledger(book, dataset="people").status().entries) == 1
+
+
+@pytest.mark.usefixtures("nothing_is_read")
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--epsilon", "-1"), "Expected epsilon=-1.0 > 0 and finite. Pass the budget"),
+        (("--epsilon", "inf"), "Expected epsilon=inf > 0 and finite"),
+        (("--delta", "1"), "Expected delta=1.0 in (0, 1)"),
+        (("--delta", "nan"), "Expected delta=nan in (0, 1)"),
+        (("--relation", "replace-on"), "Did you mean replace-one"),
+        (("--relation", "add-remove"), "public_rows=None to be given for add-or-remove-one"),
+        (("--public-rows", "9"), "public_rows=9 not to be given for replace-one"),
+        (("--method", "noisygd"), "Did you mean noisy-gd"),
+        (("--method", "none"), "Expected method=none to be one of auto, "),
+        (("--l2", "-1"), "Expected l2=-1.0 >= 0"),
+        (("--max-rows-per-person", "0"), "Expected max_rows_per_person=0 >= 1"),
+        (("--data-norm", "0"), "Expected data_norm=0.0 > 0"),
+        (("--ledger", "x.db"), "Expected dataset=None to be given. Pass --ledger FILE and"),
+        (("--dataset", "x"), "Expected ledger=None to be given"),
+        (("--data", "adlt"), "Did you mean adult"),
+        (("--data", "adlt"), "Or pass a file that ends in .csv, .csv.gz, .parquet"),
+        (("--data", "none.csv"), "Expected data=none.csv to be a file that exists"),
+        (("--data", "sheet.xlsx"), "to be CSV or Parquet. Save the sheet as CSV first"),
+        (("--target", "y"), "target=y not to be given for a dataset by name"),
+        (("--classes", "0,1"), "classes=0,1 not to be given for a dataset by name"),
+        (("--sign-with", "no-key.pem"), "Expected key=no-key.pem to be a file"),
+    ],
+)
+def test_usage_is_checked_before_anything_is_read(
+    run, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    given = {"--data": "breast-cancer", "--epsilon": "1", "--out": str(tmp_path / "model")}
+    given |= dict(zip(arguments[::2], arguments[1::2], strict=True))
+    code, out, err = run("release", *(part for pair in given.items() for part in pair))
+    assert (code, out) == (2, "")
+    assert err.startswith("Expected ")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.usefixtures("nothing_is_read")
+def test_files_are_checked_before_they_are_read(
+    run, tmp_path: Path, table: Path, described: Path
+) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("targte = 'ill'")
+    cases = {
+        "target=None to be given for a file. Pass --target": ("--data", table),
+        "Did you mean target?": ("--data", table, "--columns", wrong),
+        "classes=no,yes to be given once": (
+            *("--data", table, "--columns", described),
+            *("--classes", "no,yes"),
+        ),
+        "classes=no to be at least two": ("--data", table, "--target", "ill", "--classes", "no"),
+        "to be a file, not a directory": ("--data", tmp_path, "--target", "ill"),
+    }
+    for sentence, arguments in cases.items():
+        code, _, err = run("release", *arguments, "--epsilon", 1, "--out", tmp_path / "model")
+        assert (code, err.count("\n")) == (2, 1)
+        assert sentence in err
+
+
+@pytest.mark.usefixtures("nothing_is_read")
+def test_a_place_or_ledger_that_cannot_be_used_costs_no_training(run, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "thesis.tex").touch()
+    given = ("release", "--data", "breast-cancer", "--epsilon", 1, "--out")
+    code, _, err = run(*given, taken)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "to be new or empty" in err
+    charged = ("--ledger", tmp_path / "none.db", "--dataset", "people")
+    code, _, err = run(*given, tmp_path / "model", *charged)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "Create it: sordino ledger init" in err
+
+
+@pytest.mark.parametrize(
+    ("listed", "classes", "labels"),
+    [("no,yes", ["no", "yes"], ["no", "yes"]), ("0, 1,2", [0, 1, 2], [0, 1])],
+)
+def test_classes_given_as_a_list(tmp_path: Path, listed: str, classes: list, labels: list) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"x,y\n1,{labels[0]}\n2,{labels[1]}\n")
+    columns = tmp_path / "c.toml"
+    columns.write_text("[columns.x]\nbounds = [0, 2]\n")
+    prepared = records.Source(str(path), "y", str(columns), listed).read()
+    assert prepared.classes == classes
+    assert prepared.y.tolist() == labels
+    assert prepared.data_norm == 1.0
+
+
+def test_ten_classes_and_a_norm_of_ones_own() -> None:
+    prepared = records.Source("digits", data_norm=3.0).read()
+    assert prepared.classes == list(range(10))
+    assert prepared.data_norm == 3.0
+
+
+def test_bad_content_is_one_sentence_and_exit_1(run, tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.touch()
+    given = ("--data", path, "--target", "y", "--epsilon", 1, "--out", tmp_path / "model")
+    assert run("release", *given) == (1, "", f"{path} is empty.\n")
+
+
+def test_describe_prints_a_description_to_edit(run, table: Path) -> None:
+    code, out, err = run("data", "describe", table, "--target", "ill")
+    assert (code, err) == (0, "")
+    assert out.startswith("# READ FROM THE DATA")
+    assert 'classes = ["no", "yes"]' in out
+    code, out, err = run("data", "describe", table, "--target", "il")
+    assert (code, out) == (2, "")
+    assert "Did you mean ill?" in err
+
+
+def test_help_teaches_and_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; sys.argv = ['sordino', 'release', '--help']\n"
+        "from sordino.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('numpy', 'pandas', 'sklearn', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    for word in ("--columns", "--ledger", "--sign-with", "sordino data describe"):
+        assert word in done.stdout
