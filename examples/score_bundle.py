@@ -7,7 +7,8 @@ program checks that the weights are the certified ones and prints what is promis
 the promise follows, `sordino certificate verify BUNDLE` computes.
 
 A CSV may begin with a line of names; if the certificate has names too, columns are found by them.
-Rows must be prepared as they were for the training.
+If the certificate has the public description of the table (bounds and levels), rows are prepared by
+it; else they must come prepared as they were for the training.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import csv
 import hashlib
 import json
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +36,14 @@ def read_bundle(directory: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     return certificate, load(weights)
 
 
-def read_rows(path: Path, names: list[str] | None) -> np.ndarray:
+def read_rows(path: Path, names: list[str] | None, description: str) -> np.ndarray:
     """One row a record, as numbers."""
     if path.suffix == ".npy":
         return np.load(path, allow_pickle=False)
     with path.open(newline="", encoding="utf-8") as file:
+        if description and names is not None:
+            known = tomllib.loads(description)["columns"]
+            return np.array([prepared(row, known, names) for row in csv.DictReader(file)])
         lines = [line for line in csv.reader(file) if line]
     columns = range(len(lines[0]))
     if not all(map(_is_number, lines[0])):
@@ -46,6 +51,28 @@ def read_rows(path: Path, names: list[str] | None) -> np.ndarray:
         if names is not None:
             columns = [header.index(name) for name in names]
     return np.array([[float(line[column]) for column in columns] for line in lines])
+
+
+def prepared(row: dict[str, str], known: dict[str, Any], names: list[str]) -> list[float]:
+    """Numbers between their bounds as 0 to 1, and a 0 or 1 for each level."""
+    values = {}
+    for name, column in known.items():
+        cell = row[name].strip()
+        if "bounds" in column:
+            low, high = column["bounds"]
+            inside = min(max(float(cell), low), high) if cell else (low + high) / 2
+            values[name] = (inside - low) / (high - low)
+        for level in column.get("levels", ()):
+            values[f"{name}={level}"] = float(_same(cell, level))
+    return [values[name] for name in names]
+
+
+def _same(cell: str, level: str | bool | float) -> bool:
+    if isinstance(level, bool):
+        return cell.lower() == str(level).lower()
+    if isinstance(level, str):
+        return cell == level
+    return _is_number(cell) and float(cell) == level
 
 
 def _is_number(text: str) -> bool:
@@ -74,7 +101,8 @@ def main() -> None:
     else:
         claimed = f"epsilon = {promise['epsilon']} at delta = {promise['delta']}"
         print(f"{claimed}, {promise['relation']}, for {promise['unit']}", file=sys.stderr)
-    rows = read_rows(Path(sys.argv[2]), model["feature_names"])
+    description = certificate["preprocessing"]["columns"]
+    rows = read_rows(Path(sys.argv[2]), model["feature_names"], description)
     for label in predict(rows, weights, model["labels"]):
         print(label)
 

@@ -12,9 +12,7 @@ RUN = ("guide", "accounting", "release", "certificate")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", *(f"docs/{name}.md" for name in RUN)]
-)
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in RUN)])
 def test_the_python_on_a_page_runs(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     assert blocks

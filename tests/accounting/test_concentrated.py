@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp
 
 from sordino._check import InvalidArgument
-from sordino.accounting import concentrated, gaussian
+from sordino.accounting import concentrated, gaussian, renyi
 from sordino.accounting.compose import compose, times
 from sordino.accounting.concentrated import Filter
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile
@@ -222,3 +222,36 @@ class TestEdges:
             concentrated.concentrated(rho=-1.0, **ANY)
         with pytest.raises(InvalidArgument, match="rho"):
             concentrated.gaussian_scale(1.0, 0.0)
+
+
+class TestWithXi:
+    """(xi, rho)-zCDP: a line that does not start at 0."""
+
+    @settings(max_examples=25, deadline=None)
+    @given(rhos, st.floats(-6, 1).map(lambda power: 10**power), deltas)
+    def test_between_its_parts_and_their_sum(self, rho, xi, delta):
+        both = concentrated.ConcentratedProfile(rho=rho, xi=xi, theorem="a test", **ANY)
+        alone = concentrated.concentrated(rho=rho, **ANY).epsilon(delta)
+        # xi is a constant on top of every order, so it adds at most itself.
+        assert alone * (1 - 1e-9) <= both.epsilon(delta) <= (xi + alone) * (1 + 1e-9)
+        # Never looser than on the grid of orders.
+        grid = renyi.epsilon(renyi.ORDERS, both.renyi(renyi.ORDERS), delta)
+        assert both.epsilon(delta) <= grid * (1 + 1e-9)
+        epsilon = both.epsilon(delta)
+        if epsilon > 0:
+            assert both.log_delta(epsilon) == pytest.approx(math.log(delta), rel=1e-6)
+
+    def test_without_rho_it_is_pure(self):
+        pure = ApproximateProfile(budget=(0.7, 0.0), theorem="a test", **ANY)
+        found = concentrated.ConcentratedProfile(rho=0.0, xi=0.7, theorem="a test", **ANY)
+        assert found.epsilon(0.0) == 0.7
+        for delta in (1e-9, 1e-3, 0.2):
+            assert found.epsilon(delta) == pytest.approx(pure.epsilon(delta), rel=1e-12)
+        for epsilon in (0.0, 0.3, 0.7, 1.0, math.inf):
+            assert found.log_delta(epsilon) == pure.log_delta(epsilon)
+
+    def test_infinite_and_wrong(self):
+        lost = concentrated.ConcentratedProfile(rho=0.1, xi=math.inf, theorem="a test", **ANY)
+        assert (lost.epsilon(1e-6), lost.delta(5.0)) == (math.inf, 1.0)
+        with pytest.raises(InvalidArgument, match="xi"):
+            concentrated.ConcentratedProfile(rho=0.1, xi=-0.1, theorem="a test", **ANY)

@@ -115,6 +115,14 @@ def test_concentrated_grows_with_the_square():
     assert found.epsilon(1e-6) < GroupProfile(one=one, size=3, **ANY).epsilon(1e-6)
 
 
+def test_the_constant_of_concentrated_is_not_lost():
+    one = ConcentratedProfile(rho=0.01, xi=0.3, **ANY)
+    found = group(one, 3)
+    assert found.xi == pytest.approx(0.3 * 3 * (1 + 1 / 2 + 1 / 3))
+    # Pure DP of 0.3 a record is 0.9 for three, and this can only say more.
+    assert group(ConcentratedProfile(rho=0.0, xi=0.3, **ANY), 3).epsilon(0.0) >= 0.9
+
+
 def test_objective_perturbation_for_a_person():
     of = {"regulariser": 30.0, "norm": 1.0, "curvature": 0.25, "kind": "logistic"}
     one = objective.objective_perturbation(sigma=20.0, relation=Relation.ADD_OR_REMOVE_ONE, **of)

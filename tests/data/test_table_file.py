@@ -251,6 +251,7 @@ def test_pyarrow_is_optional_and_must_be_safe(csv, monkeypatch: pytest.MonkeyPat
         ("x,y\n1,0\n2,1,9\n", "cannot be parsed: Expected 2 fields in line 3, saw 3"),
         ("x,y\n1,0,9\n2,1,9\n", "has more fields in its rows than names in its header"),
         ("x,y\n1,0,9\n2,1\n", "has more fields in its rows than names in its header"),
+        ('"x,y\n' + "1,0\n" * 40_000, "has a header that cannot be parsed. Is a quote left open"),
         (b"x,y\n\0\0\n", "is not a text file"),
         ("x,y\nGröße,1\n".encode("latin-1"), "is not text in UTF-8"),
         (b"x,y\n" + b"1,0\n" * 40_000 + b"\xff,1\n", "is not text in UTF-8"),
@@ -293,6 +294,15 @@ def test_a_described_column_may_be_constant_or_empty(csv) -> None:
     columns = {"x": Column(bounds=(0, 2)), "z": Column(bounds=(0, 2))}
     table = table_file.read(csv("x,z,y\n2,,0\n2,,1\n"), "y", Columns("y", (0, 1), columns))
     np.testing.assert_array_equal(table.X, [[1, 0.5], [1, 0.5]])
+
+
+def test_a_long_header(csv) -> None:
+    names = [f"{'long ' * 50}name, {i}" for i in range(600)]
+    quoted = ",".join(f'"{name}"' for name in names)
+    path = csv(f"{quoted},y\n{'1,' * 600}0\n{'2,' * 600}1\n")
+    with pytest.warns(PrivacyLeakWarning):
+        table = table_file.read(path, "y")
+    assert table.feature_names == tuple(names)
 
 
 def test_identifiers_are_refused(csv) -> None:

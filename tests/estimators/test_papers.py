@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import Parallel, delayed
 from sklearn.model_selection import GridSearchCV
 
 import sordino
@@ -200,11 +201,10 @@ class TestLedger:
             assert first <= 1.0
             model.fit(X, y)
             assert first < ledger.status().spent.epsilon <= 2.0
+            model.fit(X, y)  # sqrt(3) times one is still below 2
             kept = model.coef_
             with pytest.raises(BudgetExceeded, match="Left: epsilon"):
-                for _ in range(5):
-                    model.fit(X, y)
-                    kept = model.coef_
+                model.fit(X, y)
         assert model.coef_ is kept  # a refused fit leaves the estimator as it was
         model.fit(X, y)  # without a ledger nobody asks
 
@@ -300,3 +300,15 @@ class TestLedger:
             pytest.raises(LedgerError, match="thread"),
         ):
             pool.submit(fitted).result()
+
+    def test_a_pool_started_before_is_not_free_either(self, tmp_path: Path) -> None:
+        """joblib keeps its worker processes, which never heard of a ledger opened since."""
+        X, y = table()
+        model = Logistic(epsilon=0.5, delta=1e-6, classes=[0, 1], method="noisy-gd")
+        with Parallel(n_jobs=2) as pool:
+            pool(delayed(abs)(-1) for _ in range(4))  # now its processes run
+            ledger = Ledger(tmp_path / "b.db", dataset="d", epsilon=9.0, delta=1e-5)
+            with ledger, pytest.raises(LedgerError, match="sent here"):
+                pool(delayed(model.fit)(X, y) for _ in range(2))
+            assert ledger.status().entries == ()
+            pool(delayed(model.fit)(X, y) for _ in range(2))  # without one nobody asks

@@ -27,10 +27,9 @@ from sordino import (
 )
 from sordino.data.dataset import NORM_SLACK, row_norms
 from sordino.estimators import methods, training
-from sordino.estimators.task import default_delta
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
-from sordino.estimators.task import Settings, Task
+from sordino.estimators.task import Settings, Task, default_delta
 from sordino.sgd import engine
 from sordino.sgd.grid import prepare
 

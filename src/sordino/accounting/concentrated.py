@@ -62,7 +62,7 @@ class ConcentratedProfile(Profile):
 
         # The Gaussian of this rho has loss N(rho, 2 rho): its tilt to epsilon.
         guess = max(epsilon - self.xi - self.rho, math.sqrt(self.rho)) / (2 * self.rho)
-        return min(0.0, _least_over_orders(at, guess))
+        return min(0.0, _least_over_orders(at, _nearer(at, guess) if self.xi else guess))
 
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
         if self.rho == 0 and math.isfinite(self.xi):
@@ -135,8 +135,17 @@ def _epsilon(
     if math.isinf(rho) or math.isinf(xi) or delta == 0:
         return math.inf
     guess = math.sqrt(-math.log(delta) / rho) + 1e-6
-    value = _least_over_orders(lambda order: convert(order, xi + order * rho, delta), guess)
-    return max(0.0, value)
+
+    def at(order: Floats) -> float:
+        return convert(order, xi + order * rho, delta)
+
+    return max(0.0, _least_over_orders(at, _nearer(at, guess) if xi else guess))
+
+
+def _nearer(at: Callable[[Floats], float], guess: float) -> float:
+    """A better guess, from far and wide: the formula's is that of the Gaussian, with xi = 0."""
+    tilts: list[float] = [guess, *(renyi.ORDERS[::6] - 1).tolist()]
+    return min(tilts, key=lambda tilt: at(np.array([1 + tilt])))
 
 
 def _least_over_orders(at: Callable[[Floats], float], guess: float) -> float:

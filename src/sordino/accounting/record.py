@@ -117,10 +117,10 @@ class Kind:
         """The value these fields describe; keys are exactly those of `fields`, and `kind`."""
         expected = {"kind", *self.fields}
         if set(values) != expected:
-            odd = min((_shown(key) for key in set(values) ^ expected), default="")
-            which = "besides" if len(values) > len(expected) else "about"
-            listed = ", ".join(sorted(expected))
-            _check.fail(name, f"object with a mismatch {which} {odd}", f"to hold {listed}", _HINT)
+            missing, extra = expected - set(values), set(values) - expected
+            odd = min(_shown(key) for key in missing or extra)
+            found = f"[without {odd}]" if missing else f"[with {odd}]"
+            _check.fail(name, found, f"to hold {', '.join(sorted(expected))} alone", _HINT)
         read = {
             self.attributes.get(key, key): form.read(key, values[key], depth)
             for key, form in self.fields.items()
@@ -170,7 +170,7 @@ def _number(condition: str, holds: Callable[[float], bool], *, infinite: bool = 
         return "inf" if value == math.inf else float(value)
 
     def read(name: str, value: object, depth: int) -> float:
-        if infinite and value == "inf":
+        if infinite and type(value) is str and value == "inf":
             return math.inf
         # An exact type: True is an int, and a text would be converted.
         exact = type(value) is float or (type(value) is int and abs(value) <= 2**53)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -183,8 +184,13 @@ def _distinct(profiles: Sequence[Profile]) -> list[Profile]:
 def _deltas(candidates: list[Profile], one: Floats, orders: Floats) -> Floats:
     """Delta of one run at epsilon = ln(1 + 1/(order - 1)), the largest that Theorem 6 allows."""
     epsilons = np.log1p(1 / (orders - 1)).tolist()
-    own = [max(profile.delta(epsilon) for profile in candidates) for epsilon in epsilons]
     by_moments = [math.exp(renyi.log_delta(orders, one, epsilon)) for epsilon in epsilons]
+    own = by_moments
+    if any(profile.losses is not None for profile in candidates):  # others know moments only
+        # Fresh copies, from small epsilons on: what a curve remembers of other questions, or of
+        # larger epsilons, can make its answers looser, and a proof must not depend on that.
+        fresh = [replace(each) for each in candidates]
+        own = [max(each.delta(epsilon) for each in fresh) for epsilon in epsilons[::-1]][::-1]
     # Bretagnolle & Huber 1979: the total variation is at most sqrt(1 - e^-KL).
     apart = math.sqrt(-math.expm1(-float(one.min())))
     return np.minimum(np.minimum(own, by_moments), apart)

@@ -22,6 +22,7 @@ of the first release, which was chosen before anything was seen.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -35,7 +36,7 @@ from sordino import _check
 from sordino.accounting import gaussian
 from sordino.accounting.compose import compose
 from sordino.accounting.concentrated import ConcentratedProfile
-from sordino.accounting.profile import ApproximateProfile, GaussianProfile, Profile
+from sordino.accounting.profile import ApproximateProfile, GaussianProfile, Profile, RenyiProfile
 from sordino.accounting.renyi import ORDERS
 
 Fixed = Literal["gaussian", "concentrated", "promised"]
@@ -266,11 +267,11 @@ def _costly_rules(parts: list[Part], delta: float) -> Iterator[Rule]:
         return
     common = _language(profiles)
     if common is not None:
-        yield common, lambda: compose(profiles).epsilon(delta)
+        yield common, lambda: _composed(profiles).epsilon(delta)
     for grouped in _groupings(parts):
         members = [[part.profile for part in group] for group in grouped]
         named = f"sum over kinds: {', '.join(_described(group) for group in members)}"
-        composed = [compose(group) for group in members]
+        composed = [_composed(group) for group in members]
         promises = [math.fsum(part.delta for part in group) for group in grouped]
         for shares in _shares(promises, delta):
             yield named, lambda c=composed, s=shares: _summed(c, s)  # type: ignore[misc]
@@ -282,12 +283,24 @@ def _language(profiles: Sequence[Profile]) -> str | None:
     """What all of these can be composed in."""
     if all(profile.losses is not None for profile in profiles):
         return LOSSES
-    return RENYI if all(_has_renyi(profile) for profile in profiles) else None
+    return RENYI if all(_moments(profile) is not None for profile in profiles) else None
 
 
-def _has_renyi(profile: Profile) -> bool:
-    values = profile.renyi(ORDERS[::30])
-    return values is not None and bool(np.isfinite(values).any())
+def _composed(profiles: list[Profile]) -> Profile:
+    """All of these, which have a common language, or the only one."""
+    if len(profiles) == 1 or _language(profiles) == LOSSES:
+        return compose(profiles)
+    return compose([known for profile in profiles if (known := _moments(profile)) is not None])
+
+
+@functools.lru_cache(maxsize=512)
+def _moments(profile: Profile) -> RenyiProfile | None:
+    """Its Renyi curve, if there is one; kept, as it takes longer than the composition."""
+    values = profile.renyi(ORDERS)
+    if values is None or not np.isfinite(values).any():
+        return None
+    curve = {"orders": tuple(ORDERS.tolist()), "values": tuple(values.tolist())}
+    return RenyiProfile(relation=profile.relation, theorem=profile.theorem, **curve)
 
 
 def _groupings(parts: list[Part]) -> list[list[list[Part]]]:
@@ -296,7 +309,10 @@ def _groupings(parts: list[Part]) -> list[list[list[Part]]]:
     for first in (LOSSES, RENYI):
         groups: dict[str | int, list[Part]] = {}
         for number, part in enumerate(parts):
-            known = {LOSSES: part.profile.losses is not None, RENYI: _has_renyi(part.profile)}
+            known = {
+                LOSSES: part.profile.losses is not None,
+                RENYI: _moments(part.profile) is not None,
+            }
             spoken = [first, *(language for language in known if language != first)]
             key = next((language for language in spoken if known[language]), number)
             groups.setdefault(key, []).append(part)

@@ -18,7 +18,8 @@ app = typer.Typer(
         "`verify` computes the promise again from the recorded numbers. That the noise was really "
         "added is taken on trust, and **without a signature only accidents are detected, not "
         "forgers**.\n\n"
-        "Exit code 0: it holds. 1: it does not, and one sentence says why. 2: wrong usage."
+        "Exit code 0: the promise holds. 1: it does not, or there is none, and a sentence says "
+        "why. 2: wrong usage."
     ),
 )
 
@@ -62,7 +63,7 @@ def verify(
     """Compute the promise again from the recorded numbers, and refuse a claim that is better.
 
     Also checked: that the weights are the certified ones, and with `--key` who signed. Of a
-    certificate.json alone only the promise is checked.
+    certificate.json alone only the promise is checked. Where nothing is promised it exits with 1.
 
     `sordino certificate verify model/`
 
@@ -85,6 +86,8 @@ def verify(
             _check.fail("path", path, "to be a bundle's directory where --key is given", hint)
         verdict = checks.verify_certificate(certificate)
     typer.echo(str(verdict))
+    if verdict.guarantee is None:  # a script that asks before it publishes must not go on
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sordino.accounting.profile import Profile
-    from sordino.mechanisms.ledger import Budget, Charge, Line, Status
+    from sordino.mechanisms.ledger import Budget, Line, Status
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -164,13 +164,17 @@ def spend(
     --note "histogram of ages"`
     """
     _check_one_cost(epsilon, delta, mu, rho)
-    from sordino.mechanisms.ledger import Ledger
+    from sordino.mechanisms.ledger import Charge, Ledger
 
     ledger = Ledger(file, dataset=dataset)
     before = ledger.status()
     given = _relation(relation) if relation else before.budget.relation
     rows = before.budget.rows_per_person if max_rows_per_person is None else max_rows_per_person
-    charge = _charge(_profile(epsilon, delta, mu, rho, given), before.budget, delta, rows, note)
+    profile = _profile(epsilon, delta, mu, rho, given)
+    # A curve is promised at the budget's delta.
+    at = before.budget.delta if delta is None else delta
+    alone = profile.epsilon(at) if epsilon is None else epsilon
+    charge = Charge(profile, alone, at, rows, what=note)
     if dry_run:
         ledger.check(charge)
         after = before.after(charge)
@@ -219,14 +223,6 @@ def _profile(
     return ApproximateProfile(budget=(epsilon, delta), relation=of, theorem=theorem)
 
 
-def _charge(profile: Profile, budget: Budget, delta: float | None, rows: int, note: str) -> Charge:
-    """What it costs; a curve is promised at the budget's delta."""
-    from sordino.mechanisms.ledger import Charge
-
-    at = budget.delta if delta is None else delta
-    return Charge(profile, profile.epsilon(at), at, rows, what=note)
-
-
 def _relation(name: str) -> Relation:
     if name.lower() not in options.RELATIONS:
         _check.one_of("relation", name, [relation.value for relation in Relation])
@@ -260,7 +256,7 @@ def _print(status: Status) -> None:
 def _say_spent(status: Status) -> None:
     many = len(status.entries)
     typer.echo(f"Spent: {_spent_in_words(status)}; {many:,} release{'s' * (many > 1)}.")
-    if not status.spent.as_you_go:
+    if many > 1 and not status.spent.as_you_go:
         typer.echo(
             "That rule holds if the cost of each release was fixed before looking at another; "
             "a budget opened with --as-you-go uses only rules that do without that."

@@ -22,8 +22,8 @@ app = typer.Typer(
         "sordino is built to train, prove, measure and attack, and to say three different numbers: "
         "**proved** epsilon (a theorem, an upper bound), **estimated** epsilon (SGD's own "
         "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack). "
-        "This version has the datasets, the accountants (**proved** epsilon: `account`, "
-        "`calibrate`) and, in Python, the training engine."
+        "This version proves (`account`, `calibrate`) and releases (`release`, with `certificate` "
+        "and `ledger` for its papers and its budget); the other two numbers are being built."
     ),
 )
 app.command("account")(account.account)

@@ -34,6 +34,8 @@ class Prepared:
         What preparing them read off the rows.
     notes
         How they were prepared, in words.
+    description
+        The public description they were prepared by, as TOML; empty if it is not complete.
     test
         Rows that no training sees, where there are some.
     """
@@ -44,6 +46,7 @@ class Prepared:
     data_norm: float
     reads_private_data: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    description: str = ""
     test: Dataset | None = None
 
 
@@ -118,7 +121,10 @@ class Source:
 
         from sordino.data import table_file
 
-        table = table_file.read(self.data, self.target, self.described())
+        known = self.described()
+        table = table_file.read(self.data, self.target, known)
+        # What was read off the rows is not published in full: that it was is said.
+        public = not table.reads_private_data and table.classes is not None
         return Prepared(
             # With names, so that a certificate tells which weight belongs to what.
             pd.DataFrame(table.X, columns=list(table.feature_names), copy=False),
@@ -127,6 +133,7 @@ class Source:
             1.0 if self.data_norm is None else self.data_norm,
             table.reads_private_data,
             table.notes,
+            replace(known, target=self.target or known.target).to_toml() if public else "",
         )
 
     def _read_named(self) -> Prepared:

@@ -268,7 +268,7 @@ def release(
     promise = Promise(
         *(model, epsilon, delta, relation, method, l2, max_rows_per_person, public_rows)
     )
-    place, key = bundle.check_target(out), _key(sign_with)
+    place, key = bundle.check_target(out, "out"), _key(sign_with)
     source = Source(data, target, columns, classes, data_norm, data_dir)
     console = errors()
     with _short_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
@@ -276,7 +276,12 @@ def release(
             prepared = source.read()
         with _busy(console, f"Training on {data}"):
             fitted = promise.estimator(prepared).fit(prepared.X, prepared.y)
-        fitted.save(place, preprocessing=prepared.reads_private_data, tuning=_TUNINGS[tuning])
+        fitted.save(
+            place,
+            preprocessing=prepared.reads_private_data,
+            columns=prepared.description,
+            tuning=_TUNINGS[tuning],
+        )
         if key is not None:
             _sign(place, key)
         _say(console, prepared, fitted, book)

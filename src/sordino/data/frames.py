@@ -36,6 +36,7 @@ MISSING = (
 )
 """Cells that hold nothing, where the column's words are not given."""
 
+_HEADER_CHARACTERS = 1 << 22
 _SEPARATORS = (",", ";", "\t")
 # Before this version opening a file could run code that it carries (CVE-2023-47248).
 _SAFE_PYARROW = (14, 0, 1)
@@ -104,6 +105,10 @@ def _sentences(path: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError:
         raise DataError(f"{path} is not text in UTF-8. Save it in that encoding.") from None
+    except csv.Error:
+        raise DataError(
+            f"{path} has a header that cannot be parsed. Is a quote left open?"
+        ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{path} cannot be decompressed. Was it cut short?") from None
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these two kinds
@@ -149,20 +154,25 @@ def _header(path: Path) -> tuple[list[str], str]:
         compressed = path.name.lower().endswith(".gz")
         content: Any = gzip.GzipFile(fileobj=raw) if compressed else raw
         with io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as text:
-            start = text.read(1 << 16)
+            start = text.read(_HEADER_CHARACTERS)
     if not start.strip():
         raise DataError(f"{path} is empty.")
     if "\0" in start:
         raise DataError(f"{path} is not a text file.")
     first = {each: _first_record(start, each) for each in _SEPARATORS}
     separator = max(_SEPARATORS, key=lambda each: len(first[each]))
+    if not first[separator]:
+        raise DataError(f"{path} has a header that cannot be parsed. Is a quote left open?")
     return [name.strip() for name in first[separator]], separator
 
 
 def _first_record(start: str, separator: str) -> list[str]:
     # Blank lines before the header are skipped, as pandas does.
     lines = csv.reader(io.StringIO(start.lstrip("\r\n"), newline=""), delimiter=separator)
-    return next(lines, [])
+    try:
+        return next(lines, [])
+    except csv.Error:  # one field of 100,000 characters: another separator, or a quote left open
+        return []
 
 
 def _parquet_names(path: Path) -> list[str]:

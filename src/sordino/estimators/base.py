@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from sordino import _check
 from sordino.data.dataset import row_norms
 from sordino.estimators import methods, saved
-from sordino.estimators.door import Door, Papers
+from sordino.estimators.door import SENT, Door, Papers
 from sordino.estimators.job import Job
 from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
@@ -29,6 +29,7 @@ from sordino.estimators.tables import check_finite, coded, numbers, public_class
 from sordino.estimators.task import Plan, Settings, Task, default_delta
 from sordino.estimators.training import initial
 from sordino.mechanisms.certificate import Certificate, plain_labels
+from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, release
 from sordino.privacy import Guarantee, Relation
 
@@ -135,7 +136,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _fit(self, X: Any, y: Any) -> Self:
         job = self._prepare(X, y)
         # Asked before the hours of training, and again, for good, before the model leaves.
-        door = Door.of(job, type(self).__name__)
+        door = Door.of(job, self)
         weights = self._train(job)
         with door.recorded() as papers:
             self._keep(job, self._release(job, *weights), papers)
@@ -169,6 +170,10 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         method = methods.named(job.plan.method)
         with threadpool_limits(1, "blas"):  # products here are too thin to gain from more
             return method.train(job.plan, job.records, randomness, job.start), randomness
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, SENT: True} if is_open() else state
 
     # Checks ------------------------------------------------------------------------------
 
@@ -331,7 +336,11 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     # Papers ------------------------------------------------------------------------------
 
     def declare(
-        self, *, preprocessing: Sequence[str] | None = None, tuning: str | None = None
+        self,
+        *,
+        preprocessing: Sequence[str] | None = None,
+        columns: str | None = None,
+        tuning: str | None = None,
     ) -> Self:
         """Add to the certificate what `fit` could not see.
 
@@ -339,28 +348,24 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         ----------
         preprocessing
             What preparing the rows read from the records, a sentence each; empty if nothing.
+        columns
+            The public description by which a table became rows (`sordino.data.columns`, TOML).
         tuning
             "none declared", or "unknown" if settings may have been tried on these records.
         """
         check_is_fitted(self)
-        self.certificate_ = saved.declared(self.certificate_, preprocessing, tuning)
+        self.certificate_ = saved.declared(self.certificate_, preprocessing, columns, tuning)
         return self
 
-    def save(
-        self,
-        directory: str | os.PathLike[str],
-        *,
-        preprocessing: Sequence[str] | None = None,
-        tuning: str | None = None,
-    ) -> Path:
+    def save(self, directory: str | os.PathLike[str], **declared: Any) -> Path:
         """Write the model and its certificate to a new directory: what may leave the building.
 
         Parameters
         ----------
         directory
             Must not exist yet, or be empty. It is there whole or not at all.
-        preprocessing, tuning
-            As in `declare`.
+        **declared
+            As in `declare`: `preprocessing`, `columns`, `tuning`.
 
         Returns
         -------
@@ -368,7 +373,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             The directory, with `model.safetensors` and `certificate.json`.
             `sordino.load` reads it, without pickle.
         """
-        self.declare(preprocessing=preprocessing, tuning=tuning)
+        self.declare(**declared)
         return saved.save(self, Path(directory))
 
     # Predictions -------------------------------------------------------------------------

@@ -11,6 +11,9 @@ from sordino.estimators.job import Job
 from sordino.mechanisms.fingerprint import salted
 from sordino.mechanisms.ledger import Charge, Entry, Ledger, LedgerError, current
 
+SENT = "_sent_from_an_open_ledger"
+"""Attribute of an estimator that was pickled while a ledger was open."""
+
 
 @dataclass(frozen=True)
 class Papers:
@@ -29,13 +32,12 @@ class Door:
     charge: Charge | None
 
     @classmethod
-    def of(cls, job: Job, what: str) -> Door:
+    def of(cls, job: Job, model: object) -> Door:
         """Ask the ledger that is open, if one is, whether the job's budget is left."""
-        ledger = current()
+        ledger = ledger_of(model)
         if ledger is None:
             return cls(None, None)
-        charge = job.charge(f"{what}, method {job.plan.method}")
-        return cls.asked(ledger, charge)
+        return cls.asked(ledger, job.charge(f"{type(model).__name__}, method {job.plan.method}"))
 
     @classmethod
     def asked(cls, ledger: Ledger, charge: Charge) -> Door:
@@ -71,6 +73,25 @@ class Door:
         if charge.fingerprint is None or charge.salt is None:
             return None
         return salted(charge.fingerprint, charge.salt)
+
+
+def ledger_of(model: object) -> Ledger | None:
+    """The ledger that a fit of this estimator is charged to, if one is open.
+
+    Raises
+    ------
+    LedgerError
+        If one is open elsewhere: in another thread, in the process that started this one, or where
+        the estimator was sent from, as to a pool of processes that was started before.
+    """
+    ledger = current()
+    if ledger is None and hasattr(model, SENT):
+        raise LedgerError(
+            "This estimator was sent here from a process that has a ledger open, and a release "
+            "made here would not be charged to it. Open it here too: with Ledger(...) around fit; "
+            "or fit a clone if that is meant."
+        )
+    return ledger
 
 
 def tell(mark: Callable[..., None], *what: str) -> None:

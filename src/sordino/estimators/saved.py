@@ -100,14 +100,18 @@ def _plain(model: Any) -> dict[str, Any]:
 
 
 def declared(
-    given: Certificate, preprocessing: Sequence[str] | None, tuning: str | None
+    given: Certificate, preprocessing: Sequence[str] | None, columns: str | None, tuning: str | None
 ) -> Certificate:
     """The certificate with what the user says of preprocessing and tuning."""
     if preprocessing is not None:
         hint = 'Pass a list of sentences, such as ["the mean of every column"], or [].'
         _check.sequence("preprocessing", preprocessing, hint)
         reads = tuple(str(each) for each in preprocessing)
-        given = replace(given, preprocessing=Preprocessing(declared=True, reads=reads))
+        given = replace(
+            given, preprocessing=Preprocessing(True, reads, given.preprocessing.columns)
+        )
+    if columns is not None:
+        given = replace(given, preprocessing=replace(given.preprocessing, columns=columns))
     if tuning is None:
         return given
     _check.one_of("tuning", tuning, _TUNINGS)

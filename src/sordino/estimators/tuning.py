@@ -17,10 +17,10 @@ from sordino.accounting.profile import Profile
 from sordino.accounting.selection import draw_runs, repeat_and_select
 from sordino.estimators import saved
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.door import Door, Papers
+from sordino.estimators.door import Door, Papers, ledger_of
 from sordino.estimators.job import Job
 from sordino.mechanisms.certificate import Tuning
-from sordino.mechanisms.ledger import Charge, current
+from sordino.mechanisms.ledger import Charge
 from sordino.mechanisms.release import ReleaseRefused
 from sordino.privacy import NotApplicable
 from sordino.proofs.evidence_kinds import SelectionEvidence
@@ -84,7 +84,7 @@ def tune(
     ]
     jobs = tuple(_with_proof(model._prepare(X, y)) for model in models)
     runs = _Runs(tuple(models), jobs, float(mean_runs), float(shape)).within(float(epsilon))
-    ledger = current()
+    (ledger,) = {ledger_of(each) for each in candidates}
     door = Door(None, None) if ledger is None else Door.asked(ledger, runs.charge())
     chosen, model = runs.best(score)
     evidence = runs.evidence(chosen)

@@ -59,7 +59,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_target(directory: str | os.PathLike[str]) -> Path:
+def check_target(directory: str | os.PathLike[str], name: str = "directory") -> Path:
     """Return where a bundle can be written; ask before training, so that no training is lost.
 
     Raises
@@ -70,11 +70,11 @@ def check_target(directory: str | os.PathLike[str]) -> Path:
     path = Path(os.path.realpath(directory))
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         hint = "Nothing is ever overwritten: pass a new one."
-        _check.fail("directory", path, "to be new or empty", hint)
+        _check.fail(name, path, "to be new or empty", hint)
     if not path.parent.is_dir():
-        _check.fail("directory", path, "to be in one that exists", f"Make {path.parent} first.")
+        _check.fail(name, path, "to be in one that exists", f"Make {path.parent} first.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        _check.fail("directory", path, "to be in one that can be written to")
+        _check.fail(name, path, "to be in one that can be written to")
     return path
 
 

@@ -19,7 +19,7 @@ _GUARANTEE = (
     *("epsilon", "delta", "delta_means", "relation", "relation_means", "sampling"),
     *("unit", "theorem", "assumes", "released", "not_covered"),
 )
-_PREPROCESSING = ("declared", "reads")
+_PREPROCESSING = ("declared", "reads", "columns")
 _TUNING = ("kind", "candidates", "runs")
 _DATASET = ("name", "fingerprint")
 
@@ -98,7 +98,7 @@ def evidence_from_plain(values: object) -> Evidence:
 def preprocessing_from_plain(values: object) -> Preprocessing:
     """What preparing the rows read."""
     given = Fields(values, "preprocessing", _PREPROCESSING)
-    return Preprocessing(declared=given.flag("declared"), reads=given.texts("reads"))
+    return Preprocessing(given.flag("declared"), given.texts("reads"), given.text("columns"))
 
 
 def tuning_from_plain(values: object) -> Tuning:

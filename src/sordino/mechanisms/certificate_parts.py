@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,14 +89,21 @@ class Model:
 class Preprocessing:
     """What preparing the rows read from the records, in words; no guarantee covers that.
 
-    `declared` is False if nobody said how they were prepared.
+    `declared` is False if nobody said how they were prepared. `columns` is the public description
+    by which a table was turned into numbers (TOML, as `sordino.data.columns` reads it), so that
+    others can prepare rows alike; empty if there is none.
     """
 
     declared: bool = False
     reads: tuple[str, ...] = ()
+    columns: str = ""
 
     def __post_init__(self) -> None:
         _keep(self, "reads", _texts("reads", self.reads))
+        try:
+            tomllib.loads(self.columns)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            _check.fail("columns", "[...]", f"to be TOML ({error})")
         if self.reads and not _check.flag("declared", self.declared):
             _check.fail("declared", False, "to be True where something is said to be read")
 

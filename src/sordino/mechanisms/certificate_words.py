@@ -49,7 +49,7 @@ def delta_means(delta: float) -> str:
     return (
         "nobody learns more about a person than from a release that keeps to epsilon but, with "
         "probability delta, gives that person's records away; at delta = 1 / rows this would "
-        "allow publishing one record at random, so delta must be far below"
+        "allow publishing one record at random, so delta must be far below that"
     )
 
 
@@ -159,6 +159,8 @@ def _before(certificate: Certificate) -> Iterator[str]:
         yield f"Preparation read from the records, NOT COVERED: {'; '.join(before.reads)}"
     else:
         yield "Preparation: declared to have read nothing from the records but each row itself"
+    if before.columns:
+        yield "Columns: by the public description in the certificate (preprocessing.columns, TOML)"
     if tuning.kind == "declared":
         yield (
             f"Tuning: declared, {tuning.candidates} candidates; the model is the best of "

@@ -39,13 +39,13 @@ from sordino.mechanisms.ledger_rows import (
     Line,
     Rows,
     check_same,
+    check_unit,
     dataset_name,
     relation_of,
     storable,
 )
 from sordino.mechanisms.release import SLACK, ReleaseRefused
 from sordino.privacy import Relation, rounded
-from sordino.proofs.proof import unit_of
 
 __all__ = [
     "Budget",
@@ -245,8 +245,10 @@ class Ledger:
         BudgetExceeded
             If there is no room for it.
         """
-        budget, lines = self._read()
-        return self._admit(budget, lines, charge)
+        try:
+            return _admit(*self._read(), charge)
+        except _NoRoom as no_room:
+            raise no_room.explained() from None
 
     def record(self, charge: Charge) -> Entry:
         """Write a release down before it happens, if there is room for it.
@@ -263,12 +265,15 @@ class Ledger:
             budget = self._budget(rows, create=True)
             lines = rows.lines(self.dataset)
             # Others wait meanwhile: any rule that proves enough will do.
-            would_be = self._admit(budget, lines, charge, enough=budget.epsilon)
+            would_be = _admit(budget, lines, charge, enough=budget.epsilon)
             doubts = self._doubts(rows, charge)
             rows.add_line(self.dataset, line, charge)
             return would_be, doubts
 
-        spent, doubts = self._file.transact(lambda on: work(Rows(on, self.path)), writes=True)
+        try:
+            spent, doubts = self._file.transact(lambda on: work(Rows(on, self.path)), writes=True)
+        except _NoRoom as no_room:  # what would fit is computed when nobody waits any more
+            raise no_room.explained() from None
         for doubt in doubts:  # after it is on the disk: a warning may be an error to the caller
             warnings.warn(doubt, FingerprintWarning, stacklevel=2)
         return Entry(self.path, line, spent, self._file.wait)
@@ -323,30 +328,6 @@ class Ledger:
         check_same(self.path, self._asked, found, complete=self._may_create)
         return found
 
-    def _admit(
-        self, budget: Budget, lines: list[Line], charge: Charge, enough: float | None = None
-    ) -> Total:
-        """The total with this charge, if the budget allows it."""
-        _check_unit(budget, charge)
-        if math.isinf(charge.epsilon):
-            would_be = Total(math.inf, budget.delta, "a release that promises nothing", True)
-        else:
-            parts = [*(line.part for line in lines), charge.part]
-            as_you_go = budget.as_you_go
-            would_be = total(parts, budget.delta, as_you_go=as_you_go, enough=enough)
-        if would_be.epsilon <= budget.epsilon * (1 + SLACK):
-            return would_be
-        status = _status(budget, lines)
-        error = BudgetExceeded(
-            f"Expected the releases from {budget.dataset!r} to cost at most "
-            f"epsilon={budget.epsilon:g} at delta={budget.delta:g}, and with this one it would be "
-            f"{rounded(would_be.epsilon)} ({would_be.rule}). Nothing was recorded. "
-            f"Left: {status.left}."
-        )
-        error.dataset, error.asked, error.spent = budget.dataset, charge, status.spent
-        error.would_be, error.left = would_be, status.left
-        raise error
-
     def _doubts(self, rows: Rows, charge: Charge) -> list[str]:
         """What is odd about the data of this name, as sentences."""
         if charge.fingerprint is None:
@@ -366,6 +347,39 @@ class Ledger:
         return doubts
 
 
+class _NoRoom(Exception):
+    """A charge that does not fit; what is left is not computed yet."""
+
+    def __init__(self, budget: Budget, lines: list[Line], charge: Charge, would_be: Total) -> None:
+        self.budget, self.lines, self.charge, self.would_be = budget, lines, charge, would_be
+
+    def explained(self) -> BudgetExceeded:
+        budget, would_be = self.budget, self.would_be
+        status = _status(budget, self.lines)
+        error = BudgetExceeded(
+            f"Expected the releases from {budget.dataset!r} to cost at most "
+            f"epsilon={budget.epsilon:g} at delta={budget.delta:g}, and with this one it would be "
+            f"{rounded(would_be.epsilon)} ({would_be.rule}). Nothing was recorded. "
+            f"Left: {status.left}."
+        )
+        error.dataset, error.asked, error.spent = budget.dataset, self.charge, status.spent
+        error.would_be, error.left = would_be, status.left
+        return error
+
+
+def _admit(budget: Budget, lines: list[Line], charge: Charge, enough: float | None = None) -> Total:
+    """The total with this charge, if the budget allows it; else `_NoRoom`."""
+    check_unit(budget, charge)
+    if math.isinf(charge.epsilon):
+        would_be = Total(math.inf, budget.delta, "a release that promises nothing", True)
+    else:
+        parts = [*(line.part for line in lines), charge.part]
+        would_be = total(parts, budget.delta, as_you_go=budget.as_you_go, enough=enough)
+    if not would_be.epsilon <= budget.epsilon * (1 + SLACK):
+        raise _NoRoom(budget, lines, charge, would_be)
+    return would_be
+
+
 def _status(budget: Budget, lines: Sequence[Line], parts: Sequence[Part] | None = None) -> Status:
     parts = [line.part for line in lines] if parts is None else parts
     spent = total(parts, budget.delta, as_you_go=budget.as_you_go)
@@ -373,23 +387,6 @@ def _status(budget: Budget, lines: Sequence[Line], parts: Sequence[Part] | None 
     if budget.delta > 0:  # no Gaussian release fits a pure budget
         room = largest_gaussian(parts, budget.epsilon, budget.delta, as_you_go=budget.as_you_go)
     return Status(budget, spent, tuple(lines), room)
-
-
-def _check_unit(budget: Budget, charge: Charge) -> None:
-    """Refuse a charge that is accounted for other neighbours than the budget."""
-    name, relation = budget.dataset, charge.profile.relation
-    if relation is not budget.relation:
-        raise LedgerError(
-            f"Expected relation={relation.value} to be {budget.relation.value}, for which the "
-            f"budget of {name!r} is. Account for this release by {budget.relation.value}: "
-            "guarantees for different relations do not add up."
-        )
-    if charge.rows_per_person != budget.rows_per_person:
-        raise LedgerError(
-            f"Expected the release to protect {unit_of(budget.rows_per_person)}, as the budget of "
-            f"{name!r} does, not {unit_of(charge.rows_per_person)}. Account for it with "
-            f"max_rows_per_person={budget.rows_per_person}."
-        )
 
 
 def _refuse_missing(path: Path) -> NoReturn:

@@ -58,6 +58,14 @@ _DAMAGED = (
     *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT),
     *(sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT),
 )
+_PATIENCE = 0.02
+"""Seconds that SQLite waits itself: after that it would sleep longer than a transaction takes."""
+_LEAST = 512
+"""Bytes of the least SQLite database; SQLite takes a shorter file for an empty one."""
+_NO_DATABASE = "to be a ledger, and it is no SQLite database"
+_UNCHANGED = "Pass another path; this file was not changed."
+_WRITABLE = "Change the permissions of the file and its directory, or pass another path."
+_ROOM = "Make room and try again; nothing was recorded, and nothing was released."
 _RESTORE = "Restore it from a copy: without its entries nobody knows what was spent."
 
 
@@ -116,6 +124,8 @@ class LedgerFile:
         if found.st_size == 0:
             hint = "Restore it if it was one; delete it if nothing was ever recorded in it."
             refuse(self.path, "to be a ledger, not an empty file", hint)
+        if found.st_size < _LEAST:
+            refuse(self.path, _NO_DATABASE, _UNCHANGED)
         return True
 
     def _stat(self) -> os.stat_result | None:
@@ -160,7 +170,7 @@ class LedgerFile:
         deadline = time.monotonic() + self.wait
         while True:
             try:
-                with closing(self._connect(max(0.0, deadline - time.monotonic()))) as connection:
+                with closing(self._connect()) as connection:
                     self._recognise(connection)
                     connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                     answer = work(connection)  # an exception closes the connection: rolled back
@@ -169,12 +179,12 @@ class LedgerFile:
             except sqlite3.Error as error:
                 if _code(error) not in _BUSY or time.monotonic() >= deadline:
                     self._explain(error)
-            time.sleep(random.uniform(0.001, 0.02))
+            time.sleep(random.uniform(0.001, 0.01))
 
-    def _connect(self, timeout: float) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         # "rw": a file that has gone meanwhile is not made anew, empty.
         address = f"{self.path.as_uri()}?mode=rw"
-        connection = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)
+        connection = sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
         try:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA trusted_schema=OFF")
@@ -188,8 +198,8 @@ class LedgerFile:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            hint = "Pass another path; this file was not changed."
-            refuse(self.path, "to be a ledger of sordino, not another SQLite database", hint)
+            condition = "to be a ledger of sordino, not another SQLite database"
+            refuse(self.path, condition, _UNCHANGED)
         if version > VERSION:
             condition = f"of layout {VERSION}, and it has layout {version}"
             refuse(self.path, condition, "A newer sordino wrote it; update sordino.")
@@ -211,8 +221,7 @@ class LedgerFile:
                 hint = "It must be there, readable and writable, and its directory writable."
                 refuse(path, "to be a file that can be opened", hint)
             if code == sqlite3.SQLITE_NOTADB:
-                hint = "Pass another path; this file was not changed."
-                refuse(path, "to be a ledger, and it is no SQLite database", hint)
+                refuse(path, _NO_DATABASE, _UNCHANGED)
             if code == sqlite3.SQLITE_FULL:
                 refuse(path, "to be on a disk with room", _ROOM)
             if code == sqlite3.SQLITE_IOERR:
@@ -238,10 +247,6 @@ class LedgerFile:
             refuse(path, "to be usable", f"The system says: {error.strerror or error}.")
         except LedgerError as sentence:
             raise sentence from error
-
-
-_WRITABLE = "Change the permissions of the file and its directory, or pass another path."
-_ROOM = "Make room and try again; nothing was recorded, and nothing was released."
 
 
 def _write_tables(new: Path) -> None:

@@ -45,6 +45,11 @@ def current() -> Ledger | None:
     return None
 
 
+def is_open() -> bool:
+    """Whether any ledger is open in this process."""
+    return bool(_STACK.get() or _OPENED.count)
+
+
 def enter(ledger: Ledger) -> None:
     """Make `ledger` the current one of this context."""
     _STACK.set((*_STACK.get(), ledger))

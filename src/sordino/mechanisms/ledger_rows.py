@@ -25,7 +25,7 @@ from sordino import _check
 from sordino.accounting import record
 from sordino.accounting.profile import Profile
 from sordino.accounting.total import Part
-from sordino.mechanisms.ledger_file import refuse, refuse_damaged
+from sordino.mechanisms.ledger_file import LedgerError, refuse, refuse_damaged
 from sordino.mechanisms.release import SLACK
 from sordino.privacy import Relation
 from sordino.proofs.proof import unit_of
@@ -333,6 +333,23 @@ def check_same(path: Path, asked: Budget, found: Budget, *, complete: bool) -> N
             hint = "A budget is fixed once; leave the settings out to use those on file."
             condition = f"to have {name}={want} for {asked.dataset!r}, and it has {have}"
             refuse(path, condition, hint)
+
+
+def check_unit(budget: Budget, charge: Charge) -> None:
+    """Refuse a charge that is accounted for other neighbours than the budget."""
+    name, relation = budget.dataset, charge.profile.relation
+    if relation is not budget.relation:
+        raise LedgerError(
+            f"Expected relation={relation.value} to be {budget.relation.value}, for which the "
+            f"budget of {name!r} is. Account for this release by {budget.relation.value}: "
+            "guarantees for different relations do not add up."
+        )
+    if charge.rows_per_person != budget.rows_per_person:
+        raise LedgerError(
+            f"Expected the release to protect {unit_of(budget.rows_per_person)}, as the budget of "
+            f"{name!r} does, not {unit_of(charge.rows_per_person)}. Account for it with "
+            f"max_rows_per_person={budget.rows_per_person}."
+        )
 
 
 def dataset_name(name: str) -> str:

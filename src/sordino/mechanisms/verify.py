@@ -127,7 +127,8 @@ def _proved(evidence: Evidence, delta: float) -> Guarantee:
     except NotApplicable as reason:
         raise CertificateError(f"The recorded numbers prove nothing: {reason}") from reason
     except Exception as error:  # numbers that somebody made up may break a formula anywhere
-        raise CertificateError(f"From the recorded numbers nothing follows: {error}") from error
+        why = str(error).rstrip(".")
+        raise CertificateError(f"From the recorded numbers nothing follows: {why}.") from error
 
 
 def _refuse_epsilon(claimed: Guarantee, proved: Guarantee) -> NoReturn:
@@ -136,7 +137,7 @@ def _refuse_epsilon(claimed: Guarantee, proved: Guarantee) -> NoReturn:
             f"claims epsilon={claimed.epsilon!r}, but at delta={claimed.delta!r} the recorded "
             "numbers prove nothing"
         )
-    more = rounded(proved.epsilon - claimed.epsilon, digits=3)
+    more = rounded(proved.epsilon - claimed.epsilon, digits=6)
     _refuse(
         f"claims epsilon={claimed.epsilon!r}, but the recorded numbers prove only "
         f"{rounded(proved.epsilon, digits=6)} ({more} more)"
@@ -166,14 +167,20 @@ def _facts(certificate: Certificate, evidence: Evidence) -> tuple[str, ...]:
     try:
         recomputed = evidence.facts()
     except Exception as error:  # as in _proved
-        raise CertificateError(f"The recorded numbers cannot be right: {error}") from error
+        why = str(error).rstrip(".")
+        raise CertificateError(f"The recorded numbers cannot be right: {why}.") from error
     facts = dict(certificate.facts)
     if isinstance(evidence, SelectionEvidence):
         recomputed["tuning"], facts["tuning"] = evidence.runs_in_words, certificate.tuning.runs
     for name in sorted({*recomputed, *facts}):
         recorded, found = facts.get(name, "nothing"), recomputed.get(name, "nothing")
-        if recorded != found:
+        if recorded != found and _made_by(certificate) == sordino.__version__:
             _refuse(f"describes its {name} as {recorded!r}, but its numbers say {found!r}")
+        if recorded != found:  # an older version may have had other words for the same numbers
+            return (
+                f"Note: sordino {_made_by(certificate)} described its {name} as {recorded!r}; from "
+                f"the numbers sordino {sordino.__version__} says {found!r}.",
+            )
     return ("Schedule, sensitivity and noise are described as the recorded numbers say.",)
 
 
@@ -182,7 +189,7 @@ def _wording(certificate: Certificate, claimed: Guarantee, proved: Guarantee) ->
     missing = [line for line in proved.assumes if line not in claimed.assumes]
     if claimed.theorem == proved.theorem and not missing:
         return ()
-    made_by = certificate.versions.get("sordino")
+    made_by = _made_by(certificate)
     if made_by == sordino.__version__ and missing:
         _refuse(f"leaves out an assumption of its proof: {missing[0]}")
     if made_by == sordino.__version__:
@@ -191,6 +198,10 @@ def _wording(certificate: Certificate, claimed: Guarantee, proved: Guarantee) ->
         f"Note: sordino {made_by} worded the theorem or its assumptions otherwise than "
         f"{sordino.__version__} does; the numbers agree.",
     )
+
+
+def _made_by(certificate: Certificate) -> str | None:
+    return certificate.versions.get("sordino")
 
 
 def _refuse(what: str) -> NoReturn:

@@ -22,6 +22,8 @@ from sordino.sgd.spec import TrainSpec
 MOST_COUNTED = 10**15
 """Records or weights: floats count exactly so far."""
 MOST_CANDIDATES = 10_000
+MOST_ROWS_PER_PERSON = 10_000
+"""Group privacy takes a step for each record of a person."""
 _HINT = "Pass what `to_plain` returned."
 
 
@@ -53,6 +55,8 @@ class Evidence(ABC):
             _check.fail("relation", self.relation, "to be a Relation")
         for name in ("columns", "problems", "rows_per_person"):
             count(name, getattr(self, name))
+        if self.rows_per_person > MOST_ROWS_PER_PERSON:
+            _check.fail("rows_per_person", self.rows_per_person, f"<= {MOST_ROWS_PER_PERSON:,}")
 
     @abstractmethod
     def proof(self) -> Proof:
@@ -72,6 +76,11 @@ class Evidence(ABC):
     def shape(self) -> tuple[int, int]:
         """Of the released weights: one row a problem."""
         return self.problems, self.columns
+
+    @property
+    def length(self) -> int:
+        """How long the proof takes to recompute, in steps of a training."""
+        return 1
 
     def to_plain(self) -> dict[str, Any]:
         """Values that JSON can hold; `from_plain` gives equal evidence back."""

@@ -62,6 +62,11 @@ class OutputEvidence(Evidence):
             source=self.source,
         )
 
+    @property
+    def length(self) -> int:
+        """Steps of the training."""
+        return self.spec.total_steps(self.rows)
+
     def proof(self) -> Proof:
         """What these numbers prove."""
         return self.perturbation().proof(self.sigma)
@@ -100,6 +105,11 @@ class StepsEvidence(Evidence):
         _check.one_of("accountant", self.accountant, ACCOUNTANTS)
         if not _check.probability_below_one("delta", self.delta) > 0:
             _check.fail("delta", self.delta, "> 0")
+
+    @property
+    def length(self) -> int:
+        """Steps of the training."""
+        return self.spec.total_steps(self.rows)
 
     def proof(self) -> Proof:
         """What these numbers prove."""
@@ -252,6 +262,7 @@ class SelectionEvidence(Evidence):
             alike = each.relation is self.relation and each.rows_per_person == self.rows_per_person
             if not alike:
                 _check.fail("candidates", "[...]", "to have one relation and one unit")
+        _check_length(sum(each.length for each in self.candidates))
         if self.candidates[self.selected].shape != self.shape:
             _check.fail("selected", self.selected, "to have as many weights as were released")
 
@@ -322,7 +333,10 @@ def _check_training(spec: object, rows: int) -> None:
     if not isinstance(spec, TrainSpec):
         _check.fail("spec", type(spec).__name__, "to be a TrainSpec")
     rows = count("rows", rows)
-    steps = spec.total_steps(rows)
+    _check_length(spec.total_steps(rows))
+
+
+def _check_length(steps: int) -> None:
     if steps > MOST_STEPS:
         hint = "It would take hours to recompute."
         _check.fail("steps", steps, f"<= {MOST_STEPS:,}", hint)
