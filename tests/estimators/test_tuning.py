@@ -94,12 +94,23 @@ def test_a_ledger_is_charged_once_for_all(tmp_path: Path, monkeypatch: pytest.Mo
         assert len(ledger.status().entries) == 1
 
 
+def test_it_is_recorded_before_anybody_sees_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    always(1, monkeypatch)
+    seen = []
+    with Ledger(tmp_path / "b.db", dataset="d", epsilon=2.5, delta=1e-6) as ledger:
+        tune(lambda model: seen.append(ledger.status().entries) or 0.0)
+    assert [entry.status for entry in seen[0]] == ["recorded"]
+
+
 def test_no_training_is_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     always(0, monkeypatch)
     ledger = Ledger(tmp_path / "b.db", dataset="d", epsilon=2.5, delta=1e-6)
     with ledger, pytest.raises(ReleaseRefused, match="came out as 0"):
         tune()
-    assert ledger.status().entries == ()
+    (entry,) = ledger.status().entries
+    assert entry.status == "failed"
 
 
 def test_what_cannot_be_paid_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,10 +86,10 @@ def tune(
     runs = _Runs(tuple(models), jobs, float(mean_runs), float(shape)).within(float(epsilon))
     (ledger,) = {ledger_of(each) for each in candidates}
     door = Door(None, None) if ledger is None else Door.asked(ledger, runs.charge())
-    chosen, model = runs.best(score)
-    evidence = runs.evidence(chosen)
+    # Recorded first: `score` is given every model, and nobody knows what it does with them.
     with door.recorded() as papers:
-        job = runs.jobs[chosen]
+        chosen, model = runs.best(score)
+        evidence, job = runs.evidence(chosen), runs.jobs[chosen]
         proof = replace(evidence.proof(), not_covered=job.not_covered)
         model.privacy_ = proof.guarantee(job.plan.task.delta)
         tuning = Tuning("declared", candidates=len(runs.jobs), runs=evidence.runs_in_words)
@@ -191,8 +191,8 @@ class _Runs:
                 kept = *rank, chosen, model
         if kept is None:
             raise ReleaseRefused(
-                f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g}): "
-                "nothing was trained and nothing spent; tune again."
+                f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g}), "
+                "and nothing was trained; tune again."
             )
         return kept[2:]
 
