@@ -15,10 +15,11 @@ from joblib import Parallel, delayed
 from sklearn.model_selection import GridSearchCV
 
 import sordino
-from sordino import BudgetExceeded, InvalidArgument, Ledger, PrivateLinearSVC
+from sordino import BudgetExceeded, InvalidArgument, Ledger, NotApplicable, PrivateLinearSVC
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import methods
 from sordino.estimators.base import PrivateLinearClassifier
+from sordino.mechanisms import bundle, signature
 from sordino.mechanisms.certificate import Certificate, CertificateError
 from sordino.mechanisms.fingerprint import salted
 from sordino.mechanisms.ledger import LedgerError
@@ -124,6 +125,31 @@ def _without_digest(papers: Certificate) -> str:
     return json.dumps(values)
 
 
+class TestPreview:
+    def test_it_promises_what_fit_does_and_leaves_no_trace(self, tmp_path: Path) -> None:
+        X, y = table()
+        model = Logistic(epsilon=1.0, delta=1e-6, classes=[0, 1])
+        with Ledger(tmp_path / "b.db", dataset="d", epsilon=1.2, delta=1e-6) as ledger:
+            promised = model.preview(X, y)
+            assert not hasattr(model, "n_features_in_")
+            assert ledger.status().entries == ()
+            assert model.fit(X, y).privacy_ == promised
+            with pytest.raises(BudgetExceeded):
+                model.preview(X, y)
+            assert len(ledger.status().entries) == 1
+
+    @pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
+    def test_nothing_to_promise(self) -> None:
+        X, y = table()
+        with pytest.raises(NotApplicable, match="random_state"):
+            Logistic(classes=[0, 1], random_state=1).preview(X, y)
+
+    def test_too_large_a_delta_is_in_the_certificate(self) -> None:
+        with pytest.warns(sordino.PrivacyLeakWarning, match="rows"):
+            papers = fitted(delta=0.1).certificate_
+        assert "delta = 0.1 is above 0.1 / rows" in str(papers)
+
+
 class TestSaving:
     def test_a_loaded_model_predicts_the_same(self, tmp_path: Path) -> None:
         X, y = table()
@@ -181,6 +207,15 @@ class TestSaving:
         papers.write_text(json.dumps(values))
         with pytest.raises(CertificateError, match=r"0\.1"):
             sordino.load(tmp_path / "m")
+
+    def test_whose_signature_it_must_carry(self, tmp_path: Path) -> None:
+        where = fitted().save(tmp_path / "m")
+        signature.new_key(tmp_path / "me.pem", tmp_path / "public.pem")
+        with pytest.raises(CertificateError, match="not signed"):
+            sordino.load(where, key=tmp_path / "public.pem")
+        key = signature.load_private(tmp_path / "me.pem")
+        bundle.write_signature(where, signature.sign(bundle.read(where).certificate_bytes, key))
+        assert sordino.load(where, key=tmp_path / "public.pem").privacy_ is not None
 
     def test_only_our_estimators_are_made(self, tmp_path: Path) -> None:
         fitted().save(tmp_path / "m")
@@ -301,6 +336,7 @@ class TestLedger:
         ):
             pool.submit(fitted).result()
 
+    @pytest.mark.slow  # every process of the pool loads the engine anew
     def test_a_pool_started_before_is_not_free_either(self, tmp_path: Path) -> None:
         """joblib keeps its worker processes, which never heard of a ledger opened since."""
         X, y = table()

@@ -51,7 +51,7 @@ def test_the_whole_keeps_the_promise(
 ) -> None:
     always(3, monkeypatch)
     model = tune(shape=shape)
-    assert 1.99 < model.privacy_.epsilon <= 2.0  # all of it is used, no more
+    assert 1.98 < model.privacy_.epsilon <= 2.0  # 99 % of it is used, and no more than all
     papers = model.certificate_
     assert papers.tuning.kind == "declared"
     assert papers.tuning.candidates == 2

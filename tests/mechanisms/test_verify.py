@@ -145,7 +145,7 @@ def test_the_refusal_names_what_was_claimed_and_what_is_proved() -> None:
 
 def test_a_claim_that_is_too_modest_holds_and_is_noted() -> None:
     verdict = verify_certificate(_promise(_certificate(), epsilon=2.0))
-    assert "Note: more was claimed than is needed" in str(verdict)
+    assert "Note: the numbers prove even less" in str(verdict)
     assert "epsilon <= 2 " in verdict.findings[0]
 
 

@@ -32,7 +32,7 @@ def log_delta(epsilon: float, mu: float) -> float:
     difference = _erfcx_drop(u / _ROOT_2, mu / _ROOT_2)
     if difference <= 0:
         return -math.inf
-    return min(0.0, -u * u / 2 + math.log(difference / 2))
+    return min(0.0, -u * u / 2 + math.log(difference) - math.log(2))
 
 
 def _log_delta_left(epsilon: float, u: float, far: float) -> float:

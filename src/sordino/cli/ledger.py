@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -95,6 +96,11 @@ def init(
     )
     new = ledger.create()
     typer.echo(_budget_in_words(ledger.status().budget))
+    if new and not as_you_go:
+        typer.echo(
+            "By this you promise that the epsilon of every release is decided without looking at "
+            "earlier models of these data. If that is not so, open the budget with --as-you-go."
+        )
     if new:
         typer.echo(f"Written to {ledger.path}. Keep that file: it knows what was spent.")
     else:
@@ -164,7 +170,7 @@ def spend(
     --note "histogram of ages"`
     """
     _check_one_cost(epsilon, delta, mu, rho)
-    from sordino.mechanisms.ledger import Charge, Ledger
+    from sordino.mechanisms.ledger import BY_HAND, Charge, Ledger
 
     ledger = Ledger(file, dataset=dataset)
     before = ledger.status()
@@ -181,7 +187,7 @@ def spend(
         says = "It fits, and nothing was recorded. The total would be"
     else:
         entry = ledger.record(charge)
-        entry.written("outside of sordino")
+        entry.written(BY_HAND)
         after = ledger.status()
         says = f"Recorded as {entry.id[:8]}. The total is"
     typer.echo(
@@ -256,6 +262,11 @@ def _print(status: Status) -> None:
 def _say_spent(status: Status) -> None:
     many = len(status.entries)
     typer.echo(f"Spent: {_spent_in_words(status)}; {many:,} release{'s' * (many > 1)}.")
+    if math.fsum(line.epsilon for line in status.entries) > 1.001 * status.spent.epsilon:
+        typer.echo(
+            "That is less than the sum of their epsilons: noise adds up like the sides of a right "
+            "angle, and each epsilon below is at its own delta."
+        )
     if many > 1 and not status.spent.as_you_go:
         typer.echo(
             "That rule holds if the cost of each release was fixed before looking at another; "

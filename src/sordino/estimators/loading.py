@@ -14,30 +14,36 @@ from sordino.estimators.logistic import PrivateLogisticRegression
 from sordino.estimators.svm import PrivateLinearSVC
 from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import CertificateError, Model
+from sordino.mechanisms.signature import load_public
 from sordino.mechanisms.verify import verify
 
 ESTIMATORS = {each.__name__: each for each in (PrivateLinearSVC, PrivateLogisticRegression)}
 
 
-def load(directory: str | os.PathLike[str]) -> PrivateLinearClassifier:
+def load(
+    directory: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None
+) -> PrivateLinearClassifier:
     """Read a saved model, ready to predict.
 
     The digest of the weights is checked and the guarantee computed again from the certificate's
     numbers; a claim that does not follow is refused. Nothing in the files can run code. Whether the
-    certificate is from whom it seems to be, only a signature tells (`sordino certificate verify`).
+    certificate is from whom it seems to be, only a signature tells: pass whose it must carry.
 
     Parameters
     ----------
     directory
         As `save` wrote it.
+    key
+        File with the public Ed25519 key that the bundle must be signed with (PEM or OpenSSH).
 
     Raises
     ------
     CertificateError
         If a file is missing, damaged or changed, or the claim does not follow.
     """
+    public = None if key is None else load_public(key)
     found = bundle.read(Path(directory))
-    verify(found)
+    verify(found, public_key=public)
     papers = found.certificate
     model: PrivateLinearClassifier = _empty(papers.model)
     model.classes_ = papers.model.classes()

@@ -63,7 +63,7 @@ def _filled(
         method=model.method_,
         evidence=kept,
         facts={} if kept is None else kept.facts(),
-        noise=model.noise_,
+        noise=model.noise_.rpartition("; from: ")[2],  # how much is among the facts
         preprocessing=Preprocessing(declared=False, reads=()),
         tuning=tuning,
         dataset=DatasetFacts(name=papers.dataset, fingerprint=papers.fingerprint),

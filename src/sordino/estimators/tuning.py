@@ -25,8 +25,8 @@ from sordino.mechanisms.release import ReleaseRefused
 from sordino.privacy import NotApplicable
 from sordino.proofs.evidence_kinds import SelectionEvidence
 
-_HALVINGS = 14
-"""Of the interval for ln(epsilon of one training): closer than 0.1 %."""
+_TRIES, _CLOSE = 12, 0.99
+"""Epsilons of one training tried until the whole costs 99 % of what may be spent."""
 Score = Callable[[PrivateLinearClassifier], float]
 
 
@@ -150,21 +150,22 @@ class _Runs:
         return replace(self, models=models, jobs=tuple(jobs))
 
     def within(self, epsilon: float) -> _Runs:
-        """With the largest epsilon a training may have if all is to cost this, by halving."""
-        low, high = epsilon / 100, epsilon
-        best = self.with_epsilon(low)
-        if not best.profile().epsilon(self.delta) <= epsilon:
+        """With nearly the largest epsilon a training may have if all is to cost this."""
+        best, share = None, epsilon / 3  # a few trainings' worth
+        for _ in range(_TRIES):
+            tried = self.with_epsilon(share)
+            total = tried.profile().epsilon(self.delta)
+            if total <= epsilon:
+                best = tried
+                if total > _CLOSE * epsilon:
+                    break
+            # Nearly proportional; a little less, so that it ends on the side that holds.
+            share *= (1 + _CLOSE) / 2 * epsilon / total
+        if best is None or not share > epsilon / 1000:
             raise NotApplicable(
-                f"Choosing among {self.mean:g} trainings in the mean leaves less than a hundredth "
-                f"of epsilon={epsilon:g} to each; pass fewer mean_runs or a larger epsilon."
+                f"Choosing among {self.mean:g} trainings in the mean leaves next to nothing of "
+                f"epsilon={epsilon:g} to each; pass fewer mean_runs or a larger epsilon."
             )
-        for _ in range(_HALVINGS):
-            middle = math.sqrt(low * high)
-            tried = self.with_epsilon(middle)
-            if tried.profile().epsilon(self.delta) <= epsilon:
-                low, best = middle, tried
-            else:
-                high = middle
         return best
 
     def charge(self) -> Charge:

@@ -73,7 +73,7 @@ class Certificate:
     evidence, facts
         The numbers behind the proof, and what they say in words (`Evidence.facts`).
     noise
-        How much was added, where, and from which source.
+        The source it came from; how much and where is in `facts`.
     preprocessing, tuning, dataset
         What happened before, and to which records.
     ledger_entry

@@ -82,14 +82,18 @@ def not_covered(certificate: Certificate) -> tuple[str, ...]:
         "none declared": ["tuning on the same records, if there was any: none was declared"],
         "unknown": ["tuning on the same records: the guarantee holds for this one training only"],
     }[certificate.tuning.kind]
+    if guarantee is not None and guarantee.unit == "one record":
+        lines.append("all records of one person together, if somebody has more than one")
+    elif guarantee is not None:
+        lines.append(f"somebody with more records than the unit counts ({guarantee.unit})")
     others = "other releases from the same records"
     if certificate.ledger_entry is not None:
         others += ", beside those that the ledger adds up"
     return (
         *lines,
         others,
-        "whether this record is true: the noise is taken on trust, nobody can see it in the "
-        "weights",
+        "whether what is written here is true: the noise is taken on trust, nobody can see it in "
+        "the weights",
         "side channels, such as how long the training took",
     )
 
@@ -127,7 +131,7 @@ def _guarantee(guarantee: Guarantee) -> Iterator[str]:
         factor = rounded(math.exp(guarantee.epsilon))
         yield (
             f"epsilon = {epsilon}: whatever somebody concludes from the model is at most {factor} "
-            "times as likely as after that change, up to delta"
+            "times as likely as it would be after that change of the data, up to delta"
         )
     yield f"delta = {delta}: {delta_means(guarantee.delta)}"
     yield f"Proved by: {guarantee.theorem}"
@@ -139,9 +143,11 @@ def _training(certificate: Certificate) -> Iterator[str]:
         yield f"Batches: {certificate.guarantee.sampling}"
     for name in sorted(certificate.facts, key=_order):
         yield f"{name.capitalize()}: {certificate.facts[name]}"
-    yield f"Noise as it was added: {certificate.noise}"
-    settings = sorted(certificate.model.settings.items())
-    chosen = [f"{name} {value}" for name, value in settings if value is not None]
+    yield f"Source of the noise: {certificate.noise}"
+    settings = dict(sorted(certificate.model.settings.items()))
+    if certificate.tuning.kind == "declared" and "epsilon" in settings:
+        settings["epsilon of one training"] = settings.pop("epsilon")
+    chosen = [f"{name} {value}" for name, value in settings.items() if value is not None]
     if chosen:
         yield f"Settings: {', '.join(chosen)}"
 
@@ -160,7 +166,11 @@ def _before(certificate: Certificate) -> Iterator[str]:
     else:
         yield "Preparation: declared to have read nothing from the records but each row itself"
     if before.columns:
-        yield "Columns: by the public description in the certificate (preprocessing.columns, TOML)"
+        yield (
+            "Columns: by the public description in the certificate (preprocessing.columns, TOML); "
+            "numbers as 0 to 1 between their bounds, missing ones as the middle; levels as 0 or 1, "
+            "missing and unknown ones as 0 in all"
+        )
     if tuning.kind == "declared":
         yield (
             f"Tuning: declared, {tuning.candidates} candidates; the model is the best of "

@@ -17,23 +17,23 @@ files `FILE-wal` and `FILE-shm`, where they exist, belong to it: move or copy th
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import uuid
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
 from sordino import _check
-from sordino.accounting import gaussian
-from sordino.accounting.total import Part, Total, largest_gaussian, total
+from sordino.accounting.total import Total, total
 from sordino.mechanisms import ledger_open
 from sordino.mechanisms.ledger_file import LedgerError, LedgerFile, refuse
 from sordino.mechanisms.ledger_open import current
 from sordino.mechanisms.ledger_rows import (
+    BY_HAND,
     Budget,
     Charge,
     Line,
@@ -44,10 +44,12 @@ from sordino.mechanisms.ledger_rows import (
     relation_of,
     storable,
 )
+from sordino.mechanisms.ledger_status import Status, status_of
 from sordino.mechanisms.release import SLACK, ReleaseRefused
 from sordino.privacy import Relation, rounded
 
 __all__ = [
+    "BY_HAND",
     "Budget",
     "BudgetExceeded",
     "Charge",
@@ -114,51 +116,6 @@ class Entry:
         file = LedgerFile(self.path, self.wait)
         place = storable(place)
         file.transact(lambda on: Rows(on, file.path).mark(self.id, status, place), writes=True)
-
-
-@dataclass(frozen=True)
-class Status:
-    """A budget, what was spent of it and by which releases, and what is left in words.
-
-    `largest_mu` is the largest Gaussian release (of sensitivity over noise mu) that still fits.
-    """
-
-    budget: Budget
-    spent: Total
-    entries: tuple[Line, ...]
-    largest_mu: float
-
-    def after(self, charge: Charge) -> Status:
-        """As it would be if this charge were recorded too; the entries are as they were."""
-        parts = [*(line.part for line in self.entries), charge.part]
-        return _status(self.budget, self.entries, parts)
-
-    @property
-    def epsilon_left(self) -> float:
-        """The budget's epsilon less the total's, both at the budget's delta."""
-        return max(0.0, self.budget.epsilon - self.spent.epsilon)
-
-    @property
-    def largest_epsilon(self) -> float:
-        """Epsilon, at the budget's delta, of the largest Gaussian release that still fits."""
-        return gaussian.epsilon(self.largest_mu, self.budget.delta)
-
-    @property
-    def left(self) -> str:
-        """What still fits, in words."""
-        budget, delta = self.budget, f"{self.budget.delta:g}"
-        words = (
-            f"epsilon {rounded(self.epsilon_left, up=False)} of {budget.epsilon:g} at delta={delta}"
-        )
-        if budget.delta == 0:
-            return f"{words}; no Gaussian release fits a budget of delta=0"
-        if self.largest_mu == 0:
-            return f"{words}; no Gaussian release fits any more"
-        return (
-            f"{words}; the largest Gaussian release that still fits has "
-            f"epsilon={rounded(self.largest_epsilon, up=False)} at delta={delta} "
-            f"(mu={rounded(self.largest_mu, up=False)})"
-        )
 
 
 class Ledger:
@@ -280,7 +237,7 @@ class Ledger:
 
     def status(self) -> Status:
         """The budget, what was spent of it and by which releases, and what is left."""
-        return _status(*self._read())
+        return status_of(*self._read())
 
     def __enter__(self) -> Self:
         self.create() if self._may_create else self._read()
@@ -319,9 +276,9 @@ class Ledger:
         found = rows.budget(self.dataset)
         if found is None:
             if not self._may_create:
-                names = ", ".join(repr(budget.dataset) for budget in rows.budgets()) or "none"
-                hint = f"It has {names}. Pass epsilon and delta to add one."
-                refuse(self.path, f"to have a budget for {self.dataset!r}", hint)
+                refuse(
+                    self.path, f"to have a budget for {self.dataset!r}", _other_names(self, rows)
+                )
             if create:
                 rows.add_budget(self._asked)
             return self._asked
@@ -355,7 +312,7 @@ class _NoRoom(Exception):
 
     def explained(self) -> BudgetExceeded:
         budget, would_be = self.budget, self.would_be
-        status = _status(budget, self.lines)
+        status = status_of(budget, self.lines)
         error = BudgetExceeded(
             f"Expected the releases from {budget.dataset!r} to cost at most "
             f"epsilon={budget.epsilon:g} at delta={budget.delta:g}, and with this one it would be "
@@ -380,15 +337,18 @@ def _admit(budget: Budget, lines: list[Line], charge: Charge, enough: float | No
     return would_be
 
 
-def _status(budget: Budget, lines: Sequence[Line], parts: Sequence[Part] | None = None) -> Status:
-    parts = [line.part for line in lines] if parts is None else parts
-    spent = total(parts, budget.delta, as_you_go=budget.as_you_go)
-    room = 0.0
-    if budget.delta > 0:  # no Gaussian release fits a pure budget
-        room = largest_gaussian(parts, budget.epsilon, budget.delta, as_you_go=budget.as_you_go)
-    return Status(budget, spent, tuple(lines), room)
+def _other_names(ledger: Ledger, rows: Rows) -> str:
+    known = [budget.dataset for budget in rows.budgets()]
+    near = difflib.get_close_matches(ledger.dataset, known, n=1)
+    meant = f"Did you mean {near[0]!r}? " if near else ""
+    names = ", ".join(repr(name) for name in known) or "none"
+    return (
+        f"{meant}It has {names}. A new name is a new budget: open one (sordino ledger init, or "
+        "epsilon= and delta= of the ledger) for other people's data only."
+    )
 
 
 def _refuse_missing(path: Path) -> NoReturn:
-    hint = f"Create it: sordino ledger init {path} --dataset NAME --epsilon 2 --delta 1e-6."
+    command = f"sordino ledger init {path} --dataset NAME --epsilon 2 --delta 1e-6"
+    hint = f"If the path is right, create it: {command}."
     refuse(path, "to be there", hint)

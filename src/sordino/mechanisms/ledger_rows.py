@@ -33,6 +33,8 @@ from sordino.proofs.proof import unit_of
 RANKS = {"recorded": 0, "failed": 1, "returned": 2, "written": 3}
 """What can become of a release. A status only rises: a model that was handed out stays out."""
 
+BY_HAND = "recorded by hand"
+"""Place of a release that was not made by sordino."""
 _BUDGET = "dataset, epsilon, delta, relation, rows_per_person, as_you_go, created"
 _LINE = (
     "id, dataset, recorded, what, epsilon, delta, profile, fingerprint, salt, pid, host, "
@@ -164,6 +166,8 @@ class Line:
     def explanation(self) -> str:
         """What became of the release, and what that means, as a sentence."""
         where = f" ({self.place})" if self.place else ""
+        if self.place == BY_HAND:
+            return "Recorded by hand, of a release that was made elsewhere."
         if self.status == "written":
             return f"The model was written{where}."
         if self.status == "returned":

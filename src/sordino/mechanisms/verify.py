@@ -114,10 +114,13 @@ def _claim(certificate: Certificate) -> tuple[str, ...]:
         f"The claim follows from the recorded numbers: epsilon <= {rounded(guarantee.epsilon)} at "
         f"delta = {rounded(guarantee.delta)}, {guarantee.relation.value}, for {guarantee.unit}."
     )
+    _check_settings(certificate, guarantee)
     notes = [*_facts(certificate, evidence), *_wording(certificate, guarantee, proved)]
+    left_out = (*guarantee.not_covered, *certificate.preprocessing.reads)
+    notes += [f"NOT COVERED by it, as the certificate says: {what}." for what in left_out]
     if guarantee.epsilon > proved.epsilon * (1 + 1e-6):
         less = rounded(proved.epsilon)
-        notes.append(f"Note: more was claimed than is needed, the numbers prove epsilon <= {less}.")
+        notes.append(f"Note: the numbers prove even less, epsilon <= {less}.")
     return (follows, *notes)
 
 
@@ -161,6 +164,17 @@ def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee
     missing = [what for what in proved.not_covered if what not in claimed.not_covered]
     if missing:
         _refuse(f"leaves out what is not covered: {missing[0]}")
+
+
+def _check_settings(certificate: Certificate, claimed: Guarantee) -> None:
+    """What the estimator was asked for must fit what is claimed of it."""
+    settings = certificate.model.settings
+    if settings.get("relation", claimed.relation.value) != claimed.relation.value:
+        _refuse(f"claims {claimed.relation.value}, but was fitted for {settings['relation']!r}")
+    asked = settings.get("epsilon", math.inf)
+    one = certificate.tuning.kind != "declared"  # there it is that of each training
+    if one and isinstance(asked, int | float) and claimed.epsilon > asked * (1 + SLACK):
+        _refuse(f"claims epsilon={claimed.epsilon!r}, but was fitted for {asked!r}")
 
 
 def _facts(certificate: Certificate, evidence: Evidence) -> tuple[str, ...]:

@@ -273,12 +273,12 @@ class SelectionEvidence(Evidence):
         profile = repeat_and_select(
             [proof.profile for proof in proofs], mean=self.mean, shape=self.shape_of_runs
         )
-        assumes = dict.fromkeys(line for proof in proofs for line in proof.assumes)
         return Proof(
             profile=profile,
             sampling=chosen.sampling,
             assumes=(
-                *assumes,
+                *chosen.assumes,
+                "the same of every other candidate, with its own numbers",
                 "the number of trainings was drawn before them and independently of the records",
                 "every training drew its candidate and its randomness afresh",
                 "the best was chosen by the released weights and public records alone",

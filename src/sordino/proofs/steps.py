@@ -176,4 +176,6 @@ def _profile(name: str, run: Run, delta: float) -> Profile:
 def _together(problems: int) -> tuple[str, ...]:
     if problems == 1:
         return ()
-    return (f"{problems} models trained on the same batches, released together",)
+    return (
+        f"one model a class, {problems} in all, trained on the same batches and released together",
+    )
