@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import Parallel, delayed
-from sklearn.model_selection import GridSearchCV
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 
 import sordino
 from sordino import BudgetExceeded, InvalidArgument, Ledger, NotApplicable, PrivateLinearSVC
@@ -217,6 +223,33 @@ class TestSaving:
         bundle.write_signature(where, signature.sign(bundle.read(where).certificate_bytes, key))
         assert sordino.load(where, key=tmp_path / "public.pem").privacy_ is not None
 
+    @pytest.mark.parametrize("name", ["epsilon__x", "self", "random_state", "classes", "surprise"])
+    def test_settings_that_are_none_are_refused(self, tmp_path: Path, name: str) -> None:
+        fitted().save(tmp_path / "m")
+        papers = tmp_path / "m/certificate.json"
+        values = json.loads(papers.read_text())
+        values["model"]["settings"][name] = 7
+        papers.write_text(json.dumps(values))
+        with pytest.raises(CertificateError, match="that is none"):
+            sordino.load(tmp_path / "m")
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ('"method": "noisy-gd"', '"method": "dp-sgd-with-magic"'),
+            ("PrivateLogisticRegression", "PrivateLinearSVC"),
+            ('"epsilon": 1.0', '"epsilon": 0.5'),
+        ],
+    )
+    def test_what_is_shown_must_fit_the_proof(self, tmp_path: Path, old: str, new: str) -> None:
+        fitted(method="noisy-gd").save(tmp_path / "m")
+        papers = tmp_path / "m/certificate.json"
+        text = papers.read_text()
+        assert old in text
+        papers.write_text(text.replace(old, new))
+        with pytest.raises(CertificateError):
+            sordino.load(tmp_path / "m")
+
     def test_only_our_estimators_are_made(self, tmp_path: Path) -> None:
         fitted().save(tmp_path / "m")
         papers = tmp_path / "m/certificate.json"
@@ -336,15 +369,60 @@ class TestLedger:
         ):
             pool.submit(fitted).result()
 
+    def test_an_estimator_sent_away_stays_marked(self, tmp_path: Path) -> None:
+        """A pool of processes that was started before knows of the ledger by this alone."""
+        model = Logistic(classes=[0, 1], method="noisy-gd")
+        with Ledger(tmp_path / "b.db", dataset="d", epsilon=9.0, delta=1e-5):
+            sent = pickle.dumps(GridSearchCV(model, {"l2": [0.1]}))
+            kept = [copy.copy(model), copy.deepcopy(model), clone(model)]
+        X, y = table()
+        for one in kept:
+            one.fit(X, y)  # nothing was sent anywhere
+        away = pickle.loads(sent).estimator  # noqa: S301, our own bytes
+        for one in (away, clone(away), clone(clone(OneVsRestClassifier(away))).estimator):
+            with pytest.raises(LedgerError, match="sent here"):
+                one.fit(X, y)
+        with Ledger(tmp_path / "b.db", dataset="d") as ledger:
+            away.fit(X, y)
+            assert len(ledger.status().entries) == 1
+
     @pytest.mark.slow  # every process of the pool loads the engine anew
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
     def test_a_pool_started_before_is_not_free_either(self, tmp_path: Path) -> None:
         """joblib keeps its worker processes, which never heard of a ledger opened since."""
         X, y = table()
         model = Logistic(epsilon=0.5, delta=1e-6, classes=[0, 1], method="noisy-gd")
+        many = Logistic(epsilon=0.5, delta=1e-6, method="noisy-gd", classes=[0, 1])
         with Parallel(n_jobs=2) as pool:
             pool(delayed(abs)(-1) for _ in range(4))  # now its processes run
             ledger = Ledger(tmp_path / "b.db", dataset="d", epsilon=9.0, delta=1e-5)
-            with ledger, pytest.raises(LedgerError, match="sent here"):
-                pool(delayed(model.fit)(X, y) for _ in range(2))
+            with ledger:
+                with pytest.raises(LedgerError, match="sent here"):
+                    pool(delayed(model.fit)(X, y) for _ in range(2))
+                with pytest.raises(LedgerError, match="sent here"):
+                    OneVsRestClassifier(many, n_jobs=2).fit(X, np.arange(len(y)) % 3)
+                with pytest.raises(ValueError, match="fits failed"):
+                    cross_val_score(GridSearchCV(model, {"l2": [0.1]}), X, y, cv=2, n_jobs=2)
             assert ledger.status().entries == ()
             pool(delayed(model.fit)(X, y) for _ in range(2))  # without one nobody asks
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {"l2": Fraction(1, 1000)},
+            {"epsilon": Decimal(1)},
+            {"epsilon": np.array(1.0)},
+        ],
+    )
+    def test_what_no_certificate_can_hold_costs_nothing(
+        self, tmp_path: Path, odd: dict[str, Any]
+    ) -> None:
+        ledger = Ledger(tmp_path / "b.db", dataset="d", epsilon=9.0, delta=1e-5)
+        with ledger, pytest.raises(InvalidArgument, match="plain"):
+            fitted(**odd)
+        assert ledger.status().entries == ()
+
+    def test_settings_do_not_change_the_fingerprint(self, tmp_path: Path) -> None:
+        with Ledger(tmp_path / "b.db", dataset="d", epsilon=9.0, delta=1e-5):
+            fitted()
+            fitted(fit_intercept=False, data_norm=2.0)  # else a warning, which is an error here

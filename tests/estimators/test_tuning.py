@@ -133,3 +133,41 @@ def test_a_chosen_model_keeps_its_declaration(monkeypatch: pytest.MonkeyPatch) -
     always(1, monkeypatch)
     with pytest.raises(InvalidArgument, match="tune"):
         tune().declare(tuning="none declared")
+
+
+def test_what_is_scored_has_no_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A score that saves its models would hand out bundles that promise too little."""
+    always(2, monkeypatch)
+
+    def score(model: Logistic) -> float:
+        assert model.privacy_ is None
+        assert not hasattr(model, "certificate_")
+        with pytest.raises(ReleaseRefused, match="no papers"):
+            model.save(tmp_path / "m")
+        return 0.0
+
+    assert tune(score).save(tmp_path / "m").exists()
+
+
+def test_candidates_of_one_kind_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    always(2, monkeypatch)
+    sizes = [
+        Logistic(
+            classes=[0, 1], relation="add-or-remove-one", public_rows=rows, method="dp-sgd", steps=5
+        )
+        for rows in (300, 500)
+    ]
+    with pytest.raises(InvalidArgument, match="delta"):
+        tune(candidates=sizes, delta=None)
+    units = [Logistic(classes=[0, 1], method="output-gd", max_rows_per_person=k) for k in (1, 2)]
+    with pytest.raises(InvalidArgument, match="rows_per_person"):
+        tune(candidates=units)
+
+
+def test_what_any_candidate_read_is_not_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    always(1, monkeypatch)
+    reads, knows = candidates()
+    reads.set_params(classes=None)
+    with pytest.warns(sordino.PrivacyLeakWarning, match="classes"):
+        model = tune(candidates=[reads, knows])
+    assert model.privacy_.not_covered == ("which classes there are was read off the labels",)

@@ -51,6 +51,30 @@ class TestFile:
         assert [each.name for each in path.parent.iterdir()] == ["ledger.db"]
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
+    def test_a_ledger_that_is_gone_is_not_opened_anew(self, ledger, path):
+        """Else whoever deletes it has a full budget again."""
+        ledger.record(charge())
+        kept = path.read_bytes()
+        for leftover in path.parent.glob("ledger.db*"):
+            leftover.unlink()
+        for use in (ledger.status, lambda: ledger.check(charge()), lambda: ledger.record(charge())):
+            with pytest.raises(LedgerError, match="to be there"):
+                use()
+        Ledger(path, dataset="patients", epsilon=2, delta=DELTA).create()  # somebody else does
+        with pytest.raises(LedgerError, match="the file that it was before"):
+            ledger.record(charge())
+        path.write_bytes(kept)
+        assert len(ledger.status().entries) == 1
+
+    def test_what_no_terminal_should_see_is_not_shown(self, ledger, path):
+        entry = ledger.record(charge())
+        with closing(sqlite3.connect(path)) as connection, connection:
+            forged = "x\x1b[2J\nSpent: epsilon <= 0"
+            connection.execute("UPDATE entry SET place = ?, status = 'written'", (forged,))
+        (line,) = ledger.status().entries
+        assert line.id == entry.id
+        assert line.explanation.isprintable()
+
     def test_it_survives_a_change_of_directory(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         ledger = Ledger("here ?#%.db", dataset="a", epsilon=1, delta=DELTA)
@@ -70,16 +94,12 @@ class TestFile:
         ledger = Ledger(path, dataset="a")
         uses = (ledger.status, ledger.__enter__, lambda: ledger.check(charge()))
         for use in (*uses, lambda: ledger.record(charge()), lambda: Ledger.datasets(path)):
-            with pytest.raises(
-                LedgerError, match=r"to be there\. If the path is right"
-            ):
+            with pytest.raises(LedgerError, match=r"to be there\. If the path is right"):
                 use()
         assert not path.exists()
 
     def test_a_missing_dataset_names_those_that_are_there(self, ledger, path):
-        with pytest.raises(
-            LedgerError, match=r"'patient'\. Did you mean 'patients'\? It has"
-        ):
+        with pytest.raises(LedgerError, match=r"'patient'\. Did you mean 'patients'\? It has"):
             Ledger(path, dataset="patient").status()
 
     def test_a_missing_directory(self, tmp_path):

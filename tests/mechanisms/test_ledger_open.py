@@ -34,17 +34,18 @@ def _nothing_is_left_open():
     assert current() is None
 
 
-def test_the_innermost_block_counts(make):
-    outer, inner = make("outer"), make("inner")
+def test_one_budget_at_a_time(make):
+    outer, other = make("outer"), make("other")
     with outer as entered:
         assert entered is outer is current()
-        with inner:
-            assert current() is inner
-            with outer:
-                assert current() is outer
-            assert current() is inner
+        with pytest.raises(LedgerError, match="Leave the one"), other:
+            raise AssertionError("was opened")
+        with make("outer") as again:  # the same budget
+            assert current() is again
         assert current() is outer
         assert os.environ[OPEN] == str(os.getpid())
+    with other:
+        assert current() is other
 
 
 def test_a_block_makes_the_budget_and_one_that_cannot_opens_nothing(make, tmp_path):
@@ -117,11 +118,11 @@ def test_tasks_have_their_own(make):
         return current().dataset
 
     async def both() -> list[object]:
+        found: list[object] = await asyncio.gather(charged("a", 5), charged("b", 3))
         with make("outer"):
-            found = await asyncio.gather(charged("a", 5), charged("b", 3), inherited())
-            return [*found, current().dataset]
+            return [*found, *await asyncio.gather(charged("outer", 2), inherited())]
 
-    assert asyncio.run(both()) == [["a"] * 5, ["b"] * 3, "outer", "outer"]
+    assert asyncio.run(both()) == [["a"] * 5, ["b"] * 3, ["outer"] * 2, "outer"]
 
 
 def in_a_new_process(program: str) -> str:
@@ -176,7 +177,7 @@ def in_a_thread():
     thread.join()
 
 def nested():
-    with Ledger(sys.argv[1], dataset="b", epsilon=1, delta=1e-6):
+    with Ledger(sys.argv[1], dataset="a", epsilon=1, delta=1e-6):
         say()
     say()
 
@@ -194,8 +195,8 @@ def test_a_forked_child_is_charged_like_its_parent(tmp_path):
     header = "from sordino.mechanisms.ledger import Ledger, LedgerError, current\n"
     command = [sys.executable, "-c", header + FORKED, path]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    a, b = f"Ledger({path!r}, dataset='a')", f"Ledger({path!r}, dataset='b')"
-    assert done.stdout.splitlines() == [a, "refused", b, a, a, "None"]
+    a = f"Ledger({path!r}, dataset='a')"
+    assert done.stdout.splitlines() == [a, "refused", a, a, a, "None"]
 
 
 def test_a_ledger_can_be_sent_to_a_worker(make):

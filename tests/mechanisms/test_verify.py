@@ -14,7 +14,7 @@ import sordino
 from sordino.accounting.profile import GaussianProfile
 from sordino.mechanisms import bundle, signature
 from sordino.mechanisms.certificate import Certificate, CertificateError, Model, Tuning
-from sordino.mechanisms.verify import TRUST, verify, verify_certificate
+from sordino.mechanisms.verify import METHODS, TRUST, verify, verify_certificate
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Guarantee, NotApplicable, Relation
 from sordino.proofs.evidence import Evidence
@@ -68,6 +68,14 @@ KINDS: list[Evidence] = [
 ]
 
 
+_METHOD = {kind: names[0] for kind, names in METHODS.items()}
+
+
+def _released(evidence: Evidence) -> Evidence:
+    selects = isinstance(evidence, SelectionEvidence)
+    return evidence.candidates[evidence.selected] if selects else evidence
+
+
 def _certificate(evidence: Evidence = ADAPTIVE, **changed: Any) -> Certificate:
     tuning = Tuning()
     if isinstance(evidence, SelectionEvidence):
@@ -85,7 +93,7 @@ def _certificate(evidence: Evidence = ADAPTIVE, **changed: Any) -> Certificate:
     honest = Certificate(
         model=model,
         guarantee=evidence.proof().guarantee(DELTA),
-        method="a method",
+        method=_METHOD.get(_released(evidence).kind, "dp-agd"),
         evidence=evidence,
         facts=evidence.facts(),
         noise="from the operating system",
@@ -145,7 +153,7 @@ def test_the_refusal_names_what_was_claimed_and_what_is_proved() -> None:
 
 def test_a_claim_that_is_too_modest_holds_and_is_noted() -> None:
     verdict = verify_certificate(_promise(_certificate(), epsilon=2.0))
-    assert "Note: the numbers prove even less" in str(verdict)
+    assert "Note: the recorded numbers prove a smaller epsilon still" in str(verdict)
     assert "epsilon <= 2 " in verdict.findings[0]
 
 
@@ -230,7 +238,7 @@ def test_nothing_promised_is_verified_as_nothing() -> None:
 class Fixed(Evidence):
     """Gaussian DP of a given mu; or a proof that fails."""
 
-    kind: ClassVar[str] = "fixed"
+    kind: ClassVar[str] = "adaptive"
     mu: float = 1.0
     error: Exception | None = None
 

@@ -43,7 +43,7 @@ DEEPEST = 20
 """Profiles inside profiles, at most."""
 LARGEST_COUNT = 10**15
 """Larger counts are no whole numbers in float64."""
-LARGEST_GROUP = 10**6
+LARGEST_GROUP = 10**4
 """Records of one person; a sum over them is taken whenever the profile is asked."""
 LONGEST_RUN = 10**9
 """Steps of a run whose binomial law is written out whenever the profile is asked."""

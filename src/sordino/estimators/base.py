@@ -27,9 +27,9 @@ from sordino.estimators.records import Records
 from sordino.estimators.reference import Majority
 from sordino.estimators.task import Plan, Settings, Task, default_delta
 from sordino.estimators.training import initial
-from sordino.mechanisms.certificate import Certificate, plain_labels
+from sordino.mechanisms.certificate import Certificate
 from sordino.mechanisms.ledger_open import is_open
-from sordino.mechanisms.release import Release, release
+from sordino.mechanisms.release import Release, ReleaseRefused, release
 from sordino.privacy import Guarantee, NotApplicable, Relation
 
 Array = npt.NDArray[Any]
@@ -161,15 +161,15 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         self._check_promise()
         X, y = self._checked(X, y)
         classes, codes = self._coded(y)
-        plain_labels(classes)  # what no certificate can name is refused now, not after the training
+        saved.described(self, classes)  # what no certificate can hold is refused now, not later
         records = Records.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
         task = self._task(records)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
-        leaks = () if self.classes is not None else (_CLASSES_READ,)
+        leaks: tuple[str, ...] = () if self.classes is not None else (_CLASSES_READ,)
         if task.delta > 0.1 / task.rows:
             leaks += (f"delta = {task.delta:g} is above 0.1 / rows: too large to mean much",)
-        return Job(plan, records, start, classes, leaks, self._why_none(plan))
+        return Job(plan, records, start, classes, X, leaks, self._why_none(plan))
 
     def _why_none(self, plan: Plan) -> str:
         if self.random_state is not None:
@@ -187,9 +187,27 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         with threadpool_limits(1, "blas"):  # products here are too thin to gain from more
             return method.train(job.plan, job.records, randomness, job.start), randomness
 
+    # A copy for another process is marked while a ledger is open here: see `SENT`.
+
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {**state, SENT: True} if is_open() else state
+
+    def __sklearn_clone__(self) -> Self:
+        clone: Self = super().__sklearn_clone__()
+        if hasattr(self, SENT):
+            setattr(clone, SENT, True)
+        return clone
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
 
     # The promise -------------------------------------------------------------------------
 
@@ -252,22 +270,24 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
             already_inside=inside,
         )
 
-    def _keep(self, job: Job, released: Release, papers: Papers) -> None:
+    def _keep(self, job: Job, released: Release, papers: Papers | None) -> None:
+        """The released model; without papers it is a candidate of `tune`, and may not leave."""
         plan, value = job.plan, released.value
         self.classes_ = job.classes
         self.coef_ = value[:, :-1].copy() if self.fit_intercept else value.copy()
         self.intercept_ = value[:, -1].copy() if self.fit_intercept else np.zeros(len(value))
         if plan.method == Majority.name:
             self.intercept_ = Majority.intercepts(job.records)
-        self.privacy_ = None if job.why_none else released.guarantee
+        self.privacy_ = None if job.why_none or papers is None else released.guarantee
         self.sigma_ = plan.sigma
         self.noise_ = released.noise if plan.proof is not None else "none"
         self.method_ = plan.method
         self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
         if plan.spec is not None:  # batches are made equal
             self.settings_["batch_size"] = plan.spec.batch_size
-        self._ledger_entry = papers.entry
-        self.certificate_ = saved.certificate(self, job, papers)
+        if papers is not None:
+            self._ledger_entry = papers.entry
+            self.certificate_ = saved.certificate(self, job, papers)
 
     # Papers ------------------------------------------------------------------------------
 
@@ -290,6 +310,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
             "none declared", or "unknown" if settings may have been tried on these records.
         """
         check_is_fitted(self)
+        if not hasattr(self, "certificate_"):
+            raise ReleaseRefused(
+                "This model is one of those that `tune` chooses among, and has no papers: only the "
+                "one it returns may leave."
+            )
         self.certificate_ = saved.declared(self.certificate_, preprocessing, columns, tuning)
         return self
 

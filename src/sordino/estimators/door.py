@@ -88,8 +88,8 @@ def ledger_of(model: object) -> Ledger | None:
     if ledger is None and hasattr(model, SENT):
         raise LedgerError(
             "This estimator was sent here from a process that has a ledger open, and a release "
-            "made here would not be charged to it. Open it here too: with Ledger(...) around fit; "
-            "or fit a clone if that is meant."
+            "made here would not be charged to it. Open it here too: with Ledger(...) around fit, "
+            "in the function that the pool runs."
         )
     return ledger
 

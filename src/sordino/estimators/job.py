@@ -31,6 +31,8 @@ class Job:
         Rows within their norm, and initial weights.
     classes
         Labels, in the order of the records' class numbers.
+    X
+        The rows as they were given.
     not_covered
         What was read off the records beside the training, in words.
     why_none
@@ -41,6 +43,7 @@ class Job:
     records: Records
     start: npt.NDArray[np.float64]
     classes: Array
+    X: Array
     not_covered: tuple[str, ...] = ()
     why_none: str = ""
 
@@ -67,9 +70,9 @@ class Job:
         )
 
     def content_digest(self) -> str:
-        """SHA-256 of the prepared rows and labels: stays inside."""
+        """SHA-256 of the rows and labels, whatever the settings: stays inside."""
         digest = hashlib.sha256()
-        X, codes = self.records.X, self.records.codes
+        X, codes = self.X, self.records.codes
         digest.update(repr((X.dtype.str, X.shape, [str(label) for label in self.classes])).encode())
         digest.update(np.ascontiguousarray(X).data)
         digest.update(np.ascontiguousarray(codes).data)

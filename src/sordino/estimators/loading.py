@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.logistic import PrivateLogisticRegression
+from sordino.estimators.saved import KEPT_INSIDE
 from sordino.estimators.svm import PrivateLinearSVC
 from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import CertificateError, Model
@@ -43,7 +45,9 @@ def load(
     """
     public = None if key is None else load_public(key)
     found = bundle.read(Path(directory))
-    verify(found, public_key=public)
+    for finding in verify(found, public_key=public).findings:
+        if finding.startswith("Note"):
+            warnings.warn(finding, stacklevel=2)
     papers = found.certificate
     model: PrivateLinearClassifier = _empty(papers.model)
     model.classes_ = papers.model.classes()
@@ -65,8 +69,8 @@ def _empty(described: Model) -> Any:
             f"{' and '.join(ESTIMATORS)} only."
         )
     model = ESTIMATORS[described.estimator]()
-    values = {k: math.inf if v == "inf" else v for k, v in described.settings.items()}
-    try:
-        return model.set_params(**values)
-    except ValueError as error:
-        raise CertificateError(f"The certificate has a parameter nobody knows: {error}.") from error
+    for name, value in described.settings.items():
+        if name not in model.get_params() or name in KEPT_INSIDE:
+            raise CertificateError(f"The certificate has a setting {name!r} that is none.")
+        setattr(model, name, math.inf if value == "inf" else value)
+    return model

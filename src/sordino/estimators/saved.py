@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sordino import _check
 from sordino.estimators.door import Papers, tell
@@ -24,7 +25,7 @@ from sordino.mechanisms.certificate import (
 from sordino.mechanisms.release import ReleaseRefused
 from sordino.proofs.evidence import Evidence
 
-_KEPT_INSIDE = ("classes", "initial_weights", "random_state")
+KEPT_INSIDE = ("classes", "initial_weights", "random_state")
 """Parameters that are no plain values (labels have their own place), or that undo the noise."""
 _TUNINGS = ("none declared", "unknown")
 
@@ -57,7 +58,7 @@ def _filled(
     promised = model.privacy_ is not None
     kept = evidence if promised else None
     return Certificate(
-        model=_described(model),
+        model=described(model, model.classes_, bundle.weights_file(model.coef_, model.intercept_)),
         guarantee=model.privacy_,
         why_none="" if promised else job.why_none,
         method=model.method_,
@@ -71,8 +72,9 @@ def _filled(
     )
 
 
-def _described(model: Any) -> Model:
-    labels, label_type = plain_labels(model.classes_)
+def described(model: Any, classes: npt.NDArray[Any], weights: bytes = b"") -> Model:
+    """The model's part of the certificate; without weights only to see whether there can be one."""
+    labels, label_type = plain_labels(classes)
     names = getattr(model, "feature_names_in_", None)
     return Model(
         estimator=type(model).__name__,
@@ -82,13 +84,13 @@ def _described(model: Any) -> Model:
         features=int(model.n_features_in_),
         feature_names=None if names is None else tuple(str(name) for name in names),
         intercept=bool(model.fit_intercept),
-        sha256=bundle.digest(bundle.weights_file(model.coef_, model.intercept_)),
+        sha256=bundle.digest(weights),
     )
 
 
 def _plain(model: Any) -> dict[str, Any]:
     """The parameters, as plain values."""
-    values = {k: v for k, v in model.get_params().items() if k not in _KEPT_INSIDE}
+    values = {k: v for k, v in model.get_params().items() if k not in KEPT_INSIDE}
     values["relation"] = getattr(model.relation, "value", model.relation)
     plain = {}
     for name, value in values.items():

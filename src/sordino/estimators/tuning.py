@@ -17,7 +17,7 @@ from sordino.accounting.profile import Profile
 from sordino.accounting.selection import draw_runs, repeat_and_select
 from sordino.estimators import saved
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.door import Door, Papers, ledger_of
+from sordino.estimators.door import Door, ledger_of
 from sordino.estimators.job import Job
 from sordino.mechanisms.certificate import Tuning
 from sordino.mechanisms.ledger import Charge
@@ -82,7 +82,7 @@ def tune(
     models = [
         clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in _checked(candidates)
     ]
-    jobs = tuple(_with_proof(model._prepare(X, y)) for model in models)
+    jobs = _alike([_with_proof(model._prepare(X, y)) for model in models])
     runs = _Runs(tuple(models), jobs, float(mean_runs), float(shape)).within(float(epsilon))
     (ledger,) = {ledger_of(each) for each in candidates}
     door = Door(None, None) if ledger is None else Door.asked(ledger, runs.charge())
@@ -90,8 +90,9 @@ def tune(
     with door.recorded() as papers:
         chosen, model = runs.best(score)
         evidence, job = runs.evidence(chosen), runs.jobs[chosen]
-        proof = replace(evidence.proof(), not_covered=job.not_covered)
-        model.privacy_ = proof.guarantee(job.plan.task.delta)
+        # What any of them read counts: the list of candidates is published with its numbers.
+        read = dict.fromkeys(line for each in runs.jobs for line in each.not_covered)
+        model.privacy_ = replace(evidence.proof(), not_covered=tuple(read)).guarantee(runs.delta)
         tuning = Tuning("declared", candidates=len(runs.jobs), runs=evidence.runs_in_words)
         model._ledger_entry = papers.entry
         model.certificate_ = saved.tuned_certificate(model, job, papers, evidence, tuning)
@@ -109,6 +110,16 @@ def _checked(candidates: Sequence[PrivateLinearClassifier]) -> list[PrivateLinea
         if each.random_state is not None:
             _check.fail("random_state", each.random_state, "None in every candidate")
     return given
+
+
+def _alike(jobs: list[Job]) -> tuple[Job, ...]:
+    """Refuse candidates whose promises are not of one kind."""
+    for name in ("delta", "relation", "rows_per_person"):
+        values = {getattr(job.plan.task, name) for job in jobs}
+        if len(values) > 1:
+            hint = "Pass delta, and the same relation and unit in every candidate."
+            _check.fail(name, sorted(map(str, values)), "to be the same for every candidate", hint)
+    return tuple(jobs)
 
 
 def _with_proof(job: Job) -> Job:
@@ -155,6 +166,8 @@ class _Runs:
         for _ in range(_TRIES):
             tried = self.with_epsilon(share)
             total = tried.profile().epsilon(self.delta)
+            if math.isinf(total):
+                break
             if total <= epsilon:
                 best = tried
                 if total > _CLOSE * epsilon:
@@ -182,7 +195,7 @@ class _Runs:
             chosen = chance.randrange(len(self.jobs))
             model = copy.copy(self.models[chosen])  # it knows the columns already
             job = self.jobs[chosen]
-            model._keep(job, model._release(job, *model._train(job)), Papers())
+            model._keep(job, model._release(job, *model._train(job)), None)
             points = float(score(model))
             if math.isnan(points):
                 _check.fail("score", points, "to be a number for every model")
@@ -193,7 +206,8 @@ class _Runs:
         if kept is None:
             raise ReleaseRefused(
                 f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g}), "
-                "and nothing was trained; tune again."
+                "and nothing was trained. That is part of the promise: tuning again is a release "
+                "of its own."
             )
         return kept[2:]
 

@@ -102,7 +102,7 @@ class Preprocessing:
         _keep(self, "reads", _texts("reads", self.reads))
         try:
             tomllib.loads(self.columns)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             _check.fail("columns", "[...]", f"to be TOML ({error})")
         if self.reads and not _check.flag("declared", self.declared):
             _check.fail("declared", False, "to be True where something is said to be read")
@@ -159,7 +159,9 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(f"{name}.{key}", each) for key, each in value.items()}
-    if not isinstance(value, Sequence | np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim:
+        value = value.tolist()
+    if not isinstance(value, Sequence):
         _check.fail(name, value, "to be plain: a finite number, a text, or a list of these")
     return tuple(_plain(name, each) for each in value)
 

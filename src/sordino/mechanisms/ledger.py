@@ -20,8 +20,10 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import sqlite3
 import uuid
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +32,7 @@ from typing import NoReturn, Self
 from sordino import _check
 from sordino.accounting.total import Total, total
 from sordino.mechanisms import ledger_open
-from sordino.mechanisms.ledger_file import LedgerError, LedgerFile, refuse
+from sordino.mechanisms.ledger_file import Answer, LedgerError, LedgerFile, refuse
 from sordino.mechanisms.ledger_open import current
 from sordino.mechanisms.ledger_rows import (
     BY_HAND,
@@ -171,6 +173,8 @@ class Ledger:
         of = relation_of(relation)
         self._asked = Budget(self.dataset, *numbers, of, max_rows_per_person, as_you_go)
         self._may_create = epsilon is not None
+        self._seen: str | None = None
+        """Which file the budget was seen in."""
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, dataset={self.dataset!r})"
@@ -192,7 +196,7 @@ class Ledger:
             self._budget(rows, create=True)
             return new
 
-        return self._file.transact(lambda on: work(Rows(on, self.path)), writes=True)
+        return self._transact(work, writes=True)
 
     def check(self, charge: Charge) -> Total:
         """What the total would be with this release; nothing is recorded.
@@ -228,7 +232,7 @@ class Ledger:
             return would_be, doubts
 
         try:
-            spent, doubts = self._file.transact(lambda on: work(Rows(on, self.path)), writes=True)
+            spent, doubts = self._transact(work, writes=True)
         except _NoRoom as no_room:  # what would fit is computed when nobody waits any more
             raise no_room.explained() from None
         for doubt in doubts:  # after it is on the disk: a warning may be an error to the caller
@@ -253,7 +257,8 @@ class Ledger:
         ledger_open.leave(self)
 
     def _make_file(self) -> None:
-        if self._may_create:
+        # A budget that was there and is gone is not opened anew, as if nothing had been spent.
+        if self._may_create and self._seen is None:
             self._file.create()
         elif not self._file.exists():
             _refuse_missing(self.path)
@@ -261,7 +266,7 @@ class Ledger:
     def _read(self) -> tuple[Budget, list[Line]]:
         """The budget and its lines, as they would be: nothing is made that is not there."""
         if not self._file.exists():
-            if not self._may_create:
+            if not self._may_create or self._seen is not None:
                 _refuse_missing(self.path)
             return self._asked, []
 
@@ -270,12 +275,27 @@ class Ledger:
             known = rows.budget(self.dataset) is not None
             return budget, rows.lines(self.dataset) if known else []
 
-        return self._file.transact(lambda on: work(Rows(on, self.path)), writes=False)
+        return self._transact(work, writes=False)
+
+    def _transact(self, work: Callable[[Rows], Answer], *, writes: bool) -> Answer:
+        """Run `work` on the file that this budget was seen in, and on no other."""
+
+        def checked(connection: sqlite3.Connection) -> tuple[Answer, str | None]:
+            rows = Rows(connection, self.path)
+            if self._seen not in (None, rows.identity):
+                hint = "Put the file back in which the budget was: this one knows nothing of it."
+                refuse(self.path, "to be the file that it was before", hint)
+            answer = work(rows)
+            return answer, rows.identity if rows.budget(self.dataset) is not None else None
+
+        answer, seen = self._file.transact(checked, writes=writes)
+        self._seen = seen or self._seen
+        return answer
 
     def _budget(self, rows: Rows, *, create: bool) -> Budget:
         found = rows.budget(self.dataset)
         if found is None:
-            if not self._may_create:
+            if not self._may_create or self._seen is not None:
                 refuse(
                     self.path, f"to have a budget for {self.dataset!r}", _other_names(self, rows)
                 )

@@ -51,7 +51,19 @@ def is_open() -> bool:
 
 
 def enter(ledger: Ledger) -> None:
-    """Make `ledger` the current one of this context."""
+    """Make `ledger` the current one of this context.
+
+    Raises
+    ------
+    LedgerError
+        If that of another budget is open: a release cannot be charged to one and spare the other.
+    """
+    stack = _STACK.get()
+    if stack and (stack[-1].path, stack[-1].dataset) != (ledger.path, ledger.dataset):
+        raise LedgerError(
+            f"The ledger of {stack[-1].dataset!r} is open here, and a release in this block would "
+            f"be charged to {ledger.dataset!r} alone. Leave the one before you open the other."
+        )
     _STACK.set((*_STACK.get(), ledger))
     _OPENED.open()
 

@@ -28,6 +28,7 @@ from sordino.accounting.total import Part
 from sordino.mechanisms.ledger_file import LedgerError, refuse, refuse_damaged
 from sordino.mechanisms.release import SLACK
 from sordino.privacy import Relation
+from sordino.proofs.evidence import MOST_ROWS_PER_PERSON
 from sordino.proofs.proof import unit_of
 
 RANKS = {"recorded": 0, "failed": 1, "returned": 2, "written": 3}
@@ -77,6 +78,8 @@ class Budget:
         object.__setattr__(self, "relation", relation_of(self.relation))
         hint = "Pass the most rows one person has in the data."
         rows = _check.whole("max_rows_per_person", self.rows_per_person, hint, at_least=1)
+        if rows > MOST_ROWS_PER_PERSON:
+            _check.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}", hint)
         object.__setattr__(self, "rows_per_person", rows)
         object.__setattr__(self, "as_you_go", _check.flag("as_you_go", self.as_you_go))
 
@@ -200,6 +203,11 @@ class Rows:
                 f"{counted[0]} and {counted[1]}"
             )
 
+    @property
+    def identity(self) -> str:
+        """What tells this file from any other."""
+        return hmac.new(self._secret, b"identity", "sha256").hexdigest()
+
     def budgets(self) -> list[Budget]:
         """All budgets, by name."""
         rows = self._connection.execute("SELECT dataset FROM budget ORDER BY dataset").fetchall()
@@ -304,11 +312,16 @@ class Rows:
     def _line(self, row: tuple[Any, ...]) -> Line:
         values = dict(zip(_LINE.split(", "), row, strict=True))
         del values["digest"]
+        for name in ("what", "host", "status", "place"):
+            if not isinstance(values[name], str):
+                self._damaged(f"entry {values['id']} has a {name} that is no text")
+            values[name] = storable(values[name])  # a file may hold what no terminal should see
         if values["status"] not in RANKS:
             self._damaged(f"entry {values['id']} has the status {values['status']!r}")
         try:
             values["profile"] = record.from_plain(json.loads(values["profile"]))
-        except (ValueError, TypeError) as error:  # bad JSON, or values that are no profile
+        # Bad JSON, or values that are no profile.
+        except (ValueError, TypeError, RecursionError) as error:
             self._damaged(f"entry {values['id']} has a profile that cannot be read ({error})")
         return Line(**values)
 

@@ -21,7 +21,8 @@ from sordino.sgd.spec import TrainSpec
 
 MOST_COUNTED = 10**15
 """Records or weights: floats count exactly so far."""
-MOST_CANDIDATES = 10_000
+MOST_CANDIDATES = 200
+"""Of a selection: each is proved anew when it is verified."""
 MOST_ROWS_PER_PERSON = 10_000
 """Group privacy takes a step for each record of a person."""
 _HINT = "Pass what `to_plain` returned."
@@ -76,6 +77,11 @@ class Evidence(ABC):
     def shape(self) -> tuple[int, int]:
         """Of the released weights: one row a problem."""
         return self.problems, self.columns
+
+    @property
+    def loss_kind(self) -> str | None:
+        """Which loss the numbers are of, where the proof depends on it."""
+        return None
 
     @property
     def length(self) -> int:

@@ -63,6 +63,11 @@ class OutputEvidence(Evidence):
         )
 
     @property
+    def loss_kind(self) -> str:
+        """The loss that was trained."""
+        return self.spec.objective.kind
+
+    @property
     def length(self) -> int:
         """Steps of the training."""
         return self.spec.total_steps(self.rows)
@@ -105,6 +110,11 @@ class StepsEvidence(Evidence):
         _check.one_of("accountant", self.accountant, ACCOUNTANTS)
         if not _check.probability_below_one("delta", self.delta) > 0:
             _check.fail("delta", self.delta, "> 0")
+
+    @property
+    def loss_kind(self) -> str:
+        """The loss that was trained."""
+        return self.spec.objective.kind
 
     @property
     def length(self) -> int:
@@ -167,6 +177,11 @@ class ObjectiveEvidence(Evidence):
             _check.positive(name, getattr(self, name))
         _check.non_negative("gradient_left", self.gradient_left)
         _check.one_of("loss", self.loss, ("logistic", "huber-svm"))
+
+    @property
+    def loss_kind(self) -> str:
+        """The loss that was minimised."""
+        return self.loss
 
     def perturbation(self) -> ObjectivePerturbation:
         """The mechanism these numbers describe."""
