@@ -133,8 +133,11 @@ def new_key(
 
     `sordino certificate new-key me.pem`
     """
+    from sordino import _check
     from sordino.mechanisms import signature
 
+    if not private.name:
+        _check.fail("private", str(private), "to be the name of a file", "Pass me.pem, say.")
     beside = public if public is not None else private.with_name(f"{private.stem}.public.pem")
     secret = _ask(twice=True) if passphrase else ""
     made = signature.new_key(private, beside, secret)

@@ -34,19 +34,16 @@ from sordino.accounting.total import Total, total
 from sordino.mechanisms import ledger_open
 from sordino.mechanisms.ledger_file import Answer, LedgerError, LedgerFile, refuse
 from sordino.mechanisms.ledger_open import current
-from sordino.mechanisms.ledger_rows import (
-    BY_HAND,
+from sordino.mechanisms.ledger_rows import BY_HAND, Line, Rows, storable
+from sordino.mechanisms.ledger_status import Status, status_of
+from sordino.mechanisms.ledger_terms import (
     Budget,
     Charge,
-    Line,
-    Rows,
     check_same,
     check_unit,
     dataset_name,
     relation_of,
-    storable,
 )
-from sordino.mechanisms.ledger_status import Status, status_of
 from sordino.mechanisms.release import SLACK, ReleaseRefused
 from sordino.privacy import Relation, rounded
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sordino.accounting import gaussian
 from sordino.accounting.total import Part, Total, largest_gaussian, total
-from sordino.mechanisms.ledger_rows import Budget, Charge, Line
+from sordino.mechanisms.ledger_rows import Line
+from sordino.mechanisms.ledger_terms import Budget, Charge
 from sordino.privacy import rounded
 
 
