@@ -1,21 +1,26 @@
 """Score rows with a released model, without sordino: numpy and safetensors are enough.
 
-    python score_bundle.py BUNDLE ROWS.csv      (or ROWS.npy)
+    python score_bundle.py BUNDLE ROWS.csv      (or ROWS.csv.gz, ROWS.npy)
 
-Nothing in a bundle can run code: the certificate is JSON, the weights are safetensors. This
-program checks that the weights are the certified ones and prints what is promised of them; whether
-the promise follows, `sordino certificate verify BUNDLE` computes.
+Prints a label a line. Nothing in a bundle can run code: the certificate is JSON, the weights are
+safetensors. This program checks that the weights are the certified ones and says on standard error
+what is promised of them; whether that follows, `sordino certificate verify BUNDLE` computes.
 
-A CSV may begin with a line of names; if the certificate has names too, columns are found by them.
-If the certificate has the public description of the table (bounds and levels), rows are prepared by
-it; else they must come prepared as they were for the training.
+Where the certificate has the public description of the table, rows are prepared by it: columns are
+found by their names, and the target need not be there. A missing number counts as the middle of its
+bounds; a missing or unknown level is zero in all of the level's columns. Where it has none, rows
+must come prepared as they were for the training.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
+import io
 import json
+import math
+import os
 import sys
 import tomllib
 from pathlib import Path
@@ -23,6 +28,9 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import load
+
+MISSING = {"", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "<NA>"}
+MISSING |= {"#N/A", "#NA", "-nan", "-NaN"}  # among numbers; words are taken as they stand there
 
 
 def read_bundle(directory: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -36,51 +44,99 @@ def read_bundle(directory: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     return certificate, load(weights)
 
 
-def read_rows(path: Path, names: list[str] | None, description: str) -> np.ndarray:
-    """One row a record, as numbers."""
+def read_rows(path: Path, model: dict[str, Any], description: str) -> np.ndarray:
+    """One row a record, as the model wants them."""
     if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
-    with path.open(newline="", encoding="utf-8") as file:
-        if description and names is not None:
-            known = tomllib.loads(description)["columns"]
-            return np.array([prepared(row, known, names) for row in csv.DictReader(file)])
-        lines = [line for line in csv.reader(file) if line]
-    columns = range(len(lines[0]))
-    if not all(map(_is_number, lines[0])):
-        header = lines.pop(0)
-        if names is not None:
-            columns = [header.index(name) for name in names]
-    return np.array([[float(line[column]) for column in columns] for line in lines])
+        rows = np.load(path, allow_pickle=False)
+    elif description and model["feature_names"]:
+        rows = prepared(read_csv(path), description, model["feature_names"])
+    else:
+        rows = as_they_are(read_csv(path), model["feature_names"])
+    if rows.ndim != 2 or rows.shape[1] != model["features"]:
+        sys.exit(f"The model needs rows of {model['features']} numbers.")
+    return rows
 
 
-def prepared(row: dict[str, str], known: dict[str, Any], names: list[str]) -> list[float]:
-    """Numbers between their bounds as 0 to 1, and a 0 or 1 for each level."""
-    values = {}
-    for name, column in known.items():
-        cell = row[name].strip()
-        if "bounds" in column:
-            low, high = column["bounds"]
-            inside = min(max(float(cell), low), high) if cell else (low + high) / 2
-            values[name] = (inside - low) / (high - low)
-        for level in column.get("levels", ()):
-            values[f"{name}={level}"] = float(_same(cell, level))
-    return [values[name] for name in names]
+def read_csv(path: Path) -> list[list[str]]:
+    """The cells of each line, separated by whatever splits the first line most."""
+    content = path.read_bytes()
+    text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    first = text.strip().partition("\n")[0]
+    separator = max(",;\t", key=lambda each: len(next(csv.reader([first], delimiter=each))))
+    read = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+    lines = [[cell.strip() for cell in line] for line in read if line]
+    return lines or sys.exit(f"{path} is empty.")
 
 
-def _same(cell: str, level: str | bool | float) -> bool:
-    if isinstance(level, bool):
-        return cell.lower() == str(level).lower()
-    if isinstance(level, str):
-        return cell == level
-    return _is_number(cell) and float(cell) == level
+def columns_of(lines: list[list[str]], wanted: list[str]) -> list[list[str]]:
+    """The cells of the wanted columns; the first line has the names of all."""
+    header, *rows = lines
+    for name in wanted:
+        if header.count(name) != 1:
+            sys.exit(f"The table needs one column called {name!r} and has {header.count(name)}.")
+    if any(len(row) > len(header) for row in rows):
+        sys.exit("The table has a row with more cells than there are names.")
+    full = [row + [""] * (len(header) - len(row)) for row in rows]
+    return [[row[header.index(name)] for row in full] for name in wanted]
 
 
-def _is_number(text: str) -> bool:
+def prepared(lines: list[list[str]], description: str, names: list[str]) -> np.ndarray:
+    """Numbers between their bounds as 0 to 1, and a 0 or 1 for each level, in their order."""
+    known = tomllib.loads(description)["columns"]
+    used = [name for name in known if "ignore" not in known[name]]
+    made: list[list[float]] = []
+    for name, cells in zip(used, columns_of(lines, used), strict=True):
+        if names[len(made)] != name and not names[len(made)].startswith(f"{name}="):
+            sys.exit("The certificate describes other columns than its model has.")
+        if "bounds" in known[name]:
+            made.append(scaled(name, cells, *known[name]["bounds"]))
+        else:
+            made += coded(name, cells, known[name]["levels"])
+    return np.array(made).T
+
+
+def scaled(name: str, cells: list[str], low: float, high: float) -> list[float]:
+    """A column of numbers."""
+    values = [(low + high) / 2 if cell in MISSING else number(cell, name) for cell in cells]
+    return [(min(max(value, low), high) - low) / (high - low) for value in values]
+
+
+def coded(name: str, cells: list[str], levels: list[Any]) -> list[list[float]]:
+    """A column of zeros and ones for each level."""
+    keys: list[Any] = cells
+    if isinstance(levels[0], bool):
+        keys, levels = [cell.lower() for cell in cells], [str(level).lower() for level in levels]
+    elif not isinstance(levels[0], str):
+        cells = ["" if cell in MISSING else cell for cell in cells]
+        keys = [number(cell) for cell in cells]
+    made = [[float(key == level) for key in keys] for level in levels]
+    if any(cells) and not np.any(made):
+        sys.exit(f"Column {name} has none of its levels in any row. Check how they are spelled.")
+    return made
+
+
+def as_they_are(lines: list[list[str]], names: list[str] | None) -> np.ndarray:
+    """Rows that are numbers already; a first line of names is used or skipped."""
+    has_header = any(math.isnan(number(cell)) for cell in lines[0])
+    if has_header and names is not None:
+        if not set(names) <= set(lines[0]):
+            listed = ", ".join(names[:9])
+            sys.exit(f"No description of the table: prepare it as for the training ({listed}).")
+        lines = [*zip(*columns_of(lines, names), strict=True)]
+    print("No description of the table: rows are taken as prepared.", file=sys.stderr)
+    rows = lines[has_header and names is None :]
+    return np.array([[number(cell, "of these") for cell in row] for row in rows])
+
+
+def number(cell: str, name: str = "") -> float:
+    """The cell as a number; if it is none, NaN, or the end if a column is named."""
     try:
-        float(text)
+        value = math.nan if "_" in cell else float(cell)
     except ValueError:
-        return False
-    return True
+        value = math.nan
+    if name and not math.isfinite(value):
+        sys.exit(f"Column {name} has a cell that is no finite number.")
+    return value
 
 
 def predict(rows: np.ndarray, weights: dict[str, np.ndarray], labels: list[Any]) -> list[Any]:
@@ -92,20 +148,27 @@ def predict(rows: np.ndarray, weights: dict[str, np.ndarray], labels: list[Any])
 
 def main() -> None:
     """Print the promise to standard error, and a label a line."""
+    if {"-h", "--help"} & set(sys.argv):
+        print(__doc__)
+        return
     if len(sys.argv) != 3:
-        sys.exit(__doc__)
+        print("Usage: score_bundle.py BUNDLE ROWS.csv; --help says more.", file=sys.stderr)
+        sys.exit(2)
     certificate, weights = read_bundle(Path(sys.argv[1]))
     promise, model = certificate["guarantee"], certificate["model"]
+    rows = read_rows(Path(sys.argv[2]), model, certificate["preprocessing"]["columns"])
     if promise is None:
         print(f"NOTHING IS PROMISED: {certificate['why_none']}", file=sys.stderr)
     else:
         claimed = f"epsilon = {promise['epsilon']} at delta = {promise['delta']}"
         print(f"{claimed}, {promise['relation']}, for {promise['unit']}", file=sys.stderr)
-    description = certificate["preprocessing"]["columns"]
-    rows = read_rows(Path(sys.argv[2]), model["feature_names"], description)
-    for label in predict(rows, weights, model["labels"]):
-        print(label)
+    print(*predict(rows, weights, model["labels"]), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BrokenPipeError:  # whoever read the labels has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, LookupError, EOFError, csv.Error) as error:
+        sys.exit(f"This cannot be read: {error or type(error).__name__}.")

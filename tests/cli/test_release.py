@@ -135,6 +135,7 @@ def test_what_is_read_off_a_file_is_in_the_certificate(run, tmp_path: Path, tabl
     assert certificate.tuning.kind == "unknown"
     for what in reads:
         assert f"what preparing the rows read from the records: {what}" in text
+    assert f"Note: Describe the other columns in {columns} too" in err.splitlines()[-1]
 
 
 def test_json_signed_and_charged_to_a_ledger(
@@ -177,21 +178,21 @@ def test_json_signed_and_charged_to_a_ledger(
         (("--delta", "1"), "Expected delta=1.0 in (0, 1)"),
         (("--delta", "nan"), "Expected delta=nan in (0, 1)"),
         (("--relation", "replace-on"), "Did you mean replace-one"),
-        (("--relation", "add-remove"), "public_rows=None to be given for add-or-remove-one"),
-        (("--public-rows", "9"), "public_rows=9 not to be given for replace-one"),
+        (("--relation", "add-remove"), "Expected --public-rows N for add-or-remove-one. "),
+        (("--public-rows", "9"), "--public-rows=9 to be left out: replace-one."),
         (("--method", "noisygd"), "Did you mean noisy-gd"),
         (("--method", "none"), "Expected method=none to be one of auto, "),
         (("--l2", "-1"), "Expected l2=-1.0 >= 0"),
-        (("--max-rows-per-person", "0"), "Expected max_rows_per_person=0 >= 1"),
-        (("--data-norm", "0"), "Expected data_norm=0.0 > 0"),
-        (("--ledger", "x.db"), "Expected dataset=None to be given. Pass --ledger FILE and"),
-        (("--dataset", "x"), "Expected ledger=None to be given"),
+        (("--max-rows-per-person", "0"), "Expected --max-rows-per-person=0 >= 1"),
+        (("--data-norm", "0"), "Expected --data-norm=0.0 > 0"),
+        (("--ledger", "x.db"), "Expected --dataset NAME with --ledger. Pass the name"),
+        (("--dataset", "x"), "Expected --ledger FILE with --dataset. Pass the file"),
         (("--data", "adlt"), "Did you mean adult"),
         (("--data", "adlt"), "Or pass a file that ends in .csv, .csv.gz, .parquet"),
         (("--data", "none.csv"), "Expected data=none.csv to be a file that exists"),
         (("--data", "sheet.xlsx"), "to be CSV or Parquet. Save the sheet as CSV first"),
-        (("--target", "y"), "target=y not to be given for a dataset by name"),
-        (("--classes", "0,1"), "classes=0,1 not to be given for a dataset by name"),
+        (("--target", "y"), "--target=y to be left out for a dataset by name"),
+        (("--classes", "0,1"), "--classes=0,1 to be left out for a dataset by name"),
         (("--sign-with", "no-key.pem"), "Expected key=no-key.pem to be a file"),
     ],
 )
@@ -215,7 +216,7 @@ def test_files_are_checked_before_they_are_read(
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("targte = 'ill'")
     cases = {
-        "target=None to be given for a file. Pass --target": ("--data", table),
+        "Expected --target COLUMN for a file. Pass the name": ("--data", table),
         "Did you mean target?": ("--data", table, "--columns", wrong),
         "classes=no,yes to be given once": (
             *("--data", table, "--columns", described),
@@ -231,6 +232,13 @@ def test_files_are_checked_before_they_are_read(
 
 
 @pytest.mark.usefixtures("nothing_is_read")
+def test_where_the_bundle_goes_must_be_said(run) -> None:
+    code, out, err = run("release", "--data", "breast-cancer", "--epsilon", 1)
+    assert (code, out) == (2, "")
+    assert err == "Expected --out DIR. Pass a new directory for the bundle, or --dry-run.\n"
+
+
+@pytest.mark.usefixtures("nothing_is_read")
 def test_a_place_or_ledger_that_cannot_be_used_costs_no_training(run, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.mkdir()
@@ -242,7 +250,7 @@ def test_a_place_or_ledger_that_cannot_be_used_costs_no_training(run, tmp_path: 
     charged = ("--ledger", tmp_path / "none.db", "--dataset", "people")
     code, _, err = run(*given, tmp_path / "model", *charged)
     assert (code, err.count("\n")) == (1, 1)
-    assert "Create it: sordino ledger init" in err
+    assert "create it: sordino ledger init" in err
 
 
 @pytest.mark.parametrize(
@@ -294,61 +302,142 @@ def test_help_teaches_and_loads_nothing_heavy() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
-    for word in ("--columns", "--ledger", "--sign-with", "sordino data describe"):
+    for word in ("--columns", "--ledger", "--dry-run", "sordino data describe", "middle of its"):
         assert word in done.stdout
 
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "score_bundle.py"
-FOR_SCORING = """
-target = "ill"
-classes = [0, 1]
-[columns.age]
-bounds = [0, 120]
-[columns.smoker]
-levels = [false, true]
-[columns.grade]
-levels = [1, 2, 3]
-[columns.job]
-levels = ["clerk", "nurse, night", "farmer"]
-"""
-
-
-def test_strangers_prepare_rows_by_the_certificate_alone(run, tmp_path: Path) -> None:
-    """A table, its release, and the same labels from a program that has no sordino."""
-    draws = np.random.default_rng(1)
-    frame = pd.DataFrame(
-        {
-            "job": draws.choice(["clerk", "nurse, night", "pilot"], 200),
-            "grade": draws.integers(1, 5, 200),
-            "smoker": draws.choice([True, False], 200),
-            "age": np.where(draws.random(200) < 0.1, np.nan, draws.integers(10, 140, 200)),
-            "ill": draws.integers(0, 2, 200),
-        }
+def test_python_prepares_rows_by_the_certificate_alone(
+    run, tmp_path: Path, table: Path, described: Path
+) -> None:
+    out = tmp_path / "model"
+    # The file's columns are in another order than the description's.
+    frame = pd.read_csv(table)[["sex", "ill", "age", "patient"]]
+    frame.to_csv(table, index=False)
+    code, *_ = run(
+        *("release", "--data", table, "--columns", described, "--data-norm", 1.5),
+        *("--epsilon", 8, "--out", out),
     )
-    frame.to_csv(tmp_path / "people.csv", index=False)
-    (tmp_path / "columns.toml").write_text(FOR_SCORING)
-    options = ("--data", tmp_path / "people.csv", "--columns", tmp_path / "columns.toml")
-    code, *_ = run("release", *options, "--epsilon", 1, "--data-norm", 2, "--out", tmp_path / "m")
     assert code == 0
-    model = sordino.load(tmp_path / "m")
+    model = sordino.load(out)
     known = Columns.from_toml(model.certificate_.preprocessing.columns)
-    table = table_file.read(tmp_path / "people.csv", columns=known)
-    expected = model.predict(pd.DataFrame(table.X, columns=list(table.feature_names)))
-    frame.drop(columns="ill").to_csv(tmp_path / "new.csv", index=False)
-    answer = subprocess.run(
-        [sys.executable, str(EXAMPLE), str(tmp_path / "m"), str(tmp_path / "new.csv")],
-        capture_output=True,
-        text=True,
-        check=True,
+    assert list(model.feature_names_in_) == ["age", "sex=F", "sex=M"]
+    new = tmp_path / "new.csv"
+    frame[["sex", "age"]].to_csv(new, index=False)
+    rows = table_file.rows(new, known)
+    np.testing.assert_array_equal(rows, table_file.read(table, columns=known).X)
+    scores = (
+        model.intercept_
+        + model.coef_[0, 0] * frame["age"] / 120
+        + model.coef_[0, 1] * (frame["sex"] == "F")
+        + model.coef_[0, 2] * (frame["sex"] == "M")
     )
-    assert [int(line) for line in answer.stdout.split()] == expected.tolist()
-    assert 0 < sum(expected) < 200  # not one label for all
+    predicted = model.predict(rows)
+    assert predicted.tolist() == np.where(scores > 0, "yes", "no").tolist()
+    assert set(predicted) == {"no", "yes"}
+    assert model.predict(table_file.rows(frame, known)).tolist() == predicted.tolist()
 
 
-def test_bounds_read_off_the_rows_are_not_published(run, table: Path, tmp_path: Path) -> None:
-    options = ("--data", table, "--target", "ill", "--classes", "no,yes")
-    code, *_ = run("release", *options, "--epsilon", 1, "--out", tmp_path / "m")
+def test_a_dry_run_says_what_would_be_and_leaves_no_trace(
+    run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: Path, described: Path
+) -> None:
+    book = tmp_path / "budgets.db"
+    Ledger(book, dataset="people", epsilon=1.2, delta=1e-5).create()
+    given = ("release", "--data", table, "--columns", described, "--delta", 1e-5)
+    charged = ("--ledger", book, "--dataset", "people", "--max-rows-per-person", 1)
+
+    with monkeypatch.context() as patched:
+
+        def train(*_: object) -> None:
+            raise AssertionError("something was trained")
+
+        patched.setattr(sordino.PrivateLogisticRegression, "_train", train)
+        out = tmp_path / "model"
+        code, text, err = run(*given, *charged, "--epsilon", 1, "--dry-run", "--out", out)
+        assert (code, err) == (0, "")
+        lines = text.splitlines()
+        assert lines[0] == "DRY RUN: nothing was trained, recorded or written."
+        assert lines[1].startswith("Model: PrivateLogisticRegression, by method ")
+        assert lines[2] == "Promise: epsilon <= 1 at delta = 1e-05"
+        assert lines[3] == "For whom: one record, replace-one"
+        assert "standard deviation" in lines[4]
+        would_be_left = lines[5].removeprefix("Ledger: 'people' would have ")
+        assert not out.exists()
+        assert Ledger(book, dataset="people").status().entries == ()
+        code, text, err = run(*given, *charged, "--epsilon", 1.3, "--dry-run")
+        assert (code, text) == (1, "")
+        assert err.startswith("Expected the releases from 'people' to cost at most epsilon=1.2")
+        code, text, _ = run(*given, "--epsilon", 1, "--dry-run", "--json")
+        assert code == 0
+        said = json.loads(text)
+        assert (said["dry_run"], said["ledger"], said["not_covered"]) == (True, None, [])
+
+    code, text, err = run(*given, *charged, "--epsilon", 1, "--out", out, "--json")
     assert code == 0
+    assert f"Ledger: of the budget of 'people', {would_be_left}.\n" in err
+    certificate = json.loads(text)["certificate"]
+    assert certificate["method"] == said["method"]
+    assert certificate["facts"]["noise"] == said["noise"]
+    assert certificate["guarantee"]["epsilon"] == said["epsilon"]
+
+
+def without_ids(table: Path) -> Path:
+    pd.read_csv(table).drop(columns="patient").to_csv(table, index=False)
+    return table
+
+
+def test_a_dry_run_names_leaks(run, table: Path) -> None:
+    given = ("release", "--data", without_ids(table), "--target", "ill", "--epsilon", 1)
+    code, text, err = run(*given, "--dry-run")
+    assert code == 0
+    assert "\nNOT COVERED: which classes there are was read off the labels\n" in text
+    assert "\nNOT COVERED: minimum and maximum of column age\n" in text
+    assert err.count("Warning: Not private: ") == 2
+
+
+def test_an_unedited_draft_is_no_public_description(run, tmp_path: Path, table: Path) -> None:
+    code, text, _ = run("data", "describe", table, "--target", "ill")
+    draft = tmp_path / "draft.toml"
+    draft.write_text(text)
+    given = ("release", "--data", table, "--columns", draft, "--epsilon", 1, "--out")
+    code, text, err = run(*given, tmp_path / "leaks")
+    assert code == 0
+    assert "drafted from the rows by `sordino data describe`" in err.splitlines()[0]
+    assert err.splitlines()[-1] == (
+        f"Note: {draft} is a draft read from the data: put in what you know without looking, then "
+        "delete read_from_data = true from it, to release without this leak."
+    )
+    assert "declared to have read nothing" not in text
+    preparation = bundle.read(tmp_path / "leaks").certificate.preprocessing
+    assert preparation.columns == ""
+    assert "which classes there are" in preparation.reads[0]
+
+    draft.write_text(draft.read_text().replace("read_from_data = true", ""))
+    code, text, err = run(*given, tmp_path / "public")
+    assert code == 0
+    assert "Not private" not in err
+    assert "declared to have read nothing" in text
+    assert bundle.read(tmp_path / "public").certificate.preprocessing.columns
+
+
+def test_an_identifier_is_not_taken_for_levels(run, table: Path, tmp_path: Path) -> None:
+    options = ("--data", table, "--target", "ill", "--epsilon", 1, "--out", tmp_path / "m")
+    code, _, err = run("release", *options)
+    assert code == 1
+    assert "Column patient has a word of its own in every row (an identifier?)" in err
+    assert not (tmp_path / "m").exists()
+
+
+def test_bounds_and_levels_read_off_the_rows_are_not_published(
+    run, table: Path, tmp_path: Path
+) -> None:
+    table = without_ids(table)
+    options = ("--data", table, "--target", "ill", "--classes", "no,yes")
+    code, _, err = run("release", *options, "--epsilon", 1, "--out", tmp_path / "m")
+    assert code == 0
+    assert err.splitlines()[-1].startswith(
+        f"Note: Describe the columns: `sordino data describe {table} --target ill > columns.toml`"
+    )
     preparation = bundle.read(tmp_path / "m").certificate.preprocessing
     assert preparation.columns == ""
     assert preparation.reads
+    assert sordino.load(tmp_path / "m").feature_names_in_.tolist() == ["age", "sex#1", "sex#2"]

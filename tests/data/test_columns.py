@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,23 @@ def test_a_description_is_written_as_people_would() -> None:
     assert Columns.from_toml(written) == DESCRIBED
 
 
+def test_a_draft_says_so_in_the_file() -> None:
+    draft = replace(DESCRIBED, read_from_data=True)
+    written = draft.to_toml("Heading", {"income": "Is it in dollars?"})
+    assert "\nread_from_data = true\n\n# Is it in dollars?\ntarget = " in written
+    (line,) = (line for line in written.splitlines() if line.startswith("# Delete"))
+    assert line.endswith("is what you know without looking.")
+    assert Columns.from_toml(written) == draft
+    without = "\n".join(each for each in written.splitlines() if each != "read_from_data = true")
+    assert Columns.from_toml(without) == DESCRIBED
+
+
+def test_columns_keep_their_order_and_those_left_out_are_no_features() -> None:
+    again = Columns.from_toml(DESCRIBED.to_toml())
+    assert list(again.features) == ["age", "native country", "grade", "member"]
+    assert again.ignored == ["patient"]
+
+
 def test_long_lists_are_broken_into_lines() -> None:
     described = Columns(columns={"x": Column(levels=tuple(f"level, {i}" for i in range(100)))})
     written = described.to_toml()
@@ -83,20 +101,24 @@ _columns = st.one_of(
 )
 def test_what_is_written_is_read_back(target: str, classes: tuple, columns: dict) -> None:
     columns.pop(target, None)
-    described = Columns(target, classes, columns)
+    described = Columns(target, classes, columns, read_from_data=len(columns) % 2 == 1)
     assert Columns.from_toml(described.to_toml("# heading\r\nmore")) == described
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("targte = 'a'", "Expected key of the description=targte to be one of target, .* target?"),
+        (
+            "targte = 'a'",
+            "Expected key of the description=targte to be one of read_from_.* target?",
+        ),
         ("[colums.age]", "Did you mean columns?"),
         ("[columns.age]\nbonds = [0, 1]", "key of column age=bonds .* Did you mean bounds?"),
         ("[columns.age]", r"column age=\[\] to have exactly one key. Give bounds"),
         ("[columns.age]\nbounds = [0, 1]\nignore = true", "to have exactly one key"),
         ("[columns]\nage = 3", "column age=3 to be a table"),
         ("columns = 3", r"columns=3 to be tables. Write \[columns.age\]"),
+        ("read_from_data = 'yes'", "read_from_data=yes to be True or False"),
         ("target = 3", "target=3 to be the name of a column, in quotes"),
         ("[columns.age]\nbounds = [0]", r"bounds of column age=\[0\] to be \[low, high\]"),
         ("[columns.age]\nbounds = [1, 1]", "low < high. Write two numbers"),

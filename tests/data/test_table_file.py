@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.metadata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -359,7 +360,11 @@ def test_describing_a_table_gives_what_would_be_read_off_it(csv) -> None:
     assert described.startswith("# READ FROM THE DATA")
     assert "such as [0, 120] for an age" in described
     assert "a leak that no guarantee covers" in described
-    known = Columns.from_toml(described)
+    assert "a missing number counts as the middle of its bounds" in described
+    assert "without a label" not in described
+    draft = Columns.from_toml(described)
+    assert draft.read_from_data
+    known = replace(draft, read_from_data=False)  # as if it were public knowledge
     assert known.classes == ("no", "yes")
     assert known.columns["age"] == Column(bounds=(30.0, 130.0))
     assert known.columns["note"] == Column(levels=('say "z"', "x, y"))
@@ -368,7 +373,95 @@ def test_describing_a_table_gives_what_would_be_read_off_it(csv) -> None:
     with pytest.warns(PrivacyLeakWarning):
         inferred = table_file.read(csv(text), "ill")
     np.testing.assert_array_equal(table.X, inferred.X)
-    assert table.feature_names == inferred.feature_names
+    assert [name.partition("=")[0] for name in table.feature_names] == [
+        name.partition("#")[0] for name in inferred.feature_names
+    ]
+
+
+def test_a_draft_is_a_leak_until_somebody_declares_it_public(csv) -> None:
+    draft = replace(KNOWN, read_from_data=True)
+    with pytest.warns(PrivacyLeakWarning, match="delete read_from_data = true from it") as leaks:
+        table = table_file.read(csv(PEOPLE), None, draft)
+    (leak,) = leaks
+    (said,) = table.reads_private_data
+    assert said in str(leak.message)
+    assert said == (
+        "minimum and maximum of column age, levels of columns sex, member, zip and note, which "
+        "columns are left out, which classes there are: drafted from the rows by `sordino data "
+        "describe` and not declared public"
+    )
+    assert table.classes == KNOWN.classes
+    # One column is missing from the draft: that is named as well.
+    columns = {name: column for name, column in KNOWN.columns.items() if name != "sex"}
+    with pytest.warns(PrivacyLeakWarning):
+        table = table_file.read(
+            csv(PEOPLE.replace("a-3,130,,", "a-3,130,F,")), None, replace(draft, columns=columns)
+        )
+    assert table.reads_private_data[1:] == ("levels of column sex",)
+
+
+def test_the_order_of_features_is_that_of_the_description(csv) -> None:
+    turned = replace(KNOWN, columns=dict(reversed(KNOWN.columns.items())))
+    one, other = (table_file.read(csv(PEOPLE), None, known) for known in (KNOWN, turned))
+    assert other.feature_names[:2] == ("note=NA", "note=x, y")
+    assert other.feature_names[-1] == "age"
+    places = [other.feature_names.index(name) for name in one.feature_names]
+    np.testing.assert_array_equal(other.X[:, places], one.X)
+    part = replace(KNOWN, columns={"note": KNOWN.columns["note"]})
+    with pytest.warns(PrivacyLeakWarning):
+        rest = table_file.read(csv(PEOPLE.replace("a-3,130,,", "a-3,130,F,")), None, part)
+    assert rest.feature_names[1:4] == ("note=x, y", "patient#1", "patient#2")
+
+
+def test_new_rows_are_prepared_as_those_of_the_training(csv) -> None:
+    expected = table_file.read(csv(PEOPLE), None, KNOWN)
+    # Neither target nor what is left out is there, in another order, with a column too many.
+    frame = pd.read_csv(csv(PEOPLE), dtype={"zip": str}, keep_default_na=False, na_values=[""])
+    columns = ["note", "zip", "member", " sex ", "age"]
+    path = csv(frame[columns].assign(more="?").to_csv(index=False), "new.csv")
+    for source in (path, str(path), frame[columns].set_index(pd.Index([7, 8, 9]))):
+        rows = table_file.rows(source, KNOWN)
+        assert tuple(rows.columns) == expected.feature_names
+        np.testing.assert_array_equal(rows.to_numpy(), expected.X)
+    assert rows.index.tolist() == [7, 8, 9]
+    one = table_file.rows(frame.iloc[2:], KNOWN)  # a missing level is none that is misspelled
+    np.testing.assert_array_equal(one.to_numpy(), expected.X[2:])
+
+
+def test_rows_that_cannot_be_prepared(csv) -> None:
+    frame = pd.read_csv(csv(PEOPLE)).drop(columns="age")
+    with pytest.raises(InvalidArgument, match="columns='age' to be a column of the table"):
+        table_file.rows(frame, KNOWN)
+    with pytest.raises(InvalidArgument, match="columns='age' to be a column of the table"):
+        table_file.rows(csv(frame.to_csv()), KNOWN)
+    with pytest.raises(DataError, match="Column sex has none of its levels in any row"):
+        table_file.rows(frame.assign(age=1, sex="f").drop(columns=" sex "), KNOWN)
+    with pytest.raises(DataError, match="more than one column called 'sex'"):
+        table_file.rows(frame.assign(age=1, sex="F"), KNOWN)
+    with pytest.raises(InvalidArgument, match="to describe columns to learn from"):
+        table_file.rows(frame, Columns())
+    with pytest.raises(InvalidArgument, match="source=list to be a path or a pandas table"):
+        table_file.rows([[1]], KNOWN)  # type: ignore[arg-type]
+
+
+def test_describing_warns_of_identifiers_dates_and_missing_labels(csv) -> None:
+    lines = ["number,name,day,weight,size,y"]
+    for i in range(404):
+        day, size = f"2026-{i % 101}", 51 if i == 0 else i % 51
+        lines.append(f"{1000 + i},n{i},{day},{i / 7},{size},{'' if i in (3, 4) else i % 2}")
+    described = table_file.describe(csv("\n".join(lines)), "y")
+    known = Columns.from_toml(described)
+    assert known.ignored == ["number", "name"]
+    assert described.count("# Every row has a value of its own: an identifier?") == 2
+    assert "[columns.day]\n# 101 levels: dates or identifiers? Leave the column out" in described
+    assert known.columns["size"] == Column(bounds=(0.0, 51.0))
+    assert known.columns["weight"].bounds is not None  # measurements all differ, too
+    assert "refuses (fill them in or drop them): 2 of 404.\ntarget" in described
+    assert known.classes == (0, 1)
+    few = table_file.describe(csv("\n".join(lines[:51])), "y")  # 50 rows may differ by chance
+    assert Columns.from_toml(few).ignored == []
+    one_more = table_file.describe(csv("\n".join(lines[:52])), "y")
+    assert Columns.from_toml(one_more).ignored[:2] == ["number", "name"]
 
 
 def test_describing_leaves_out_what_cannot_be_used(csv) -> None:

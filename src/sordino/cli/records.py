@@ -6,14 +6,23 @@ import math
 import os
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino import _check
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
     from sordino.data.columns import Columns, Label
+    from sordino.data.table_file import UserTable
 
+_ADVICE = {
+    "draft": "{columns} is a draft read from the data: put in what you know without looking, then "
+    "delete read_from_data = true from it",
+    "classes": "Say which classes there can be (--classes, or in the file of columns)",
+    "rest": "Describe the other columns in {columns} too (`sordino data describe` drafts them)",
+    "all": "Describe the columns: `sordino data describe {data} --target {target} > columns.toml`, "
+    "put in what you know without looking, and pass it as --columns",
+}
 _TEN_DIGITS = ("digits", "mnist")
 """Datasets with ten classes; all others have two."""
 
@@ -38,6 +47,8 @@ class Prepared:
         The public description they were prepared by, as TOML; empty if it is not complete.
     test
         Rows that no training sees, where there are some.
+    advice
+        How to prepare them without reading so much off them; empty if nothing can be done.
     """
 
     X: Any
@@ -48,6 +59,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
     description: str = ""
     test: Dataset | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class Source:
     def __post_init__(self) -> None:
         if self.data_norm is not None:
             hint = "Pass a norm that you know without looking at the data, such as 1.0."
-            _check.positive("data_norm", self.data_norm, hint)
+            _check.positive("--data-norm", self.data_norm, hint)
         if self.is_file:
             self._check_file()
         else:
@@ -84,8 +96,7 @@ class Source:
         frames.check_path(self.data)
         known = self.described()
         if self.target is None and known.target is None:
-            hint = "Pass --target COLUMN, the column to predict."
-            _check.fail("target", None, "to be given for a file", hint)
+            not_given("--target COLUMN", "for a file", "Pass the name of the column to predict.")
 
     def _check_name(self) -> None:
         from sordino.data import recipe
@@ -98,7 +109,8 @@ class Source:
             raise _check.InvalidArgument(f"{error} {files}") from None
         for option in ("target", "columns", "classes"):
             if (value := getattr(self, option)) is not None:
-                _check.fail(option, value, "not to be given for a dataset by name", f"{name} does.")
+                hint = f"{name} comes with its own."
+                _check.fail(f"--{option}", value, "to be left out for a dataset by name", hint)
 
     def described(self) -> Columns:
         """What the options say about the columns of a file."""
@@ -109,7 +121,7 @@ class Source:
             return known
         if known.classes is not None:
             hint = f"{self.columns} has them too."
-            _check.fail("classes", self.classes, "to be given once", hint)
+            _check.fail("--classes", self.classes, "to be given once", hint)
         return replace(known, classes=_classes(self.classes))
 
     def read(self) -> Prepared:
@@ -123,7 +135,7 @@ class Source:
 
         known = self.described()
         table = table_file.read(self.data, self.target, known)
-        # What was read off the rows is not published in full: that it was is said.
+        # What was read off the rows is not published: only that it was.
         public = not table.reads_private_data and table.classes is not None
         return Prepared(
             # With names, so that a certificate tells which weight belongs to what.
@@ -134,7 +146,18 @@ class Source:
             table.reads_private_data,
             table.notes,
             replace(known, target=self.target or known.target).to_toml() if public else "",
+            advice="" if public else self._advice(known, table),
         )
+
+    def _advice(self, known: Columns, table: UserTable) -> str:
+        if known.read_from_data:
+            case = "draft"
+        elif not table.reads_private_data:
+            case = "classes"
+        else:
+            case = "all" if self.columns is None else "rest"
+        names = {"data": self.data, "columns": self.columns, "target": self.target or known.target}
+        return f"{_ADVICE[case].format(**names)}, to release without this leak."
 
     def _read_named(self) -> Prepared:
         from sordino.data import load
@@ -144,8 +167,8 @@ class Source:
         train, norm, reads = splits.train, self.data_norm, splits.reads_private_data
         if norm is None:
             if train.norm_bound is None:
-                hint = "Pass --data-norm; longer rows are scaled down to it."
-                _check.fail("data_norm", None, f"to be given: {self.data} declares none", hint)
+                hint = "Pass one you know without looking; longer rows are scaled down to it."
+                not_given("--data-norm NORM", f"for {self.data}, which declares none", hint)
             norm = math.hypot(train.norm_bound, 1.0)  # the intercept's 1 included
         for what in reads:
             said = f"Not private: preparing {self.data} read the {what}."
@@ -154,12 +177,17 @@ class Source:
         return Prepared(train.X, train.y, classes, norm, reads, test=splits.test)
 
 
+def not_given(option: str, when: str, hint: str) -> NoReturn:
+    """Refuse a command without an option it needs, by the option's name as it is typed."""
+    raise _check.InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}")
+
+
 def _classes(listed: str) -> tuple[Label, ...]:
     """The classes of a list with commas: numbers if all are."""
     words = [word.strip() for word in listed.split(",")]
     if len(words) < 2 or len(set(words)) < len(words) or "" in words:
         hint = "Pass the labels there can be, such as --classes no,yes."
-        _check.fail("classes", listed, "to be at least two, all different", hint)
+        _check.fail("--classes", listed, "to be at least two, all different", hint)
     try:
         found = [float(word) for word in words]
     except ValueError:

@@ -6,16 +6,15 @@ import json as json_text
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import _check
 from sordino.cli.data import DataDir
-from sordino.cli.records import Prepared, Source
-from sordino.cli.run_options import RELATIONS
+from sordino.cli.preview import Preview
+from sordino.cli.promise import ModelName, Promise
+from sordino.cli.records import Prepared, Source, not_given
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,90 +27,11 @@ if TYPE_CHECKING:
 _DATA, _PROMISE, _LEDGER, _OUT = "The records", "The promise", "The ledger", "Output"
 
 
-class ModelName(StrEnum):
-    """What is trained."""
-
-    LOGISTIC = "logistic"
-    SVM = "svm"
-
-
 class TuningName(StrEnum):
     """What was tried on the same records before."""
 
     NONE = "none"
     UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Promise:
-    """The options that say what is trained and promised; checked before any record is read."""
-
-    model: ModelName
-    epsilon: float
-    delta: float | None
-    relation: str
-    method: str
-    l2: float
-    max_rows_per_person: int
-    public_rows: int | None
-
-    def __post_init__(self) -> None:
-        _check.positive("epsilon", self.epsilon, "Pass the budget you promise, such as 1.0.")
-        if self.delta is not None and not 0 < self.delta < 1:
-            _check.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
-        relation = RELATIONS.get(self.relation.lower(), self.relation)
-        _check.one_of("relation", relation, tuple(dict.fromkeys(RELATIONS.values())))
-        object.__setattr__(self, "relation", relation)
-        _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
-        _check.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
-        self._check_rows()
-        self._check_method()
-
-    def _check_rows(self) -> None:
-        private = self.relation == "add-or-remove-one"
-        if self.public_rows is not None:
-            _check.whole("public_rows", self.public_rows, at_least=1)
-        if private != (self.public_rows is not None):
-            given = "to be given" if private else "not to be given"
-            hint = "Only there the number of records is private: pass one near it."
-            _check.fail("public_rows", self.public_rows, f"{given} for {self.relation}", hint)
-
-    def _check_method(self) -> None:
-        from sordino.estimators import methods
-
-        promising = [name for name in methods.NAMES if name not in ("none", "majority")]
-        _check.one_of("method", self.method, promising)
-
-    def estimator(self, prepared: Prepared) -> Any:
-        """The model to fit."""
-        from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
-
-        kinds = {ModelName.LOGISTIC: PrivateLogisticRegression, ModelName.SVM: PrivateLinearSVC}
-        return kinds[self.model](
-            epsilon=self.epsilon,
-            delta=self.delta,
-            relation=self.relation,
-            method=self.method,
-            l2=self.l2,
-            data_norm=prepared.data_norm,
-            classes=prepared.classes,
-            max_rows_per_person=self.max_rows_per_person,
-            public_rows=self.public_rows,
-        )
-
-    def ledger(self, path: str | None, dataset: str | None) -> Ledger | None:
-        """The budget that is charged, if one is named."""
-        if (path is None) != (dataset is None):
-            name = "ledger" if path is None else "dataset"
-            _check.fail(
-                name, None, "to be given", "Pass --ledger FILE and --dataset NAME, or none."
-            )
-        if path is None or dataset is None:
-            return None
-        from sordino.mechanisms.ledger import Ledger
-
-        per_person = self.max_rows_per_person
-        return Ledger(path, dataset=dataset, relation=self.relation, max_rows_per_person=per_person)
 
 
 Data = Annotated[
@@ -127,8 +47,21 @@ Epsilon = Annotated[
     typer.Option(help="The budget you promise, such as 1.0.", rich_help_panel=_PROMISE),
 ]
 Out = Annotated[
-    str,
-    typer.Option(metavar="DIR", help="New directory for the bundle.", rich_help_panel=_OUT),
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="New directory for the bundle; needed unless --dry-run.",
+        rich_help_panel=_OUT,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Say what would be released and what would be left in the ledger; nothing is "
+        "trained, recorded or written. Exit code 1 if the budget does not allow it.",
+        rich_help_panel=_OUT,
+    ),
 ]
 Target = Annotated[
     str | None,
@@ -232,7 +165,7 @@ _TUNINGS = {TuningName.NONE: "none declared", TuningName.UNKNOWN: "unknown"}
 def release(
     data: Data,
     epsilon: Epsilon,
-    out: Out,
+    out: Out = None,
     target: Target = None,
     columns: ColumnsFile = None,
     classes: Classes = None,
@@ -249,12 +182,15 @@ def release(
     ledger: LedgerFile = None,
     dataset: DatasetName = None,
     sign_with: SignWith = None,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Train a private model, write it with its certificate, and say in words what is promised.
 
     All arguments are checked before the records are read, and the budget is spent before the model
     is written. What the guarantee does not cover is said on standard error and in the certificate.
+    In a file, a missing number counts as the middle of its bounds, and a missing or unknown level
+    is zero in all of the level's columns.
 
     `sordino release --data breast-cancer --epsilon 2 --out model`
 
@@ -262,20 +198,25 @@ def release(
     `sordino release --data patients.csv --columns columns.toml --epsilon 1 --out model
     --ledger budgets.db --dataset patients-2026`
     """
-    from sordino.mechanisms import bundle
     from sordino.report.figures import errors
 
     promise = Promise(
         *(model, epsilon, delta, relation, method, l2, max_rows_per_person, public_rows)
     )
-    place, key = bundle.check_target(out, "out"), _key(sign_with)
+    place, key = _place(out, needed=not dry_run), _key(sign_with)
     source = Source(data, target, columns, classes, data_norm, data_dir)
     console = errors()
     with _short_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
         with _busy(console, f"Reading {data}"):
             prepared = source.read()
+        estimator = promise.estimator(prepared)
+        if dry_run:
+            found = Preview.of(estimator, prepared, book)
+            typer.echo(json_text.dumps(found.to_dict(), indent=2) if json else str(found))
+            return
+        assert place is not None
         with _busy(console, f"Training on {data}"):
-            fitted = promise.estimator(prepared).fit(prepared.X, prepared.y)
+            fitted = estimator.fit(prepared.X, prepared.y)
         fitted.save(
             place,
             preprocessing=prepared.reads_private_data,
@@ -283,9 +224,20 @@ def release(
             tuning=_TUNINGS[tuning],
         )
         if key is not None:
-            _sign(place, key)
+            _sign(place, fitted.certificate_, key)
         _say(console, prepared, fitted, book)
     _print(fitted.certificate_, place, signed=key is not None, as_json=json)
+    if prepared.advice:
+        _line(console, f"Note: {prepared.advice}")
+
+
+def _place(out: str | None, *, needed: bool) -> Path | None:
+    """Where the bundle goes."""
+    from sordino.mechanisms import bundle
+
+    if out is None and needed:
+        not_given("--out DIR", "", "Pass a new directory for the bundle, or --dry-run.")
+    return None if out is None else bundle.check_target(out, "--out")
 
 
 def _key(path: str | None) -> Any:
@@ -301,10 +253,11 @@ def _ask(path: str) -> str:
     return str(typer.prompt(f"Passphrase of {path}", hide_input=True, err=True))
 
 
-def _sign(place: Path, key: Any) -> None:
+def _sign(place: Path, certificate: Certificate, key: Any) -> None:
+    """Sign what was written, not what somebody may have put in its place since."""
     from sordino.mechanisms import bundle, signature
 
-    _, content = bundle.read_certificate(place)
+    content = certificate.to_json().encode()
     bundle.write_signature(place, signature.sign(content, key))
 
 

@@ -29,6 +29,8 @@ Labels = npt.NDArray[Any]
 
 MOST_LEVELS = 1000
 """A column of words with more of them, read off the rows, is taken for an identifier."""
+FEW_ROWS = 50
+"""In so few rows values may all differ by chance."""
 
 _DESCRIBE = "Describe it in a file of columns, or leave it out there (ignore = true)."
 _LEAVE_OUT = "Leave it out (ignore = true in a file of columns)."
@@ -51,7 +53,7 @@ class Cells:
 
     def inferred(self) -> Column:
         """Describe the column by what its rows hold: READS PRIVATE DATA."""
-        if self._missing.all():
+        if self.missing.all():
             raise Unusable(self.name, "is empty", _LEAVE_OUT)
         if self._numeric:
             low, high = float(np.nanmin(self.numbers)), float(np.nanmax(self.numbers))
@@ -72,7 +74,7 @@ class Cells:
     def numbers(self) -> Floats:
         """One finite number a row, NaN where it is missing; refuses anything else."""
         found = self._parsed
-        strange = np.isnan(found) & ~self._missing
+        strange = np.isnan(found) & ~self.missing
         if strange.any():
             row = _first(strange)
             hint = "Correct it, empty the cell, or describe the column by levels."
@@ -81,6 +83,22 @@ class Cells:
             row = _first(np.isinf(found))
             raise Unusable(self.name, f"has an infinite number in row {row}", "Correct that cell.")
         return found
+
+    @functools.cached_property
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Which rows have no value."""
+        return np.isnan(self._parsed) if self._number_dtype else self._codes < 0
+
+    @property
+    def identifies(self) -> bool:
+        """Whether every row has a word or whole number of its own: READS PRIVATE DATA."""
+        there = np.count_nonzero(~self.missing)
+        if there <= FEW_ROWS:
+            return False
+        if self._numeric:
+            values = np.unique(self.numbers[~self.missing])
+            return len(values) == there and bool((values == np.round(values)).all())
+        return len({_word(value) for value in self._values if value is not None}) == there
 
     def places(self, levels: Sequence[Label]) -> Places:
         """The place of each row's value among `levels`; -1 if it is missing or none of them."""
@@ -97,8 +115,8 @@ class Cells:
 
     def labels(self, classes: Sequence[Label] | None) -> Labels:
         """One label a row: a word, or a number if all are whole numbers (or `classes` are)."""
-        if self._missing.any():
-            row = _first(self._missing)
+        if self.missing.any():
+            row = _first(self.missing)
             hint = "Fill it, or drop the row."
             raise Unusable(self.name, f"is the target and has no label in row {row}", hint)
         if classes is None:
@@ -113,8 +131,10 @@ class Cells:
     def classes(self) -> tuple[Label, ...]:
         """Find the classes in the labels: READS PRIVATE DATA."""
         found: list[Label]
+        if self.missing.all():
+            raise Unusable(self.name, "is the target and is empty", "Fill it.")
         if self._numeric:
-            values = np.unique(self.numbers)
+            values = np.unique(self.numbers[~self.missing])
             whole = (values == np.round(values)).all() and np.abs(values).max() < 2**53
             if not whole or len(values) > MOST_LEVELS:
                 why = "is the target and holds numbers that are no classes"
@@ -174,10 +194,6 @@ class Cells:
         return pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
 
     @functools.cached_property
-    def _missing(self) -> npt.NDArray[np.bool_]:
-        return np.isnan(self._parsed) if self._number_dtype else self._codes < 0
-
-    @functools.cached_property
     def _parsed(self) -> Floats:
         if self._number_dtype:
             return self.series.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -187,7 +203,7 @@ class Cells:
     def _numeric(self) -> bool:
         if self._number_dtype:
             return True
-        return not self._flags and not np.isnan(self._parsed[~self._missing]).any()
+        return not self._flags and not np.isnan(self._parsed[~self.missing]).any()
 
     @property
     def _flags(self) -> bool:

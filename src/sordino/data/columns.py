@@ -14,6 +14,9 @@ release that uses them leaks nothing through them. They are kept in a TOML file:
 
     [columns.patient]
     ignore = true
+
+The order of the columns is part of the description: rows are prepared in it, whatever the order in
+a file. `read_from_data = true` says that all this is a draft which was read off the rows.
 """
 
 from __future__ import annotations
@@ -33,9 +36,12 @@ from sordino import _check
 Label = str | int | float | bool
 """A level or a class, as a TOML file can write it."""
 
-_TOP_KEYS = ("target", "classes", "columns")
+_TOP_KEYS = ("read_from_data", "target", "classes", "columns")
 _COLUMN_KEYS = ("bounds", "levels", "ignore")
 _ONE_KEY = "Give bounds = [low, high], or levels = [...], or ignore = true."
+_DRAFT = (
+    "Delete the next line when every bound, level and class below is what you know without looking."
+)
 _MOST_NAMES = 12
 _LINE = 80
 
@@ -81,12 +87,15 @@ class Columns:
     classes
         The labels there can be.
     columns
-        What is known of the others, by name.
+        What is known of the others, by name, in the order in which they become numbers.
+    read_from_data
+        Whether all this was read off the rows, and nobody has declared it public since.
     """
 
     target: str | None = None
     classes: tuple[Label, ...] | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
+    read_from_data: bool = False
 
     def __post_init__(self) -> None:
         if self.target is not None and self.target in self.columns:
@@ -109,7 +118,7 @@ class Columns:
         """Read the text of such a file."""
         try:
             given = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise _check.InvalidArgument(f"The description is not valid TOML: {error}.") from None
         for key in given:
             hint = "Columns are described as [columns.NAME]."
@@ -121,10 +130,12 @@ class Columns:
         described = given.get("columns", {})
         if not isinstance(described, Mapping):
             _check.fail("columns", described, "to be tables", "Write [columns.age], say.")
+        draft = _check.flag("read_from_data", given.get("read_from_data", False), "Write true.")
         return cls(
             target,
             None if classes is None else _labels("classes", classes, at_least=2),
             {name: Column.of(name, column) for name, column in described.items()},
+            draft,
         )
 
     def to_toml(self, heading: str = "", remarks: Mapping[str, str] | None = None) -> str:
@@ -135,14 +146,17 @@ class Columns:
         heading
             Lines of comment for the top.
         remarks
-            A line of comment for some of the columns, by name.
+            A line of comment for some of the columns, the target among them, by name.
         """
+        remarks = remarks or {}
         lines = _comment(heading)
+        lines += ["", *_comment(_DRAFT), "read_from_data = true", ""] if self.read_from_data else []
+        lines += _comment(remarks.get(self.target or "", ""))
         lines += [f"target = {_value(self.target)}"] if self.target is not None else []
         lines += [f"classes = {_listed(self.classes)}"] if self.classes is not None else []
         for name, column in self.columns.items():
             lines += ["", f"[columns.{_key(name)}]"]
-            lines += _comment((remarks or {}).get(name, ""))
+            lines += _comment(remarks.get(name, ""))
             if column.bounds is not None:
                 lines.append(f"bounds = {_listed(column.bounds)}")
             elif column.levels is not None:
@@ -151,10 +165,15 @@ class Columns:
                 lines.append("ignore = true")
         return "\n".join(lines) + "\n"
 
-    def check_names(self, names: Sequence[str]) -> None:
-        """Refuse a description of columns that the table does not have."""
-        for name in self.columns:
-            known_column("columns", name, names)
+    @property
+    def features(self) -> dict[str, Column]:
+        """The columns to learn from, in order: all that are not left out."""
+        return {name: column for name, column in self.columns.items() if not column.ignore}
+
+    @property
+    def ignored(self) -> list[str]:
+        """Names of the columns that are left out."""
+        return [name for name, column in self.columns.items() if column.ignore]
 
 
 def known_column(argument: str, name: str, names: Sequence[str]) -> str:
@@ -182,9 +201,13 @@ def _bounds(name: str, given: object) -> tuple[float, float]:
 
 
 def _number(what: str, value: Any, hint: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number) or isinstance(value, str):
         _check.fail(what, value, "to be finite numbers", hint)
-    return float(value)
+    return number
 
 
 def _labels(what: str, given: object, *, at_least: int) -> tuple[Label, ...]:

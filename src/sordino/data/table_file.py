@@ -7,8 +7,9 @@ a release that depends on it is not covered by any proof about training.
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,11 +33,19 @@ MOST_BYTES = 1 << 34
 """A table that would be larger than this in memory (16 GiB) is refused."""
 
 _FEW = 6
+_MANY_LEVELS = 100
 _DESCRIBED = """\
 READ FROM THE DATA: the bounds, levels and classes below are what these records hold.
 Replace each by what is known without looking, such as [0, 120] for an age, or the levels that a
 form offers. Used as they are, they tell about the records, a leak that no guarantee covers.
-A column has bounds = [low, high] (numbers), levels = [...] (words) or ignore = true (left out)."""
+A column has bounds = [low, high] (numbers), levels = [...] (words) or ignore = true (left out).
+Missing values need no care: a missing number counts as the middle of its bounds, and a missing or
+unknown level is zero in all of the level's columns. Every record needs a label."""
+_IDENTIFIER = """\
+Every row has a value of its own: an identifier? If it is none, give bounds or levels instead."""
+_TOO_MANY = "dates or identifiers? Leave the column out (ignore = true), or group them."
+_NO_LABEL = "Records without a label, which `sordino release` refuses (fill them in or drop them)"
+_DRAFTED = "drafted from the rows by `sordino data describe` and not declared public"
 _NUMBERS = (
     "numbers are scaled to [0, 1] between their bounds; values outside count as the nearer bound, "
     "missing ones as the middle"
@@ -55,12 +64,14 @@ class UserTable:
     y
         Labels, as the file has them: words or numbers.
     feature_names
-        Names of the columns of `X`: "age", "sex=Female".
+        Names of the columns of `X`: "age", "sex=Female"; "sex#1" where levels were read off the
+        rows, since a certificate publishes the names.
     classes
         The labels there can be, if the description says; else None.
     reads_private_data
-        What was read off the rows because nobody said it; empty if nothing. Classes are not among
-        it: whoever reads them off the labels has to say so.
+        What was read off the rows because nobody said it, or because the description is a draft;
+        empty if nothing. Classes that are not given are not among it: whoever reads them off the
+        labels has to say so.
     notes
         How every such table is prepared, in words; they do not depend on the records.
     """
@@ -74,7 +85,7 @@ class UserTable:
 
 
 def read(path: str | Path, target: str | None = None, columns: Columns | None = None) -> UserTable:
-    """Read a table and prepare it as its public description says.
+    """Read a table and prepare it as its public description says, in the description's order.
 
     Parameters
     ----------
@@ -84,7 +95,8 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         The column to predict, unless `columns` names it.
     columns
         What is publicly known. What it leaves out is read off the rows, with a
-        `PrivacyLeakWarning`.
+        `PrivacyLeakWarning`; such columns come last. A draft (`read_from_data`) is warned about
+        as well.
 
     Raises
     ------
@@ -95,42 +107,115 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
     """
     known = columns or Columns()
     target, names = _checked(path, target, known)
-    frame = _frame(path, target, known)
+    words = _word_columns(known) | ({target} if _words(known.classes) else set())
+    frame = frames.read(path, words=words, leave_out=known.ignored)
     cells = {name: Cells(name, frame[name]) for name in frame.columns}
     y = cells.pop(target).labels(known.classes)
-    described = {name: known.columns.get(name) or cells[name].inferred() for name in cells}
+    inferred = {name: _usable(cells[name]) for name in cells if name not in known.columns}
+    described = {**known.features, **inferred}
     if not described:
         raise DataError(f"{path} has no column to learn from beside the target {target}.")
-    reads = _reads({name: described[name] for name in described if name not in known.columns})
+    reads = (*_drafted(known), *_reads(inferred))
     if reads:
-        said = f"Not private: {' and '.join(reads)}; describe these columns by public knowledge."
-        warnings.warn(said, PrivacyLeakWarning, stacklevel=2)
+        warnings.warn(_leak(reads, known), PrivacyLeakWarning, stacklevel=2)
     return UserTable(
-        _encoded(path, cells, described),
+        _encoded(str(path), cells, described),
         y,
-        tuple(feature for name in described for feature in _features(name, described[name])),
+        _features(described, secret=described if known.read_from_data else inferred),
         None if known.classes is None else tuple(spelled(known.classes).tolist()),
         reads,
         _notes(described, names, known),
     )
 
 
+def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
+    """Prepare new rows as `read` prepared those of a training, for `model.predict`.
+
+    Parameters
+    ----------
+    source
+        A file as for `read`, or a pandas table. The target and columns that are left out need not
+        be there; columns that are not described are not used.
+    columns
+        The description: `Columns.from_toml(model.certificate_.preprocessing.columns)` where a
+        certificate has it, else the file that the training was given.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One column a feature, by its name and in the order of the description.
+
+    Raises
+    ------
+    InvalidArgument, DataError
+        As `read` does.
+    """
+    import pandas as pd
+
+    described = columns.features
+    if not described:
+        hint = "A certificate has no description if bounds or levels were read off the rows."
+        _check.fail("columns", "[]", "to describe columns to learn from", hint)
+    if not isinstance(source, str | os.PathLike | pd.DataFrame):
+        _check.fail("source", type(source).__name__, "to be a path or a pandas table")
+    if isinstance(source, pd.DataFrame):
+        what, frame = "The table", _described_part(source, described)
+    else:
+        names = frames.names(source)
+        _check_described(described, names)
+        leave_out = set(names) - set(described)
+        frame = frames.read(source, words=_word_columns(columns), leave_out=leave_out)
+        what = str(source)
+    cells = {name: Cells(name, frame[name]) for name in described}
+    X = _encoded(what, cells, described)
+    return pd.DataFrame(X, index=frame.index, columns=list(_features(described)), copy=False)
+
+
 def describe(path: str | Path, target: str) -> str:
     """Describe a table AS ITS ROWS ARE: a TOML file for somebody who knows better to edit.
 
-    A column that `read` would refuse is ignored there, with a remark.
+    It says of itself that it was read from the data. A column that `read` would refuse, or that
+    looks like an identifier, is ignored there, with a remark.
     """
     target, _ = _checked(path, target, Columns())
-    frame = _frame(path, target, Columns())
-    classes = Cells(target, frame.pop(target)).classes()
+    frame = frames.read(path, words=(), leave_out=())
+    labels = Cells(target, frame.pop(target))
     described, remarks = {}, {}
     for name in frame.columns:
-        try:
-            described[name] = Cells(name, frame[name]).inferred()
-        except Unusable as unusable:
-            described[name] = Column(ignore=True)
-            remarks[name] = f"It {unusable.why}."
-    return Columns(target, classes, described).to_toml(_DESCRIBED, remarks)
+        described[name], remarks[name] = _draft(Cells(name, frame[name]))
+    if empty := np.count_nonzero(labels.missing):
+        remarks[target] = f"{_NO_LABEL}: {empty:,} of {len(frame):,}."
+    drafted = Columns(target, labels.classes(), described, read_from_data=True)
+    return drafted.to_toml(_DESCRIBED, remarks)
+
+
+def _described_part(table: pd.DataFrame, described: Mapping[str, Column]) -> pd.DataFrame:
+    frame = table.set_axis([str(name).strip() for name in table.columns], axis=1)
+    _check_described(described, list(frame.columns))
+    frame = frame[list(described)]
+    if frame.columns.has_duplicates:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise DataError(f"The table has more than one column called {twice!r}. Rename one.")
+    return frame
+
+
+def _usable(cells: Cells) -> Column:
+    column = cells.inferred()
+    if column.levels is not None and cells.identifies:
+        raise Unusable(cells.name, "has a word of its own in every row (an identifier?)")
+    return column
+
+
+def _draft(cells: Cells) -> tuple[Column, str]:
+    """A column as its rows are, and a remark for whoever edits it."""
+    try:
+        column = cells.inferred()
+    except Unusable as unusable:
+        return Column(ignore=True), f"It {unusable.why}."
+    if cells.identifies:
+        return Column(ignore=True), _IDENTIFIER
+    levels = len(column.levels or ())
+    return column, f"{levels:,} levels: {_TOO_MANY}" if levels > _MANY_LEVELS else ""
 
 
 def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, list[str]]:
@@ -144,19 +229,20 @@ def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str,
     names = frames.names(path)
     named = [name for name in names if name]
     chosen = known_column("target", target or str(known.target), named)
-    for name in known.columns:
-        known_column("columns", name, named)
+    _check_described(known.columns, named)
     if chosen in known.columns:
         hint = "The target has classes = [...] at the top instead."
         _check.fail("columns", chosen, "not to describe the target", hint)
     return chosen, names
 
 
-def _frame(path: str | Path, target: str, known: Columns) -> pd.DataFrame:
-    words = {name for name, column in known.columns.items() if _words(column.levels)}
-    words |= {target} if _words(known.classes) else set()
-    ignored = {name for name, column in known.columns.items() if column.ignore}
-    return frames.read(path, words=words, leave_out=ignored)
+def _check_described(described: Iterable[str], names: Sequence[str]) -> None:
+    for name in described:
+        known_column("columns", name, names)
+
+
+def _word_columns(known: Columns) -> set[str]:
+    return {name for name, column in known.columns.items() if _words(column.levels)}
 
 
 def _words(labels: Sequence[Label] | None) -> bool:
@@ -164,20 +250,17 @@ def _words(labels: Sequence[Label] | None) -> bool:
     return labels is not None and isinstance(labels[0], str | bool)
 
 
-def _encoded(
-    path: str | Path, cells: Mapping[str, Cells], described: Mapping[str, Column]
-) -> Floats:
-    rows = len(next(iter(cells.values())).series)
-    width = sum(len(_features(name, column)) for name, column in described.items())
-    if rows * width * 8 > MOST_BYTES:
-        gigabytes = rows * width * 8 / 1e9
+def _encoded(what: str, cells: Mapping[str, Cells], described: Mapping[str, Column]) -> Floats:
+    count, width = len(next(iter(cells.values())).series), len(_features(described))
+    if count * width * 8 > MOST_BYTES:
+        gigabytes = count * width * 8 / 1e9
         raise DataError(
-            f"{path} would become {width:,} columns and need {gigabytes:,.0f} GB of memory. "
+            f"{what} would become {width:,} columns and need {gigabytes:,.0f} GB of memory. "
             "Leave out the columns with most levels."
         )
-    X, start = np.zeros((rows, width)), 0
+    X, start = np.zeros((count, width)), 0
     for name, column in described.items():
-        end = start + len(_features(name, column))
+        end = start + len(column.levels or (name,))
         _fill(X[:, start:end], cells[name], column)
         start = end
     return X
@@ -191,17 +274,22 @@ def _fill(block: Floats, cells: Cells, column: Column) -> None:
         block[:, 0] = np.where(np.isnan(scaled), 0.5, scaled)
         return
     places = cells.places(column.levels or ())
-    rows = np.flatnonzero(places >= 0)
-    if not len(rows):
+    known = np.flatnonzero(places >= 0)
+    if not len(known) and not cells.missing.all():
         why = "has none of its levels in any row"
         raise Unusable(cells.name, why, "Check how they are spelled.")
-    block[rows, places[rows]] = 1.0
+    block[known, places[known]] = 1.0
 
 
-def _features(name: str, column: Column) -> tuple[str, ...]:
-    if column.levels is None:
-        return (name,)
-    return tuple(f"{name}={level}" for level in spelled(column.levels))
+def _features(described: Mapping[str, Column], secret: Collection[str] = ()) -> tuple[str, ...]:
+    """Names of the features; levels of `secret` columns are numbered, since names are published."""
+    names = []
+    for name, column in described.items():
+        levels: list[Any] = [] if column.levels is None else list(spelled(column.levels))
+        numbered = [f"{name}#{number}" for number in range(1, len(levels) + 1)]
+        named = [f"{name}={level}" for level in levels]
+        names += (numbered if name in secret else named) or [name]
+    return tuple(names)
 
 
 def _reads(inferred: Mapping[str, Column]) -> tuple[str, ...]:
@@ -210,6 +298,23 @@ def _reads(inferred: Mapping[str, Column]) -> tuple[str, ...]:
     levels = [name for name, column in inferred.items() if column.levels is not None]
     kinds = (("minimum and maximum", bounds), ("levels", levels))
     return tuple(f"{what} of {_few(names)}" for what, names in kinds if names)
+
+
+def _drafted(known: Columns) -> tuple[str, ...]:
+    """The same where the description itself was read off the rows: one sentence."""
+    if not known.read_from_data:
+        return ()
+    parts = [*_reads(known.columns)]
+    parts += ["which columns are left out"] if known.ignored else []
+    parts += ["which classes there are"] if known.classes is not None else []
+    return (f"{', '.join(parts)}: {_DRAFTED}",) if parts else ()
+
+
+def _leak(reads: Sequence[str], known: Columns) -> str:
+    hint = "describe these columns by public knowledge"
+    if known.read_from_data:
+        hint = "correct the description, then delete read_from_data = true from it"
+    return f"Not private: {' and '.join(reads)}; {hint}."
 
 
 def _few(names: Sequence[str]) -> str:
@@ -223,8 +328,7 @@ def _few(names: Sequence[str]) -> str:
 def _notes(
     described: Mapping[str, Column], names: Sequence[str], known: Columns
 ) -> tuple[str, ...]:
-    ignored = [name for name, column in known.columns.items() if column.ignore]
-    notes = [f"left out: {_few(ignored)}"] if ignored else []
+    notes = [f"left out: {_few(known.ignored)}"] if known.ignored else []
     notes += ["left out: a column without a name (row numbers?)"] if "" in names else []
     notes += [_NUMBERS] if any(column.bounds for column in described.values()) else []
     notes += [_LEVELS] if any(column.levels for column in described.values()) else []

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
+from sordino.data.columns import Columns
 from sordino.estimators.door import Papers, tell
 from sordino.estimators.job import Job
 from sordino.mechanisms import bundle
@@ -113,6 +114,9 @@ def declared(
             given, preprocessing=Preprocessing(True, reads, given.preprocessing.columns)
         )
     if columns is not None:
+        if Columns.from_toml(columns).read_from_data:
+            hint = "Put in what is known without looking, and delete read_from_data."
+            _check.fail("columns", "[...]", "to be public, not a draft read from the data", hint)
         given = replace(given, preprocessing=replace(given.preprocessing, columns=columns))
     if tuning is None:
         return given
