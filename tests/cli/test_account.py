@@ -12,7 +12,6 @@ import pytest
 
 from sordino.accounting import methods
 from sordino.accounting.gaussian import epsilon as gaussian_epsilon
-from sordino.cli.main import main
 
 EXAMPLE = (
     *("--noise-multiplier", "1.1", "--sample-rate", "0.01", "--steps", "10000"),
@@ -32,18 +31,8 @@ NAMES = [method.name for method in methods.METHODS]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sordino", "account", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
+def run(program):
+    return lambda *arguments: program("account", *arguments)
 
 
 @pytest.fixture

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import pytest
 
 from sordino.accounting import methods
 from sordino.cli import findings as shown
-from sordino.cli.main import main
 
 SHORT = {"--epsilon": "1", "--delta": "1e-5", "--sample-rate": "0.01", "--steps": "1000"}
 SHORT |= {"--sampling": "poisson"}
@@ -23,18 +21,8 @@ ROW = {
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(command: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sordino", command, *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
+def run(program):
+    return program
 
 
 @pytest.fixture

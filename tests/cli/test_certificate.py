@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from sordino.cli.main import main
 from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import Certificate, Model
 from sordino.privacy import Relation
@@ -36,18 +35,8 @@ def _about(weights: bytes, certificate: Certificate = CERTIFICATE) -> Certificat
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        command = ["sordino", "certificate", *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
+def run(program):
+    return lambda *arguments: program("certificate", *arguments)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from sordino.accounting import gaussian
 from sordino.accounting.concentrated import concentrated
 from sordino.accounting.profile import GaussianProfile
-from sordino.cli.main import main
 from sordino.mechanisms.ledger import Charge, Ledger
 from sordino.privacy import Relation, rounded
 
@@ -20,18 +19,8 @@ DELTA = 1e-6
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sordino", "ledger", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
+def run(program):
+    return lambda *arguments: program("ledger", *arguments)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 
 import sordino
 from sordino.cli import records
-from sordino.cli.main import main
 from sordino.data import table_file
 from sordino.data.columns import Columns
 from sordino.mechanisms import bundle, signature
@@ -30,18 +29,8 @@ levels = ["F", "M"]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run the program; what a shell would see of it."""
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sordino", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        return int(stop.value.code or 0), out, err
-
-    return run
+def run(program):
+    return program
 
 
 @pytest.fixture

@@ -23,44 +23,29 @@ MOST_STEPS = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputEvidence(Evidence):
-    """A training without noise, and Gaussian noise `sigma` on each final weight.
-
-    `norm` is what no row's norm exceeds, `start_norm` the norm of the initial weights, `source` who
-    the training is by.
-    """
-
-    kind: ClassVar[str] = "output-perturbation"
+class TrainingEvidence(Evidence):
+    """What every proof about a `TrainSpec` needs; `norm` is what no row's norm exceeds."""
 
     spec: TrainSpec
     rows: int
     norm: float
-    sigma: float
-    start_norm: float = 0.0
-    source: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_training(self.spec, self.rows)
+        if not isinstance(self.spec, TrainSpec):
+            _check.fail("spec", type(self.spec).__name__, "to be a TrainSpec")
+        count("rows", self.rows)
+        _check_length(self.length)
         _check.positive("norm", self.norm)
-        _check.positive("sigma", self.sigma)
-        _check.non_negative("start_norm", self.start_norm)
-        _check_text("source", self.source)
 
-    def perturbation(self) -> OutputPerturbation:
-        """The training with its sensitivity, whatever the noise."""
-        return output_perturbation(
-            self.spec,
-            _constants(self.spec.objective, self.norm),
-            self.rows,
-            self.relation,
-            features=self.columns,
-            norm=self.norm,
-            problems=self.problems,
-            rows_per_person=self.rows_per_person,
-            start_norm=self.start_norm,
-            source=self.source,
-        )
+    @property
+    def constants(self) -> Constants:
+        """What is proved of the loss for these rows."""
+        constants = self.spec.objective.constants(self.norm)
+        if constants is None:
+            kind = self.spec.objective.kind
+            _check.fail("objective", kind, "to be a linear model, of which theorems hold")
+        return constants
 
     @property
     def loss_kind(self) -> str:
@@ -71,6 +56,41 @@ class OutputEvidence(Evidence):
     def length(self) -> int:
         """Steps of the training."""
         return self.spec.total_steps(self.rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputEvidence(TrainingEvidence):
+    """A training without noise, and Gaussian noise `sigma` on each final weight.
+
+    `start_norm` is the norm of the initial weights, `source` who the training is by.
+    """
+
+    kind: ClassVar[str] = "output-perturbation"
+
+    sigma: float
+    start_norm: float = 0.0
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.positive("sigma", self.sigma)
+        _check.non_negative("start_norm", self.start_norm)
+        _check_text("source", self.source)
+
+    def perturbation(self) -> OutputPerturbation:
+        """The training with its sensitivity, whatever the noise."""
+        return output_perturbation(
+            self.spec,
+            self.constants,
+            self.rows,
+            self.relation,
+            features=self.columns,
+            norm=self.norm,
+            problems=self.problems,
+            rows_per_person=self.rows_per_person,
+            start_norm=self.start_norm,
+            source=self.source,
+        )
 
     def proof(self) -> Proof:
         """What these numbers prove."""
@@ -91,41 +111,26 @@ class OutputEvidence(Evidence):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepsEvidence(Evidence):
+class StepsEvidence(TrainingEvidence):
     """A training with noise in every step; accountants are compared at `delta`."""
 
     kind: ClassVar[str] = "noisy-steps"
 
-    spec: TrainSpec
-    rows: int
-    norm: float
     delta: float
     accountant: str = "best"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_training(self.spec, self.rows)
-        _check.positive("norm", self.norm)
         _check.positive("noise_multiplier", self.spec.noise_multiplier)
         _check.one_of("accountant", self.accountant, ACCOUNTANTS)
         if not _check.probability_below_one("delta", self.delta) > 0:
             _check.fail("delta", self.delta, "> 0")
 
-    @property
-    def loss_kind(self) -> str:
-        """The loss that was trained."""
-        return self.spec.objective.kind
-
-    @property
-    def length(self) -> int:
-        """Steps of the training."""
-        return self.spec.total_steps(self.rows)
-
     def proof(self) -> Proof:
         """What these numbers prove."""
         return prove_steps(
             self.spec,
-            _constants(self.spec.objective, self.norm),
+            self.constants,
             self.rows,
             self.relation,
             self.delta,
@@ -332,23 +337,9 @@ KINDS: dict[str, type[Evidence]] = {
 }
 
 
-def _constants(objective: ObjectiveSpec, norm: float) -> Constants:
-    constants = objective.constants(norm)
-    if constants is None:
-        _check.fail("objective", objective.kind, "to be a linear model, of which theorems hold")
-    return constants
-
-
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
         _check.fail(name, type(value).__name__, "to be a text")
-
-
-def _check_training(spec: object, rows: int) -> None:
-    if not isinstance(spec, TrainSpec):
-        _check.fail("spec", type(spec).__name__, "to be a TrainSpec")
-    rows = count("rows", rows)
-    _check_length(spec.total_steps(rows))
 
 
 def _check_length(steps: int) -> None:
