@@ -132,6 +132,7 @@ def _trained(splits: Splits, seeds: int, *, fixed: bool) -> tuple[float, float]:
 
 
 # v2, Table 4, noiseless, with about two of its standard deviations (our seeds are few).
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "accuracy", "tolerance"),
     [

@@ -44,6 +44,7 @@ def test_mnist_binary_has_the_papers_spread_and_accuracy(data_dir):
     assert accuracy.mean() == pytest.approx(0.953, abs=0.002)
 
 
+@pytest.mark.slow
 def test_digits_have_the_spread_of_a_plain_pytorch_loop():
     """The small twin: the same distribution of weights as the loop that people write."""
     data = load("digits/binary").train
