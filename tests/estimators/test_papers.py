@@ -404,7 +404,6 @@ class TestLedger:
                 with pytest.raises(ValueError, match="fits failed"):
                     cross_val_score(GridSearchCV(model, {"l2": [0.1]}), X, y, cv=2, n_jobs=2)
             assert ledger.status().entries == ()
-            pool(delayed(model.fit)(X, y) for _ in range(2))  # without one nobody asks
 
     @pytest.mark.parametrize(
         "odd",
