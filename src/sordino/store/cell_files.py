@@ -1,0 +1,139 @@
+"""`CellFiles`: the files of each cell and its record, in the order that makes a kill harmless."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy.typing as npt
+
+from sordino.store import record as records
+from sordino.store.chunks import GROUP, VARIABLES, Chunks
+from sordino.store.disk import PARTIAL, Disk
+from sordino.store.layout import Cell, Layout
+from sordino.store.record import Record
+from sordino.store.refusal import DamagedCell, explained
+
+
+class CellFiles:
+    """Cells on disk. What writes is called by the study, which holds the lock."""
+
+    def __init__(self, directory: Path, layout: Layout, address: str) -> None:
+        self.directory = directory
+        self.layout = layout
+        self.address = address
+        self._cells = layout.cells()
+        self._disk = Disk(directory)
+
+    @cached_property
+    def chunks(self) -> Chunks:
+        """How cells become bytes; made when first needed."""
+        return Chunks(self.layout, self.address)
+
+    def tidy(self) -> None:
+        """Remove what a killed writer left, and write what follows from `study.json`."""
+        folders = [GROUP, *(f"{GROUP}/{name}" for name in self.chunks.folders())]
+        self._disk.drop(PARTIAL)
+        for folder in (records.FOLDER, *folders):
+            self._disk.make(folder)
+        for name, content in self.chunks.skeleton.items():
+            self._restore(name, content)
+        self._disk.settle([".", *folders])
+        for cell in self._cells:
+            self._tidy_cell(cell)
+
+    def _tidy_cell(self, cell: Cell) -> None:
+        try:
+            record = self.record(cell)
+        except DamagedCell:
+            return  # left as it is, until somebody asks for a repair
+        if record is None:
+            self.clear(cell)
+            return
+        for name, content in self.chunks.encode_status(cell, record.status).items():
+            self._restore(name, content)
+
+    def _restore(self, name: str, content: bytes) -> None:
+        path = self.directory / GROUP / name
+        if not path.is_file() or path.read_bytes() != content:
+            self._disk.put(f"{GROUP}/{name}", content)
+
+    def write(self, cell: Cell, weights: npt.NDArray[Any]) -> None:
+        """Write the weights of a cell that has no record; it is done afterwards."""
+        files = self.chunks.encode(cell, weights)
+        self._commit(cell, files, Record.done(files))
+
+    def fail(self, cell: Cell, reason: str) -> None:
+        """Record the failure of a cell that has no record."""
+        self._commit(cell, {}, Record.failed(reason))
+
+    def _commit(self, cell: Cell, files: Mapping[str, bytes], record: Record) -> None:
+        # The record comes last: it makes the rest count.
+        status = self.chunks.encode_status(cell, record.status)
+        for name, content in {**files, **status}.items():
+            self._disk.put(f"{GROUP}/{name}", content)
+        self._disk.settle([f"{GROUP}/{variable}" for variable in VARIABLES])
+        self._disk.put(records.name(cell.number), record.encode(self.address, cell.number))
+        self._disk.settle([records.FOLDER])
+
+    def clear(self, cell: Cell) -> None:
+        """Remove the record of a cell, and then the files that no longer count."""
+        self._disk.drop(records.name(cell.number))
+        for names in self.chunks.names(cell).values():
+            for name in names:
+                self._disk.drop(f"{GROUP}/{name}")
+
+    def records(self) -> dict[Cell, Record]:
+        """The record of every cell that has one."""
+        found = ((cell, self.record(cell)) for cell in self._cells)
+        return {cell: record for cell, record in found if record is not None}
+
+    def record(self, cell: Cell) -> Record | None:
+        """The record of a cell; None if it has none, `DamagedCell` if it cannot be trusted."""
+        name = records.name(cell.number)
+        with explained(self.directory, "read"):
+            try:
+                content = (self.directory / name).read_bytes()
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                self._refuse_unreadable(cell, name, error)
+        record = Record.decode(content, self.address, cell.number)
+        if record is None:
+            self._refuse_damaged(cell, f"{name} is cut short or changed")
+        return record
+
+    def content(self, cell: Cell, record: Record) -> dict[str, bytes]:
+        """Files of the weights of a cell, as written; `DamagedCell` if one is not."""
+        files = {}
+        for name, digest in record.digests.items():
+            with explained(self.directory, "read"):
+                try:
+                    files[name] = (self.directory / GROUP / name).read_bytes()
+                except FileNotFoundError:
+                    self._refuse_damaged(cell, f"{name} is gone")
+                except OSError as error:
+                    self._refuse_unreadable(cell, name, error)
+            if records.digest(files[name]) != digest:
+                self._refuse_damaged(cell, f"{name} is cut short or changed")
+        return files
+
+    def read(self, cell: Cell, record: Record) -> npt.NDArray[Any]:
+        """Weights of a finished cell, from files that were checked."""
+        return self.chunks.decode(cell, self.content(cell, record))
+
+    def _refuse_unreadable(self, cell: Cell, name: str, error: OSError) -> NoReturn:
+        # A bad disk has damaged the cell; a missing permission has not.
+        if error.errno == errno.EIO:
+            self._refuse_damaged(cell, f"the disk cannot read {name}")
+        raise error
+
+    def _refuse_damaged(self, cell: Cell, what: str) -> NoReturn:
+        raise DamagedCell(
+            f"Expected study={self.directory} to be as it was written, and {what}, of "
+            f"{self.layout.name(cell)}. Repair the study: this cell is trained again, and the "
+            "others are kept."
+        )

@@ -1,0 +1,53 @@
+"""`StudyError`, and one sentence for everything that can be wrong with a study's directory."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from sordino.privacy import Refused
+
+_KEPT = "Finished cells are kept."
+
+
+class StudyError(Refused):
+    """A study that cannot be used as asked; its text names the directory and what to do."""
+
+
+class DamagedCell(StudyError):
+    """A finished or failed cell whose files are not as they were written."""
+
+
+def refuse(directory: Path, condition: str, hint: str) -> NoReturn:
+    """Raise `StudyError` in the house's sentence form."""
+    raise StudyError(f"Expected study={directory} {condition}. {hint}")
+
+
+@contextmanager
+def explained(directory: Path, verb: str) -> Iterator[None]:
+    """Turn what the operating system says into a sentence; `verb` is "read" or "written"."""
+    try:
+        yield
+    except OSError as error:
+        try:
+            _explain(directory, verb, error)
+        except StudyError as sentence:
+            raise sentence from error
+
+
+def _explain(directory: Path, verb: str, error: OSError) -> NoReturn:
+    code = error.errno
+    if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        refuse(directory, "to be on a disk with room", f"Make room and run it again. {_KEPT}")
+    if code in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = f"Change its permissions, or pass another directory. {_KEPT}"
+        refuse(directory, f"to be a directory that can be {verb}", hint)
+    if code in (errno.ENOTDIR, errno.EEXIST):
+        refuse(directory, "to be a directory, not a file", "Pass the path of a directory.")
+    if code == errno.ENOENT:
+        refuse(directory, f"to have {error.filename}", "It is gone; restore it from a copy.")
+    says = error.strerror or error
+    refuse(directory, f"to be {verb} without errors", f"The system says: {says}. {_KEPT}")
