@@ -1,0 +1,144 @@
+"""What a study is of: its seeds, neighbouring datasets and steps, and how that is written down.
+
+Seeds are 0..R-1 and neighbours are the first K of one permutation of the records, which depends on
+their number alone: nobody chooses either after having seen a result.
+
+Among the datasets is the one in which no record is replaced: it and each of the others differ in
+ONE record of the order, as a bound on the sensitivity assumes, while two of the papers' datasets
+differ in two. Of K neighbours and the dataset itself there are K pairs of the first kind, and
+K (K - 1) / 2 of the papers'.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+import sordino
+from sordino import _check
+from sordino.data import neighbours as neighbouring
+from sordino.data.dataset import Dataset
+from sordino.data.neighbours import Neighbours
+from sordino.seeding import stream
+from sordino.sgd.spec import TrainSpec
+
+SCHEMA = 1
+"""Of the description in `study.json`."""
+
+INITS = ("vary", "fixed")
+DRAWN = "drawn from the stream 'neighbours', replaced by the first record; first the data itself"
+GIVEN = "given"
+
+_ALWAYS = ("numpy", "zarr")
+_ENGINE = ("numba", "torch")
+
+
+def seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """0..R-1 for a number R; a list as it is, if all are different."""
+    hint = "Pass how many seeds, such as 98, or a range."
+    if not isinstance(seeds, Sequence | np.ndarray):
+        return tuple(range(_check.whole("seeds", seeds, hint, at_least=1)))
+    numbers = tuple(_check.whole("seed", seed) for seed in _check.sequence("seeds", seeds, hint))
+    if not numbers or len(set(numbers)) < len(numbers):
+        _check.fail("seeds", list(numbers), "to be different, at least one", hint)
+    return numbers
+
+
+def datasets(dataset: Dataset, neighbours: int | Neighbours) -> Neighbours:
+    """The dataset itself and K neighbours, for a number K; given ones as they are."""
+    if not isinstance(dataset, Dataset):
+        _check.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
+    if isinstance(neighbours, Neighbours):
+        neighbours.check_of(dataset)
+        return neighbours
+    hint = "Pass how many, such as 100, or Neighbours of sordino.data.neighbours."
+    many = _check.whole("neighbours", neighbours, hint, at_least=1)
+    others = dataset.rows - 1
+    if many > others:
+        _check.fail("neighbours", many, f"<= {others}, the records but the first", hint)
+    chosen = 1 + stream("neighbours").permutation(others)[:many]
+    made = neighbouring.replace_by_first(dataset, chosen)
+    return dataclasses.replace(
+        made,
+        slot=np.append(neighbouring.UNCHANGED, made.slot),
+        occupant=np.append(neighbouring.EMPTY, made.occupant),
+    )
+
+
+def kept_steps(checkpoints: int | Sequence[int] | None, total: int) -> tuple[int, ...]:
+    """Steps whose weights are kept: the last, a number of them evenly apart, or a list."""
+    if checkpoints is None:
+        return (total,)
+    if isinstance(checkpoints, Sequence | np.ndarray):
+        return tuple(_check.whole("checkpoint", step) for step in checkpoints)
+    many = _check.whole("checkpoints", checkpoints, at_least=1)
+    if many > total:
+        _check.fail("checkpoints", many, f"<= {total}, the number of steps")
+    return tuple(total * (place + 1) // many for place in range(many))
+
+
+def starts(init: str | Sequence[str]) -> tuple[str, ...]:
+    """Kinds of initial weights, "vary" or "fixed" or both."""
+    labels = (init,) if isinstance(init, str) else tuple(_check.sequence("init", init))
+    for label in labels:
+        _check.one_of("init", label, INITS)
+    if not labels or len(set(labels)) < len(labels):
+        _check.fail("init", labels, "to be different, at least one")
+    return labels
+
+
+def versions(*, engine: bool) -> dict[str, str]:
+    """Versions of what makes the bytes; without the engine's packages where it is not used."""
+    names = (*_ALWAYS, *(_ENGINE if engine else ()))
+    # Without "+cpu" and the like, which name a build and not what it computes.
+    found = {name: metadata.version(name).partition("+")[0] for name in names}
+    return {"sordino": sordino.__version__, **found}
+
+
+def description(
+    trained: dict[str, Any], neighbours: Neighbours, how: str, *, engine: bool
+) -> dict[str, Any]:
+    """All that determines the weights besides seeds, steps and grouping, as plain values.
+
+    `trained` says what is run on each dataset: {"spec": ...} or {"function": ...}.
+    """
+    dataset = neighbours.dataset
+    return {
+        "schema": SCHEMA,
+        **trained,
+        "dataset": {
+            "name": dataset.name,
+            "sha256": dataset.fingerprint,
+            "rows": dataset.rows,
+            "features": dataset.features,
+            "norm_bound": dataset.norm_bound,
+        },
+        "neighbours": {
+            "relation": neighbours.relation.value,
+            "how": how,
+            "size": neighbours.size,
+            "sha256": _digest(neighbours),
+        },
+        "versions": versions(engine=engine),
+    }
+
+
+def plain_spec(spec: TrainSpec) -> dict[str, Any]:
+    """A spec without its kind of initial weights, which is an axis of the grid."""
+    return {key: value for key, value in spec.to_dict().items() if key != "init"}
+
+
+def _digest(neighbours: Neighbours) -> str:
+    """SHA-256 of which records are replaced, and by what."""
+    digest = hashlib.sha256()
+    for numbers in (neighbours.members, neighbours.slot, neighbours.occupant):
+        digest.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes())
+    for extra in (neighbours.extra_X, neighbours.extra_y):
+        if extra is not None:
+            digest.update(np.ascontiguousarray(extra).tobytes())
+    return digest.hexdigest()
