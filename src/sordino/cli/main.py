@@ -9,7 +9,16 @@ import typer
 
 import sordino
 from sordino._check import InvalidArgument
-from sordino.cli import account, calibrate, certificate, data, ledger, release
+from sordino.cli import (
+    account,
+    calibrate,
+    certificate,
+    data,
+    ledger,
+    measure,
+    measure_show,
+    release,
+)
 from sordino.privacy import NotApplicable, Refused
 
 app = typer.Typer(
@@ -22,13 +31,16 @@ app = typer.Typer(
         "sordino is built to train, prove, measure and attack, and to say three different numbers: "
         "**proved** epsilon (a theorem, an upper bound), **estimated** epsilon (SGD's own "
         "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack). "
-        "This version proves (`account`, `calibrate`) and releases (`release`, with `certificate` "
-        "and `ledger` for its papers and its budget); the other two numbers are being built."
+        "This version proves (`account`, `calibrate`), releases (`release`, with `certificate` "
+        "and `ledger` for its papers and its budget) and estimates (`measure`); attacks are being "
+        "built."
     ),
 )
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
 app.command("release")(release.release)
+measure.app.command("show")(measure_show.show)
+app.add_typer(measure.app, name="measure")
 app.add_typer(certificate.app, name="certificate")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(data.app, name="data")

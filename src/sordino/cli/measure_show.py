@@ -1,0 +1,102 @@
+"""`sordino measure show`: what a study measured, as tables, figures or JSON."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sordino import _check
+from sordino.cli.data import DataDir
+
+if TYPE_CHECKING:
+    from sordino.intrinsic.summary import Summary
+    from sordino.intrinsic.utility import Utility
+
+
+class Format(enum.Enum):
+    """What figures are written as."""
+
+    SVG = "svg"
+    PNG = "png"
+
+
+def show(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A study, as `sordino measure` wrote it.")
+    ],
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR2", help="Draw figures into this directory; it is made."),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="What figures are written as.")] = Format.SVG,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Where epsilons are estimated; 1 / n^2 if not given."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON instead of tables.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Show what a study measured: distances, SGD's own noise, and what it would be worth.
+
+    Every epsilon here is an **estimate, not a guarantee**, and all of it is INTERNAL: numbers and
+    figures come from the records themselves. Numbers of the papers (Hyland & Tople) are named as
+    theirs. A study that is not finished is shown as far as it is whole.
+
+    `sordino measure show study/`
+
+    `sordino measure show study/ --figures figures/ --format png`
+    """
+    if figures is not None:
+        _make(figures)
+    from sordino.cli.measure_utility import held_out, utilities
+    from sordino.intrinsic.measured import load
+    from sordino.intrinsic.summary import summary
+
+    found = summary(load(directory), delta=delta)
+    test = held_out(found.measured, data_dir)
+    accuracies = {} if isinstance(test, str) else utilities(found, test)
+    if json:
+        from sordino.cli.findings import print_json
+        from sordino.cli.measure_json import document
+
+        utility = {name: each.table() for name, each in accuracies.items()}
+        print_json({**document(found), "utility": utility})
+    else:
+        from sordino.cli.measure_tables import print_all
+        from sordino.cli.measure_utility import table
+
+        print_all(found, [table(accuracies)] if accuracies else [])
+        if isinstance(test, str):
+            typer.echo(f"No accuracies with noise: {test}.")
+    if figures is not None:
+        _draw(found, accuracies, figures, format.value, json)
+
+
+def _make(directory: Path) -> None:
+    """Make the directory of figures, or refuse it before the work is done."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        says = error.strerror or str(error)
+        _check.fail("figures", directory, "to be a directory that can be made", f"{says}.")
+
+
+def _draw(
+    found: Summary, accuracies: dict[str, Utility], directory: Path, suffix: str, piped: bool
+) -> None:
+    from sordino.cli.measure_figures import FIGURES, UTILITY, draw
+
+    try:
+        drawn = draw(found, accuracies, directory, suffix)
+    except OSError as error:
+        says = error.strerror or str(error)
+        _check.fail("figures", directory, "to be a directory that can be written", f"{says}.")
+    typer.echo(f"INTERNAL figures: {', '.join(str(path) for path in drawn)}", err=piped)
+    left = {*FIGURES, UTILITY} - {path.stem for path in drawn}
+    if left:
+        names = ", ".join(sorted(left))
+        wanted = "checkpoints, seeds, noise or held-out rows"
+        typer.echo(f"Not drawn, for want of {wanted}: {names}.", err=piped)
