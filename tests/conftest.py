@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# Tests are many small products: threads would wait for each other longer than they compute, the more
-# so as two processes run the tests side by side.
+# Tests are many small products: threads would wait for each other longer than they compute, and two
+# processes run the tests side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Compiled loops go to a cache of the tests' own, before anything is imported that compiles.
 os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/sordino-tests")

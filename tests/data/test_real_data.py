@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -155,3 +158,24 @@ def test_weights_of_mnist_binary_vary_over_seeds_as_they_should(data_dir: Path) 
     splits = _splits("mnist-binary", data_dir)
     assert _trained(splits, seeds=40, fixed=False)[1] == pytest.approx(0.085, rel=0.03)
     assert _trained(splits, seeds=40, fixed=True)[1] == pytest.approx(0.0209, rel=0.05)
+
+
+@pytest.mark.real_data
+@pytest.mark.slow
+def test_the_fingerprint_does_not_depend_on_the_number_of_threads(data_dir):
+    """Else a study could not be resumed on a machine with another number of cores."""
+    program = (
+        "import sys; from sordino.data import load; "
+        "print(load('mnist-binary', data_dir=sys.argv[1]).train.fingerprint)"
+    )
+    prints = {
+        subprocess.run(
+            [sys.executable, "-c", program, str(data_dir)],
+            env={**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(prints) == 1

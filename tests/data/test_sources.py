@@ -37,8 +37,8 @@ def _files(directory: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "stored"),
     [
-        ("thing.csv.gz", gzip.compress(CONTENT, 9)),
-        ("thing.csv.gz", gzip.compress(CONTENT, 1)),
+        ("thing.csv.gz", gzip.compress(CONTENT, 9, mtime=0)),
+        ("thing.csv.gz", gzip.compress(CONTENT, 1, mtime=0)),
         ("thing.csv", CONTENT),
     ],
 )
@@ -75,8 +75,8 @@ def test_a_directory_that_is_not_there_is_named(
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
-        (gzip.compress(CONTENT + b"5"), "the sha256 of its content is"),
-        (gzip.compress(CONTENT)[:-20], "cannot be decompressed"),
+        (gzip.compress(CONTENT + b"5", mtime=0), "the sha256 of its content is"),
+        (gzip.compress(CONTENT, mtime=0)[:-20], "cannot be decompressed"),
         (b"<html>not found</html>", "cannot be decompressed"),
         (b"", "the sha256 of its content is"),
     ],
@@ -84,7 +84,7 @@ def test_a_directory_that_is_not_there_is_named(
 def test_a_corrupt_local_copy_is_named_kept_and_not_silently_replaced(
     cache: Path, tmp_path: Path, publisher, stored: bytes, why: str
 ) -> None:
-    publisher.pages["thing"] = gzip.compress(CONTENT)
+    publisher.pages["thing"] = gzip.compress(CONTENT, mtime=0)
     path = tmp_path / "thing.csv.gz"
     path.write_bytes(stored)
     raw = _raw(publisher.url("thing"))
@@ -135,7 +135,7 @@ def test_the_cache_is_where_the_environment_says(
 
 
 def test_a_download_goes_to_the_cache_once(cache: Path, publisher) -> None:
-    publisher.pages["thing"] = gzip.compress(CONTENT)
+    publisher.pages["thing"] = gzip.compress(CONTENT, mtime=0)
     raw = _raw(publisher.url("thing"))
     assert sources.read(raw) == CONTENT
     assert sources.read(raw) == CONTENT
@@ -157,7 +157,7 @@ def test_a_progress_bar_is_for_people_only(
         monkeypatch.delenv(name, raising=False)
     if watched:
         monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes the stream for a terminal
-    publisher.pages["thing"] = gzip.compress(CONTENT)
+    publisher.pages["thing"] = gzip.compress(CONTENT, mtime=0)
     sources.read(_raw(publisher.url("thing")))
     out, err = capsys.readouterr()
     assert out == ""
@@ -176,7 +176,7 @@ def test_a_local_copy_comes_before_the_cache_and_the_publisher(
 
 
 def test_the_second_address_is_tried_when_the_first_fails(cache: Path, publisher) -> None:
-    publisher.pages["mirror"] = gzip.compress(CONTENT)
+    publisher.pages["mirror"] = gzip.compress(CONTENT, mtime=0)
     raw = _raw(publisher.url("gone"), publisher.url("mirror"))
     assert sources.read(raw) == CONTENT
     assert publisher.asked == ["gone", "mirror"]
@@ -186,7 +186,7 @@ def test_the_second_address_is_tried_when_the_first_fails(cache: Path, publisher
     ("served", "why"),
     [
         (None, "Not Found"),
-        (gzip.compress(b"something else"), "not the expected file"),
+        (gzip.compress(b"something else", mtime=0), "not the expected file"),
         (b"<html>moved</html>", "not a gzip file"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_download_that_breaks_off_is_not_kept_and_can_be_tried_again(
     # Text compresses to less than one chunk; random bytes make the transfer longer than that.
     content = os.urandom(3 * download.CHUNK_BYTES)
     raw = _raw(publisher.url("thing"), content=content)
-    publisher.pages["thing"] = gzip.compress(content)
+    publisher.pages["thing"] = gzip.compress(content, mtime=0)
     publisher.cut.add("thing")
     with pytest.raises(MissingFileError, match=r"broke off after [\d,]+ of [\d,]+ bytes"):
         sources.read(raw)
@@ -236,7 +236,7 @@ def test_a_file_that_only_the_user_has_is_asked_for(cache: Path) -> None:
 
 
 def test_fetch_replaces_a_corrupt_file_in_the_cache(cache: Path, publisher) -> None:
-    publisher.pages["thing"] = gzip.compress(CONTENT)
+    publisher.pages["thing"] = gzip.compress(CONTENT, mtime=0)
     raw = _raw(publisher.url("thing"))
     cache.mkdir()
     (cache / "thing.csv.gz").write_bytes(b"rubbish")

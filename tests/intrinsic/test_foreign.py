@@ -83,7 +83,8 @@ def test_what_goes_wrong_is_recorded_and_the_rest_survives(people: Dataset, tmp_
         0: "For seed 0, the dataset itself, the function returned 3 weights, not 5",
         1: "For seed 1, the dataset itself, the function raised ValueError: no luck",
         2: "For seed 2, the dataset itself, the function returned weights that are not finite",
-        3: "For seed 3, the dataset itself, the function returned str, not an array of numbers",
+        3: "For seed 3, the dataset itself, the function returned str, not an array of real "
+        "numbers",
         4: "For one of its runs, the function ended its process: crashed, killed, or out of memory",
         5: "For seed 5, the dataset itself, the function returned an array of shape (1, 5), not "
         "one row of weights",
@@ -147,7 +148,7 @@ def test_a_function_that_never_works_is_refused_before_a_study_is_made(
         (lambda X, y, seed: 1 / 0, "it raised ZeroDivisionError"),
         (lambda X, y, seed: os._exit(1), "it ended its process"),
         (lambda X, y, seed: X, r"it returned an array of shape \(59, 4\)"),
-        (lambda X, y, seed: lock, "to be fit for another process"),
+        (lambda X, y, seed: lock, "to carry plain values only, not lock"),
         ("fit", "train=str to be a function"),
     ):
         with pytest.raises(InvalidArgument, match=sentence):
@@ -192,7 +193,9 @@ def test_a_function_is_known_by_its_name_and_source() -> None:
 
     plain = foreign.described(named, None)["function"]
     assert plain["name"].endswith("named")
-    assert foreign.described(functools.partial(named, power=2), {})["function"] == plain
+    assert plain["carries_sha256"] is None
+    twice = foreign.described(functools.partial(named, power=2), {})["function"]
+    assert {**twice, "carries_sha256": None} == plain
     assert foreign.described(Model(), None)["function"]["name"].endswith("Model")
     typed = eval("lambda X, y, seed: X[0]")
     assert foreign.described(typed, None)["function"]["source_sha256"] is None
@@ -232,3 +235,92 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path) 
     while any(Path(f"/proc/{each}").exists() for each in started):
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+class Scaled:
+    """A training that is an object with a setting of its own."""
+
+    def __init__(self, scale: object) -> None:
+        self.scale = scale
+
+    def __call__(self, X, y, seed):
+        return np.full(3, float(seed))
+
+
+def closed_over(scale):
+    def train(X, y, seed):
+        return np.full(3, scale * seed)
+
+    return train
+
+
+def defaulted(scale):
+    def train(X, y, seed, by=scale):
+        return np.full(3, by * seed)
+
+    return train
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda scale: functools.partial(closed_over(1.0), scale=scale),
+        lambda scale: functools.partial(closed_over(1.0), np.array([scale])),
+        Scaled,
+        closed_over,
+        defaulted,
+    ],
+)
+def test_what_a_function_carries_is_part_of_it(make):
+    one, same, other = (foreign.described(make(scale), None) for scale in (1.0, 1.0, 100.0))
+    assert one == same
+    assert one != other
+    assert one["function"]["source_sha256"] == other["function"]["source_sha256"]
+
+
+def test_what_cannot_be_sent_away_is_refused(people, tmp_path):
+    lock = threading.Lock()
+    with pytest.raises(InvalidArgument, match="to be fit for another process"):
+        measure({"lock": "mine"}, people, 1, 1, train=lambda X, y, s: lock, store=tmp_path / "s")
+
+
+def test_what_cannot_be_written_down_must_be_named():
+    with pytest.raises(InvalidArgument, match="not object"):
+        foreign.described(Scaled(object()), None)
+    named = foreign.described(Scaled(object()), {"scale": "large"})
+    assert named["function"]["settings"] == {"scale": "large"}
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def speechless(X, y, seed):
+    raise SpeechlessError
+
+
+@pytest.mark.parametrize(
+    ("train", "reason"),
+    [
+        (speechless, "raised SpeechlessError: no words"),
+        (lambda X, y, seed: np.array([1j]), "not an array of real numbers"),
+        (lambda X, y, seed: np.array(["1"]), "not an array of real numbers"),
+    ],
+)
+def test_odd_answers_are_reasons_to_fail(train, reason):
+    neighbours = neighbouring.only(Dataset(np.eye(3), np.array([0, 1, 0])))
+    assert reason in str(foreign.attempt(train, neighbours, 0, 0))
+
+
+def starts_processes(X, y, seed):
+    import multiprocessing
+
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return np.full(2, float(pool.apply(abs, (-seed,))))
+
+
+def test_a_function_may_start_processes_of_its_own(tmp_path):
+    data = Dataset(np.eye(3), np.array([0, 1, 0]))
+    study = measure(None, data, 2, 1, store=tmp_path / "s", train=starts_processes)
+    assert set(study.status()) == {"done"}

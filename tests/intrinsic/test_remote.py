@@ -140,7 +140,7 @@ def test_an_address_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Mon
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         monkeypatch.setattr(remote, "_PATIENCE", 0.3)
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        for wrong in (address, "nonsense://x"):
+        for wrong in (address, "nonsense://x:1"):
             with pytest.raises(InvalidArgument, match="to be answered by a scheduler"):
                 remote.connect(wrong)
 
@@ -171,3 +171,9 @@ def test_a_killed_worker_costs_only_its_cells(
         measure(longer, people, 32, 20, store=tmp_path / "there", client=client, progress=kill)
         assert set(workers[:victims]).isdisjoint(client.run(os.getpid).values())
     assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "10.0.0.1", "tcp://10.0.0.1", ""])
+def test_what_is_no_address_is_refused_at_once(address):
+    with pytest.raises(InvalidArgument, match="an address with a port"):
+        remote.connect(address)

@@ -125,7 +125,7 @@ def test_nothing_but_zeros_and_single_numbers_can_be_drawn(tmp_path: Path) -> No
         intrinsic.over_steps((1, 2), {"fixed": np.zeros(2)}, {"fixed": np.zeros(2)}),
         intrinsic.epsilons([Row("a", "fixed", 0.0), Row("b", "fixed", np.inf)], delta=1e-6),
     ):
-        canvas.save(figure, str(tmp_path / "dull.png"))
+        canvas.save(figure, str(tmp_path / "dull.png"), "INTERNAL")
 
 
 def test_normality_sorts_p_values_and_draws_the_corrected_line() -> None:
@@ -220,7 +220,7 @@ def test_the_same_figure_is_the_same_file_and_nothing_global_changes(
     written = []
     for name in ("one", "two"):
         path = tmp_path / f"{name}.{suffix}"
-        canvas.save(intrinsic.distances(SETS, bound=0.3), str(path))
+        canvas.save(intrinsic.distances(SETS, bound=0.3), str(path), "INTERNAL")
         written.append(path.read_bytes())
     assert written[0] == written[1]
     assert dict(matplotlib.rcParams) == before

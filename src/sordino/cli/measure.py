@@ -162,6 +162,9 @@ def measure(
     `sordino measure --data patients.csv --target ill --out study --seeds 50`
     """
     if context.invoked_subcommand is not None:
+        if data is not None or out is not None:
+            hint = f"Options of a training do not go with `{context.invoked_subcommand}`."
+            _check.fail("--data" if data else "--out", data or out, "not to be given here", hint)
         return
     if data is None:
         not_given("--data NAME", "", "`sordino data list` shows the names; or pass your file.")

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from sordino.cli.measure_tables import INTERNAL
+from sordino.cli.measure_figures import INTERNAL
 
 if TYPE_CHECKING:
     from sordino.intrinsic.distances import Distances

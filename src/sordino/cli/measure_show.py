@@ -51,18 +51,28 @@ def show(
     """
     if figures is not None:
         _make(figures)
-    from sordino.cli.measure_utility import held_out, utilities
+    from sordino.cli.measure_utility import NOT_PRIVATE, held_out, utilities
     from sordino.intrinsic.measured import load
     from sordino.intrinsic.summary import summary
+    from sordino.store import StudyError
+    from sordino.store.refusal import DamagedCell
 
-    found = summary(load(directory), delta=delta)
+    try:
+        found = summary(load(directory), delta=delta)
+    except DamagedCell as error:
+        raise StudyError(f"{error} Run the same sordino measure again with --repair.") from error
     test = held_out(found.measured, data_dir)
     accuracies = {} if isinstance(test, str) else utilities(found, test)
     if json:
         from sordino.cli.findings import print_json
         from sordino.cli.measure_json import document
 
-        utility = {name: each.table() for name, each in accuracies.items()}
+        utility = {
+            "estimated_on": "private",
+            "warning": NOT_PRIVATE,
+            "missing": test if isinstance(test, str) else None,
+            **{name: each.table() for name, each in accuracies.items()},
+        }
         print_json({**document(found), "utility": utility})
     else:
         from sordino.cli.measure_tables import print_all

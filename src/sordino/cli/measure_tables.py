@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sordino.cli.measure_figures import name_of
+from sordino.cli.measure_figures import INTERNAL, name_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from sordino.intrinsic.summary import InitSummary, Summary
     from sordino.privacy import Estimate
 
-INTERNAL = (
-    "INTERNAL: measured on the records themselves, and nothing is hidden by noise. Not to be "
-    "published."
-)
 _SIGMAS = {
     "minimum": "least of all datasets (v2)",
     "median": "median of datasets (v1)",
@@ -219,14 +215,11 @@ def _settled(summary: Summary) -> Shown:
     rows = [
         (
             "largest delta_S, half the pairs to all",
-            *(f"x {one.by_comparisons.last_doubling:.3f}" for one in summary.inits),
+            *(_times(one.by_comparisons.last_doubling) for one in summary.inits),
         ),
         (
             "sigma_i, half the seeds to all",
-            *(
-                f"x {one.by_seeds.last_doubling:.3f}" if one.by_seeds else "-"
-                for one in summary.inits
-            ),
+            *(_times(one.by_seeds.last_doubling) if one.by_seeds else "-" for one in summary.inits),
         ),
     ]
     return Shown("How settled are the numbers?", _by_init(summary), rows)
@@ -268,7 +261,13 @@ def _estimate(found: Estimate | None) -> str:
 def _number(value: float, digits: int = 4) -> str:
     if math.isinf(value):
         return "infinite"
+    if math.isnan(value):  # nothing moved
+        return "-"
     if 1e-3 <= abs(value) < 1e6 and value != 0:
         places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         return f"{value:,.{places}f}"
     return f"{value:.{digits}g}"
+
+
+def _times(factor: float) -> str:
+    return "-" if math.isnan(factor) else f"x {factor:.3f}"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 
+from threadpoolctl import threadpool_limits
+
 from sordino import _check
 from sordino.data import (
     adult,
@@ -284,7 +286,10 @@ def load(
     if form == "erm" and chosen.erm is None:
         having = ", ".join(r.name for r in _ALL if r.erm)
         _check.fail("form", form, f"to be papers for {chosen.name}", f"Only {having} have both.")
-    parts = chosen.build(functools.partial(sources.read, data_dir=data_dir), form)
+    # On one thread: products on several add up in another order, and give other last digits, so
+    # that the same dataset would have another fingerprint on another machine.
+    with threadpool_limits(1, "blas"):
+        parts = chosen.build(functools.partial(sources.read, data_dir=data_dir), form)
     train = _dataset(chosen, parts, parts.train, dtype)
     validation = parts.validation and _dataset(chosen, parts, parts.validation, dtype)
     test = parts.test and _dataset(chosen, parts, parts.test, dtype)

@@ -72,7 +72,7 @@ class Basis:
     Parameters
     ----------
     sensitivity, sensitivity_name
-        Any number, with its name: "theoretical" (`spread.theoretical_sensitivity`, a bound),
+        Any number, with its name: "theoretical" (`theory.theory`, a bound),
         "fractional" (`spread.printed_sensitivity`, the papers'), "empirical" (the maximum of
         `distances.between_datasets`), or a name of your own, which is then taken on trust.
     sigma_i

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import multiprocessing
 import os
 import threading
 import time
@@ -78,17 +79,29 @@ def attempt(train: Train, neighbours: Neighbours, seed: int, place: int) -> Arra
     """Weights of one run, or what went wrong."""
     try:
         found = train(*arrays(neighbours, place), seed)
-    except (Exception, SystemExit) as error:  # whatever it is, the other runs go on
-        return f"raised {type(error).__name__}: {error}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever it is, the other runs go on
+        return f"raised {type(error).__name__}: {_said(error)}"
     try:
-        weights = np.asarray(found, dtype=np.float64)
+        given = np.asarray(found)
+        if given.dtype.kind not in "fiub":  # neither words nor complex numbers
+            raise TypeError
+        weights = given.astype(np.float64)
     except Exception:
-        return f"returned {type(found).__name__}, not an array of numbers"
+        return f"returned {type(found).__name__}, not an array of real numbers"
     if weights.ndim != 1 or not len(weights):
         return f"returned an array of shape {weights.shape}, not one row of weights"
     if not np.isfinite(weights).all():
         return "returned weights that are not finite"
     return weights
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # an error that cannot even say what it is
+        return "no words"
 
 
 def arrays(neighbours: Neighbours, place: int) -> tuple[Array, Array]:
@@ -118,11 +131,31 @@ def check(train: object, neighbours: Neighbours) -> None:
 
 
 def described(train: Train, settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is known of a function: its name, its source where that can be read, its settings."""
+    """What is known of a function: its name, its source where that can be read, its settings.
+
+    What it carries beside its source (arguments of a partial, defaults, closed-over values,
+    attributes of an object) counts as a setting, too: with others it is another training.
+
+    Raises
+    ------
+    InvalidArgument
+        If it carries what cannot be written down and no settings say what it is.
+    """
     plain: Any = train
+    carried: list[Any] = []
     while isinstance(plain, functools.partial):
+        carried += [list(plain.args), dict(plain.keywords)]
         plain = plain.func
     named = plain if hasattr(plain, "__qualname__") else type(plain)
+    if named is plain:
+        code = getattr(plain, "__func__", plain)
+        cells = getattr(code, "__closure__", None) or ()
+        carried += [getattr(code, "__defaults__", None), getattr(code, "__kwdefaults__", None)]
+        carried += [cell.cell_contents for cell in cells]
+        carried.append(getattr(getattr(plain, "__self__", None), "__dict__", None))
+    else:
+        carried.append(getattr(plain, "__dict__", None))
+    digest = _digest([each for each in carried if not _nothing(each)], settings)
     try:
         source = hashlib.sha256(inspect.getsource(named).encode()).hexdigest()
     except (OSError, TypeError):  # typed at a prompt, or compiled
@@ -131,9 +164,42 @@ def described(train: Train, settings: Mapping[str, Any] | None) -> dict[str, Any
         "function": {
             "name": str(named.__qualname__),
             "source_sha256": source,
+            "carries_sha256": digest,
             "settings": dict(settings or {}),
         }
     }
+
+
+def _digest(carried: list[Any], settings: Mapping[str, Any] | None) -> str | None:
+    """Of what a function carries; None if that cannot be written down but settings name it."""
+    if not carried:
+        return None
+    try:
+        return hashlib.sha256(repr([_written(each) for each in carried]).encode()).hexdigest()
+    except TypeError as error:
+        if settings:
+            return None
+        hint = "Name what it depends on in spec={...}, so that another setting is another study."
+        _check.fail("train", "[the function]", f"to carry plain values only, not {error}", hint)
+
+
+def _nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, list | tuple | dict) and not value)
+
+
+def _written(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return value
+    if isinstance(value, Mapping):
+        return sorted((str(key), _written(each)) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return [_written(each) for each in value]
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.ascontiguousarray(value)
+        return [array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
+    if inspect.ismodule(value) or inspect.isclass(value) or inspect.isroutine(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+    raise TypeError(type(value).__name__)
 
 
 def parameters(train: Train, neighbours: Neighbours, seeds: Sequence[int]) -> int:
@@ -246,6 +312,8 @@ def _install(work: Any, parent: int) -> None:
     """Begin a process of the pool: keep the work, and end when nobody waits for it any more."""
     global _work
     _work = work
+    # loky's own way of starting processes would be inherited by what the function starts, and fail.
+    multiprocessing.set_start_method("spawn", force=True)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

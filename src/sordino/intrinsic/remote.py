@@ -6,6 +6,7 @@ up (the rows lost with every worker that had them, too many deaths in a row) is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -35,6 +36,9 @@ def required() -> Any:
 def connect(address: str) -> Any:
     """A client of the scheduler at this address, such as "tcp://10.0.0.1:8786"."""
     distributed = required()
+    if not re.fullmatch(r"[a-z]+://\S+:\d+", address):
+        hint = "Pass the address that dask scheduler prints, such as tcp://10.0.0.1:8786."
+        _check.fail("dask", address, "to be an address with a port", hint)
     try:
         return distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:

@@ -32,8 +32,7 @@ from sordino.accounting.printed import AsPrinted
 from sordino.intrinsic.distances import grid, largest_by_pair
 from sordino.intrinsic.interval import Floats, Indices, Interval, checked_level, percentile
 from sordino.objectives.objective import Constants
-from sordino.privacy import Relation
-from sordino.sensitivity import Sensitivity, bolt_on_convex, bolt_on_fractional
+from sordino.sensitivity import bolt_on_fractional
 
 Variant = Literal["pooled", "per-weight", "norm"]
 Aggregate = Literal["minimum", "median"]
@@ -178,33 +177,6 @@ def sigma_curve(
         bands.append(np.quantile(found, [tail, 0.5, 1 - tail]))
     low, middle, high = np.array(bands).T
     return Curve(checked, middle, low, high, level)
-
-
-def theoretical_sensitivity(
-    constants: Constants,
-    n: int,
-    batch_size: int,
-    learning_rate: float,
-    steps: int,
-    *,
-    relation: Relation = Relation.REPLACE_ONE,
-    drop_last: bool = False,
-) -> Sensitivity:
-    """A bound that holds: 2 ceil(k) L eta / B, and more for a smaller last batch.
-
-    For a new order in each pass; raises `NotApplicable` where the loss is not convex and smooth
-    enough. Of two neighbours i and j, which differ in two places, it bounds half the distance.
-    """
-    rates = np.full(_check.whole("steps", steps), learning_rate)
-    return bolt_on_convex(
-        constants=constants,
-        n=n,
-        batch_size=batch_size,
-        rates=rates,
-        relation=relation,
-        drop_last=drop_last,
-        same_order=False,
-    )
 
 
 def printed_sensitivity(

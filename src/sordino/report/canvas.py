@@ -7,6 +7,7 @@ what matters is also told by dashes or by words beside a line.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -73,11 +74,17 @@ def panels(rows: int, height: float) -> tuple[Figure, list[Any]]:
     return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
 
 
-def save(figure: Figure, path: str) -> None:
-    """Write a figure in the format of its name; the same figure gives the same bytes."""
-    with styled():
-        metadata = {"Date": None} if path.lower().endswith(".svg") else None
-        figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata)
+def save(figure: Figure, path: str, says: str) -> None:
+    """Write a figure in the format of its name, for its owner's eyes; `says` goes inside the file.
+
+    The same figure gives the same bytes.
+    """
+    metadata: dict[str, str | None] = {"Description": says}
+    if path.lower().endswith(".svg"):
+        metadata["Date"] = None
+    with styled(), open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        suffix = path.rpartition(".")[2].lower()
+        figure.savefig(file, dpi=DOTS_PER_INCH, metadata=metadata, format=suffix)
 
 
 def log_axis(axis: Any, low: float, high: float) -> None:
