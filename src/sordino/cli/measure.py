@@ -305,7 +305,8 @@ def _say(study: Study, watch: _Watch) -> None:
         typer.echo("All of them were there already.")
     typer.echo(f"Study: {study.directory}")
     typer.echo("INTERNAL: its weights are not protected; do not publish or share it.")
-    typer.echo("What it says, in estimates that are no guarantee: sordino measure show DIR")
+    shown = f"sordino measure show {study.directory}"
+    typer.echo(f"What it says, in estimates that are no guarantee: {shown}")
     failures = study.failures()
     if not failures:
         return
