@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,3 +43,21 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SORDINO_CACHE", str(tmp_path_factory.mktemp("cache") / "sordino"))
         yield
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Path]:
+    """A directory of a user for whom permissions count; root's are dropped meanwhile."""
+    directory = Path(tempfile.mkdtemp())
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.chown(directory, 65534, 65534)
+            os.seteuid(65534)
+        yield directory
+    finally:
+        if root:
+            os.seteuid(0)
+        for each in (directory, *directory.rglob("*")):
+            each.chmod(0o700)
+        shutil.rmtree(directory)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import sqlite3
 import stat
-import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -280,27 +277,25 @@ class TestSurroundings:
         assert len(ledger.status().entries) == 1
 
     @pytest.mark.parametrize("what", ["file", "directory", "both"])
-    def test_read_only(self, what):
-        with unprivileged() as directory:
-            path = directory / "ledger.db"
-            ledger = Ledger(path, dataset="a", epsilon=2, delta=DELTA)
+    def test_read_only(self, unprivileged, what):
+        path = unprivileged / "ledger.db"
+        ledger = Ledger(path, dataset="a", epsilon=2, delta=DELTA)
+        ledger.record(charge())
+        if what != "directory":
+            path.chmod(0o400)
+        if what != "file":
+            unprivileged.chmod(0o500)
+        with pytest.raises(LedgerError, match=r"to be (writable|a file that can be opened)\."):
             ledger.record(charge())
-            if what != "directory":
-                path.chmod(0o400)
-            if what != "file":
-                directory.chmod(0o500)
-            with pytest.raises(LedgerError, match=r"to be (writable|a file that can be opened)\."):
-                ledger.record(charge())
-            directory.chmod(0o700)
-            path.chmod(0o600)
-            assert len(ledger.status().entries) == 1
+        unprivileged.chmod(0o700)
+        path.chmod(0o600)
+        assert len(ledger.status().entries) == 1
 
-    def test_a_directory_that_cannot_be_written(self):
-        with unprivileged() as directory:
-            directory.chmod(0o500)
-            ledger = Ledger(directory / "ledger.db", dataset="a", epsilon=2, delta=DELTA)
-            with pytest.raises(LedgerError, match="in a directory that can be written"):
-                ledger.record(charge())
+    def test_a_directory_that_cannot_be_written(self, unprivileged):
+        unprivileged.chmod(0o500)
+        ledger = Ledger(unprivileged / "ledger.db", dataset="a", epsilon=2, delta=DELTA)
+        with pytest.raises(LedgerError, match="in a directory that can be written"):
+            ledger.record(charge())
 
     def test_a_full_disk(self, ledger, monkeypatch):
         ledger.record(charge())
@@ -345,20 +340,3 @@ class TestSurroundings:
         ):
             Ledger(path, dataset="a", epsilon=2, delta=DELTA).create()
         assert list(path.parent.iterdir()) == []
-
-
-@contextmanager
-def unprivileged() -> Iterator[Path]:
-    """A directory of a user for whom permissions count; root's are dropped meanwhile."""
-    directory = Path(tempfile.mkdtemp())
-    root = os.geteuid() == 0
-    try:
-        if root:
-            os.chown(directory, 65534, 65534)
-            os.seteuid(65534)
-        yield directory
-    finally:
-        if root:
-            os.seteuid(0)
-        directory.chmod(0o700)
-        shutil.rmtree(directory)

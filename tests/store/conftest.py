@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -76,21 +74,3 @@ def content() -> Callable[[Path], dict[str, bytes | None]]:
         }
 
     return read
-
-
-@pytest.fixture
-def unprivileged() -> Iterator[Path]:
-    """A directory of a user for whom permissions count; root's are dropped meanwhile."""
-    directory = Path(tempfile.mkdtemp())
-    root = os.geteuid() == 0
-    try:
-        if root:
-            os.chown(directory, 65534, 65534)
-            os.seteuid(65534)
-        yield directory
-    finally:
-        if root:
-            os.seteuid(0)
-        for each in (directory, *directory.rglob("*")):
-            each.chmod(0o700)
-        shutil.rmtree(directory)
