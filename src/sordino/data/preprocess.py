@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from sordino import _check
 from sordino.seeding import stream
@@ -157,7 +158,10 @@ class Projection:
         # several times faster at 3,072 columns, and without a random start.
         centre, width = X.mean(axis=0), X.shape[1]
         centred = X - centre
-        _, vectors = eigh(centred.T @ centred, subset_by_index=(width - components, width - 1))
+        # On one thread, as on every machine: more of them give other last digits. Here, since a
+        # library that is loaded later (scipy has one of its own) escapes an earlier limit.
+        with threadpool_limits(1, "blas"):
+            _, vectors = eigh(centred.T @ centred, subset_by_index=(width - components, width - 1))
         leading = vectors[:, ::-1]
         # An eigenvector's sign is arbitrary: make its largest entry positive.
         largest = leading[np.abs(leading).argmax(axis=0), np.arange(components)]
