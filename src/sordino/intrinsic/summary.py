@@ -259,6 +259,8 @@ class _Grid:
         return self._try("pairwise epsilon", epsilon.pairwise_epsilon, values, size, self.delta)
 
     def _worst(self) -> Directional | None:
+        if (self.last == self.last[:1, :1]).all():
+            return None  # neither seed nor record moved anything
         stream = self.stream("directions")
         return self._try("directional estimate", directional.worst_pair, self.last, stream=stream)
 
