@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan
+from sordino.mechanisms.fingerprint import new_salt
 from sordino.mechanisms.ledger import Charge
 from sordino.mechanisms.release import ReleaseRefused
 from sordino.proofs import Proof
@@ -66,7 +66,7 @@ class Job:
             rows_per_person=task.rows_per_person,
             what=what,
             fingerprint=self.content_digest(),
-            salt=secrets.token_hex(32),
+            salt=new_salt(),
         )
 
     def content_digest(self) -> str:
