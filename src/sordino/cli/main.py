@@ -11,6 +11,7 @@ import sordino
 from sordino._check import InvalidArgument
 from sordino.cli import (
     account,
+    audit,
     calibrate,
     certificate,
     data,
@@ -32,8 +33,7 @@ app = typer.Typer(
         "**proved** epsilon (a theorem, an upper bound), **estimated** epsilon (SGD's own "
         "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack). "
         "This version proves (`account`, `calibrate`), releases (`release`, with `certificate` "
-        "and `ledger` for its papers and its budget) and estimates (`measure`); attacks are being "
-        "built."
+        "and `ledger` for its papers and its budget), estimates (`measure`) and attacks (`audit`)."
     ),
 )
 app.command("account")(account.account)
@@ -41,6 +41,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("release")(release.release)
 measure.app.command("show")(measure_show.show)
 app.add_typer(measure.app, name="measure")
+app.add_typer(audit.app, name="audit")
 app.add_typer(certificate.app, name="certificate")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(data.app, name="data")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_text
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
@@ -15,6 +14,7 @@ from sordino.cli.data import DataDir
 from sordino.cli.preview import Preview
 from sordino.cli.promise import ModelName, Promise
 from sordino.cli.records import Prepared, Source, not_given
+from sordino.cli.warned import line, short_warnings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -206,7 +206,7 @@ def release(
     place, key = _place(out, needed=not dry_run), _key(sign_with)
     source = Source(data, target, columns, classes, data_norm, data_dir)
     console = errors()
-    with _short_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
+    with short_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
         with _busy(console, f"Reading {data}"):
             prepared = source.read()
         estimator = promise.estimator(prepared)
@@ -228,7 +228,7 @@ def release(
         _say(console, prepared, fitted, book)
     _print(fitted.certificate_, place, signed=key is not None, as_json=json)
     if prepared.advice:
-        _line(console, f"Note: {prepared.advice}")
+        line(console, f"Note: {prepared.advice}")
 
 
 def _place(out: str | None, *, needed: bool) -> Path | None:
@@ -262,19 +262,6 @@ def _sign(place: Path, certificate: Certificate, key: Any) -> None:
 
 
 @contextmanager
-def _short_warnings(console: Console) -> Iterator[None]:
-    """Show each warning as one line on standard error, without the place in the code."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        _line(console, f"Warning: {message}")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show
-        yield
-
-
-@contextmanager
 def _busy(console: Console, what: str) -> Iterator[None]:
     """Show that something goes on, if somebody is watching."""
     with console.status(what) if console.is_terminal else nullcontext():
@@ -284,21 +271,16 @@ def _busy(console: Console, what: str) -> Iterator[None]:
 def _say(console: Console, prepared: Prepared, fitted: Any, book: Ledger | None) -> None:
     """What the person at the keyboard should know, and nobody else."""
     for note in prepared.notes:
-        _line(console, f"Note: {note}.")
+        line(console, f"Note: {note}.")
     if prepared.test is not None:
         accuracy, rows = fitted.score(prepared.test.X, prepared.test.y), prepared.test.rows
-        _line(
+        line(
             console,
             f"INTERNAL, do not publish: accuracy {accuracy:.4f} on {rows:,} held-out rows; "
             "the guarantee does not cover it.",
         )
     if book is not None:
-        _line(console, f"Ledger: of the budget of {book.dataset!r}, {book.status().left}.")
-
-
-def _line(console: Console, text: str) -> None:
-    # Whole lines, as written: a terminal wraps them itself, and a log wants them in one piece.
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+        line(console, f"Ledger: of the budget of {book.dataset!r}, {book.status().left}.")
 
 
 def _print(certificate: Certificate, place: Path, *, signed: bool, as_json: bool) -> None:

@@ -9,14 +9,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import multiprocessing
-import os
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,6 +20,7 @@ from sordino import _check
 from sordino.data.neighbours import EMPTY, SILENT, UNCHANGED, Neighbours
 from sordino.intrinsic import grid as grids
 from sordino.intrinsic.cells import Array, Failure, Outcome, run_name
+from sordino.intrinsic.pool import ENDED, LOST, run_all
 from sordino.store import Cell, Layout
 
 Train = Callable[[Array, Array, int], npt.ArrayLike]
@@ -37,11 +32,6 @@ STEPS = (1,)
 """The one checkpoint: nobody knows how many steps a function takes."""
 
 _TRIALS = 10
-_ENDED = "ended its process: crashed, killed, or out of memory"
-# One core a process; what the function calls may else take all of them each time.
-_ONE_CORE = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
-)
 
 
 class ForeignWork:
@@ -66,9 +56,9 @@ class ForeignWork:
 
     def here(self, cells: Sequence[Cell], workers: int) -> Iterator[tuple[Cell, Outcome]]:
         """Train cells in processes of their own, which end with this generator."""
-        for cell, outcome in _train_all(self.cell, cells, min(workers, len(cells))):
-            lost = Failure(f"For one of its runs, the function {_ENDED}")
-            yield cell, lost if outcome is _LOST else outcome
+        for cell, outcome in run_all(self.cell, cells, min(workers, len(cells))):
+            lost = Failure(f"For one of its runs, the function {ENDED}")
+            yield cell, lost if outcome is LOST else outcome
 
     def versions(self) -> dict[str, str]:
         """Versions, in this process, of what makes the bytes."""
@@ -213,13 +203,13 @@ def parameters(train: Train, neighbours: Neighbours, seeds: Sequence[int]) -> in
     lengths: Counter[int] = Counter()
     reasons: list[str] = []
     trial = functools.partial(_trial, train, neighbours)
-    for _, found in _train_all(trial, seeds[:_TRIALS], 1):
+    for _, found in run_all(trial, seeds[:_TRIALS], 1):
         if isinstance(found, int):
             lengths[found] += 1
             if lengths[found] == 2:
                 break
         else:
-            reasons.append(_ENDED if found is _LOST else found)
+            reasons.append(ENDED if found is LOST else found)
     if not lengths:
         _check.fail("train", "[the function]", f"to return weights, and it {reasons[0]}")
     return lengths.most_common(1)[0][0]
@@ -233,95 +223,3 @@ def _trial(train: Train, neighbours: Neighbours, seed: int) -> int | str:
 def _sentence(found: Array | str, run: str, wanted: int) -> str:
     what = found if isinstance(found, str) else f"returned {len(found)} weights, not {wanted}"
     return f"For {run}, the function {what}"
-
-
-def _train_all(work: Any, items: Sequence[Any], workers: int) -> Iterator[tuple[Any, Any]]:
-    """Call `work` on each item in other processes; yield (item, result) in any order.
-
-    If a process dies, all that were under way are tried again, each alone: the one that takes its
-    process down once more is to blame, and its result is `_LOST`.
-    """
-    waiting = list(reversed(items))
-    while waiting:
-        suspects: list[Any] = []
-        with _Pool(work, workers) as pool:
-            while (waiting and not suspects) or pool.running:
-                while waiting and not suspects and len(pool.running) < workers:
-                    pool.start(waiting.pop())
-                for item, result in pool.finished():
-                    if result is _LOST:
-                        suspects.append(item)
-                    else:
-                        yield item, result
-        for item in suspects:
-            with _Pool(work, 1) as pool:
-                pool.start(item)
-                (again,) = pool.finished()
-            yield again
-
-
-_LOST = object()
-
-
-class _Pool:
-    """Processes that were sent the work once, and are sent items from then on."""
-
-    def __init__(self, work: Any, workers: int) -> None:
-        # loky sends functions by value, so that those typed at a prompt or in a notebook work.
-        self._loky = import_module("joblib.externals.loky")
-        self._pool = self._loky.ProcessPoolExecutor(
-            workers, initializer=_install, initargs=(work, os.getpid()), env=_ONE_CORE
-        )
-        self.running: dict[Future[Any], Any] = {}
-
-    def start(self, item: Any) -> None:
-        """Send an item to the next free process."""
-        try:
-            self.running[self._pool.submit(_call, item)] = item
-        except self._loky.BrokenProcessPool:
-            lost: Future[Any] = Future()
-            lost.set_exception(self._loky.BrokenProcessPool())
-            self.running[lost] = item
-        except Exception as error:  # of whatever cannot be copied, each has its own
-            hint = f"Make what it needs inside the function. Python says: {error}."
-            _check.fail("train", "[the function]", "to be fit for another process", hint)
-
-    def finished(self) -> list[tuple[Any, Any]]:
-        """Wait for at least one result; that of a process that died is `_LOST`."""
-        done, _ = wait(self.running, return_when=FIRST_COMPLETED)
-        results = []
-        for future in done:
-            item = self.running.pop(future)
-            try:
-                results.append((item, future.result()))
-            except self._loky.BrokenProcessPool:
-                results.append((item, _LOST))
-        return results
-
-    def __enter__(self) -> _Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=True, kill_workers=True)
-
-
-_work: Any = None
-
-
-def _install(work: Any, parent: int) -> None:
-    """Begin a process of the pool: keep the work, and end when nobody waits for it any more."""
-    global _work
-    _work = work
-    # loky's own way of starting processes would be inherited by what the function starts, and fail.
-    multiprocessing.set_start_method("spawn", force=True)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)  # the parent was killed, and could not say so
-
-
-def _call(item: Any) -> Any:
-    return _work(item)

@@ -1,0 +1,298 @@
+"""The game: was it D or D'? `audit` plays it thousands of times against a mechanism.
+
+    runs on D and D' -> outputs -> (first half) a score and its threshold
+                                -> (second half) errors of that test -> a lower bound on epsilon
+
+What the first half learns, however it does so, is fixed before the second half is looked at: the
+errors there are independent trials of one test, and Clopper-Pearson's bounds on their rates hold
+with the stated confidence, whatever the mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+from sordino.audit import bounds, laws, scores
+from sordino.audit.band import band, gaussian_family
+from sordino.audit.called import Output
+from sordino.audit.claim import Claim
+from sordino.audit.difference import difference
+from sordino.audit.power import reach
+from sordino.audit.scores import Fitted, Score
+from sordino.audit.worlds import Progress, TrainedRelease, outputs
+from sordino.data.neighbours import Neighbours
+from sordino.privacy import Observation, Relation, rounded
+from sordino.seeding import stream
+from sordino.sgd.spec import TrainSpec
+
+Floats = npt.NDArray[np.float64]
+
+SCORES = ("learned", "likelihood", "loss")
+GRID = 20
+"""Thresholds of the Bonferroni bound: quantiles of the first half's scores."""
+_LEAST_RUNS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an attack achieved against a mechanism.
+
+    Parameters
+    ----------
+    claimed
+        What was to be refuted; None if nothing was claimed.
+    observed
+        The headline: a lower bound that assumes nothing of the mechanism, at one threshold that
+        the first half of the runs chose.
+    others
+        Other bounds from the same scores, each with its own confidence; some assume a hypothesis,
+        and say so.
+    negative, positive
+        Scores of the tested runs, on D and on D'.
+    threshold, score
+        The test: D' from this score on, and what the score looks at.
+    reach
+        What the best attack could expect to show by these runs, if the mechanism just kept its
+        claim (was worthless, if nothing is claimed): an epsilon below it would have been refuted.
+    """
+
+    claimed: Claim | None
+    observed: Observation
+    others: tuple[Observation, ...]
+    negative: Floats
+    positive: Floats
+    threshold: float
+    score: str
+    reach: float
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted, with the confidence of `observed`."""
+        return self.claimed is not None and self.observed.epsilon > self.claimed.epsilon
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in words."""
+        at = f"at delta = {self.observed.delta:.3g} with {100 * self.observed.confidence:.6g}%"
+        seen = f"observed epsilon >= {rounded(self.observed.epsilon, up=False, digits=3)} {at}"
+        if self.claimed is None:
+            most = rounded(self.reach, up=False, digits=3)
+            return f"{seen} confidence; nothing was claimed; this audit could show at most {most}"
+        if self.violated:
+            return f"violation: {seen} confidence, above the claimed {self.claimed.epsilon:.4g}"
+        if self.reach <= 0:
+            return "no violation found; these runs were too few to refute any claim"
+        could = rounded(self.reach, up=False, digits=3)
+        return f"no violation found; this audit could have refuted epsilon below {could}"
+
+
+def audit(
+    mechanism: Any,
+    D: Any,
+    D_prime: Any,
+    runs: int,
+    *,
+    claim: Claim | float | None = None,
+    delta: float | None = None,
+    score: str | Score = "learned",
+    confidence: float = 0.99,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    file: str | os.PathLike[str] | None = None,
+    output: Output | None = None,
+) -> Audit:
+    """Run a mechanism on two neighbouring datasets, and bound its epsilon from below.
+
+    Parameters
+    ----------
+    mechanism, D, D_prime, runs, seed, workers, progress, file, output
+        As in `sordino.audit.worlds.outputs`; `runs` are runs in each world, of which half learn
+        and half test. Arrays, and tuples of arrays, are taken for records, one a row, and must
+        differ in one; whatever else a callable takes is not looked into.
+    claim
+        A `Claim` to refute, or its epsilon (at `delta`, for the relation of D and D').
+    delta
+        Of the statement; the claim's if not given.
+    score
+        "learned" (`sordino.audit.scores`); "likelihood", where the law is known; "loss", of the
+        record that differs; or a function from outputs [run, value] to a number a run, higher for
+        D', which must not have been made from these runs.
+    confidence
+        Of `observed`, and of each of `others`.
+
+    Returns
+    -------
+    Audit
+        Lower bounds, tested scores and a verdict.
+
+    Raises
+    ------
+    InvalidArgument
+        In one sentence: datasets that do not differ in one record, runs that fail or give other
+        shapes, too few runs for the confidence.
+    OutputFileError
+        If `file` is of another mechanism, dataset or seed.
+    """
+    claimed, delta = _claimed(claim, delta, _relation(D, D_prime))
+    tested = _tested_runs(runs, delta, confidence)
+    if isinstance(mechanism, TrainSpec):
+        mechanism = TrainedRelease(mechanism)
+    chosen = _chosen(score, mechanism, D, D_prime)
+    found = outputs(
+        *(mechanism, D, D_prime, runs),
+        seed=seed,
+        workers=workers,
+        progress=progress,
+        file=file,
+        output=output,
+    )
+    first, second = ([world[part] for world in found] for part in _halves(runs, tested))
+    wanted = _Wanted(delta, confidence, tested)
+    fitted = _fitted(chosen, str(score), first, wanted, seed)
+    threshold = wanted.threshold(fitted.negative, fitted.positive)
+    negative, positive = fitted(second[0]), fitted(second[1])
+    goal = math.inf if claimed is None else claimed.epsilon
+    return Audit(
+        claimed=claimed,
+        observed=wanted.headline(negative, positive, threshold, fitted.name),
+        others=wanted.others(negative, positive, threshold, fitted),
+        negative=negative,
+        positive=positive,
+        threshold=threshold,
+        score=fitted.name,
+        reach=reach(goal, runs=tested, delta=delta, confidence=confidence),
+    )
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The statement to be made, and the bounds that make it."""
+
+    delta: float
+    confidence: float
+    tested: int
+
+    def threshold(self, negative: Floats, positive: Floats) -> float:
+        return bounds.best_threshold(
+            negative, positive, delta=self.delta, confidence=self.confidence, runs=self.tested
+        )
+
+    def worth(self, negative: Floats, positive: Floats) -> float:
+        """What such scores would show: for choosing among attacks, not for telling anybody."""
+        threshold = self.threshold(negative, positive)
+        return self._at(negative, positive, threshold).epsilon
+
+    def headline(
+        self, negative: Floats, positive: Floats, threshold: float, name: str
+    ) -> Observation:
+        said = f"{name}; Clopper-Pearson at one threshold, both chosen by other runs"
+        found = self._at(negative, positive, threshold)
+        return Observation(found.epsilon, found.delta, found.confidence, said, found.trials)
+
+    def _at(self, negative: Floats, positive: Floats, threshold: float) -> Observation:
+        errors = int((negative >= threshold).sum()), int((positive < threshold).sum())
+        return bounds.from_counts(
+            *(errors[0], len(negative), errors[1], len(positive)),
+            delta=self.delta,
+            confidence=self.confidence,
+        )
+
+    def others(
+        self, negative: Floats, positive: Floats, threshold: float, fitted: Fitted
+    ) -> tuple[Observation, ...]:
+        """Those that these runs are enough for."""
+        how: dict[str, Any] = {
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "attack": fitted.name,
+        }
+        both = np.concatenate([fitted.negative, fitted.positive])
+        grid = np.quantile(both, (np.arange(GRID) + 0.5) / GRID, method="lower")
+        found = []
+        with suppress(_check.InvalidArgument):  # too few runs for this one
+            found.append(bounds.bonferroni(negative, positive, grid, **how))
+        if self.delta == 0:  # no Gaussian mechanism has it
+            return tuple(found)
+        found.append(bounds.gaussian_at_threshold(negative, positive, threshold, **how))
+        family, named = gaussian_family(self.delta), "of Gaussian mechanisms"
+        with suppress(_check.InvalidArgument):
+            found.append(band(negative, positive, family, family_name=named, **how))
+        return tuple(found)
+
+
+def _claimed(
+    claim: Claim | float | None, delta: float | None, relation: Relation | None
+) -> tuple[Claim | None, float]:
+    if isinstance(claim, Claim):
+        if relation is not None and not _covers(claim.relation, relation):
+            hint = f"D and D_prime are neighbours under {relation.value}."
+            _check.fail("claim", claim.relation.value, "to be about this pair", hint)
+        if delta is not None and delta != claim.delta:
+            _check.fail("delta", delta, f"to be the claim's {claim.delta:g}", "Leave it out.")
+        return claim, claim.delta
+    if delta is None:
+        hint = "1e-5 is usual; 0 for pure differential privacy."
+        _check.fail("delta", None, "to be given where the claim does not name one", hint)
+    delta = _check.probability_below_one("delta", delta)
+    if claim is None:
+        return None, delta
+    return Claim(claim, delta, relation or Relation.REPLACE_ONE), delta
+
+
+def _covers(claimed: Relation, found: Relation) -> bool:
+    # A silent record replaces another: whether it is silent cannot be seen.
+    return claimed is found or {claimed, found} == {Relation.ZERO_OUT, Relation.REPLACE_ONE}
+
+
+def _relation(D: Any, D_prime: Any) -> Relation | None:
+    """How the two are related, as far as that can be seen; refused if they are no neighbours."""
+    if isinstance(D_prime, Neighbours):
+        return D_prime.relation
+    found = difference(D, D_prime)
+    return None if found is None else found.relation
+
+
+def _tested_runs(runs: int, delta: float, confidence: float) -> int:
+    """Runs a world of the second half."""
+    runs = _check.whole("runs", runs, at_least=1)
+    tested = runs - runs // 2
+    bounds.check_runs(
+        tested, delta=delta, confidence=confidence, each="tested runs a world, half of all,"
+    )
+    if runs < _LEAST_RUNS:
+        _check.fail("runs", runs, f">= {_LEAST_RUNS}", "Half of them learn, half of them test.")
+    return tested
+
+
+def _halves(runs: int, tested: int) -> tuple[slice, slice]:
+    return slice(0, runs - tested), slice(runs - tested, runs)
+
+
+def _chosen(score: str | Score, mechanism: Any, D: Any, D_prime: Any) -> Score | None:
+    """The score as a function; None if it is to be learned."""
+    if callable(score):
+        return score
+    _check.one_of("score", score, SCORES)
+    if score == "learned":
+        return None
+    return (laws.likelihood if score == "likelihood" else laws.loss)(mechanism, D, D_prime)
+
+
+_NAMES = {"likelihood": "the likelihood ratio", "loss": "the loss of the record that differs"}
+
+
+def _fitted(
+    score: Score | None, name: str, first: list[Floats], wanted: _Wanted, seed: int
+) -> Fitted:
+    if score is None:
+        return scores.learned(first[0], first[1], wanted.worth, stream("audit folds", seed))
+    return scores.given(score, first[0], first[1], _NAMES.get(name, ""))

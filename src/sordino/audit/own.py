@@ -1,0 +1,137 @@
+"""Our own estimators as mechanisms: everything public is settled once, then thousands of runs.
+
+What runs is the training and the noise of a fit, by the same code (`Method.train`, the engine); the
+papers of a release (certificate, ledger) are left out. Where the training is a `TrainSpec`, the
+engine makes all runs at once, with seeded noise instead of the system's.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+from sordino.audit.called import check_estimator
+from sordino.audit.claim import Claim
+from sordino.audit.worlds import TrainedRelease
+from sordino.data.dataset import Dataset
+from sordino.estimators import methods
+from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.job import Job
+from sordino.estimators.randomness import Randomness
+from sordino.estimators.records import Records
+from sordino.estimators.task import Plan
+from sordino.privacy import NotApplicable, PrivacyLeakWarning
+
+Floats = npt.NDArray[np.float64]
+
+
+class Prepared(NamedTuple):
+    """A mechanism, the records as it trains on them, and what it claims."""
+
+    mechanism: TrainedRelease | OwnFit
+    D: Dataset
+    claim: Claim
+
+
+class PreparedPair(NamedTuple):
+    """The same for two neighbouring datasets."""
+
+    mechanism: TrainedRelease | OwnFit
+    D: Dataset
+    D_prime: Dataset
+    claim: Claim
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFit:
+    """One fit of a method that is no `TrainSpec`: (data, generator) -> released weights.
+
+    Its randomness is the operating system's, as that of a real fit; the generator is not used.
+    """
+
+    plan: Plan
+    start: Floats
+
+    def __call__(self, data: Dataset, generator: object) -> Floats:
+        """Train on rows within the norm, and add the noise of the release."""
+        plan, randomness = self.plan, Randomness.of_system()
+        records = Records(data.X, data.y.astype(np.int64), 2, plan.task.norm)
+        weights = methods.named(plan.method).train(plan, records, randomness, self.start)
+        released = randomness.released.perturb(weights, plan.scale) if plan.scale else weights
+        return np.ravel(released)
+
+
+def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Prepared:
+    """What `estimator.fit(X, y)` would run and promise.
+
+    `D` holds the rows as they are trained on: the intercept's column last, scaled into the norm,
+    labels 0 and 1. Neighbours may be crafted from it: theorems are about all such rows.
+
+    Raises
+    ------
+    InvalidArgument
+        For more than two classes, or a fixed random_state.
+    NotApplicable
+        If the fit would promise nothing.
+    """
+    job = _job(estimator, X, y)
+    return Prepared(_mechanism(job), job.records.dataset(0), _claim(job))
+
+
+def prepare(
+    estimator: PrivateLinearClassifier, first: tuple[Any, Any], second: tuple[Any, Any]
+) -> PreparedPair:
+    """The same for two neighbouring datasets (X, y), which must not change what is public.
+
+    Raises
+    ------
+    InvalidArgument
+        If the settings of the fit follow from the records: no claim would hold.
+    """
+    job, other = _job(estimator, *first), _job(estimator, *second)
+    if _public(job) != _public(other):
+        hint = "Pass data_norm, classes (and public_rows) instead of having them read off the data."
+        _check.fail("settings", "[different for D and D_prime]", "to be public", hint)
+    D, D_prime = job.records.dataset(0), other.records.dataset(0)
+    return PreparedPair(_mechanism(job), D, D_prime, _claim(job))
+
+
+def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
+    if not isinstance(estimator, PrivateLinearClassifier):
+        hint = "Pass another estimator to audit itself."
+        _check.fail("estimator", type(estimator).__name__, "to be one of sordino's", hint)
+    check_estimator(estimator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)  # of a fit that nobody releases
+        job = copy.copy(estimator)._prepare(X, y)
+    if job.records.problems != 1:
+        hint = "Audit one class against the rest."
+        _check.fail("classes", job.records.classes, "to be two", hint)
+    return job
+
+
+def _public(job: Job) -> tuple[object, ...]:
+    """Everything of a plan that a run depends on."""
+    plan = job.plan
+    settled = (plan.method, plan.task, plan.settings, plan.spec, plan.sigma, plan.scale, plan.l2)
+    return (*settled, job.start.tobytes(), [str(label) for label in job.classes])
+
+
+def _mechanism(job: Job) -> TrainedRelease | OwnFit:
+    plan = dataclasses.replace(job.plan, proof=None, evidence=None)  # not needed to run
+    if plan.spec is None:
+        return OwnFit(plan, job.start)
+    return TrainedRelease(plan.spec, plan.scale, job.start[0])
+
+
+def _claim(job: Job) -> Claim:
+    if job.proof is None or job.why_none:
+        raise NotApplicable(f"This fit would promise nothing: {job.why_none}.")
+    return Claim.of(job.proof.guarantee(job.plan.task.delta), job.proof.profile)

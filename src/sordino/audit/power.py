@@ -1,0 +1,107 @@
+"""What an audit could show before it is run: its ceiling, its reach, and the runs it needs.
+
+All for the bound of `bounds.from_counts`, the one without a hypothesis, at a threshold chosen
+without the tested runs. `runs` are the tested runs a world; an audit that splits its runs to
+choose the threshold tests half of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from sordino import _check
+from sordino.accounting import gaussian
+from sordino.audit.bounds import epsilon_of_rates, level_of, upper
+
+Floats = npt.NDArray[np.float64]
+
+_POINTS = 81
+"""Thresholds compared at a time; the bound is flat around the best one."""
+_MOST_RUNS = 1 << 40
+
+
+class _Attack:
+    """The best tests of the mechanism that just keeps (epsilon, delta), by their threshold."""
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        self._pure = delta == 0 or math.isinf(epsilon)
+        self._error = 1 / (1 + math.exp(min(epsilon, 700.0))) if math.isfinite(epsilon) else 0.0
+        self._mu = 0.0 if self._pure else 1 / gaussian.sigma(epsilon, delta)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """From the middle on: the two worlds mirror each other."""
+        return self._mu / 2, self._mu + 9.0
+
+    def rates(self, thresholds: Floats) -> tuple[Floats, Floats]:
+        """(false positive, false negative) rates; randomised response has one test only."""
+        if self._pure:
+            return (np.full(len(thresholds), self._error),) * 2
+        return np.asarray(ndtr(-thresholds)), np.asarray(ndtr(thresholds - self._mu))
+
+
+def ceiling(runs: int, *, delta: float, confidence: float) -> float:
+    """What a perfect attack, without any error, would show: no audit of `runs` runs shows more.
+
+    0 where there are too few runs for the confidence.
+    """
+    return reach(math.inf, runs=runs, delta=delta, confidence=confidence)
+
+
+def reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> float:
+    """What the best attack on a mechanism that just keeps (epsilon, delta) can expect to show.
+
+    The mechanism is the Gaussian one with the likelihood ratio as its score; at delta = 0, which
+    no Gaussian mechanism has, randomised response. `from_counts` of the expected errors at the
+    best threshold, and 0 where that shows nothing. `ceiling` at epsilon = inf.
+    """
+    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
+    delta = _check.probability_below_one("delta", delta)
+    runs = _check.whole("runs", runs, at_least=1)
+    return _shown(_Attack(epsilon, delta), runs, delta, level_of(confidence))
+
+
+def runs_needed(claimed: float, true: float, *, delta: float, confidence: float) -> int | None:
+    """Fewest tested runs a world that can expect to refute `claimed`, if `true` is the epsilon.
+
+    None if no number of runs would: a claim that is true, or one so close to the truth that the
+    runs could not be counted.
+    """
+    claimed = _check.non_negative("claimed", claimed, allow_infinite=True)
+    true = _check.non_negative("true", true, allow_infinite=True)
+    delta = _check.probability_below_one("delta", delta)
+    level = level_of(confidence)
+    if true <= claimed:
+        return None
+    attack = _Attack(true, delta)
+
+    def refutes(runs: int) -> bool:
+        return _shown(attack, runs, delta, level) > claimed
+
+    low, high = 0, 1
+    while not refutes(high):
+        low, high = high, 2 * high
+        if high > _MOST_RUNS:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if refutes(middle) else (middle, high)
+    return high
+
+
+def _shown(attack: _Attack, runs: int, delta: float, level: float) -> float:
+    """The bound at the best threshold: the best of a few, then the best of a few around it."""
+
+    def at(thresholds: Floats) -> Floats:
+        first, second = attack.rates(thresholds)
+        bounds = [upper(rate * runs, runs, level / 2) for rate in (first, second)]
+        return epsilon_of_rates(bounds[0], bounds[1], delta)
+
+    coarse = np.linspace(*attack.range, _POINTS)
+    best = coarse[np.argmax(at(coarse))]
+    step = coarse[1] - coarse[0]
+    return max(0.0, float(np.max(at(np.linspace(best - step, best + step, _POINTS)))))

@@ -1,0 +1,224 @@
+"""Outputs of a mechanism in two worlds: thousands of runs on D, and thousands on D'.
+
+A mechanism is a `TrainedRelease` (our SGD: all runs at once, by the engine), an estimator (cloned
+and fitted for each run) or a callable (data, generator) -> output.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sordino import _check
+from sordino.audit import called
+from sordino.audit.called import Called, Output, Task
+from sordino.audit.score_file import OutputFile, digest
+from sordino.audit.trained import Floats, Found, Trained, TrainedRelease
+from sordino.data.dataset import Dataset
+from sordino.data.neighbours import Neighbours
+from sordino.sgd.spec import TrainSpec
+
+Progress = Callable[[int, int], None]
+
+__all__ = ["Progress", "TrainedRelease", "as_dataset", "outputs"]
+
+
+def outputs(
+    mechanism: Any,
+    D: Any,
+    D_prime: Any,
+    runs: int,
+    *,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    file: str | os.PathLike[str] | None = None,
+    output: Output | None = None,
+) -> tuple[Floats, Floats]:
+    """Run a mechanism `runs` times on D and as often on D'.
+
+    Parameters
+    ----------
+    mechanism
+        A `TrainedRelease` or a `TrainSpec`; an estimator with `fit` and `get_params`; or a callable
+        (data, generator) -> numbers. A callable with the attribute `batched = True` is called as
+        (data, generator, runs) and returns [run, ...], independent runs: as fast as numpy.
+    D, D_prime
+        For our SGD `Dataset`s (`D_prime` may also be a neighbour of D, by
+        `sordino.data.neighbours`); for an estimator `Dataset`s or tuples (X, y); a callable is
+        handed what is given here.
+    runs
+        In each world.
+    seed
+        Of orders, starts, the engine's noise, and generators. What an estimator draws from the
+        system is fresh every time.
+    workers
+        Threads of the engine or processes of the pool; all cores by default. Runs that are a matter
+        of a second stay in this process.
+    progress
+        Called with (runs done, runs in all), of both worlds together.
+    file
+        Keep outputs there, and go on from what it holds.
+    output
+        From what a callable returns, or a fitted estimator, to the numbers that are released. By
+        default the numbers themselves, or coef_ and intercept_.
+
+    Returns
+    -------
+    negative, positive
+        [run, value] of D and of D'.
+
+    Raises
+    ------
+    InvalidArgument
+        If a run fails, or returns another shape than the others, or numbers that are not finite.
+    OutputFileError
+        If the file is of another mechanism, dataset or seed.
+    """
+    _check.whole("runs", runs, at_least=1)
+    _check.whole("seed", seed)
+    cores = _cores() if workers is None else _check.whole("workers", workers, at_least=1)
+    if isinstance(mechanism, TrainSpec):
+        mechanism = TrainedRelease(mechanism)
+    source = _source(mechanism, D, D_prime, seed, output)
+    made = _Made(runs, progress)
+    if file is None:
+        made.take(source(runs, made.missing(), cores))
+        return made.worlds()
+    with OutputFile(file, source.described()) as kept:
+        made.take(kept.blocks())
+        for world, start, values in source(runs, made.missing(), cores):
+            kept.append(world, start, values)
+            made.take(iter([(world, start, values)]))
+    return made.worlds()
+
+
+class _Made:
+    """The runs so far."""
+
+    def __init__(self, runs: int, progress: Progress | None) -> None:
+        self.runs = runs
+        self.progress = progress
+        self.done = np.zeros((2, runs), dtype=bool)
+        self.values: Floats | None = None
+
+    def take(self, found: Found) -> None:
+        """Keep what comes; every run must be as wide as the first."""
+        for world, start, values in found:
+            part = values[: max(0, self.runs - start)]
+            if self.values is None:
+                self.values = np.empty((2, self.runs, values.shape[1]))
+            if values.shape[1] != self.values.shape[2]:
+                shapes = f"{self.values.shape[2]} and {values.shape[1]} numbers"
+                _fail_shape(shapes)
+            self.values[world, start : start + len(part)] = part
+            self.done[world, start : start + len(part)] = True
+            if self.progress is not None:
+                self.progress(int(self.done.sum()), self.done.size)
+
+    def missing(self) -> list[Task]:
+        """Stretches of runs that are still to be made, of both worlds in turn."""
+        found = []
+        for world, done in enumerate(self.done):
+            edges = np.flatnonzero(np.diff(np.concatenate([[True], done, [True]]).astype(np.int8)))
+            found += [Task(world, int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+        return found
+
+    def worlds(self) -> tuple[Floats, Floats]:
+        assert self.values is not None
+        return self.values[0], self.values[1]
+
+
+def _fail_shape(shapes: str) -> None:
+    hint = "Every run must give real, finite numbers of one shape."
+    _check.fail("mechanism", f"[{shapes}]", "to return one shape every time", hint)
+
+
+def _source(
+    mechanism: Any, D: Any, D_prime: Any, seed: int, output: Output | None
+) -> Trained | _Called:
+    if isinstance(mechanism, TrainedRelease):
+        if output is not None:
+            _check.fail("output", "[given]", "to be None for a TrainedRelease")
+        return Trained(mechanism, as_dataset("D", D), _other(D_prime), seed)
+    if called.is_estimator(mechanism):
+        called.check_estimator(mechanism)
+        return _Called(mechanism, _rows("D", D), _rows("D_prime", D_prime), seed, output)
+    if not callable(mechanism):
+        hint = "Pass a TrainedRelease, an estimator, or a function (data, generator) -> numbers."
+        _check.fail("mechanism", type(mechanism).__name__, "to be something to run", hint)
+    return _Called(mechanism, D, D_prime, seed, output)
+
+
+def as_dataset(name: str, data: Any) -> Dataset:
+    """A Dataset, also from a tuple (X, y)."""
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, tuple) and len(data) == 2:
+        return Dataset(*data)
+    return _check.fail(name, type(data).__name__, "to be a Dataset or a tuple (X, y)")
+
+
+def _rows(name: str, data: Any) -> Any:
+    if not isinstance(data, Dataset) and not (isinstance(data, tuple) and len(data) == 2):
+        _check.fail(name, type(data).__name__, "to be a Dataset or a tuple (X, y)")
+    return data if isinstance(data, Dataset) else tuple(map(_array, data))
+
+
+def _array(part: Any) -> Any:
+    return np.asarray(part) if isinstance(part, list | tuple) else part
+
+
+def _other(data: Any) -> Dataset | Neighbours:
+    return data if isinstance(data, Neighbours) else as_dataset("D_prime", data)
+
+
+class _Called:
+    """Runs of an estimator or a callable."""
+
+    def __init__(self, mechanism: Any, D: Any, D_prime: Any, seed: int, output: Output | None):
+        self.called = Called(mechanism, (D, D_prime), seed, output)
+        self.seed = seed
+
+    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+        shape: tuple[int, ...] | None = None
+        for task, block in called.run(self.called, missing, workers):
+            if shape is not None and block.shape != shape:
+                _fail_shape(f"shapes {shape} and {block.shape}")
+            shape = block.shape
+            yield task.world, task.start, block.values
+
+    def described(self) -> dict[str, Any]:
+        """What is run, for a file; refused where it cannot be told from something else."""
+        named = {
+            "mechanism": _described(self.called.mechanism),
+            "output": None if self.called.output is None else _described(self.called.output),
+            "seed": self.seed,
+        }
+        for name, data in zip(("D", "D_prime"), self.called.worlds, strict=True):
+            named[name] = digest(data)
+            if named[name] is None:
+                hint = "Whether a file is of the same data cannot be told: leave out file=."
+                _check.fail(name, type(data).__name__, "to be plain arrays", hint)
+        return named
+
+
+def _described(mechanism: Any) -> Any:
+    from sordino.intrinsic import foreign
+
+    if called.is_estimator(mechanism):
+        kind = type(mechanism)
+        settings = {k: repr(v) for k, v in sorted(mechanism.get_params(deep=True).items())}
+        return {"estimator": f"{kind.__module__}.{kind.__qualname__}", "settings": settings}
+    try:
+        return foreign.described(mechanism, None)
+    except _check.InvalidArgument:
+        hint = "Whether a file is of the same function cannot be told: leave out file=."
+        _check.fail("mechanism", "[the function]", "to carry plain values only", hint)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,343 @@
+"""`sordino audit`: attack a mechanism, and say what its epsilon is at least."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.cli import audit_gallery, audit_power, audit_worst_case
+from sordino.cli import audit_words as words
+from sordino.cli.audit_attacked import Attacked, Neighbour
+from sordino.cli.audit_default import RUN, AuditGroup
+from sordino.cli.data import DataDir
+from sordino.cli.findings import print_json
+from sordino.cli.promise import ModelName
+from sordino.cli.records import Source
+from sordino.cli.warned import short_warnings
+
+if TYPE_CHECKING:
+    from sordino.audit.game import Audit
+
+_WHAT, _DATA, _CLAIM, _ATTACK, _OUT = (
+    *("What is attacked", "The records", "The claim"),
+    *("The attack", "Output"),
+)
+
+app = typer.Typer(
+    cls=AuditGroup,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help=(
+        "Attack a mechanism: a lower bound on its epsilon that holds with stated confidence.\n\n"
+        "The mechanism is run thousands of times on two datasets that differ in one record; an "
+        "attack learned on one half of the runs guesses, in the other half, which dataset it was. "
+        "If it guesses better than the claimed epsilon allows, the claim is false.\n\n"
+        "`sordino audit --data breast-cancer --method rsgd-ar --epsilon 1 --runs 20000` attacks "
+        "a method of sordino's own;\n\n"
+        "`sordino audit mine.py:train --data breast-cancer --epsilon 1` a function "
+        "(data, generator) -> output or a scikit-learn estimator of yours. "
+        "`sordino audit run --help` lists the options of both.\n\n"
+        "Exit code 1 if the claim is refuted."
+    ),
+)
+app.command("power")(audit_power.power)
+app.command("worst-case")(audit_worst_case.worst_case)
+app.command("gallery")(audit_gallery.gallery)
+
+Mechanism = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MODULE:NAME]",
+        help="Your own: a function (data, generator) -> numbers, or a scikit-learn estimator, as "
+        "package.module:name or file.py:name. Else a method of sordino's is attacked.",
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="A dataset of `sordino data list`, or your own file: .csv, .csv.gz or .parquet.",
+        rich_help_panel=_DATA,
+    ),
+]
+Pair = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:NAME",
+        help="Instead of --data: a function that returns the two datasets, each (X, y), or "
+        "whatever your mechanism takes.",
+        rich_help_panel=_DATA,
+    ),
+]
+NeighbourOption = Annotated[
+    Neighbour,
+    typer.Option(
+        "--neighbour",
+        help="The record that differs: a crafted **canary** (extreme within the norm, "
+        "mislabelled), or a synthetic **worst-case** pair of the data's shape.",
+        rich_help_panel=_DATA,
+    ),
+]
+StudyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--study",
+        metavar="DIR",
+        help="Instead: the worst pair of a study that `sordino measure` made of the same data. Its "
+        "seeds chose the pair; the audit draws others.",
+        rich_help_panel=_DATA,
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="A file's column to predict.", rich_help_panel=_DATA),
+]
+ColumnsFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.toml", help="A file's columns.", rich_help_panel=_DATA),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="The labels there can be.", rich_help_panel=_DATA),
+]
+DataNorm = Annotated[
+    float | None,
+    typer.Option(
+        help="Bound on a row's norm, the intercept's 1 included. Default: 1 for a file.",
+        rich_help_panel=_DATA,
+    ),
+]
+Rows = Annotated[
+    int | None,
+    typer.Option(help="Use the first so many records only: faster.", rich_help_panel=_DATA),
+]
+Model = Annotated[ModelName, typer.Option(help="What is trained.", rich_help_panel=_WHAT)]
+Method = Annotated[
+    str, typer.Option(help="How; docs/release.md has the list.", rich_help_panel=_WHAT)
+]
+L2 = Annotated[float, typer.Option("--l2", help="Weight of (l2/2) ||w||^2.", rich_help_panel=_WHAT)]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="The claimed epsilon. A method of sordino's is calibrated to it; of your own "
+        "mechanism nothing is claimed without it.",
+        rich_help_panel=_CLAIM,
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        help="Default: 1 / rows^2, rounded down; 1e-5 for a mechanism of your own.",
+        rich_help_panel=_CLAIM,
+    ),
+]
+RelationOption = Annotated[
+    str,
+    typer.Option(
+        "--relation",
+        metavar="RELATION",
+        help="Who is a neighbour: **replace-one**, **zero-out** or **add-or-remove-one**.",
+        rich_help_panel=_CLAIM,
+    ),
+]
+PublicRows = Annotated[
+    int | None,
+    typer.Option(
+        help="A public number near that of the rows, for add-or-remove-one.",
+        rich_help_panel=_CLAIM,
+    ),
+]
+Runs = Annotated[
+    int,
+    typer.Option(
+        help="Runs on each of the two datasets; half of them learn the attack, half test it.",
+        rich_help_panel=_ATTACK,
+    ),
+]
+Confidence = Annotated[float, typer.Option(help="Of the lower bound.", rich_help_panel=_ATTACK)]
+Score = Annotated[
+    str,
+    typer.Option(
+        metavar="learned|likelihood|loss|MODULE:NAME",
+        help="How a run is judged: by a direction **learned** from the first half; by the "
+        "**likelihood** ratio, where the law of the output is known; by the **loss** of the "
+        "record; or by your function (outputs[run, number]) -> scores[run], high for the second "
+        "dataset.",
+        rich_help_panel=_ATTACK,
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        help="Of the experiment; your estimator draws its own noise.", rich_help_panel=_ATTACK
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Processes for your own mechanism. Default: cores.", rich_help_panel=_ATTACK),
+]
+OutputsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--outputs",
+        metavar="FILE",
+        help="Keep the outputs of finished runs here: stopped at any moment, the same command goes "
+        "on. INTERNAL.",
+        rich_help_panel=_OUT,
+    ),
+]
+Plot = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw the errors of the attack on logarithmic axes, and the claimed curve.",
+        rich_help_panel=_OUT,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=_OUT)]
+
+
+@app.command(RUN)
+def run(
+    mechanism: Mechanism = None,
+    data: Data = None,
+    pair: Pair = None,
+    neighbour: NeighbourOption = Neighbour.CANARY,
+    study: StudyOption = None,
+    target: Target = None,
+    columns: ColumnsFile = None,
+    classes: Classes = None,
+    data_norm: DataNorm = None,
+    data_dir: DataDir = None,
+    rows: Rows = None,
+    model: Model = ModelName.LOGISTIC,
+    method: Method = "auto",
+    l2: L2 = 0.001,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    relation: RelationOption = "replace-one",
+    public_rows: PublicRows = None,
+    runs: Runs = 10_000,
+    confidence: Confidence = 0.99,
+    score: Score = "learned",
+    seed: Seed = 0,
+    workers: Workers = None,
+    outputs: OutputsFile = None,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Attack one mechanism (the word `run` may be left out).
+
+    `sordino audit --data breast-cancer --method rsgd-ar --epsilon 1 --runs 20000`
+
+    `sordino audit mine.py:train --pair mine.py:pair --epsilon 1 --delta 1e-5 --plot roc.png`
+    """
+    from sordino.audit.game import audit
+    from sordino.report.figures import errors
+
+    if plot is not None:
+        from sordino.report import figures
+
+        figures.check_path(plot)
+    records = (target, columns, classes, data_norm, data_dir)
+    source = None if data is None else Source(data, *records)
+    attacked = Attacked(
+        mechanism=mechanism,
+        source=source,
+        pair=pair,
+        study=study,
+        neighbour=neighbour,
+        rows=rows,
+        model=model,
+        method=method,
+        l2=l2,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        public_rows=public_rows,
+    )
+    with short_warnings(errors()):
+        found = attacked.read(score)
+    if not json:
+        typer.echo(found.said)
+        words.say_claim(found.claim)
+    with words.bar("runs") as progress:
+        try:
+            result = audit(
+                found.mechanism,
+                found.D,
+                found.D_prime,
+                runs,
+                score=found.score,
+                claim=found.claim,
+                delta=found.delta,
+                confidence=confidence,
+                seed=seed,
+                workers=workers,
+                progress=progress,
+                file=outputs,
+            )
+        except KeyboardInterrupt:
+            kept = f" Finished runs are in {outputs}; the same command goes on." if outputs else ""
+            typer.echo(f"Stopped.{kept}", err=True)
+            raise typer.Exit(130) from None
+    if plot is not None:
+        draw(result, plot, found.title)
+    show(result, as_json=json, plot=plot)
+    if result.violated:
+        raise typer.Exit(1)
+
+
+def show(result: Audit, *, as_json: bool, plot: str | None) -> None:
+    """The table and the verdict, or JSON."""
+    if as_json:
+        print_json(document(result))
+        return
+    words.print_bounds(result.observed, result.others)
+    typer.echo(f"Attack: {result.score}.")
+    typer.echo(f"Verdict: {result.verdict}.")
+    if plot is not None:
+        typer.echo(f"Figure: {plot}")
+
+
+def document(result: Audit) -> dict[str, Any]:
+    """An audit as plain values."""
+    return {
+        "claimed": words.claimed(result.claimed),
+        "observed": words.observed(result.observed),
+        "verdict": result.verdict,
+        "violated": result.violated,
+        "reach": result.reach,
+        "score": result.score,
+        "others": [words.observed(each) for each in result.others],
+    }
+
+
+def draw(result: Audit, path: str, title: str) -> None:
+    """The errors of the attack, and what the claim allows."""
+    from sordino.accounting.profile import ApproximateProfile
+    from sordino.report import audit as picture
+
+    claim, profile, text = result.claimed, None, ""
+    if claim is not None:
+        profile = claim.profile or ApproximateProfile(
+            relation=claim.relation, theorem="as claimed", budget=(claim.epsilon, claim.delta)
+        )
+        text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}"
+    roc = picture.Roc(result.negative, result.positive, _tested(result), profile, text, title)
+    picture.plot(roc, path)
+
+
+def _tested(result: Audit) -> tuple[float, float]:
+    """The most that the errors at the tested threshold can be, with the audit's confidence."""
+    from sordino.audit.bounds import clopper_pearson_upper
+
+    level = (1 - result.observed.confidence) / 2
+    missed = int((result.positive < result.threshold).sum())
+    accused = int((result.negative >= result.threshold).sum())
+    return (
+        clopper_pearson_upper(accused, len(result.negative), level),
+        clopper_pearson_upper(missed, len(result.positive), level),
+    )

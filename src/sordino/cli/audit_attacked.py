@@ -1,0 +1,236 @@
+"""`Attacked`: what an audit is of, and on which pair of datasets; from a command's options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino import _check
+from sordino.cli.audit_thing import named
+from sordino.cli.promise import ModelName, Promise
+from sordino.cli.records import Source, not_given
+from sordino.cli.run_options import RELATIONS
+from sordino.privacy import Relation
+
+if TYPE_CHECKING:
+    from sordino.audit.claim import Claim
+    from sordino.cli.records import Prepared
+    from sordino.data import Dataset
+
+SCORES = ("learned", "likelihood", "loss")
+_DELTA = 1e-5
+
+
+class Neighbour(StrEnum):
+    """How the second dataset is made."""
+
+    CANARY = "canary"
+    WORST_CASE = "worst-case"
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """Ready to be played."""
+
+    mechanism: Any
+    D: Any
+    D_prime: Any
+    claim: Claim | None
+    delta: float
+    score: Any
+    said: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """The options that say what is attacked and where; checked before any record is read."""
+
+    mechanism: str | None
+    source: Source | None
+    pair: str | None
+    study: str | None
+    neighbour: Neighbour
+    rows: int | None
+    model: ModelName
+    method: str
+    l2: float
+    epsilon: float | None
+    delta: float | None
+    relation: str
+    public_rows: int | None
+
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            _check.whole("--rows", self.rows, at_least=2)
+        if self.source is None and self.pair is None:
+            hint = "`sordino data list` shows names; --pair names a function that returns two."
+            not_given("--data NAME or --pair MODULE:NAME", "", hint)
+        if self.source is not None and self.pair is not None:
+            _check.fail("--pair", self.pair, "to be left out where --data is given")
+        relation = RELATIONS.get(self.relation.lower(), self.relation)
+        _check.one_of("--relation", relation, tuple(dict.fromkeys(RELATIONS.values())))
+        object.__setattr__(self, "relation", relation)
+        if self.mechanism is None:
+            self._check_own()
+        elif self.study is not None:
+            hint = "It chooses a pair for a method of sordino's; pass --pair for your own."
+            _check.fail("--study", self.study, "to be left out here", hint)
+
+    def _check_own(self) -> None:
+        if self.epsilon is None:
+            hint = "Methods of sordino's are calibrated to it; or name a mechanism of your own."
+            not_given("--epsilon E", "", hint)
+        if self.source is None:
+            hint = "A pair of your own goes with a mechanism of your own (MODULE:NAME)."
+            _check.fail("--pair", self.pair, "to be left out without a mechanism", hint)
+        self._promise()
+
+    def _promise(self) -> Promise:
+        assert self.epsilon is not None
+        promised = (self.model, self.epsilon, self.delta, self.relation, self.method, self.l2)
+        return Promise(*promised, 1, self.public_rows)
+
+    @property
+    def _relation(self) -> Relation:
+        return Relation(self.relation)
+
+    def read(self, score: str) -> Game:
+        """Read the records, make the pair and load what is the user's own.
+
+        Parameters
+        ----------
+        score
+            The option: a name, or that of a function.
+        """
+        judged = score if score in SCORES else self._score(score)
+        thing = None if self.mechanism is None else self._thing()
+        given = None if self.pair is None else self._given()
+        prepared = None if self.source is None else self._few(self.source.read())
+        if thing is not None:
+            return self._foreign(thing, given, prepared, judged)
+        assert prepared is not None
+        return self._own(prepared, judged)
+
+    @staticmethod
+    def _score(text: str) -> Any:
+        if ":" not in text:
+            _check.one_of("--score", text, (*SCORES, "MODULE:NAME"))
+        score = named("--score", text)
+        if not callable(score):
+            hint = "It is given outputs [run, number] and returns scores [run]."
+            _check.fail("--score", text, "to name a function", hint)
+        return score
+
+    def _thing(self) -> Any:
+        """The user's mechanism; a class with `fit` is made with its defaults."""
+        assert self.mechanism is not None
+        thing = named("MODULE:NAME", self.mechanism)
+        if isinstance(thing, type) and hasattr(thing, "fit"):
+            return thing()
+        return thing
+
+    def _given(self) -> tuple[Any, Any]:
+        assert self.pair is not None
+        made = named("--pair", self.pair)
+        made = made() if callable(made) else made
+        if not isinstance(made, tuple | list) or len(made) != 2:
+            _check.fail("--pair", self.pair, "to give two datasets", "Return (D, D_prime).")
+        return made[0], made[1]
+
+    def _few(self, prepared: Prepared) -> Prepared:
+        if self.rows is None:
+            return prepared
+        from dataclasses import replace
+
+        rows = slice(0, self.rows)
+        X = prepared.X.iloc[rows] if hasattr(prepared.X, "iloc") else prepared.X[rows]
+        return replace(prepared, X=X, y=prepared.y[rows])
+
+    def _own(self, prepared: Prepared, score: Any) -> Game:
+        from sordino.audit import own
+
+        estimator = self._promise().estimator(prepared)
+        mechanism: Any
+        pair: list[Any]
+        if self.study is not None:
+            first, second, words = self._worst()
+            found = own.prepare(estimator, (first.X, first.y), (second.X, second.y))
+            mechanism, *pair, claim = found
+        else:
+            mechanism, D, claim = own.mechanism(estimator, prepared.X, prepared.y)
+            *pair, words = self._near(D)
+        assert self.source is not None
+        title = f"{self.method} at epsilon {self.epsilon:g}, {self.model.value}, {self.source.data}"
+        size = f"{pair[0].rows:,} records, {pair[0].features} weights"
+        said = f"Attacking {title}: {size}; pair: {words}."
+        return Game(mechanism, pair[0], pair[1], claim, claim.delta, score, said, title)
+
+    def _near(self, dataset: Dataset) -> tuple[Any, Any, str]:
+        """A crafted pair, and what it is."""
+        from sordino.audit import neighbour
+
+        if self.neighbour is Neighbour.CANARY:
+            words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
+            return *neighbour.canary(dataset, relation=self._relation), words
+        if self._relation is not Relation.REPLACE_ONE:
+            hint = "The synthetic pair has one record replaced; use --neighbour canary."
+            _check.fail("--relation", self.relation, "to be replace-one", hint)
+        assert dataset.norm_bound is not None
+        size = dataset.rows, dataset.features, dataset.norm_bound
+        D, D_prime, _ = neighbour.worst_case_pair(*size, start=False)
+        return D, D_prime, "a synthetic worst case of this shape"
+
+    def _worst(self) -> tuple[Dataset, Dataset, str]:
+        """The worst pair of a study, which its seeds chose and the audit's do not."""
+        from sordino.audit import neighbour
+        from sordino.cli.training import Model, Training
+        from sordino.data import Dataset
+        from sordino.intrinsic.measured import load
+
+        assert self.study is not None
+        assert self.source is not None
+        training = Training(Model.LOGISTIC, None, False, None, None, 0.0)
+        dataset: Dataset = training.read(self.source).train
+        found = neighbour.worst_of_grid(load(self.study), dataset)
+        words = (
+            f"the worst of {self.study} (without records {found.records[0]} and "
+            f"{found.records[1]}; {len(found.seeds)} other seeds chose it)"
+        )
+        first, second = found.pair
+        assert isinstance(second, Dataset)
+        return first, second, words
+
+    def _foreign(
+        self, thing: Any, given: tuple[Any, Any] | None, prepared: Prepared | None, score: Any
+    ) -> Game:
+        from sordino.audit.claim import Claim
+
+        assert self.mechanism is not None
+        if given is None:
+            assert prepared is not None
+            given = self._crafted(prepared)
+        delta = _DELTA if self.delta is None else _check.probability_below_one("delta", self.delta)
+        claim = None
+        if self.epsilon is not None:
+            epsilon = _check.non_negative("epsilon", self.epsilon)
+            claim = Claim(epsilon, delta, self._relation, source=self.mechanism)
+        said = f"Attacking {self.mechanism}."
+        return Game(thing, given[0], given[1], claim, delta, score, said, self.mechanism)
+
+    def _crafted(self, prepared: Prepared) -> tuple[Any, Any]:
+        """Rows and labels with and without a canary; rows scaled into the norm."""
+        from sordino.data import Dataset
+        from sordino.data.preprocess import clip_rows
+
+        X = np.asarray(prepared.X, dtype=np.float64)
+        codes = np.unique(prepared.y, return_inverse=True)[1]
+        dataset = Dataset(clip_rows(X, prepared.data_norm), codes, norm_bound=prepared.data_norm)
+        D, D_prime, _ = self._near(dataset)
+        if not isinstance(D_prime, Dataset):
+            hint = "A silent record is only known to sordino's own SGD."
+            _check.fail("--relation", self.relation, "to be another one here", hint)
+        return (D.X, D.y), (D_prime.X, D_prime.y)

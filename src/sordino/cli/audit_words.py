@@ -1,0 +1,96 @@
+"""What an audit found, as a table, as a verdict in words, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sordino.privacy import Observation, rounded
+
+if TYPE_CHECKING:
+    from sordino.audit.claim import Claim
+
+
+def claimed(claim: Claim | None) -> dict[str, Any] | None:
+    """A claim as plain values."""
+    if claim is None:
+        return None
+    return {
+        "epsilon": claim.epsilon,
+        "delta": claim.delta,
+        "relation": claim.relation.value,
+        "source": claim.source,
+    }
+
+
+def observed(found: Observation) -> dict[str, Any]:
+    """An observation as plain values."""
+    return {
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "confidence": found.confidence,
+        "attack": found.attack,
+        "trials": found.trials,
+    }
+
+
+def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
+    """The bound that counts, marked, and the others below it."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=400)  # a pipe has no width: leave lines whole
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("observed epsilon", justify="right", no_wrap=True)
+    table.add_column("delta", justify="right", no_wrap=True)
+    table.add_column("confidence", justify="right", no_wrap=True)
+    table.add_column("runs tested", justify="right", no_wrap=True)
+    table.add_column("by", ratio=1)
+    for each in (found, *others):
+        head = each is found
+        table.add_row(
+            f"{'> ' if head else ''}>= {rounded(each.epsilon, up=False, digits=3)}",
+            f"{each.delta:.3g}",
+            f"{each.confidence:.6g}",
+            f"{each.trials:,}",
+            each.attack,
+            style="bold" if head else None,
+        )
+    console.print(table)
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error with the time left, if that is a terminal: call it (done, total)."""
+    from sordino.report.figures import errors
+
+    console = errors()
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def say_claim(claim: Claim | None) -> None:
+    """What is to be refuted, in one line."""
+    if claim is None:
+        typer.echo("Claimed: nothing; the bound stands for itself.")
+        return
+    # The name of a theorem without its statement, which the JSON has.
+    source = f", by {claim.source.split(': ')[0]}" if claim.source else ""
+    typer.echo(
+        f"Claimed: epsilon <= {rounded(claim.epsilon)} at delta = {claim.delta:.3g}, "
+        f"{claim.relation.value}{source}."
+    )

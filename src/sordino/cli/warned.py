@@ -1,0 +1,29 @@
+"""Warnings and remarks as single lines on standard error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@contextmanager
+def short_warnings(console: Console) -> Iterator[None]:
+    """Show each warning as one line on standard error, without the place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        line(console, f"Warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+def line(console: Console, text: str) -> None:
+    """Print a line whole, as written: a terminal wraps it, and a log wants it in one piece."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

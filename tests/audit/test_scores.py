@@ -1,0 +1,219 @@
+"""The learned score: it finds what there is to find, and never more than the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from sordino._check import InvalidArgument
+from sordino.accounting import gaussian
+from sordino.audit import audit, bounds, scores
+from sordino.audit.direction import Direction
+from sordino.audit.scores import FOLDS, hashed
+
+ZERO, ONE = np.zeros(2), np.array([0.0, 1.0])
+DELTA = 1e-5
+
+
+def batched(function):
+    function.batched = True
+    return function
+
+
+def worth(negative, positive):
+    threshold = bounds.best_threshold(negative, positive, delta=DELTA, confidence=0.8)
+    found = bounds.at_threshold(negative, positive, threshold, delta=DELTA, confidence=0.8)
+    return found.epsilon
+
+
+def halves(make, runs, rng):
+    """First and second half of both worlds."""
+    worlds = make(0, rng, 2 * runs), make(1, rng, 2 * runs)
+    return [world[:runs] for world in worlds], [world[runs:] for world in worlds]
+
+
+def response(epsilon):
+    """Randomised response among noise: exactly (epsilon, 0)-DP, and tight at one threshold."""
+    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+
+    def make(world, rng, runs):
+        outputs = rng.standard_normal((runs, 20))
+        told = np.where(rng.random(runs) < keep, world, 1 - world)
+        outputs[:, 3] = told + 1e-3 * outputs[:, 3]
+        return outputs
+
+    return make
+
+
+def shifted(mu):
+    def make(world, rng, runs):
+        outputs = rng.standard_normal((runs, 20))
+        outputs[:, 3] += mu * world
+        return outputs
+
+    return make
+
+
+class TestValidity:
+    """At confidence 0.8 at most a fifth of the audits may exceed the truth, but for chance."""
+
+    AUDITS = 150
+
+    def rates(self, make, truth, delta):
+        """Audits above the truth: as it is done, and on the runs that were learned from."""
+        rng = np.random.default_rng(11)
+        above = np.zeros(2)
+        for _ in range(self.AUDITS):
+            first, second = halves(make, 100, rng)
+            fitted = scores.learned(*first, worth, rng)
+            threshold = bounds.best_threshold(
+                fitted.negative, fitted.positive, delta=delta, confidence=0.8
+            )
+            for way, (negative, positive) in enumerate((second, first)):
+                found = bounds.at_threshold(
+                    fitted(negative), fitted(positive), threshold, delta=delta, confidence=0.8
+                )
+                above[way] += found.epsilon > truth
+        return above
+
+    @pytest.mark.parametrize(
+        ("make", "truth", "delta"),
+        [
+            (shifted(0.0), 0.0, DELTA),
+            (shifted(1.0), gaussian.epsilon(1.0, DELTA), DELTA),
+            (response(1.0), 1.0, 0.0),
+        ],
+        ids=["nothing", "Gaussian", "randomised response"],
+    )
+    def test_it_holds_on_other_runs(self, make, truth, delta):
+        above, _ = self.rates(make, truth, delta)
+        assert above <= binom.ppf(1 - 1e-4, self.AUDITS, 0.2)
+
+    def test_and_would_not_on_its_own(self):
+        # What a leak between the halves would do: this is what the test above must notice.
+        _, above = self.rates(shifted(0.0), 0.0, DELTA)
+        assert above > binom.ppf(1 - 1e-4, self.AUDITS, 0.2)
+
+    def test_scores_for_the_threshold_look_like_those_of_fresh_runs(self):
+        rng = np.random.default_rng(5)
+        gaps = []
+        for _ in range(20):
+            first, second = halves(shifted(0.0), 200, rng)
+            fitted = scores.learned(*first, worth, rng)
+            cross = fitted.positive.mean() - fitted.negative.mean()
+            own, fresh = (fitted(b).mean() - fitted(a).mean() for a, b in (first, second))
+            gaps.append((cross, own, fresh))
+        cross, own, fresh = np.mean(gaps, axis=0)
+        # With 20 columns and 200 runs a learned score is 0.2 apart on its own runs, less what is
+        # shrunk; on others 0, with a standard error of about 0.02.
+        assert own > 0.1
+        assert abs(cross) < 0.06
+        assert abs(fresh) < 0.06
+
+
+class TestPower:
+    def test_a_quiet_direction_among_loud_ones(self):
+        rng = np.random.default_rng(0)
+        turned = np.linalg.qr(rng.standard_normal((40, 40)))[0]
+        spread = np.where(np.arange(40) == 7, 1e-4, 1.0)
+
+        @batched
+        def quiet(data, generator, runs):
+            outputs = spread * generator.standard_normal((runs, 40))
+            outputs[:, 7] += 4e-4 * data.sum()  # 4 standard deviations, and the loud ones see none
+            return outputs @ turned.T
+
+        found = audit(quiet, ZERO, ONE, 2000, delta=DELTA)
+        best = bounds.from_counts(25, 1000, 25, 1000, delta=DELTA, confidence=0.99).epsilon
+        assert found.observed.epsilon > 0.9 * best
+        assert "direction" in found.score
+
+    def test_a_difference_in_spread(self):
+        @batched
+        def louder(data, generator, runs):
+            return generator.standard_normal((runs, 30)) * (1 + 0.3 * data.sum())
+
+        found = audit(louder, ZERO, ONE, 2000, delta=DELTA)
+        assert "squares" in found.score
+        assert found.observed.epsilon > 3
+
+    @pytest.mark.parametrize(("seeds", "at_least"), [(1, 5.2), (256, 5.0), (4096, 2.0)])
+    def test_a_short_seed(self, seeds, at_least):
+        noise = np.random.default_rng(1).standard_normal((seeds, 5))
+
+        @batched
+        def short(data, generator, runs):
+            return 1e-3 * data.sum() + noise[generator.integers(seeds, size=runs)]
+
+        found = audit(short, ZERO, ONE, 2000, delta=DELTA)
+        assert found.observed.epsilon > at_least
+        assert seeds == 1 or "repeat" in found.score
+
+    def test_one_column_without_noise(self):
+        @batched
+        def bias(data, generator, runs):
+            outputs = generator.standard_normal((runs, 30))
+            outputs[:, 11] = generator.integers(3, size=runs) + 1e-9 * data.sum()
+            return outputs
+
+        found = audit(bias, ZERO, ONE, 2000, delta=DELTA)
+        assert found.observed.epsilon > 5.2
+
+    def test_nothing_is_found_where_nothing_is(self):
+        @batched
+        def constant(data, generator, runs):
+            return np.ones((runs, 3))
+
+        assert audit(constant, ZERO, ONE, 200, delta=DELTA).observed.epsilon == 0
+
+    @pytest.mark.parametrize("scale", [1e-290, 1e290])
+    def test_units_do_not_matter(self, scale):
+        @batched
+        def in_units(data, generator, runs):
+            return scale * (data.sum() + 0.3 * generator.standard_normal((runs, 2)))
+
+        assert audit(in_units, ZERO, ONE, 1000, delta=DELTA).observed.epsilon > 4
+
+    def test_a_run_far_out_is_no_accident(self):
+        @batched
+        def wild(data, generator, runs):
+            outputs = data.sum() + 0.3 * generator.standard_normal((runs, 2))
+            outputs[-1] = 1e300  # among the tested runs
+            return outputs
+
+        assert audit(wild, ZERO, ONE, 1000, delta=DELTA).observed.epsilon > 3
+
+
+def test_a_direction_is_the_discriminant():
+    rng = np.random.default_rng(2)
+    mixed = rng.standard_normal((4, 4))
+    gap = np.array([1.0, 0, 0, 0.5])
+    worlds = [rng.standard_normal((20_000, 4)) @ mixed.T + k * gap for k in (0, 1)]
+    folds = [rng.integers(FOLDS, size=20_000) for _ in worlds]
+    along = Direction.of(*worlds, *folds, folds=FOLDS).whole()
+    found = along(np.eye(4)) - along(np.zeros((1, 4)))
+    np.testing.assert_allclose(found, np.linalg.solve(mixed @ mixed.T, gap), rtol=0.1, atol=0.05)
+
+
+def test_rows_are_told_apart():
+    # Whole numbers share most of their bits, and sums of them repeat.
+    rows = np.stack(np.meshgrid(*[np.arange(30.0)] * 3), axis=-1).reshape(-1, 3)
+    assert len(np.unique(hashed(rows))) == 27_000
+    np.testing.assert_array_equal(hashed(rows[:5]), hashed(rows[:5].copy()))
+    np.testing.assert_array_equal(hashed(-0.0 * rows[:5]), hashed(0.0 * rows[:5]))
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        lambda outputs: outputs,
+        lambda outputs: outputs[:5, 0],
+        lambda outputs: np.nan + outputs[:, 0],
+    ],
+)
+def test_a_score_is_a_number_a_run(score):
+    with pytest.raises(InvalidArgument, match="score"):
+        scores.given(score, np.ones((9, 2)), np.ones((9, 2)))
