@@ -7,8 +7,9 @@ import pytest
 
 from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
+from sordino.accounting.profile import GaussianProfile
 from sordino.audit import Claim, TrainedRelease, audit
-from sordino.audit.power import ceiling, reach
+from sordino.audit.power import ceiling, gaussian_reach, reach
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
 from sordino.objectives.objective import ObjectiveSpec
@@ -49,14 +50,32 @@ class TestVerdict:
         wanted = reach(1.0, runs=10_000, delta=DELTA, confidence=0.99)
         assert found.reach == wanted
         below = rounded(wanted, up=False, digits=3)  # what is said must be true
+        further = rounded(found.gaussian_reach, up=False, digits=3)
         assert found.verdict == (
-            f"no violation found; this audit could have refuted epsilon below {below}"
+            f"no violation found; this audit could have refuted epsilon below {below} "
+            f"(below {further} within the family of Gaussian mechanisms)"
         )
+        how = {"runs": 10_000, "delta": DELTA, "confidence": 0.99}
+        assert found.gaussian_reach == gaussian_reach(1.0, **how)
+        assert found.curve_refuted is None  # no curve was claimed
         assert found.claimed == Claim(1.0, DELTA, REPLACE)
 
     def test_too_few_runs_to_refute_anything(self):
         found = audit(noise_of(SIGMA), ZERO, ONE, 60, claim=1.0, delta=DELTA)
         assert found.verdict == "no violation found; these runs were too few to refute any claim"
+
+    def test_a_claimed_curve_is_refuted_where_two_numbers_are_not(self):
+        """Noise of half the size: epsilon 1 stands, since its delta is too rare to be seen."""
+        mu = 1 / SIGMA
+        curve = GaussianProfile(parameter=mu, relation=REPLACE, theorem="claimed")
+        claim = Claim(1.0, DELTA, REPLACE, profile=curve)
+        found = audit(noise_of(SIGMA / 2), ZERO, ONE, 20_000, claim=claim)
+        assert not found.violated
+        assert found.curve_refuted
+        assert found.verdict.startswith("the claimed curve is refuted with 99% confidence, though")
+        kept = audit(noise_of(SIGMA), ZERO, ONE, 20_000, claim=claim)
+        assert kept.curve_refuted is False
+        assert kept.verdict.startswith("no violation found")
 
     def test_nothing_claimed(self):
         found = audit(noise_of(SIGMA / 4), ZERO, ONE, 400, delta=DELTA)

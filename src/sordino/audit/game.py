@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.audit import bounds, laws, scores
-from sordino.audit.band import band, gaussian_family
+from sordino.audit.band import band, gaussian_family, refutes
 from sordino.audit.called import Output
 from sordino.audit.claim import Claim
 from sordino.audit.difference import difference
-from sordino.audit.power import reach
+from sordino.audit.power import gaussian_reach, reach
 from sordino.audit.scores import Fitted, Score
 from sordino.audit.worlds import Progress, TrainedRelease, outputs
 from sordino.data.neighbours import Neighbours
@@ -62,6 +62,11 @@ class Audit:
     reach
         What the best attack could expect to show by these runs, if the mechanism just kept its
         claim (was worthless, if nothing is claimed): an epsilon below it would have been refuted.
+    gaussian_reach
+        The same within the Gaussian family; None at delta = 0, or if nothing is claimed.
+    curve_refuted
+        Whether the whole claimed curve, where one is claimed, is refuted by the band over all
+        thresholds, with the same confidence. Sharper than `violated`, which rests on two numbers.
     """
 
     claimed: Claim | None
@@ -72,6 +77,8 @@ class Audit:
     threshold: float
     score: str
     reach: float
+    gaussian_reach: float | None = None
+    curve_refuted: bool | None = None
 
     @property
     def violated(self) -> bool:
@@ -82,16 +89,32 @@ class Audit:
     def verdict(self) -> str:
         """The outcome in words."""
         at = f"at delta = {self.observed.delta:.3g} with {100 * self.observed.confidence:.6g}%"
-        seen = f"observed epsilon >= {rounded(self.observed.epsilon, up=False, digits=3)} {at}"
+        seen = f"observed epsilon >= {_three(self.observed.epsilon)} {at}"
         if self.claimed is None:
-            most = rounded(self.reach, up=False, digits=3)
+            most = _three(self.reach)
             return f"{seen} confidence; nothing was claimed; this audit could show at most {most}"
         if self.violated:
             return f"violation: {seen} confidence, above the claimed {self.claimed.epsilon:.4g}"
+        found = "no violation found"
+        if self.curve_refuted:
+            found = (
+                f"the claimed curve is refuted with {100 * self.observed.confidence:.6g}% "
+                f"confidence, though not its epsilon {self.claimed.epsilon:.4g}"
+            )
+        return f"{found}; {self._could}"
+
+    @property
+    def _could(self) -> str:
+        """How far the audit could have seen."""
+        family = ""
+        if self.gaussian_reach:
+            further = _three(self.gaussian_reach)
+            family = f"below {further} within the family of Gaussian mechanisms"
         if self.reach <= 0:
-            return "no violation found; these runs were too few to refute any claim"
-        could = rounded(self.reach, up=False, digits=3)
-        return f"no violation found; this audit could have refuted epsilon below {could}"
+            few = "these runs were too few to refute any claim"
+            return f"{few} without a hypothesis ({family})" if family else few
+        could = f"this audit could have refuted epsilon below {_three(self.reach)}"
+        return f"{could} ({family})" if family else could
 
 
 def audit(
@@ -161,6 +184,7 @@ def audit(
     threshold = wanted.threshold(fitted.negative, fitted.positive)
     negative, positive = fitted(second[0]), fitted(second[1])
     goal = math.inf if claimed is None else claimed.epsilon
+    asked: dict[str, Any] = {"runs": tested, "delta": delta, "confidence": confidence}
     return Audit(
         claimed=claimed,
         observed=wanted.headline(negative, positive, threshold, fitted.name),
@@ -169,7 +193,9 @@ def audit(
         positive=positive,
         threshold=threshold,
         score=fitted.name,
-        reach=reach(goal, runs=tested, delta=delta, confidence=confidence),
+        reach=reach(goal, **asked),
+        gaussian_reach=None if claimed is None or delta == 0 else gaussian_reach(goal, **asked),
+        curve_refuted=wanted.curve_refuted(negative, positive, claimed),
     )
 
 
@@ -227,6 +253,18 @@ class _Wanted:
         with suppress(_check.InvalidArgument):
             found.append(band(negative, positive, family, family_name=named, **how))
         return tuple(found)
+
+    def curve_refuted(
+        self, negative: Floats, positive: Floats, claimed: Claim | None
+    ) -> bool | None:
+        if claimed is None or claimed.profile is None:
+            return None
+        return refutes(negative, positive, claimed.profile, confidence=self.confidence)
+
+
+def _three(value: float) -> str:
+    """Three digits of a lower bound, rounded down."""
+    return rounded(value, up=False, digits=3)
 
 
 def _claimed(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from sordino import _check
 from sordino.audit.called import is_estimator
@@ -16,29 +18,95 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.objectives.objective import ObjectiveSpec
 
+if TYPE_CHECKING:
+    from sordino.audit.own import OwnFit
+
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
 
 def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
-    """The log likelihood ratio of a training without randomness whose weights get Gaussian noise.
+    """The log likelihood ratio, where the law of what is released is known.
 
-    Its law is N(w, scale^2) on D and N(w', scale^2) on D', so the ratio is linear along w' - w.
+    A training without randomness whose weights get Gaussian noise: N(w, scale^2) on D and
+    N(w', scale^2) on D', so the ratio is linear along w' - w. And our objective perturbation: the
+    weights tell the random linear term that made them optimal, b = -(gradient + regulariser w), so
+    their density is that of b times the determinant of the Hessian (docs/math.md 10.1).
 
     Raises
     ------
     InvalidArgument
         For every other mechanism: SGD's own law, and what a function draws, are not known.
     """
+    if not isinstance(mechanism, TrainedRelease) and _perturbs_objective(mechanism):
+        first, second = (_Minimiser.of(mechanism, each) for each in (D, D_prime))
+        return lambda released: second.log_density(released) - first.log_density(released)
     known = isinstance(mechanism, TrainedRelease) and mechanism.deterministic
     if not known or mechanism.scale == 0:
-        hint = 'That is a TrainedRelease with order="fixed" and scale > 0. Use score="learned".'
+        hint = 'Known: order="fixed" with scale > 0, and "objective". Else use score="learned".'
         _check.fail("score", "likelihood", "to be used where the law is known", hint)
     plain = TrainedRelease(mechanism.spec, 0.0, mechanism.initial_weights, mechanism.checkpoints)
-    first, second = (found[0] for found in outputs(plain, D, D_prime, 1))
-    along = (second - first) / mechanism.scale**2
-    middle = (first + second) / 2
+    w, other = (found[0] for found in outputs(plain, D, D_prime, 1))
+    along = (other - w) / mechanism.scale**2
+    middle = (w + other) / 2
     return lambda released: (released - middle) @ along
+
+
+def _perturbs_objective(mechanism: Any) -> bool:
+    from sordino.audit.own import OwnFit
+
+    return isinstance(mechanism, OwnFit) and mechanism.plan.method == "objective"
+
+
+@dataclass(frozen=True, eq=False)
+class _Minimiser:
+    """The law of the exact minimiser of a noisy objective; what is added later is all but nothing.
+
+    Parameters
+    ----------
+    signed
+        Rows times their labels -1 and 1.
+    objective
+        The loss.
+    regulariser, sigma
+        Of the SUM of losses, and of its random linear term.
+    """
+
+    signed: Floats
+    objective: ObjectiveSpec
+    regulariser: float
+    sigma: float
+
+    @classmethod
+    def of(cls, mechanism: OwnFit, D: Any) -> _Minimiser:
+        data, plan = as_dataset("D", D), mechanism.plan
+        signed = np.where(data.y > 0, 1.0, -1.0)[:, None] * data.X.astype(np.float64)
+        task = plan.task
+        return cls(signed, task.objective_with(plan.l2), plan.l2 * task.rows, plan.sigma)
+
+    def log_density(self, released: Floats) -> Floats:
+        """Of weights [run, column], up to one constant."""
+        found = [self._block(block) for block in np.array_split(released, len(released) // 500 + 1)]
+        return np.concatenate(found)
+
+    def _block(self, w: Floats) -> Floats:
+        margins = w @ self.signed.T
+        slope, bend = _derivatives(self.objective, margins)
+        b = -(slope @ self.signed + self.regulariser * w)
+        hessian = np.einsum("rn,ni,nj->rij", bend, self.signed, self.signed, optimize=True)
+        hessian += self.regulariser * np.eye(w.shape[1])
+        logarithm = np.linalg.slogdet(hessian)[1]
+        return np.asarray(logarithm - np.sum(b**2, axis=1) / (2 * self.sigma**2))
+
+
+def _derivatives(objective: ObjectiveSpec, margins: Floats) -> tuple[Floats, Floats]:
+    """First and second derivative of the loss in the margin."""
+    if objective.kind == "logistic":
+        slope = expit(-margins)
+        return -slope, slope * (1 - slope)
+    width = objective.huber_width
+    slope = np.clip((1 + width - margins) / (2 * width), 0.0, 1.0)
+    return -slope, ((slope > 0) & (slope < 1)) / (2 * width)
 
 
 def loss(mechanism: Any, D: Any, D_prime: Any) -> Score:

@@ -11,11 +11,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from sordino import _check
 from sordino.accounting import gaussian
-from sordino.audit.bounds import epsilon_of_rates, level_of, upper
+from sordino.audit.bounds import epsilon_of_rates, level_of, positive_delta, upper
+from sordino.audit.envelope import dkw
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,6 +64,23 @@ def reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> floa
     delta = _check.probability_below_one("delta", delta)
     runs = _check.whole("runs", runs, at_least=1)
     return _shown(_Attack(epsilon, delta), runs, delta, level_of(confidence))
+
+
+def gaussian_reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> float:
+    """The same for `band` within the Gaussian family: what its DKW band can expect to show.
+
+    Farther than `reach`, by the hypothesis that the mechanism is Gaussian.
+    """
+    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
+    runs = _check.whole("runs", runs, at_least=1)
+    mu = math.inf if math.isinf(epsilon) else 1 / gaussian.sigma(epsilon, positive_delta(delta))
+    width = float(dkw(runs, level_of(confidence) / 2)[0])
+    thresholds = np.linspace(-9.0, min(mu, 100.0) + 9.0, 20 * _POINTS)
+    # A perfect attack errs nowhere at some threshold.
+    first = np.zeros(1) if math.isinf(mu) else ndtr(-thresholds)
+    second = np.zeros(1) if math.isinf(mu) else ndtr(thresholds - mu)
+    shown = -ndtri(np.minimum(first + width, 1.0)) - ndtri(np.minimum(second + width, 1.0))
+    return gaussian.epsilon(max(0.0, float(np.max(shown))), delta)
 
 
 def runs_needed(claimed: float, true: float, *, delta: float, confidence: float) -> int | None:

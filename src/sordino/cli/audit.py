@@ -310,6 +310,8 @@ def document(result: Audit) -> dict[str, Any]:
         "verdict": result.verdict,
         "violated": result.violated,
         "reach": result.reach,
+        "gaussian_reach": result.gaussian_reach,
+        "curve_refuted": result.curve_refuted,
         "score": result.score,
         "others": [words.observed(each) for each in result.others],
     }
