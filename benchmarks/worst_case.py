@@ -1,6 +1,7 @@
 """DP-SGD's worst loss: Figures 1 and 2 of Annamalai 2024 again, and how far our bounds reach.
 
-    python benchmarks/worst_case.py [--json FILE] [--smoke] [--figures DIR] [--seed N]
+    python benchmarks/worst_case.py [--json FILE] [--smoke] [--figures DIR] [--format png|svg]
+                                    [--seed N]
 
 Figure 1 has three settings. One is printed in the paper, (0.5, 0.01, 1024) for (noise multiplier,
 sample rate, steps); the text does not name its other two, and (1, 0.1, 100) and (0.7, 0.02, 500)
@@ -146,7 +147,9 @@ def title(audited: WorstCaseAudit) -> str:
     return f"{numbers}\nepsilon {audited.claimed.epsilon:.3g}, linear {audited.linear.epsilon:.3g}"
 
 
-def draw(audits: list[WorstCaseAudit], panels: dict[str, list[Repeats]], directory: Path) -> None:
+def draw(
+    audits: list[WorstCaseAudit], panels: dict[str, list[Repeats]], directory: Path, kind: str
+) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     settings = [
         Setting(title(one), {order: one.curves(order) for order in ("presence", "absence")})
@@ -154,10 +157,10 @@ def draw(audits: list[WorstCaseAudit], panels: dict[str, list[Repeats]], directo
     ]
     for log, axes in ((True, "log"), (False, "linear")):
         says = "Annamalai 2024, Figure 1: FPR-FNR of the final iterate on the worst-case loss"
-        path = directory / f"worst-case-figure1-{axes}.png"
+        path = directory / f"worst-case-figure1-{axes}.{kind}"
         canvas.save(error_curves(settings, log=log), str(path), says)
     says = f"Annamalai 2024, Figure 2: epsilon found against epsilon, delta = {DELTA:g} (assumed)"
-    canvas.save(epsilons(panels), str(directory / "worst-case-figure2.png"), says)
+    canvas.save(epsilons(panels), str(directory / f"worst-case-figure2.{kind}"), says)
 
 
 def table(figures: dict[str, float | None]) -> str:
@@ -170,6 +173,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--smoke", action="store_true", help="seconds, for CI")
     parser.add_argument("--figures", type=Path, help="write Figures 1 and 2 to this directory")
+    parser.add_argument("--format", choices=("png", "svg"), default="png", help="of the figures")
     parser.add_argument("--seed", type=int, default=0, help="of the runs")
     options = parser.parse_args()
     size = SMOKE if options.smoke else Size()
@@ -196,7 +200,7 @@ def main() -> None:
     figures = flat(out)
     console.print(table(figures))
     if options.figures:
-        draw(audits, figure_two(out, families), options.figures)
+        draw(audits, figure_two(out, families), options.figures, options.format)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2))
 

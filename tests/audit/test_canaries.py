@@ -219,3 +219,11 @@ def test_one_real_training(tmp_path, noise_multiplier):
     else:
         assert plain.epsilon < 0.5
     assert refined.epsilon >= plain.epsilon
+
+
+def test_coins_are_for_their_owner_alone(tmp_path):
+    canaries = make_canaries(20, 3, 1.0, 2)
+    file = tmp_path / "canaries.npz"
+    canaries.save(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "included" not in repr(canaries)

@@ -115,6 +115,7 @@ class TestOwn:
             ((*SMALL, "--plot", "roc.txt"), "Expected plot=roc.txt to end in"),
             ((*SMALL, "--rows", 1), "Expected --rows=1 >= 2."),
             (("audit", "--data", "digits", "--epsilon", 1), "to be two"),
+            ((*SMALL, "--study", "s", "--relation", "zero-out"), "replace-one with --study"),
         ],
     )
     def test_bad_input_is_one_sentence(self, program, arguments, says) -> None:
@@ -179,6 +180,13 @@ class TestForeign:
         assert says in err
         assert "Traceback" not in err + out
 
+    def test_a_module_that_leaves(self, program, tmp_path: Path, monkeypatch) -> None:
+        (tmp_path / "leaves_at_once.py").write_text("raise SystemExit(0)")
+        monkeypatch.chdir(tmp_path)
+        code, _, err = program("audit", "leaves_at_once:thing", "--data", "breast-cancer")
+        assert code == 2
+        assert "raised SystemExit" in err
+
     @pytest.mark.parametrize("text", ["nothing", "nowhere:thing", "nowhere.py:thing"])
     def test_what_is_not_there(self, program, text) -> None:
         code, _, err = program("audit", text, "--data", "breast-cancer")
@@ -219,7 +227,7 @@ class TestWorstCase:
         code, text, _ = program(*self.SMALL, "--runs", 4000, "--plot", file)
         assert code == 0
         assert "Claimed: epsilon <= 8 at delta = 1e-05, add-or-remove-one" in text
-        assert "the final iterate leaks as much as all iterates" in text
+        assert "the final iterate shows as much as all iterates" in text
         assert "<svg" in file.read_text()
 
     def test_json(self, program) -> None:
@@ -229,6 +237,12 @@ class TestWorstCase:
         assert found["observed"]["trials"] == 2000
         assert found["others"][0]["epsilon"] <= 8.0
         assert found["linear_loss_epsilon"] < 4.0
+
+    def test_nothing_to_audit(self, program) -> None:
+        rare = ("--sample-rate", 1e-6, "--steps", 10, "--epsilon", 1)
+        code, _, err = program("audit", "worst-case", *rare)
+        assert code == 2
+        assert "the chance that a record is drawn at all" in err
 
     def test_either_epsilon_or_the_noise(self, program) -> None:
         code, _, err = program(*self.SMALL, "--noise-multiplier", 1)

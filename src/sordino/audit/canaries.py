@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 from zipfile import BadZipFile
@@ -63,7 +64,7 @@ class Canaries:
 
     X: Floats
     y: Integers
-    included: npt.NDArray[np.bool_]
+    included: npt.NDArray[np.bool_] = field(repr=False)
     norm: float
 
     def __post_init__(self) -> None:
@@ -151,7 +152,8 @@ class Canaries:
         """Write canaries and coins; an existing file is never overwritten: its coins may be due."""
         target = Path(path)
         try:
-            with target.open("xb") as file:
+            # For its owner alone: who has the coins can score perfectly.
+            with open(target, "xb", opener=partial(os.open, mode=0o600)) as file:
                 np.savez(
                     file,
                     format=np.int64(_FORMAT),

@@ -105,7 +105,7 @@ class WorstCaseAudit:
         if found < _AS_MUCH * self.all_iterates.epsilon:
             return f"no violation found by the final iterate; {shown}; {refuted}"
         return (
-            "no violation found, and no amplification: the final iterate leaks as much as all "
+            "no violation found, and no amplification: the final iterate shows as much as all "
             f"iterates; {shown}; {refuted}"
         )
 

@@ -7,6 +7,8 @@ its test for presence has the profile's "forward" curve.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,6 +35,11 @@ class Family:
         self.delta = _check.probability_below_one("delta", delta)
         if self.delta == 0:
             _check.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
+        ever = -math.expm1(self.steps * math.log1p(-self.sample_rate)) if sample_rate < 1 else 1.0
+        if ever <= self.delta:
+            hint = "Without any noise epsilon would be 0: there is nothing to audit."
+            most = f"< {ever:.3g}, the chance that a record is drawn at all"
+            _check.fail("delta", self.delta, most, hint)
         self._members: dict[float, tuple[float, Profile]] = {}
 
     @property

@@ -286,7 +286,7 @@ def run(
     if plot is not None:
         draw(result, plot, found.title)
     show(result, as_json=json, plot=plot)
-    if result.violated:
+    if result.violated or result.curve_refuted:
         raise typer.Exit(1)
 
 

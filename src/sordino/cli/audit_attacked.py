@@ -76,7 +76,10 @@ class Attacked:
         object.__setattr__(self, "relation", relation)
         if self.mechanism is None:
             self._check_own()
-        elif self.study is not None:
+        if self.study is not None and self.relation != "replace-one":
+            hint = "In a study's datasets one record stands in the place of another."
+            _check.fail("--relation", self.relation, "to be replace-one with --study", hint)
+        if self.mechanism is not None and self.study is not None:
             hint = "It chooses a pair for a method of sordino's; pass --pair for your own."
             _check.fail("--study", self.study, "to be left out here", hint)
 

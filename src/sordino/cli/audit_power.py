@@ -51,8 +51,8 @@ def power(
     ceiling = powers.ceiling(runs, **how)
     reaches = {truth: powers.reach(truth, runs=runs, **how) for truth in _TRUTHS}
     verdict = (
-        f"no audit with {runs:,} tested runs a world can show more than epsilon "
-        f"{rounded(ceiling, up=False, digits=3)}"
+        f"without a hypothesis, no audit with {runs:,} tested runs a world can show more than "
+        f"epsilon {rounded(ceiling, digits=3)}"
     )
     document: dict[str, Any] = {
         "claimed": None if epsilon is None else {"epsilon": epsilon, "delta": delta},

@@ -48,7 +48,7 @@ def _module(option: str, text: str, place: str) -> ModuleType:
     except ModuleNotFoundError as error:
         hint = f"Python says: {error}. It is looked for from here ({os.getcwd()}). {_FORM}"
         _check.fail(option, text, "to name a module that is here", hint)
-    except Exception as error:  # whatever the module does
+    except (Exception, SystemExit) as error:  # whatever the module does
         hint = f"Loading it raised {type(error).__name__}: {error}"
         _check.fail(option, text, "to name a module that loads", hint)
 

@@ -93,6 +93,7 @@ def worst_case(
                 "observed": words.observed(found.observed),
                 "verdict": found.verdict,
                 "violated": found.violated,
+                "verdict_rests_on": found.within_family.attack,
                 "noise_multiplier": found.setting.noise_multiplier,
                 "others": [words.observed(each) for each in others],
                 "linear_loss_epsilon": found.linear.epsilon,

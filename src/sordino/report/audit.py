@@ -74,6 +74,13 @@ def plot(roc: Roc, path: str) -> None:
         canvas.save(figure, path, roc.title)
 
 
+def _kept(many: int) -> npt.NDArray[np.intp]:
+    """Places of about a thousand points, dense at both ends, where logarithmic axes look."""
+    ends = canvas.thinned(many, _MOST_POINTS // 4)
+    middle = np.linspace(0, many - 1, min(_MOST_POINTS // 2, many)).astype(np.intp)
+    return np.unique(np.concatenate([ends, many - 1 - ends, middle]))
+
+
 def _curves(panel: Any, roc: Roc, low: float) -> None:
     alphas = np.unique(np.concatenate([np.geomspace(1e-7, 1, 150), np.linspace(0, 1, 101)]))
     panel.plot(alphas, 1 - alphas, ":", color=canvas.GREY, label="guessing")
@@ -82,11 +89,11 @@ def _curves(panel: Any, roc: Roc, low: float) -> None:
         panel.plot(alphas, betas, color=canvas.BLUE, label=f"claimed: {roc.claim}")
         panel.fill_between(alphas, low, np.maximum(betas, low), color=canvas.BLUE, alpha=0.08, lw=0)
     alpha, beta = errors(roc.negative, roc.positive)
-    kept = np.unique(np.linspace(0, len(alpha) - 1, min(_MOST_POINTS, len(alpha))).astype(int))
+    kept = _kept(len(alpha))
     panel.step(
         np.maximum(alpha[kept], low / 2),
         np.maximum(beta[kept], low / 2),
-        where="post",
+        where="pre",  # between two thresholds both rates are those of the worse one
         color=canvas.VERMILION,
         lw=1.0,
         label="the attack, as counted",
