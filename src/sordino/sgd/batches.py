@@ -17,6 +17,7 @@ from sordino.seeding import Streams
 from sordino.sgd.spec import TrainSpec
 
 Index = npt.NDArray[np.int32]
+Hits = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,35 +79,62 @@ def _poisson(
 ) -> Epoch:
     """Each slot in each batch independently with probability `rate`."""
     drawn = [_bernoulli_hits(generator, steps * slots, rate) for generator in generators]
-    counts = np.stack([np.bincount(hits // slots, minlength=steps) for hits in drawn])
+    counts = np.zeros((len(drawn), steps), dtype=np.int64)
+    for count, hits in zip(counts, drawn, strict=True):
+        _count(hits, slots, count)
     index = np.full((len(drawn), steps, max(1, int(counts.max()))), nothing, dtype=np.int32)
-    for run, hits in enumerate(drawn):
-        step = hits // slots
-        starts = np.cumsum(counts[run]) - counts[run]
-        index[run, step, np.arange(len(hits)) - starts[step]] = hits % slots
+    for batches, hits in zip(index, drawn, strict=True):
+        _place(hits, slots, batches)
     return Epoch(index, np.maximum(counts.max(axis=0), 1))
 
 
-def _bernoulli_hits(
-    generator: np.random.Generator, trials: int, rate: float
-) -> npt.NDArray[np.int64]:
+@compiled
+def _count(hits: Hits, slots: int, counts: Hits) -> None:
+    for hit in hits:
+        counts[hit // slots] += 1
+
+
+@compiled
+def _place(hits: Hits, slots: int, batches: Index) -> None:
+    step, place = np.int64(-1), 0
+    for hit in hits:
+        if hit // slots != step:
+            step, place = hit // slots, 0
+        batches[step, place] = hit % slots
+        place += 1
+
+
+def _bernoulli_hits(generator: np.random.Generator, trials: int, rate: float) -> Hits:
     """Positions of the successes among `trials` independent draws, by their geometric gaps."""
     if rate >= 1:
         return np.arange(trials)
-    found: list[npt.NDArray[np.int64]] = []
+    found: list[Hits] = []
     last = -1
     while last < trials:
         expected = (trials - last) * rate
         many = int(expected + 6 * expected**0.5) + 8
         # ceil of an exponential with rate -ln(1-p) is geometric with success probability p.
         with np.errstate(over="ignore"):  # a rate near 0: the next success is never
-            exponential = generator.standard_exponential(many) / -np.log1p(-rate)
-        gaps = np.minimum(np.floor(exponential), trials).astype(np.int64) + 1
-        positions = last + np.cumsum(gaps)
-        found.append(positions)
-        last = int(positions[-1])
-    hits = np.concatenate(found)
-    return hits[hits < trials]
+            exponential = generator.standard_exponential(many)
+            exponential /= -np.log1p(-rate)
+        hits = np.empty(many, dtype=np.int64)
+        inside, last = _walk(exponential, last, trials, hits)
+        found.append(hits[:inside])
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+@compiled
+def _walk(
+    exponential: npt.NDArray[np.float64], last: int, trials: int, hits: Hits
+) -> tuple[int, int]:
+    """Add up gaps; how many positions lie inside, and where the last of all gaps ends."""
+    inside = 0
+    for draw in exponential:
+        last += np.int64(min(np.floor(draw), np.float64(trials))) + 1
+        if last < trials:
+            hits[inside] = last
+            inside += 1
+    return inside, last
 
 
 def draw_permutation(order: Index, generator: np.random.Generator) -> None:

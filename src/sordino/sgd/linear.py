@@ -179,7 +179,7 @@ def _descend(
     for s in range(weights.shape[0]):
         w = weights[s]
         for t in range(index.shape[1]):
-            batch = index[s, t, : width[t]]
+            batch = index[s, t, : _places(index[s, t], width[t], len(rows.y) - 1)]
             normal = noise[s, t] if law.noise > 0 else noise[0, 0]
             many = _touched(rows, batch, scratch.touched, few)
             for i in range(many):
@@ -193,6 +193,14 @@ def _descend(
                 for k in range(w.shape[0]):
                     for j in range(w.shape[1]):
                         total[s, k, j] += w[k, j]
+
+
+@compiled
+def _places(batch: Ints, width: int, nothing: int) -> int:
+    """Places up to the last that is filled: a batch of another seed may be longer."""
+    while width > 1 and batch[width - 1] == nothing:
+        width -= 1
+    return width
 
 
 @compiled
