@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
+from sordino._check import InvalidArgument
 from sordino.audit import laws, own
+from sordino.objectives.objective import ObjectiveSpec
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, (12, 2)) / np.sqrt(2)
@@ -52,3 +54,44 @@ def test_the_score_is_the_ratio_of_the_laws_of_real_minimisers(kind) -> None:
     score = laws.likelihood(mechanism, D, D_prime)(some)
     np.testing.assert_allclose(score, second.log_density(some) - first.log_density(some))
     assert score.std() > 0.1
+
+
+def test_blocks_do_not_matter(monkeypatch) -> None:
+    mechanism, D, _, _ = prepared(KINDS[0])
+    law = laws._Minimiser.of(mechanism, D)
+    some = RNG.normal(size=(23, 2))
+    whole = law.log_density(some)
+    for numbers in (1, 5 * D.X.size, 10**9):
+        monkeypatch.setattr(laws, "_BLOCK_NUMBERS", numbers)
+        np.testing.assert_allclose(law.log_density(some), whole, rtol=1e-12)
+
+
+def test_memory_does_not_grow_with_runs_or_with_columns_squared() -> None:
+    """2,000 records of 300 columns and 40 runs, not all of them at once."""
+    import tracemalloc
+
+    signed = RNG.normal(size=(2000, 300))
+    law = laws._Minimiser(signed, ObjectiveSpec("logistic"), 1.0, 1.0)
+    weights = RNG.normal(size=(40, 300)) / 300
+    tracemalloc.start()
+    law.log_density(weights)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # One block of products and what is beside it; 40 runs at once would be 192 MB, and records x
+    # columns^2 1.4 GB.
+    assert most < 1.5 * 8 * laws._BLOCK_NUMBERS
+
+
+def test_many_columns_are_refused_before_any_run() -> None:
+    columns = laws.MOST_COLUMNS + 1
+    wide = np.zeros((6, columns))
+    wide[:, 0] = 0.5
+    other = wide.copy()
+    other[0, 1] = 0.5
+    y = np.arange(6) % 2
+    model = PrivateLogisticRegression(
+        epsilon=1.0, delta=1e-3, method="objective", classes=[0, 1], fit_intercept=False
+    )
+    mechanism, D, D_prime, _ = own.prepare(model, (wide, y), (other, y))
+    with pytest.raises(InvalidArgument, match="at most 400 columns"):
+        laws.likelihood(mechanism, D, D_prime)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,9 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.linear_model import SGDClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sordino.audit.score_file import OutputFile, OutputFileError, digest
 from sordino.audit.worlds import TrainedRelease, outputs
@@ -122,6 +126,137 @@ class TestRefused:
             outputs(lambda data, g: g.normal() + id(thing), ZERO, ONE, 50, file=tmp_path / "runs")
         with pytest.raises(ValueError, match="leave out file="):
             outputs(noisy, thing, thing, 50, file=tmp_path / "runs")
+
+
+MINE = """
+import numpy as np
+from sklearn.base import BaseEstimator
+
+SHIFT = 0.0
+SHIFTS = np.zeros(5000)
+TABLE = {"shift": [0.0]}
+OTHER = 1
+
+
+def helper():
+    return 0.0
+
+
+class Base(BaseEstimator):
+    def drawn(self):
+        return np.random.normal(SHIFT, 1, 2)
+
+
+class Mine(Base):
+    def __init__(self, shifts=None):
+        self.shifts = shifts
+
+    def fit(self, X, y):
+        self.coef_ = self.drawn() + helper()
+        return self
+
+
+def mine(data, generator):
+    def inner():
+        return SHIFTS.sum() + TABLE["shift"][0] + helper()
+
+    return generator.normal(SHIFT + inner())
+
+
+RNG = np.random.default_rng(0)
+
+
+def hidden(data, generator):
+    return RNG.normal()
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path, monkeypatch):
+    """A module of the user's, whose text can be edited."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def load(old="", new=""):
+        (tmp_path / "edited.py").write_text(MINE.replace(old, new))
+        importlib.invalidate_caches()
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        sys.modules.pop("edited", None)
+        return importlib.import_module("edited")
+
+    yield load
+    sys.modules.pop("edited", None)
+
+
+class TestChangedCode:
+    """A killed audit that goes on with other code would be an audit of neither."""
+
+    PAIR = ((X, np.arange(20) % 2), (X, np.arange(20) % 2))
+
+    def begin(self, mechanism, file):
+        outputs(mechanism, *self.PAIR, 20, file=file, workers=1)
+
+    def refused(self, mechanism, file):
+        with pytest.raises(OutputFileError, match=r"the same mechanism\."):
+            self.begin(mechanism, file)
+
+    @pytest.mark.parametrize("make", [lambda m: m.Mine(), lambda m: m.mine], ids=["class", "def"])
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("SHIFT = 0.0", "SHIFT = 3.0"),
+            ("return 0.0", "return 3.0"),
+        ],
+    )
+    def test_what_it_names_in_its_module(self, loaded, tmp_path, make, old, new):
+        self.begin(make(loaded()), tmp_path / "runs")
+        self.begin(make(loaded("OTHER = 1", "OTHER = 2")), tmp_path / "runs")  # has no part in it
+        self.refused(make(loaded(old, new)), tmp_path / "runs")
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [("SHIFT, 1, 2)", "SHIFT, 2, 2)"), ("self.drawn() +", "self.drawn() -")],
+    )
+    def test_the_text_of_a_class_and_its_bases(self, loaded, tmp_path, old, new):
+        self.begin(loaded().Mine(), tmp_path / "runs")
+        self.refused(loaded(old, new).Mine(), tmp_path / "runs")
+
+    def test_values_that_a_function_names(self, loaded, tmp_path):
+        module = loaded()
+        self.begin(module.mine, tmp_path / "runs")
+        module.SHIFTS[2500] = 1  # which no repr shows
+        self.refused(module.mine, tmp_path / "runs")
+        module.SHIFTS[2500] = 0
+        self.begin(module.mine, tmp_path / "runs")
+        module.TABLE["shift"][0] = 1.0
+        self.refused(module.mine, tmp_path / "runs")
+
+    def test_parameters_by_their_content(self, loaded, tmp_path):
+        module, other = loaded(), np.zeros(5000)
+        self.begin(module.Mine(np.zeros(5000)), tmp_path / "runs")
+        self.begin(module.Mine(np.zeros(5000)), tmp_path / "runs")
+        other[2500] = 1
+        self.refused(module.Mine(other), tmp_path / "runs")
+
+    def test_parameters_of_a_part(self, tmp_path):
+        def pipeline(alpha):
+            return make_pipeline(StandardScaler(), SGDClassifier(alpha=alpha, max_iter=5, tol=None))
+
+        how = {"output": lambda fitted: fitted[-1].coef_, "file": tmp_path / "runs", "workers": 1}
+        outputs(pipeline(0.1), *self.PAIR, 20, **how)
+        with pytest.raises(OutputFileError, match=r"the same mechanism\."):
+            outputs(pipeline(0.2), *self.PAIR, 20, **how)
+
+    def test_the_version_of_a_package(self, tmp_path, monkeypatch):
+        self.begin(SGDClassifier(max_iter=5, tol=None), tmp_path / "runs")
+        self.begin(SGDClassifier(max_iter=5, tol=None), tmp_path / "runs")
+        monkeypatch.setattr("sklearn.__version__", "0.1")
+        self.refused(SGDClassifier(max_iter=5, tol=None), tmp_path / "runs")
+
+    def test_a_generator_of_its_own_begins_again_in_another_process(self, loaded, tmp_path):
+        with pytest.raises(ValueError, match="leave out file="):
+            self.begin(loaded().hidden, tmp_path / "runs")
+        with pytest.raises(ValueError, match="leave out file="):
+            self.begin(loaded().Mine(shifts=object()), tmp_path / "runs")
 
 
 def test_digests_tell_data_apart():

@@ -74,7 +74,7 @@ class TestValidity:
             )
             for way, (negative, positive) in enumerate((second, first)):
                 found = bounds.at_threshold(
-                    fitted(negative), fitted(positive), threshold, delta=delta, confidence=0.8
+                    *fitted(negative, positive), threshold, delta=delta, confidence=0.8
                 )
                 above[way] += found.epsilon > truth
         return above
@@ -104,7 +104,8 @@ class TestValidity:
             first, second = halves(shifted(0.0), 200, rng)
             fitted = scores.learned(*first, worth, rng)
             cross = fitted.positive.mean() - fitted.negative.mean()
-            own, fresh = (fitted(b).mean() - fitted(a).mean() for a, b in (first, second))
+            scored = [fitted(*half) for half in (first, second)]
+            own, fresh = (positive.mean() - negative.mean() for negative, positive in scored)
             gaps.append((cross, own, fresh))
         cross, own, fresh = np.mean(gaps, axis=0)
         # With 20 columns and 200 runs a learned score is 0.2 apart on its own runs, less what is
@@ -206,14 +207,96 @@ def test_rows_are_told_apart():
     np.testing.assert_array_equal(hashed(-0.0 * rows[:5]), hashed(0.0 * rows[:5]))
 
 
-@pytest.mark.parametrize(
-    "score",
-    [
-        lambda outputs: outputs,
-        lambda outputs: outputs[:5, 0],
-        lambda outputs: np.nan + outputs[:, 0],
-    ],
-)
-def test_a_score_is_a_number_a_run(score):
-    with pytest.raises(InvalidArgument, match="score"):
-        scores.given(score, np.ones((9, 2)), np.ones((9, 2)))
+class TestGiven:
+    """Somebody's score: one number a run, for that run."""
+
+    WORLDS = tuple(np.random.default_rng(4).normal([[[0.0]], [[0.3]]], 1.0, (2, 90, 3)))
+
+    def fitted(self, score, worlds=WORLDS):
+        return scores.given(score, *worlds, np.random.default_rng(0))
+
+    @pytest.mark.parametrize(
+        ("score", "words"),
+        [
+            (lambda outputs: outputs, "shape"),
+            (lambda outputs: outputs[:5, 0], "shape"),
+            (lambda outputs: np.nan + outputs[:, 0], "NaN"),
+            (lambda outputs: ["a"] * len(outputs), "real numbers"),
+            (lambda outputs: [[1], [2, 3]], "ragged"),
+            (lambda outputs: 1 / 0, "raised ZeroDivisionError.*division by zero"),
+            (lambda outputs: {}["key"], "raised KeyError"),
+            (lambda outputs: np.ones((9, 2)) @ np.ones(3), "raised ValueError"),
+        ],
+    )
+    def test_one_number_a_run(self, score, words):
+        with pytest.raises(InvalidArgument, match=f"score.*{words}") as caught:
+            self.fitted(score)
+        assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "score",
+        [
+            lambda o: np.full(len(o), o[:, 0].mean()),
+            lambda o: (o[:, 0] - o[:, 0].mean()) / o[:, 0].std(),
+            lambda o: np.argsort(np.argsort(o[:, 0])),
+            lambda o: np.linalg.svd(o, full_matrices=False)[0][:, 0],
+            lambda o: np.arange(len(o)),
+            lambda o: (o[:, 0] - np.float32(o[:, 0].mean())).astype(np.float32),
+        ],
+        ids=["mean", "normalised", "ranks", "principal axis", "places", "float32"],
+    )
+    def test_a_score_that_looks_at_all_runs_is_refused(self, score):
+        with pytest.raises(InvalidArgument, match="to judge each run by itself"):
+            self.fitted(score)
+
+    @pytest.mark.parametrize(
+        "score",
+        [
+            lambda o: o @ np.array([1.0, 2.0, 3.0]),
+            lambda o: (o @ np.array([1.0, 2.0, 3.0])).astype(np.float32),
+            lambda o: o[:, 0] > 0,
+            lambda o: np.where(o[:, 0] > 0, np.inf, -np.inf),
+            lambda o: np.zeros(len(o)),
+        ],
+        ids=["sums", "float32", "bool", "infinite", "constant"],
+    )
+    def test_one_that_does_not_is_taken(self, score):
+        fitted = self.fitted(score)
+        for mine, runs in zip((fitted.negative, fitted.positive), self.WORLDS, strict=True):
+            np.testing.assert_allclose(mine, np.asarray(score(runs), dtype=float), rtol=1e-6)
+        other = self.WORLDS[0][:7], self.WORLDS[1][:5]
+        for mine, runs in zip(fitted(*other), other, strict=True):
+            np.testing.assert_allclose(mine, np.asarray(score(runs), dtype=float), rtol=1e-6)
+
+    def test_runs_of_both_worlds_come_together_and_in_no_order(self):
+        batches = []
+
+        def score(outputs):
+            batches.append(outputs.copy())
+            outputs *= 0  # what it does to its own copy is its own affair
+            return outputs[:, 0]
+
+        fitted = self.fitted(score)
+        before = [runs.copy() for runs in self.WORLDS]
+        fitted(*self.WORLDS)
+        np.testing.assert_array_equal(before, self.WORLDS)
+        for batch in batches[-2:]:
+            assert len(batch) == 180
+            world = [row[0] in self.WORLDS[1][:, 0] for row in batch]
+            # Of 90 and 90 in a random order 45 of each half, within 4.4 standard deviations.
+            assert 30 < sum(world[:90]) < 60
+            np.testing.assert_array_equal(
+                np.sort(batch, axis=0), np.sort(np.concatenate(self.WORLDS), axis=0)
+            )
+
+    def test_a_batch_does_not_betray_its_world(self):
+        """What scoring one world at a time would do: a sure guess, from next to nothing."""
+        mean = lambda o: np.full(len(o), o[:, 0].mean())  # noqa: E731
+        apart = [mean(runs) for runs in self.WORLDS]
+        assert worth(*apart) > 2
+
+        def sums(data, generator):
+            return data.sum() + 5 * generator.standard_normal(2)
+
+        with pytest.raises(InvalidArgument, match="each run by itself"):
+            audit(sums, ZERO, ONE, 400, delta=DELTA, score=mean, workers=1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
 import random
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -16,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 
 from sordino import Ledger, PrivateLogisticRegression
 from sordino._check import InvalidArgument
-from sordino.audit import called
 from sordino.audit.worlds import TrainedRelease, outputs
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
@@ -153,14 +154,6 @@ many_at_once.batched = True
 ZERO, ONE = np.zeros(3), np.array([0.0, 0.0, 1.0])
 
 
-@pytest.fixture
-def pooled(monkeypatch):
-    """Whatever it costs, use processes."""
-    monkeypatch.setattr(called, "_QUICK_SECONDS", -1.0)
-    monkeypatch.setattr(called, "_KNOWN_SECONDS", -1.0)
-    monkeypatch.setattr(called, "_BLOCK_SECONDS", 1e-3)
-
-
 class TestCallables:
     def test_every_run_has_a_generator_of_its_own(self):
         first, second = outputs(add_noise, ZERO, ONE, 400, seed=5)
@@ -170,15 +163,6 @@ class TestCallables:
         np.testing.assert_array_equal(second[:300], again[1])
         other = outputs(add_noise, ZERO, ONE, 300, seed=6)
         assert not np.isin(other, first).any()
-
-    def test_processes_make_the_same_runs(self, pooled):
-        shift = 2.0  # closed over: sent by value
-
-        def shifted(data, generator):
-            return data.sum() + shift + generator.normal(size=3)
-
-        alone, together = (outputs(shifted, ZERO, ONE, 300, workers=many) for many in (1, 2))
-        np.testing.assert_array_equal(np.stack(together), np.stack(alone))
 
     def test_many_runs_at_once(self):
         told = []
@@ -198,7 +182,7 @@ class TestCallables:
         ("mechanism", "words"),
         [
             (lambda data, g: np.zeros(1 + int(data.sum())), "one shape"),
-            (lambda data, g: np.zeros(g.integers(1, 3)), "different shapes"),
+            (lambda data, g: np.zeros(g.integers(1, 3)), r"shapes \(\d,\) and \(\d,\)"),
             (lambda data, g: [1.0, np.nan], "NaN or infinity"),
             (lambda data, g: [np.inf], "NaN or infinity"),
             (lambda data, g: "weights", "returned str"),
@@ -222,36 +206,35 @@ class TestCallables:
         with pytest.raises(InvalidArgument, match="for 40 runs"):
             outputs(short, ZERO, ONE, 40)
 
-    def test_a_process_that_dies_is_a_sentence(self, pooled):
-        here = os.getpid()
-
-        def deadly(data, generator):
-            if os.getpid() != here:
-                os._exit(3)
-            return 1.0
-
-        with pytest.raises(InvalidArgument, match="ended its process"):
-            outputs(deadly, ZERO, ONE, 20, workers=2)
-
     @pytest.mark.parametrize("mechanism", [3, "rsgd-ar", None])
     def test_something_else(self, mechanism):
         with pytest.raises(InvalidArgument, match="something to run"):
             outputs(mechanism, ZERO, ONE, 20)
 
 
+class TestMemory:
+    def test_outputs_that_do_not_fit_are_a_sentence(self):
+        told = r"runs=\[2 x 1000000 runs x 1000000 numbers: 16000000000000 bytes\] to fit in memory"
+        with pytest.raises(InvalidArgument, match=told):
+            outputs(lambda data, g: np.zeros(10**6), ZERO, ONE, 10**6)
+        with pytest.raises(InvalidArgument, match="to fit in memory"):
+            outputs(add_noise, ZERO, ONE, 10**15)
+
+    def test_nor_those_that_the_system_refuses(self, monkeypatch):
+        made = np.empty
+
+        def refuse(shape, *dtype, **how):
+            if shape == (2, 20, 3):
+                raise MemoryError
+            return made(shape, *dtype, **how)
+
+        monkeypatch.setattr(np, "empty", refuse)
+        with pytest.raises(InvalidArgument, match="2 x 20 runs x 3 numbers: 960 bytes"):
+            outputs(add_noise, ZERO, ONE, 20)
+
+
 class TestGlobalGenerators:
-    """Many mechanisms draw from numpy's or torch's; two processes must not draw the same."""
-
-    def test_no_run_is_repeated_in_another_process(self, pooled):
-        def careless(data, generator):
-            import torch
-
-            drawn = np.random.normal()  # noqa: NPY002 - as much code does
-            return [drawn, random.random(), float(torch.rand(1, dtype=torch.double))]
-
-        found = np.stack(outputs(careless, ZERO, ONE, 60, workers=2)).reshape(-1, 3)
-        for column in found.T:
-            assert len(np.unique(column)) == 120
+    """Many mechanisms draw from numpy's or Python's."""
 
     def test_the_users_own_are_left_as_they_were(self):
         wanted = self.begin(), random.random()
@@ -269,6 +252,29 @@ class TestGlobalGenerators:
         return np.random.normal()  # noqa: NPY002
 
 
+class Holds:
+    def __init__(self, inner):
+        self.inner = inner
+
+    def draw(self):
+        return self.inner.normal()
+
+
+def draw_anywhere():
+    return RNG.normal()  # a function is not copied with its globals
+
+
+class Noisy(BaseEstimator):
+    fixed: ClassVar[list[float]] = [1.0]
+
+    def __init__(self, noise=None):
+        self.noise = noise
+
+    def fit(self, X, y):
+        self.coef_ = np.array(self.fixed)
+        return self
+
+
 class TestEstimators:
     @pytest.mark.parametrize(
         "estimator",
@@ -282,6 +288,39 @@ class TestEstimators:
     def test_a_fixed_seed_is_refused(self, estimator):
         with pytest.raises(InvalidArgument, match=r"random_state.*to be None.*about that seed"):
             outputs(estimator, D, replaced(), 20)
+
+    @pytest.mark.parametrize("name", ["rng", "generator", "random_seed", "seed"])
+    def test_so_is_a_seed_by_another_name(self, name):
+        class Seeded(SGDClassifier):
+            def get_params(self, deep=True):
+                return {name: 0}
+
+        with pytest.raises(InvalidArgument, match=rf"{name}=0 to be None.*about that seed"):
+            outputs(Seeded(), D, replaced(), 20)
+
+    @pytest.mark.parametrize(
+        "noise",
+        [
+            np.random.default_rng(0),
+            np.random.PCG64(0),
+            np.random.RandomState(0),
+            np.random.SeedSequence(0),
+            random.Random(0),
+            torch.Generator(),
+            {"deep": [(1, np.random.default_rng(0))]},
+            Holds(np.random.default_rng(0)),
+            Holds(np.random.default_rng(0)).draw,
+        ],
+        ids=lambda noise: type(noise).__name__,
+    )
+    def test_a_generator_that_every_clone_would_copy_is_refused(self, noise):
+        estimator = make_pipeline(StandardScaler(), Noisy(noise))
+        with pytest.raises(InvalidArgument, match=r"noisy__noise=\[holds a \w+\].*fits a clone"):
+            outputs(estimator, D, replaced(), 20)
+
+    @pytest.mark.parametrize("noise", [None, draw_anywhere, Holds, np.ones(3)])
+    def test_other_parameters_are_not(self, noise):
+        assert outputs(Noisy(noise), D, replaced(), 20, workers=1)[0].shape == (20, 1)
 
     def test_weights_are_coef_and_intercept(self):
         found = outputs(SGDClassifier(), (X, Y), (replaced().X, Y), 20)

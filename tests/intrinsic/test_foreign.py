@@ -278,6 +278,58 @@ def test_what_a_function_carries_is_part_of_it(make):
     assert one["function"]["source_sha256"] == other["function"]["source_sha256"]
 
 
+RATE, DRAWS, LOCK = 1.0, np.random.default_rng(0), threading.Lock()
+
+
+def names_a_rate(X, y, seed):
+    return np.full(3, RATE * seed)
+
+
+def calls_one_that_does(X, y, seed):
+    return next(names_a_rate(X, y, each) for each in [seed])
+
+
+class NamesARate:
+    def __call__(self, X, y, seed):
+        return names_a_rate(X, y, seed)
+
+
+def draws(X, y, seed):
+    return DRAWS.normal(size=3)
+
+
+def bound_draws(X, y, seed, draw=DRAWS.normal):
+    return draw(size=3)
+
+
+def locks(X, y, seed):
+    with LOCK:
+        return np.full(3, seed)
+
+
+@pytest.mark.parametrize("train", [names_a_rate, calls_one_that_does, NamesARate()])
+def test_so_are_the_globals_that_it_names(train, monkeypatch):
+    before, same = foreign.described(train, None), foreign.described(train, None)
+    monkeypatch.setitem(names_a_rate.__globals__, "RATE", 100.0)
+    assert before == same
+    assert before != foreign.described(train, None)
+
+
+def test_a_global_generator_must_be_named_but_not_everything():
+    for train in (draws, bound_draws):
+        with pytest.raises(InvalidArgument, match="not Generator"):
+            foreign.described(train, None)
+        assert foreign.described(train, {"seeded": False})
+    assert foreign.described(locks, None) == foreign.described(locks, None)
+
+
+def test_without_a_source_the_code_counts():
+    typed = (eval(f"lambda X, y, seed: X[{row}] + (lambda: 1)()") for row in (0, 0, 1))
+    one, same, other = (foreign.described(train, None)["function"] for train in typed)
+    assert one["source_sha256"] is None
+    assert one == same != other
+
+
 def test_what_cannot_be_sent_away_is_refused(people, tmp_path):
     lock = threading.Lock()
     with pytest.raises(InvalidArgument, match="to be fit for another process"):

@@ -1,17 +1,18 @@
-"""`Called`: runs of an estimator or a callable, here or in other processes.
+"""`Called`: runs of an estimator or a callable, in whatever process.
 
 Confidence rests on runs that are independent of each other. A callable is handed a generator of its
 own for each run. Whoever draws elsewhere, as most estimators do, draws from the operating system or
 from a global generator, which is begun anew for every block of runs in every process: processes
-that start alike must not repeat each other.
+that start alike must not repeat each other. (What carries a state of its own stays in one process:
+`sordino.audit.turns`.) No run can change the data of the next one.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,22 +24,14 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.data.dataset import Dataset
-from sordino.intrinsic.pool import ENDED, LOST, run_all
+from sordino.intrinsic.generators import carried
 from sordino.seeding import SeededStreams
 
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 Output = Callable[[Any], npt.ArrayLike]
 
-BATCH = 1000
-"""Runs of one call of a callable with `batched = True`."""
-
-_SEEDS = ("random_state", "seed")
-_QUICK_SECONDS = 2.0
-_KNOWN_SECONDS = 0.05
-_BLOCK_SECONDS = 0.5
-_BLOCK_BYTES = 1 << 26
-_TOLD = "Every run must give real, finite numbers of one shape."
+_SEEDS = ("random_state", "seed", "random_seed", "rng", "generator")
 
 
 @dataclass(frozen=True)
@@ -51,6 +44,13 @@ class Task:
 
     def __len__(self) -> int:
         return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The runs of a task, twice, with the same generators given and the same global ones."""
+
+    task: Task
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,21 @@ def check_estimator(estimator: Any) -> None:
     """Refuse an estimator whose runs would repeat each other, or be charged to a ledger."""
     from sordino.mechanisms.ledger_open import is_open
 
-    for name, value in sorted(estimator.get_params(deep=True).items()):
+    given = estimator.get_params(deep=True)
+    for name in sorted(given, key=lambda name: (-name.count("__"), name)):  # the innermost first
+        value = given[name]
         if name.rpartition("__")[2] in _SEEDS and value is not None:
             hint = (
                 "Every run would repeat the same noise, and the bound would be about that seed "
                 "alone, not about the mechanism."
             )
             _check.fail(name, value, "to be None", hint)
+        if kind := carried(value, code=False):
+            hint = (
+                "Every run fits a clone, with a copy of that generator, and would repeat the same "
+                "noise: make it inside fit."
+            )
+            _check.fail(name, f"[holds a {kind}]", "to hold no generator", hint)
     if is_open():
         hint = "Close it first: an audit fits thousands of models that are never released."
         _check.fail("ledger", "[open]", "to be closed while estimators are audited", hint)
@@ -109,17 +117,27 @@ class Called:
         self.streams = SeededStreams(f"audit {seed}")
         self.output = output
 
-    def __call__(self, task: Task) -> Block | Wrong:
-        """Make the runs of one task."""
+    def __call__(self, item: Task | Rehearsal) -> Block | Wrong | tuple[Block | Wrong, ...]:
+        """Make the runs of one task, or rehearse them."""
         with own_randomness(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # thousands of them, of models nobody keeps
+            if isinstance(item, Rehearsal):
+                return self._rehearsed(item.task)
             loaded = "torch" in sys.modules
-            found = self._guarded(task)
+            found = self._guarded(item)
             if not loaded and "torch" in sys.modules:
                 # It was loaded just now, with the seed that it has in every process.
                 _reseed()
-                found = self._guarded(task)
+                found = self._guarded(item)
         return found
+
+    def _rehearsed(self, task: Task) -> tuple[Block | Wrong, ...]:
+        self._guarded(Task(task.world, task.start, task.start + 1))  # loads what it needs
+        found = []
+        for _ in range(2):
+            _reseed(0)
+            found.append(self._guarded(task))
+        return tuple(found)
 
     def _guarded(self, task: Task) -> Block | Wrong:
         try:
@@ -135,10 +153,10 @@ class Called:
         data = self.worlds[task.world]
         if is_estimator(self.mechanism):
             return _stacked([self._fitted(data) for _ in range(len(task))])
-        call, data = self.mechanism, _read_only(data)
+        call = self.mechanism
         if is_batched(call):
             generator = self.streams.stream("batch", task.world, task.start)
-            given = call(data, generator, len(task))
+            given = call(fresh(data), generator, len(task))
             values = _numbers(given if self.output is None else self.output(given))
             if values.ndim == 0 or len(values) != len(task):
                 raise _WrongRun(f"returned shape {values.shape} for {len(task)} runs")
@@ -146,14 +164,14 @@ class Called:
         return _stacked([self._called(call, data, task.world, run) for run in _range(task)])
 
     def _called(self, call: Any, data: Any, world: int, run: int) -> Array:
-        given = call(data, self.streams.stream("run", world, run))
+        given = call(fresh(data), self.streams.stream("run", world, run))
         return _numbers(given if self.output is None else self.output(given))
 
     def _fitted(self, data: Any) -> Array:
         from sklearn.base import clone
 
         X, y = (data.X, data.y) if isinstance(data, Dataset) else data
-        fitted = clone(self.mechanism).fit(X.copy(), y.copy())
+        fitted = clone(self.mechanism).fit(copy.deepcopy(X), copy.deepcopy(y))
         return _numbers(linear_weights(fitted) if self.output is None else self.output(fitted))
 
 
@@ -169,78 +187,6 @@ def linear_weights(fitted: Any) -> Array:
     if getattr(fitted, "fit_intercept", True) is not False and hasattr(fitted, "intercept_"):
         parts.append(np.ravel(fitted.intercept_))
     return np.concatenate(parts)
-
-
-def run(called: Called, wanted: Sequence[Task], workers: int) -> Iterator[tuple[Task, Block]]:
-    """Make all runs of the tasks, in blocks: here where that is quick, else in a pool.
-
-    Raises
-    ------
-    InvalidArgument
-        If a run goes wrong; the sentence says which and how.
-    """
-    left = _Left(wanted, BATCH if is_batched(called.mechanism) else None)
-    size, done, most = 1, 0, 1
-    while left.runs:
-        task = left.take(size)
-        started = time.perf_counter()
-        block = _judged(task, called(task))
-        spent = time.perf_counter() - started
-        yield task, block
-        done += 1
-        most = _size(spent / len(task), block.values.shape[1])
-        # The first call also loads and compiles, and short ones say little.
-        known = done > 1 and (spent > _KNOWN_SECONDS or size >= most)
-        if known and workers > 1 and spent / len(task) * left.runs > _QUICK_SECONDS:
-            break
-        size = min(4 * size, most)
-    if left.runs:
-        tasks = left.cut(most)
-        for task, found in run_all(called, tasks, min(workers, len(tasks)), name="mechanism"):
-            yield task, _judged(task, found)
-
-
-def _size(seconds: float, parameters: int) -> int:
-    in_time = _BLOCK_SECONDS / max(seconds, 1e-7)
-    return max(1, int(min(in_time, _BLOCK_BYTES / (8 * parameters))))
-
-
-class _Left:
-    """Runs that are still to be made, taken in pieces."""
-
-    def __init__(self, tasks: Sequence[Task], batch: int | None) -> None:
-        self._tasks = list(reversed(tasks))
-        self._batch = batch
-
-    @property
-    def runs(self) -> int:
-        return sum(len(task) for task in self._tasks)
-
-    def take(self, most: int) -> Task:
-        """The next runs: `most`, or one batch."""
-        task = self._tasks.pop()
-        many = most
-        if self._batch:  # the same batches whatever was done before
-            many = self._batch - task.start % self._batch
-        stop = min(task.start + many, task.stop)
-        if stop < task.stop:
-            self._tasks.append(Task(task.world, stop, task.stop))
-        return Task(task.world, task.start, stop)
-
-    def cut(self, most: int) -> list[Task]:
-        """All of them."""
-        found = []
-        while self._tasks:
-            found.append(self.take(most))
-        return found
-
-
-def _judged(task: Task, found: Any) -> Block:
-    if not isinstance(found, Block):
-        what = ENDED if found is LOST else found.what
-        run = f"[run {task.start} on {('D', 'D_prime')[task.world]}]"
-        _check.fail("mechanism", run, f"to succeed, and it {what}", _TOLD)
-    return found
 
 
 def _range(task: Task) -> range:
@@ -270,14 +216,25 @@ def _checked(values: Floats, shape: tuple[int, ...]) -> Block:
     return Block(values, shape)
 
 
-def _read_only(data: Any) -> Any:
-    """The same data, in arrays that a run cannot change for the next one."""
-    if type(data) is tuple:
-        return tuple(map(_read_only, data))
-    if isinstance(data, np.ndarray):
+def fresh(data: Any) -> Any:
+    """The same data for one run, which cannot change the next one's: arrays read-only, else copied.
+
+    Arrays may be large, hence no copies of them.
+    """
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, np.ndarray) and not data.dtype.hasobject:
         data = data.view()
         data.flags.writeable = False
-    return data
+        return data
+    if type(data) in (tuple, list):
+        return type(data)(map(fresh, data))
+    if type(data) is dict:
+        return {key: fresh(value) for key, value in data.items()}
+    try:
+        return copy.deepcopy(data)
+    except Exception:  # of whatever cannot be copied, each has its own
+        return data
 
 
 @contextmanager
@@ -296,11 +253,15 @@ def own_randomness() -> Iterator[None]:
             torch.set_rng_state(torchs)
 
 
-def _reseed() -> None:
-    np.random.seed()  # noqa: NPY002
-    random.seed()
+def _reseed(seed: int | None = None) -> None:
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+        number = int.from_bytes(os.urandom(8), "little") >> 1 if seed is None else seed
+        # torch.manual_seed would also queue this seed, each time, for devices that are never used.
+        torch.default_generator.manual_seed(number)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(number)
 
 
 def _said(error: BaseException) -> str:

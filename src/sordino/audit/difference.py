@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
-from sordino.data.dataset import Dataset
+from sordino.audit.records import NotComparable, comparable, is_sparse, names, records
 from sordino.privacy import Relation
 
 Array = npt.NDArray[Any]
@@ -30,39 +31,21 @@ class Difference:
         Row of D that is not in D'; None if D' only has one more.
     gained
         Row of D' that is not in D; None if D' only has one less.
+    in_order
+        Whether the two are neighbours as lists, too: one row stands where the other stood, or
+        leaving out the one row gives the other dataset. Of what depends on the order of its
+        records only such a pair tells anything.
     """
 
     relation: Relation
     lost: int | None
     gained: int | None
+    in_order: bool
 
     @property
     def aligned(self) -> bool:
         """Whether one row stands where the other stood, so that all others may be shared."""
         return self.lost is not None and self.lost == self.gained
-
-
-def records(data: Any) -> tuple[Array, ...] | None:
-    """Arrays with one entry a record, or None if nobody can say what the records are.
-
-    A Dataset, a tuple (X, y) of arrays of the same length, or one array; sparse matrices, tables of
-    objects and everything else is not looked into.
-    """
-    if isinstance(data, Dataset):
-        return data.X, data.y
-    parts = data if isinstance(data, tuple) and len(data) > 1 else (data,)
-    found = []
-    for part in parts:
-        if not hasattr(part, "__array__") and not isinstance(part, list):
-            return None
-        try:
-            array = np.asarray(part)
-        except ValueError:  # a ragged list
-            return None
-        if array.ndim == 0 or array.dtype.kind not in "fiubcUS":
-            return None
-        found.append(array)
-    return tuple(found) if len({len(array) for array in found}) == 1 else None
 
 
 def difference(D: Any, D_prime: Any) -> Difference | None:
@@ -76,18 +59,47 @@ def difference(D: Any, D_prime: Any) -> Difference | None:
     first, second = records(D), records(D_prime)
     if first is None or second is None:
         return None
-    shapes = [[array.shape[1:] for array in arrays] for arrays in (first, second)]
+    shapes = [[part.shape[1:] for part in parts] for parts in (first, second)]
     if shapes[0] != shapes[1]:
         _check.fail("D_prime", f"[records of shape {shapes[1]}]", f"to be of shape {shapes[0]}")
-    if len(first[0]) == len(second[0]):
-        apart = np.zeros(len(first[0]), dtype=bool)
-        for a, b in zip(first, second, strict=True):
-            apart |= (a != b).reshape(len(a), -1).any(axis=1)
+    if names(D) != names(D_prime):
+        _check.fail("D_prime", "[other columns]", "to have the columns of D")
+    try:
+        parts = [comparable(a, b) for a, b in zip(first, second, strict=True)]
+    except NotComparable:
+        return None
+    if first[0].shape[0] == second[0].shape[0]:
+        apart = np.zeros(len(parts[0][0]), dtype=bool)
+        for a, b in parts:
+            apart |= _flat(_unequal(a, b)).any(axis=1)
         if apart.sum() == 1:
             row = int(apart.argmax())
-            return Difference(Relation.REPLACE_ONE, row, row)
-    parts = [_bytes(*arrays) for arrays in zip(first, second, strict=True)]
-    return _as_multisets(*(np.concatenate(rows, axis=1) for rows in zip(*parts, strict=True)))
+            return Difference(Relation.REPLACE_ONE, row, row, in_order=True)
+    bytes_of = [_bytes(a, b) for a, b in parts]
+    rows = [np.concatenate(each, axis=1) for each in zip(*bytes_of, strict=True)]
+    return _as_multisets(*([row.tobytes() for row in each] for each in rows))
+
+
+def has_silent_record(D: Any, D_prime: Any, found: Difference) -> bool:
+    """Whether one of the two records of a replaced pair is 0 in all its features."""
+    for data, row in ((D, found.lost), (D_prime, found.gained)):
+        parts = records(data)
+        if parts is None or row is None:
+            continue
+        features = parts[0][[row]]
+        if is_sparse(features):
+            features = features.toarray()
+        if features.dtype.kind in "fiub" and not np.any(features):
+            return True
+    return False
+
+
+def _unequal(first: Array, second: Array) -> Array:
+    """Entry by entry; what is no number, or no time, is the same as itself."""
+    apart = np.asarray(first != second)
+    if first.dtype.kind in "fcmM" and second.dtype.kind in "fcmM":
+        apart &= (first == first) | (second == second)
+    return apart
 
 
 def _bytes(first: Array, second: Array) -> tuple[Array, Array]:
@@ -95,17 +107,22 @@ def _bytes(first: Array, second: Array) -> tuple[Array, Array]:
     dtype = np.result_type(first.dtype, second.dtype)
     found = []
     for array in (first, second):
-        flat = np.ascontiguousarray(array, dtype=dtype).reshape(len(array), -1)
+        flat = _flat(np.ascontiguousarray(array, dtype=dtype))
         if dtype.kind in "fc":
             flat = flat + 0.0  # -0.0 is 0.0
-        found.append(flat.view(np.uint8).reshape(len(array), -1))
+            flat[flat != flat] = np.nan  # of which there are many
+        found.append(np.ascontiguousarray(flat).view(np.uint8))
     return found[0], found[1]
 
 
-def _as_multisets(first: Array, second: Array) -> Difference:
-    keys = [[row.tobytes() for row in rows] for rows in (first, second)]
-    counts = Counter(keys[0])
-    counts.subtract(keys[1])
+def _flat(array: Array) -> Array:
+    """One row a record, also where there are no records."""
+    return array.reshape(len(array), math.prod(array.shape[1:]))
+
+
+def _as_multisets(first: list[bytes], second: list[bytes]) -> Difference:
+    counts = Counter(first)
+    counts.subtract(second)
     lost = [key for key, many in counts.items() for _ in range(many)]
     gained = [key for key, many in counts.items() for _ in range(-many)]
     if not lost and not gained:
@@ -113,9 +130,18 @@ def _as_multisets(first: Array, second: Array) -> Difference:
     if len(lost) > 1 or len(gained) > 1:
         many = max(len(lost), len(gained))
         _check.fail("D_prime", f"[{many:,} other records]", "to differ from D in one record", _HINT)
-    replaced = bool(lost) and bool(gained)
+    if lost and gained:
+        places = first.index(lost[0]), second.index(gained[0])
+        return Difference(Relation.REPLACE_ONE, places[0], places[1], in_order=False)
+    longer, shorter, key = (first, second, lost[0]) if lost else (second, first, gained[0])
+    # If leaving out any one row gives the other, so does leaving out the first that differs.
+    row = next((i for i, each in enumerate(shorter) if each != longer[i]), len(shorter))
+    in_order = longer[row + 1 :] == shorter[row:]
+    if not in_order:
+        row = longer.index(key)
     return Difference(
-        Relation.REPLACE_ONE if replaced else Relation.ADD_OR_REMOVE_ONE,
-        keys[0].index(lost[0]) if lost else None,
-        keys[1].index(gained[0]) if gained else None,
+        Relation.ADD_OR_REMOVE_ONE,
+        lost=row if lost else None,
+        gained=None if lost else row,
+        in_order=in_order,
     )

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
+MOST_COLUMNS = 400
+"""Up to which the determinant of a Hessian is taken for every run."""
+_BLOCK_NUMBERS = 1 << 23  # runs x records x columns at once: 64 MB
+
 
 def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
     """The log likelihood ratio, where the law of what is released is known.
@@ -80,20 +84,24 @@ class _Minimiser:
     @classmethod
     def of(cls, mechanism: OwnFit, D: Any) -> _Minimiser:
         data, plan = as_dataset("D", D), mechanism.plan
+        if data.features > MOST_COLUMNS:
+            wanted = f"to be used for at most {MOST_COLUMNS} columns, not {data.features}"
+            _check.fail("score", "likelihood", wanted, 'Use score="learned".')
         signed = np.where(data.y > 0, 1.0, -1.0)[:, None] * data.X.astype(np.float64)
         task = plan.task
         return cls(signed, task.objective_with(plan.l2), plan.l2 * task.rows, plan.sigma)
 
     def log_density(self, released: Floats) -> Floats:
         """Of weights [run, column], up to one constant."""
-        found = [self._block(block) for block in np.array_split(released, len(released) // 500 + 1)]
-        return np.concatenate(found)
+        at_once = max(1, _BLOCK_NUMBERS // max(1, self.signed.size))
+        blocks = range(0, len(released), at_once)
+        return np.concatenate([self._block(released[start:][:at_once]) for start in blocks])
 
     def _block(self, w: Floats) -> Floats:
         margins = w @ self.signed.T
         slope, bend = _derivatives(self.objective, margins)
         b = -(slope @ self.signed + self.regulariser * w)
-        hessian = np.einsum("rn,ni,nj->rij", bend, self.signed, self.signed, optimize=True)
+        hessian = (bend[:, None, :] * self.signed.T) @ self.signed
         hessian += self.regulariser * np.eye(w.shape[1])
         logarithm = np.linalg.slogdet(hessian)[1]
         return np.asarray(logarithm - np.sum(b**2, axis=1) / (2 * self.sigma**2))
@@ -154,7 +162,10 @@ def _records(D: Any, D_prime: Any) -> list[tuple[int, Array, float]]:
     first = as_dataset("D", D)
     if isinstance(D_prime, Neighbours):
         slot, row = int(D_prime.slot[0]), int(D_prime.occupant[0])
-        found = [(1, first.X[slot], first.y[slot])] if slot < first.rows else []
+        # Rows of D stand in slots, not always in their own: some may have none (EMPTY), or be left
+        # out.
+        there = int(D_prime.members[slot])
+        found = [(1, first.X[there], first.y[there])] if there >= 0 else []
         if row >= first.rows and D_prime.extra_X is not None and D_prime.extra_y is not None:
             found.append((-1, D_prime.extra_X[row - first.rows], D_prime.extra_y[row - first.rows]))
         elif row >= 0:

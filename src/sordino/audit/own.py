@@ -21,6 +21,7 @@ from sordino.audit.called import check_estimator
 from sordino.audit.claim import Claim
 from sordino.audit.worlds import TrainedRelease
 from sordino.data.dataset import Dataset
+from sordino.data.neighbours import SILENT, Neighbours
 from sordino.estimators import methods
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
@@ -66,6 +67,30 @@ class OwnFit:
         weights = methods.named(plan.method).train(plan, records, randomness, self.start)
         released = randomness.released.perturb(weights, plan.scale) if plan.scale else weights
         return np.ravel(released)
+
+
+def laid_out(D: Dataset, neighbour: Neighbours) -> tuple[Dataset, Dataset]:
+    """The two datasets that an overlay stands for, for an `OwnFit`.
+
+    A silent record is a row of zeros. Here the intercept is a column like any other, so such a row
+    has no gradient anywhere, and no part in any difference of losses.
+    """
+    neighbour.check_of(D)
+    if len(neighbour) != 1:
+        _check.fail("D_prime", f"[{len(neighbour)} neighbours]", "to be one", "Use take(...).")
+    X, y = np.vstack([D.X, np.zeros((1, D.features), D.X.dtype)]), np.append(D.y, D.y[:1])
+    silent = D.rows
+    if neighbour.extra_X is not None and neighbour.extra_y is not None:
+        X = np.vstack([D.X, neighbour.extra_X, X[silent:]])
+        y = np.concatenate([D.y, neighbour.extra_y, y[silent:]])
+        silent = len(X) - 1
+    rows = neighbour.members.copy(), neighbour.members.copy()
+    occupant = int(neighbour.occupant[0])
+    rows[1][neighbour.slot[0]] = silent if occupant == SILENT else occupant
+    first, second = (
+        Dataset(X[each[each >= 0]], y[each[each >= 0]], D.norm_bound, D.name) for each in rows
+    )
+    return first, second
 
 
 def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Prepared:

@@ -38,6 +38,7 @@ BETTER = 1.02
 MOST_SQUARED = 200
 """Columns up to which squares are looked at."""
 _GLANCE = 500  # runs a world in which a column that repeats shows it
+_SAMPLE = 200  # runs a world on which a given score is tried
 _SMOOTHING = 0.5  # added to every count: what was never seen is not impossible
 
 
@@ -61,24 +62,92 @@ class Fitted:
     negative: Floats
     positive: Floats
 
-    def __call__(self, outputs: Floats) -> Floats:
-        """Scores of other runs."""
-        return checked(self.score(outputs), len(outputs))
+    def __call__(self, negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
+        """Scores of other runs, of D and of D'."""
+        return _scored(self.score, negative), _scored(self.score, positive)
 
 
-def given(score: Score, negative: Floats, positive: Floats, name: str = "") -> Fitted:
-    """A score that needs no learning: somebody's function, or a likelihood ratio."""
-    called = name or f"the score {getattr(score, '__name__', type(score).__name__)}"
-    found = [checked(score(runs), len(runs)) for runs in (negative, positive)]
-    return Fitted(called, score, *found)
+@dataclass(frozen=True, eq=False)
+class _Given(Fitted):
+    """Somebody's function: it sees the runs of both worlds together, and in no order.
+
+    Given one world at a time, it could tell the world by the batch. That would not be one attack on
+    one run, repeated, and the errors would be no independent trials.
+    """
+
+    stream: np.random.Generator
+
+    def __call__(self, negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
+        return _mixed(self.score, negative, positive, self.stream)
+
+
+def known(score: Score, negative: Floats, positive: Floats, name: str) -> Fitted:
+    """A score of ours that needs no learning: a likelihood ratio, or a loss."""
+    return Fitted(name, score, _scored(score, negative), _scored(score, positive))
+
+
+def given(score: Score, negative: Floats, positive: Floats, stream: np.random.Generator) -> Fitted:
+    """Somebody's function, if it judges each run by itself.
+
+    Raises
+    ------
+    InvalidArgument
+        If the score of a run changes with the runs beside it; if the function raises; or if it does
+        not return one number a run.
+    """
+    _check_each_by_itself(score, np.concatenate([negative[:_SAMPLE], positive[:_SAMPLE]]))
+    name = f"the score {getattr(score, '__name__', type(score).__name__)}"
+    return _Given(name, score, *_mixed(score, negative, positive, stream), stream)
+
+
+def _mixed(
+    score: Score, negative: Floats, positive: Floats, stream: np.random.Generator
+) -> tuple[Floats, Floats]:
+    both = np.concatenate([negative, positive])
+    order = stream.permutation(len(both))
+    found = np.empty(len(both))
+    found[order] = _scored(score, both[order])
+    return found[: len(negative)], found[len(negative) :]
+
+
+def _check_each_by_itself(score: Score, outputs: Floats) -> None:
+    raw = _called(score, outputs)
+    wanted, found = checked(raw, len(outputs))[::2], _scored(score, outputs[::2])
+    kind = np.result_type(np.asarray(raw), np.float32)
+    largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
+    # Sums in another order differ in their last digits.
+    slack = math.sqrt(np.finfo(kind).eps) * largest
+    if not np.allclose(found, wanted, rtol=0.0, atol=slack):
+        hint = "Its number for a run must not change with the other runs it is given."
+        _check.fail("score", "[one that looks at all runs]", "to judge each run by itself", hint)
+
+
+def _scored(score: Score, outputs: Floats) -> Floats:
+    return checked(_called(score, outputs), len(outputs))
+
+
+def _called(score: Score, outputs: Floats) -> npt.ArrayLike:
+    try:
+        return score(outputs.copy())  # it may work in place
+    except _check.InvalidArgument:
+        raise
+    except Exception as error:  # whatever a score raises is told in a sentence
+        what = f"[a function that raised {type(error).__name__}]"
+        said = " ".join(str(error).split())[:200]
+        _check.fail("score", what, "to return one number a run", f"It said: {said}" if said else "")
 
 
 def checked(scores: npt.ArrayLike, runs: int) -> Floats:
     """One number a run, none of them NaN."""
-    found = np.asarray(scores)
-    if found.dtype.kind not in "fiub" or found.shape != (runs,):
-        hint = "A score takes outputs [run, value] and returns one number a run."
+    hint = "A score takes outputs [run, value] and returns one number a run."
+    try:
+        found = np.asarray(scores)
+    except ValueError:
+        _check.fail("score", "[a ragged list]", f"to be {runs} numbers", hint)
+    if found.shape != (runs,):
         _check.fail("score", f"[shape {found.shape} for {runs} runs]", f"to be ({runs},)", hint)
+    if found.dtype.kind not in "fiub":
+        _check.fail("score", f"[an array of {found.dtype}]", "to be real numbers", hint)
     if np.isnan(found).any():
         _check.fail("score", "[NaN]", "to be a number for every run")
     return found.astype(np.float64)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from sordino import _check
-from sordino.audit import called
+from sordino.audit import called, turns
 from sordino.audit.called import Called, Output, Task
 from sordino.audit.score_file import OutputFile, digest
 from sordino.audit.trained import Floats, Found, Trained, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
+from sordino.intrinsic import foreign, source
+from sordino.intrinsic.generators import carried
 from sordino.sgd.spec import TrainSpec
 
 Progress = Callable[[int, int], None]
@@ -56,8 +58,9 @@ def outputs(
         Of orders, starts, the engine's noise, and generators. What an estimator draws from the
         system is fresh every time.
     workers
-        Threads of the engine or processes of the pool; all cores by default. Runs that are a matter
-        of a second stay in this process.
+        Threads of the engine or processes of the pool; all cores by default. In this process stay
+        runs that are a matter of a second, batched callables, and what carries a generator or
+        another state of its own, whose copies would repeat each other.
     progress
         Called with (runs done, runs in all), of both worlds together.
     file
@@ -83,14 +86,14 @@ def outputs(
     cores = _cores() if workers is None else _check.whole("workers", workers, at_least=1)
     if isinstance(mechanism, TrainSpec):
         mechanism = TrainedRelease(mechanism)
-    source = _source(mechanism, D, D_prime, seed, output)
+    maker = _maker(mechanism, D, D_prime, seed, output)
     made = _Made(runs, progress)
     if file is None:
-        made.take(source(runs, made.missing(), cores))
+        made.take(maker(runs, made.missing(), cores))
         return made.worlds()
-    with OutputFile(file, source.described()) as kept:
+    with OutputFile(file, maker.described()) as kept:
         made.take(kept.blocks())
-        for world, start, values in source(runs, made.missing(), cores):
+        for world, start, values in maker(runs, made.missing(), cores):
             kept.append(world, start, values)
             made.take(iter([(world, start, values)]))
     return made.worlds()
@@ -102,7 +105,9 @@ class _Made:
     def __init__(self, runs: int, progress: Progress | None) -> None:
         self.runs = runs
         self.progress = progress
+        _check_memory(runs, 1)
         self.done = np.zeros((2, runs), dtype=bool)
+        self.count = 0
         self.values: Floats | None = None
 
     def take(self, found: Found) -> None:
@@ -110,17 +115,19 @@ class _Made:
         for world, start, values in found:
             part = values[: max(0, self.runs - start)]
             if self.values is None:
-                self.values = np.empty((2, self.runs, values.shape[1]))
+                self.values = _room(self.runs, values.shape[1])
             if values.shape[1] != self.values.shape[2]:
                 shapes = f"{self.values.shape[2]} and {values.shape[1]} numbers"
                 _fail_shape(shapes)
             self.values[world, start : start + len(part)] = part
-            self.done[world, start : start + len(part)] = True
+            done = self.done[world, start : start + len(part)]
+            self.count += len(part) - int(done.sum())
+            done[:] = True
             if self.progress is not None:
-                self.progress(int(self.done.sum()), self.done.size)
+                self.progress(self.count, self.done.size)
 
     def missing(self) -> list[Task]:
-        """Stretches of runs that are still to be made, of both worlds in turn."""
+        """Stretches of runs that are still to be made, of D and then of D'."""
         found = []
         for world, done in enumerate(self.done):
             edges = np.flatnonzero(np.diff(np.concatenate([[True], done, [True]]).astype(np.int8)))
@@ -132,12 +139,41 @@ class _Made:
         return self.values[0], self.values[1]
 
 
+def _room(runs: int, numbers: int) -> Floats:
+    """An array for all outputs."""
+    _check_memory(runs, numbers)
+    try:
+        return np.empty((2, runs, numbers))
+    except MemoryError:
+        _fail_memory(runs, numbers)
+
+
+def _check_memory(runs: int, numbers: int) -> None:
+    # Asked for more than there is, systems say yes, and end the process when it is used.
+    if 16 * runs * numbers > _memory():
+        _fail_memory(runs, numbers)
+
+
+def _fail_memory(runs: int, numbers: int) -> NoReturn:
+    held = f"[2 x {runs} runs x {numbers} numbers: {16 * runs * numbers} bytes]"
+    hint = "Ask for fewer, or pass output= with what an attacker would look at."
+    _check.fail("runs", held, "to fit in memory", hint)
+
+
+def _memory() -> int:
+    """Bytes of this machine, as far as it says."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62
+
+
 def _fail_shape(shapes: str) -> None:
     hint = "Every run must give real, finite numbers of one shape."
     _check.fail("mechanism", f"[{shapes}]", "to return one shape every time", hint)
 
 
-def _source(
+def _maker(
     mechanism: Any, D: Any, D_prime: Any, seed: int, output: Output | None
 ) -> Trained | _Called:
     if isinstance(mechanism, TrainedRelease):
@@ -150,6 +186,13 @@ def _source(
     if not callable(mechanism):
         hint = "Pass a TrainedRelease, an estimator, or a function (data, generator) -> numbers."
         _check.fail("mechanism", type(mechanism).__name__, "to be something to run", hint)
+    for name, data in (("D", D), ("D_prime", D_prime)):
+        if kind := carried(data, code=False):
+            hint = (
+                "Every run is handed a copy of the data, and would draw the same numbers: use the "
+                "generator that is given."
+            )
+            _check.fail(name, f"[holds a {kind}]", "to hold no generator", hint)
     return _Called(mechanism, D, D_prime, seed, output)
 
 
@@ -185,7 +228,7 @@ class _Called:
 
     def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
         shape: tuple[int, ...] | None = None
-        for task, block in called.run(self.called, missing, workers):
+        for task, block in turns.run(self.called, missing, workers):
             if shape is not None and block.shape != shape:
                 _fail_shape(f"shapes {shape} and {block.shape}")
             shape = block.shape
@@ -207,17 +250,33 @@ class _Called:
 
 
 def _described(mechanism: Any) -> Any:
-    from sordino.intrinsic import foreign
-
-    if called.is_estimator(mechanism):
-        kind = type(mechanism)
-        settings = {k: repr(v) for k, v in sorted(mechanism.get_params(deep=True).items())}
-        return {"estimator": f"{kind.__module__}.{kind.__qualname__}", "settings": settings}
     try:
-        return foreign.described(mechanism, None)
-    except _check.InvalidArgument:
-        hint = "Whether a file is of the same function cannot be told: leave out file=."
-        _check.fail("mechanism", "[the function]", "to carry plain values only", hint)
+        if called.is_estimator(mechanism):
+            return _estimator_described(mechanism)
+        package = source.version(str(getattr(mechanism, "__module__", "")))
+        return {**foreign.described(mechanism, None), "version": package}
+    except (_check.InvalidArgument, TypeError):
+        hint = "Whether a file is of the same code cannot be told: leave out file=."
+        _check.fail("mechanism", "[the code]", "to carry plain values only", hint)
+
+
+def _estimator_described(estimator: Any) -> dict[str, Any]:
+    kind = type(estimator)
+    writer = source.Writer(kind)
+    settings = {
+        name: repr(writer.value(value))
+        for name, value in sorted(estimator.get_params(deep=False).items())
+    }
+    return {
+        "estimator": f"{kind.__module__}.{kind.__qualname__}",
+        "version": source.version(kind.__module__),
+        "source_sha256": source.source_sha256(kind),
+        "carries_sha256": source.digest(writer.beside_class(kind)),
+        "settings": {
+            name: text if len(text) < 100 else source.digest(text)
+            for name, text in settings.items()
+        },
+    }
 
 
 def _cores() -> int:

@@ -7,8 +7,6 @@ cell it was working on, which is recorded with the reason.
 from __future__ import annotations
 
 import functools
-import hashlib
-import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +19,7 @@ from sordino.data.neighbours import EMPTY, SILENT, UNCHANGED, Neighbours
 from sordino.intrinsic import grid as grids
 from sordino.intrinsic.cells import Array, Failure, Outcome, run_name
 from sordino.intrinsic.pool import ENDED, LOST, run_all
+from sordino.intrinsic.source import Writer, digest, source_sha256
 from sordino.store import Cell, Layout
 
 Train = Callable[[Array, Array, int], npt.ArrayLike]
@@ -123,8 +122,9 @@ def check(train: object, neighbours: Neighbours) -> None:
 def described(train: Train, settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is known of a function: its name, its source where that can be read, its settings.
 
-    What it carries beside its source (arguments of a partial, defaults, closed-over values,
-    attributes of an object) counts as a setting, too: with others it is another training.
+    What it carries beside its source (arguments of a partial, defaults, closed-over values, globals
+    that it names, attributes of an object) counts as a setting, too: with others it is another
+    training.
 
     Raises
     ------
@@ -132,64 +132,37 @@ def described(train: Train, settings: Mapping[str, Any] | None) -> dict[str, Any
         If it carries what cannot be written down and no settings say what it is.
     """
     plain: Any = train
-    carried: list[Any] = []
+    parts: list[Any] = []
     while isinstance(plain, functools.partial):
-        carried += [list(plain.args), dict(plain.keywords)]
+        parts += [list(plain.args), dict(plain.keywords)]
         plain = plain.func
     named = plain if hasattr(plain, "__qualname__") else type(plain)
-    if named is plain:
-        code = getattr(plain, "__func__", plain)
-        cells = getattr(code, "__closure__", None) or ()
-        carried += [getattr(code, "__defaults__", None), getattr(code, "__kwdefaults__", None)]
-        carried += [cell.cell_contents for cell in cells]
-        carried.append(getattr(getattr(plain, "__self__", None), "__dict__", None))
-    else:
-        carried.append(getattr(plain, "__dict__", None))
-    digest = _digest([each for each in carried if not _nothing(each)], settings)
-    try:
-        source = hashlib.sha256(inspect.getsource(named).encode()).hexdigest()
-    except (OSError, TypeError):  # typed at a prompt, or compiled
-        source = None
     return {
         "function": {
             "name": str(named.__qualname__),
-            "source_sha256": source,
-            "carries_sha256": digest,
+            "source_sha256": source_sha256(named),
+            "carries_sha256": _carries(plain, named, parts, settings),
             "settings": dict(settings or {}),
         }
     }
 
 
-def _digest(carried: list[Any], settings: Mapping[str, Any] | None) -> str | None:
-    """Of what a function carries; None if that cannot be written down but settings name it."""
-    if not carried:
-        return None
+def _carries(
+    plain: Any, named: Any, parts: list[Any], settings: Mapping[str, Any] | None
+) -> str | None:
+    """Digest of what a function carries; None if it cannot be written but settings name it."""
+    writer = Writer(named)
     try:
-        return hashlib.sha256(repr([_written(each) for each in carried]).encode()).hexdigest()
+        carried = [writer.value(each) for each in parts if each]
+        if named is not plain and (own := getattr(plain, "__dict__", plain)):
+            carried.append(writer.value(own))
+        carried += (writer.beside_class if isinstance(named, type) else writer.beside)(named)
     except TypeError as error:
         if settings:
             return None
         hint = "Name what it depends on in spec={...}, so that another setting is another study."
         _check.fail("train", "[the function]", f"to carry plain values only, not {error}", hint)
-
-
-def _nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, list | tuple | dict) and not value)
-
-
-def _written(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return value
-    if isinstance(value, Mapping):
-        return sorted((str(key), _written(each)) for key, each in value.items())
-    if isinstance(value, list | tuple):
-        return [_written(each) for each in value]
-    if isinstance(value, np.ndarray | np.generic):
-        array = np.ascontiguousarray(value)
-        return [array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
-    if inspect.ismodule(value) or inspect.isclass(value) or inspect.isroutine(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
-    raise TypeError(type(value).__name__)
+    return digest(carried) if carried else None
 
 
 def parameters(train: Train, neighbours: Neighbours, seeds: Sequence[int]) -> int:

@@ -9,9 +9,10 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from importlib import import_module
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sordino import _check
@@ -28,18 +29,27 @@ _ONE_CORE = dict.fromkeys(
 
 
 def run_all(
-    work: Any, items: Sequence[Any], workers: int, *, name: str = "train"
+    work: Any,
+    items: Sequence[Any],
+    workers: int,
+    *,
+    name: str = "train",
+    begin: Callable[[Pool], None] | None = None,
 ) -> Iterator[tuple[Any, Any]]:
     """Call `work` on each item in other processes; yield (item, result) in any order.
 
     If a process dies, all that were under way are tried again, each alone: the one that takes its
     process down once more is to blame, and its result is `LOST`. `name` is the argument that a
-    function came by, for the sentence where it cannot be sent.
+    function came by, for the sentence where it cannot be sent. `begin` is called with the first
+    pool, before any item is sent; what it raises ends everything.
     """
     waiting = list(reversed(items))
     while waiting:
         suspects: list[Any] = []
         with Pool(work, workers, name) as pool:
+            if begin is not None:
+                begin(pool)
+                begin = None
             while (waiting and not suspects) or pool.running:
                 while waiting and not suspects and len(pool.running) < workers:
                     pool.start(waiting.pop())
@@ -60,6 +70,7 @@ class Pool:
 
     def __init__(self, work: Any, workers: int, name: str = "train") -> None:
         self._name = name
+        self._workers = workers
         # loky sends functions by value, so that those typed at a prompt or in a notebook work.
         self._loky = import_module("joblib.externals.loky")
         self._pool = self._loky.ProcessPoolExecutor(
@@ -69,8 +80,18 @@ class Pool:
 
     def start(self, item: Any) -> None:
         """Send an item to the next free process."""
+        self._submit(item, _call, item)
+
+    def in_each(self, item: Any) -> list[Any]:
+        """Results of one item in every process; that of a process that died is `LOST`."""
+        with TemporaryDirectory() as room:
+            for _ in range(self._workers):
+                self._submit(item, _call_together, item, room, self._workers)
+            return [result for _, result in self._results(ALL_COMPLETED)]
+
+    def _submit(self, item: Any, call: Any, *arguments: Any) -> None:
         try:
-            self.running[self._pool.submit(_call, item)] = item
+            self.running[self._pool.submit(call, *arguments)] = item
         except self._loky.BrokenProcessPool:
             lost: Future[Any] = Future()
             lost.set_exception(self._loky.BrokenProcessPool())
@@ -81,7 +102,10 @@ class Pool:
 
     def finished(self) -> list[tuple[Any, Any]]:
         """Wait for at least one result; that of a process that died is `LOST`."""
-        done, _ = wait(self.running, return_when=FIRST_COMPLETED)
+        return self._results(FIRST_COMPLETED)
+
+    def _results(self, when: str) -> list[tuple[Any, Any]]:
+        done, _ = wait(self.running, return_when=when)
         results = []
         for future in done:
             item = self.running.pop(future)
@@ -117,4 +141,13 @@ def _end_with(parent: int) -> None:
 
 
 def _call(item: Any) -> Any:
+    return _work(item)
+
+
+def _call_together(item: Any, room: str, workers: int) -> Any:
+    """Call the work when so many processes have come: none of them can have taken two items."""
+    with open(os.path.join(room, str(os.getpid())), "w"):
+        pass
+    while len(os.listdir(room)) < workers:
+        time.sleep(0.01)
     return _work(item)

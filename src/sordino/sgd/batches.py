@@ -130,7 +130,7 @@ def _walk(
     """Add up gaps; how many positions lie inside, and where the last of all gaps ends."""
     inside = 0
     for draw in exponential:
-        last += np.int64(min(np.floor(draw), np.float64(trials))) + 1
+        last += int(min(np.floor(draw), float(trials))) + 1
         if last < trials:
             hits[inside] = last
             inside += 1

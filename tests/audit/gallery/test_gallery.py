@@ -12,6 +12,7 @@ from sordino._check import InvalidArgument
 from sordino.audit.claim import Claim
 from sordino.audit.gallery import ENTRIES, Case, Entry, named
 from sordino.audit.gallery.play import play
+from sordino.audit.game import audit
 from sordino.privacy import Relation
 
 NAMES = [entry.name for entry in ENTRIES]
@@ -37,6 +38,32 @@ def check(played):
 @pytest.mark.parametrize("name", NAMES)
 def test_caught_and_the_twin_passes(name):
     check(play(named(name), smoke=True, twins=len(ENTRIES), workers=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("name", NAMES)
+def test_few_runs_do_not_depend_on_luck(name, seed):
+    check(play(named(name), smoke=True, twins=len(ENTRIES), seed=seed))
+
+
+def test_each_mechanism_meets_the_attack_that_is_its_worst(monkeypatch):
+    """And one worker makes the few runs of a smoke test."""
+    asked = []
+
+    def audited(mechanism, D, D_prime, **how):
+        asked.append((mechanism, how["score"], how["workers"]))
+        return audit(mechanism, D, D_prime, **how)
+
+    monkeypatch.setattr("sordino.audit.gallery.play.audit", audited)
+    case = play(named("shuffled-as-poisson"), runs=40, smoke=True).case
+    assert case.correct_score is not None
+    worst = [(case.broken, case.score, 1), (case.correct, case.correct_score, 1)]
+    assert [(score, workers) for _, score, workers in asked] == [each[1:] for each in worst]
+    assert [each.spec for each, _, _ in asked] == [each[0].spec for each in worst]
+    asked.clear()
+    case = play(named("noise-on-mean"), runs=40, workers=2, smoke=True).case
+    assert [each[1:] for each in asked] == [(case.score, 2), (case.score, 2)]
 
 
 @pytest.mark.slow

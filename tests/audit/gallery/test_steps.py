@@ -78,17 +78,22 @@ def test_among_silent_records_a_sum_is_the_record_or_nothing():
 
 
 @pytest.mark.parametrize(
-    ("make", "which"), [(steps.noise_on_mean, "correct"), (steps.shuffled_as_poisson, "broken")]
+    ("make", "which", "score"),
+    [
+        (steps.noise_on_mean, "correct", "score"),
+        (steps.shuffled_as_poisson, "broken", "score"),
+        (steps.shuffled_as_poisson, "correct", "correct_score"),
+    ],
 )
-def test_scores_are_log_likelihood_ratios(make, which):
+def test_scores_are_log_likelihood_ratios(make, which, score):
     case = make()
-    release = getattr(case, which)
+    release, ratio = getattr(case, which), getattr(case, score)
     worlds = outputs(release, case.D, case.D_prime, RUNS)
     assert all(np.abs(iterates).max() < 0.4 for iterates in worlds)  # where the slope is 1
     # The mean of dP'/dP over P is 1, and of dP/dP' over P', for no other function of this size.
     for iterates, sign in zip(worlds, (1, -1), strict=True):
-        ratios = np.exp(sign * case.score(iterates))
-        assert ratios.std() > 0.2
+        ratios = np.exp(sign * ratio(iterates))
+        assert ratios.std() > 0.15  # of a score that says nothing it would be 0
         assert ratios.mean() == pytest.approx(1, abs=4 * ratios.std() / math.sqrt(RUNS))
 
 

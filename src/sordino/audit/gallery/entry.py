@@ -24,6 +24,8 @@ class Case:
         What both say of themselves; it is true of `correct` only.
     score
         As `audit` takes it; a function where the attack needs to be cleverer than the learned one.
+    correct_score
+        The same for the twin, where another attack is its worst; None where `score` is.
     exact
         Instead of runs: the epsilons of `broken` and `correct` at the claim's delta, where both
         are known exactly. Then there is nothing to run, and pair and mechanisms are None.
@@ -40,6 +42,7 @@ class Case:
     score: Any = "learned"
     exact: Callable[[], tuple[float, float]] | None = None
     true_epsilon: float = math.nan
+    correct_score: Any = None
 
     @classmethod
     def analytic(cls, claim: Claim, exact: Callable[[], tuple[float, float]]) -> Case:

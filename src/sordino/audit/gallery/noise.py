@@ -100,6 +100,6 @@ ENTRIES = (
         source="dpml-benchmark, algorithms/psgd.py",
         case=one_byte_seed,
         runs=10_000,
-        smoke_runs=5_000,
+        smoke_runs=2_000,
     ),
 )

@@ -80,7 +80,8 @@ def play(
     seed, workers, progress
         As in `audit`; the progress of the twin follows that of the broken one, from 0 again.
     smoke
-        Take the entry's `smoke_runs`, unless `runs` is given.
+        Take the entry's `smoke_runs`, unless `runs` is given, and one worker, unless `workers` is:
+        so few runs take less time than starting others.
     """
     started = time.perf_counter()
     case = entry.case()
@@ -89,9 +90,13 @@ def play(
         return Played(entry, case, None, None, *epsilons, time.perf_counter() - started)
     if runs is None:
         runs = entry.smoke_runs if smoke else entry.runs
-    how = {"seed": seed, "workers": workers, "progress": progress}
-    broken = _audit(case, case.broken, runs, confidence, **how)
-    correct = _audit(case, case.correct, runs, 1 - (1 - confidence) / twins, **how)
+    if workers is None and smoke:
+        workers = 1
+    how = {"runs": runs, "seed": seed, "workers": workers, "progress": progress}
+    shared = 1 - (1 - confidence) / twins
+    twins_score = case.score if case.correct_score is None else case.correct_score
+    broken = _audit(case, case.broken, score=case.score, confidence=confidence, **how)
+    correct = _audit(case, case.correct, score=twins_score, confidence=shared, **how)
     return Played(
         entry=entry,
         case=case,
@@ -103,15 +108,5 @@ def play(
     )
 
 
-def _audit(case: Case, mechanism: Any, runs: int, confidence: float, **how: Any) -> Audit:
-    return audit(
-        mechanism,
-        case.D,
-        case.D_prime,
-        runs,
-        score=case.score,
-        claim=case.claim,
-        delta=case.claim.delta,
-        confidence=confidence,
-        **how,
-    )
+def _audit(case: Case, mechanism: Any, **how: Any) -> Audit:
+    return audit(mechanism, case.D, case.D_prime, claim=case.claim, **how)

@@ -67,6 +67,6 @@ ENTRIES = (
         source="dp-accounting 0.6, RdpAccountant under REPLACE_ONE",
         case=forgotten_factor_two,
         runs=30_000,
-        smoke_runs=5_000,
+        smoke_runs=3_000,
     ),
 )

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
+from scipy.stats import binom
 
 from sordino.accounting import gaussian, subsampled
 from sordino.audit.claim import Claim
@@ -29,6 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 _RATE = 1e-3
 """So small that the weights stay where the Huber loss has slope 1."""
+_RARE = 1e-15
 
 
 def noise_on_mean() -> Case:
@@ -76,6 +78,7 @@ def shuffled_as_poisson() -> Case:
         claim=claim,
         score=ShuffledRatio(noise),
         true_epsilon=really.epsilon(claim.delta),
+        correct_score=PoissonRatio(noise, 1 / rows, 1, others=rows - 1),
     )
 
 
@@ -126,17 +129,30 @@ class DividedByRows:
 
 @dataclass(frozen=True)
 class PoissonRatio:
-    """Likelihood ratio of all iterates where one record is drawn by chance, the others silent."""
+    """Likelihood ratio of all iterates where one record is drawn by chance.
+
+    So are `others`, each of which pulls the other way; all the rest are silent.
+    """
 
     noise: float
     sample_rate: float
     batch_size: int
+    others: int = 0
 
     def __call__(self, iterates: Floats) -> Floats:
         """Score of each run, [run, step] -> [run]."""
         sums = noisy_sums(iterates, self.batch_size)
-        loss = (2 * sums - 1) / (2 * self.noise**2)
-        return np.asarray(np.log1p(self.sample_rate * np.expm1(loss)).sum(axis=1))
+        with_it, without = self._log_density(sums - 1), self._log_density(sums)
+        return np.asarray(np.log1p(self.sample_rate * np.expm1(with_it - without)).sum(axis=1))
+
+    def _log_density(self, sums: Floats) -> Floats:
+        """Of a step's sum without the record, up to a constant: a mixture over those drawn."""
+        drawn = np.arange(self.others + 1)
+        chances = binom.pmf(drawn, self.others, self.sample_rate)
+        found = np.full_like(sums, -np.inf)
+        for many, chance in zip(drawn[chances > _RARE], chances[chances > _RARE], strict=True):
+            found = np.logaddexp(found, np.log(chance) - (sums + many) ** 2 / (2 * self.noise**2))
+        return found
 
 
 @dataclass(frozen=True)
