@@ -102,8 +102,8 @@ class Audit:
         at = f"at delta = {self.observed.delta:.3g} with {100 * self.observed.confidence:.6g}%"
         seen = f"observed epsilon >= {_three(self.observed.epsilon)} {at}"
         if self.claimed is None:
-            most = _three(self.reach)
-            return f"{seen} confidence; nothing was claimed; this audit could show at most {most}"
+            most = f"at most {rounded(self.reach, digits=3)} without a hypothesis"
+            return f"{seen} confidence; nothing was claimed; this audit could show {most}"
         if self.violated:
             return f"violation: {seen} confidence, above the claimed {self.claimed.epsilon:.4g}"
         found = "no violation found"

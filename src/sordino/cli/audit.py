@@ -13,16 +13,14 @@ from sordino.cli.audit_default import RUN, AuditGroup
 from sordino.cli.data import DataDir
 from sordino.cli.findings import print_json
 from sordino.cli.promise import ModelName
+from sordino.cli.record_options import RECORDS, Classes, OptionalData, Target
 from sordino.cli.records import Source
 from sordino.cli.warned import short_warnings
 
 if TYPE_CHECKING:
     from sordino.audit.game import Audit
 
-_WHAT, _DATA, _CLAIM, _ATTACK, _OUT = (
-    *("What is attacked", "The records", "The claim"),
-    *("The attack", "Output"),
-)
+_WHAT, _CLAIM, _ATTACK, _OUT = "What is attacked", "The claim", "The attack", "Output"
 
 app = typer.Typer(
     cls=AuditGroup,
@@ -54,21 +52,13 @@ Mechanism = Annotated[
         "package.module:name or file.py:name. Else a method of sordino's is attacked.",
     ),
 ]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME|FILE",
-        help="A dataset of `sordino data list`, or your own file: .csv, .csv.gz or .parquet.",
-        rich_help_panel=_DATA,
-    ),
-]
 Pair = Annotated[
     str | None,
     typer.Option(
         metavar="MODULE:NAME",
         help="Instead of --data: a function that returns the two datasets, each (X, y), or "
         "whatever your mechanism takes.",
-        rich_help_panel=_DATA,
+        rich_help_panel=RECORDS,
     ),
 ]
 NeighbourOption = Annotated[
@@ -77,7 +67,7 @@ NeighbourOption = Annotated[
         "--neighbour",
         help="The record that differs: a crafted **canary** (extreme within the norm, "
         "mislabelled), or a synthetic **worst-case** pair of the data's shape.",
-        rich_help_panel=_DATA,
+        rich_help_panel=RECORDS,
     ),
 ]
 StudyOption = Annotated[
@@ -87,31 +77,23 @@ StudyOption = Annotated[
         metavar="DIR",
         help="Instead: the worst pair of a study that `sordino measure` made of the same data. Its "
         "seeds chose the pair; the audit draws others.",
-        rich_help_panel=_DATA,
+        rich_help_panel=RECORDS,
     ),
-]
-Target = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="A file's column to predict.", rich_help_panel=_DATA),
 ]
 ColumnsFile = Annotated[
     str | None,
-    typer.Option(metavar="FILE.toml", help="A file's columns.", rich_help_panel=_DATA),
-]
-Classes = Annotated[
-    str | None,
-    typer.Option(metavar="A,B", help="The labels there can be.", rich_help_panel=_DATA),
+    typer.Option(metavar="FILE.toml", help="A file's columns.", rich_help_panel=RECORDS),
 ]
 DataNorm = Annotated[
     float | None,
     typer.Option(
         help="Bound on a row's norm, the intercept's 1 included. Default: 1 for a file.",
-        rich_help_panel=_DATA,
+        rich_help_panel=RECORDS,
     ),
 ]
 Rows = Annotated[
     int | None,
-    typer.Option(help="Use the first so many records only: faster.", rich_help_panel=_DATA),
+    typer.Option(help="Use the first so many records only: faster.", rich_help_panel=RECORDS),
 ]
 Model = Annotated[ModelName, typer.Option(help="What is trained.", rich_help_panel=_WHAT)]
 Method = Annotated[
@@ -202,7 +184,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_pane
 @app.command(RUN)
 def run(
     mechanism: Mechanism = None,
-    data: Data = None,
+    data: OptionalData = None,
     pair: Pair = None,
     neighbour: NeighbourOption = Neighbour.CANARY,
     study: StudyOption = None,

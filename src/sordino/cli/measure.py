@@ -10,6 +10,7 @@ import typer
 
 from sordino import _check
 from sordino.cli.data import DataDir
+from sordino.cli.record_options import RECORDS, OptionalData, Target
 from sordino.cli.records import Source, not_given
 from sordino.cli.training import Model, Training
 
@@ -17,19 +18,11 @@ if TYPE_CHECKING:
     from sordino.intrinsic.measure import Progress
     from sordino.store import Study
 
-_DATA, _TRAINING, _GRID, _STUDY = "The records", "The training", "The grid", "The study"
+_TRAINING, _GRID, _STUDY = "The training", "The grid", "The study"
 _SHOWN = 5
 
 app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
-Data = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME|FILE",
-        help="A dataset of `sordino data list`, or your own file: .csv, .csv.gz or .parquet.",
-        rich_help_panel=_DATA,
-    ),
-]
 Out = Annotated[
     str | None,
     typer.Option(
@@ -38,16 +31,12 @@ Out = Annotated[
         rich_help_panel=_STUDY,
     ),
 ]
-Target = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="A file's column to predict.", rich_help_panel=_DATA),
-]
 ColumnsFile = Annotated[
     str | None,
     typer.Option(
         metavar="FILE.toml",
         help="A file's columns: bounds, levels, classes. Else they are read off the rows.",
-        rich_help_panel=_DATA,
+        rich_help_panel=RECORDS,
     ),
 ]
 DataNorm = Annotated[
@@ -55,7 +44,7 @@ DataNorm = Annotated[
     typer.Option(
         help="A file's rows longer than this are scaled down to it, the intercept's 1 not counted. "
         "Default: 1.",
-        rich_help_panel=_DATA,
+        rich_help_panel=RECORDS,
     ),
 ]
 ModelOption = Annotated[
@@ -131,7 +120,7 @@ Repair = Annotated[
 @app.callback(invoke_without_command=True)
 def measure(
     context: typer.Context,
-    data: Data = None,
+    data: OptionalData = None,
     out: Out = None,
     target: Target = None,
     columns: ColumnsFile = None,

@@ -13,6 +13,7 @@ import typer
 from sordino.cli.data import DataDir
 from sordino.cli.preview import Preview
 from sordino.cli.promise import ModelName, Promise
+from sordino.cli.record_options import RECORDS, Classes, Data, Target
 from sordino.cli.records import Prepared, Source, not_given
 from sordino.cli.warned import line, short_warnings
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sordino.mechanisms.certificate import Certificate
     from sordino.mechanisms.ledger import Ledger
 
-_DATA, _PROMISE, _LEDGER, _OUT = "The records", "The promise", "The ledger", "Output"
+_PROMISE, _LEDGER, _OUT = "The promise", "The ledger", "Output"
 
 
 class TuningName(StrEnum):
@@ -34,14 +35,6 @@ class TuningName(StrEnum):
     UNKNOWN = "unknown"
 
 
-Data = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME|FILE",
-        help="A dataset of `sordino data list`, or your own file: .csv, .csv.gz or .parquet.",
-        rich_help_panel=_DATA,
-    ),
-]
 Epsilon = Annotated[
     float,
     typer.Option(help="The budget you promise, such as 1.0.", rich_help_panel=_PROMISE),
@@ -63,10 +56,6 @@ DryRun = Annotated[
         rich_help_panel=_OUT,
     ),
 ]
-Target = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="A file's column to predict.", rich_help_panel=_DATA),
-]
 ColumnsFile = Annotated[
     str | None,
     typer.Option(
@@ -74,19 +63,15 @@ ColumnsFile = Annotated[
         help="What is publicly known of a file's columns: bounds, levels, classes. Without it they "
         "are read off the rows, a leak that the certificate names. `sordino data describe` writes "
         "one to edit.",
-        rich_help_panel=_DATA,
+        rich_help_panel=RECORDS,
     ),
-]
-Classes = Annotated[
-    str | None,
-    typer.Option(metavar="A,B,...", help="The labels there can be.", rich_help_panel=_DATA),
 ]
 DataNorm = Annotated[
     float | None,
     typer.Option(
         help="Public bound on a row's norm, the intercept's 1 included; longer rows are scaled "
         "down. Default: 1 for a file, the declared bound for a dataset.",
-        rich_help_panel=_DATA,
+        rich_help_panel=RECORDS,
     ),
 ]
 Model = Annotated[ModelName, typer.Option(help="What is trained.", rich_help_panel=_PROMISE)]
