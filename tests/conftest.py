@@ -8,8 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+# How long an example takes says something of the machine, not of the program.
+hypothesis.settings.register_profile("sordino", deadline=None)
+hypothesis.settings.load_profile("sordino")
 # Tests are many small products: threads would wait for each other longer than they compute, and two
 # processes run the tests side by side.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sordino import _check
 from sordino.cli.audit_thing import named
 from sordino.cli.promise import ModelName, Promise
@@ -226,6 +224,8 @@ class Attacked:
 
     def _crafted(self, prepared: Prepared) -> tuple[Any, Any]:
         """Rows and labels with and without a canary; rows scaled into the norm."""
+        import numpy as np
+
         from sordino.data import Dataset
         from sordino.data.preprocess import clip_rows
 
