@@ -65,7 +65,17 @@ class TestVerdict:
 
     def test_too_few_runs_to_refute_anything(self):
         found = audit(noise_of(SIGMA), ZERO, ONE, 60, claim=1.0, delta=DELTA)
-        assert found.verdict == "no violation found; these runs were too few to refute any claim"
+        few = "these runs were too few to refute noise that just keeps its claim"
+        assert found.verdict == f"no violation found; {few}"
+
+    def test_what_was_observed_could_have_been_refuted(self):
+        """Whatever Gaussian noise would have shown: this mechanism showed more."""
+        found = audit(noise_of(0.0), ZERO, ONE, 400, claim=20.0, delta=DELTA)
+        assert found.observed.epsilon > found.reach
+        below = rounded(found.observed.epsilon, up=False, digits=3)
+        assert f"could have refuted epsilon below {below}" in found.verdict
+        assert str(found).startswith(found.verdict)
+        assert "negative" not in repr(found)
 
     def test_a_claimed_curve_is_refuted_where_two_numbers_are_not(self):
         """Noise of half the size: epsilon 1 stands, since its delta is too rare to be seen."""

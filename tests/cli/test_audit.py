@@ -34,6 +34,10 @@ def noisy(data, generator):
 def quiet(data, generator):
     return data.sum(axis=0) + generator.normal(0, 50.0, 2)
 
+def shape(data, generator):
+    X, y = data
+    return [X.shape[0] + generator.normal()]
+
 def ragged(data, generator):
     return np.zeros(int(generator.integers(1, 3)))
 
@@ -155,7 +159,7 @@ class TestForeign:
         assert audit(program, mine, "noisy", "--outputs", file, "--json") == first
         assert file.read_bytes() == kept
         code, _, err = audit(program, mine, "quiet", "--outputs", file)
-        assert code == 1
+        assert code == 2  # 1 would mean: refuted
         assert "Traceback" not in err
 
     @pytest.mark.parametrize(
@@ -171,6 +175,11 @@ class TestForeign:
             ("noisy", ("--pair", "{mine}:number"), "to give two datasets"),
             ("noisy", ("--score", "{mine}:number"), "to name a function"),
             ("noisy", ("--confidence", 1.5), "confidence"),
+            ("noisy", ("--pair", "{mine}:noisy"), "called without arguments, and raised TypeError"),
+            ("noisy", ("--method", "output-gd"), "Expected --method=output-gd to be left out"),
+            ("noisy", ("--neighbour", "worst-case"), "to be left out with --pair"),
+            ("noisy", ("--rows", 5), "to be left out with --pair"),
+            ("noisy", ("--target", "x"), "Expected --data NAME|FILE with these options"),
         ],
     )
     def test_bad_input_is_one_sentence(self, program, mine, what, more, says) -> None:
@@ -187,7 +196,17 @@ class TestForeign:
         assert code == 2
         assert "raised SystemExit" in err
 
-    @pytest.mark.parametrize("text", ["nothing", "nowhere:thing", "nowhere.py:thing"])
+    def test_what_a_function_is_given_is_said(self, program, mine, tmp_path: Path) -> None:
+        given = ("--data", "breast-cancer", "--runs", 100)
+        _, text, _ = audit(program, mine, "shape", *given)
+        assert "which is given (X, y): 410 rows of 30 numbers" in text
+
+    def test_a_misspelt_command(self, program) -> None:
+        code, _, err = program("audit", "pwoer", "--runs", 100)
+        assert code == 2
+        assert "power" in err
+
+    @pytest.mark.parametrize("text", ["nowhere:thing", "nowhere.py:thing"])
     def test_what_is_not_there(self, program, text) -> None:
         code, _, err = program("audit", text, "--data", "breast-cancer")
         assert code == 2

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,8 +59,9 @@ class Audit:
     threshold, score
         The test: D' from this score on, and what the score looks at.
     reach
-        What the best attack could expect to show by these runs, if the mechanism just kept its
-        claim (was worthless, if nothing is claimed): an epsilon below it would have been refuted.
+        What the best attack could expect to show by these runs if the mechanism were Gaussian
+        noise that just keeps its claim (randomised response at delta = 0; worthless, if nothing is
+        claimed). Other mechanisms may show more: what was observed counts, too.
     gaussian_reach
         The same within the Gaussian family; None at delta = 0, or if nothing is claimed.
     curve_refuted
@@ -76,8 +77,8 @@ class Audit:
     claimed: Claim | None
     observed: Observation
     others: tuple[Observation, ...]
-    negative: Floats
-    positive: Floats
+    negative: Floats = field(repr=False)
+    positive: Floats = field(repr=False)
     threshold: float
     score: str
     reach: float
@@ -117,16 +118,20 @@ class Audit:
 
     @property
     def _could(self) -> str:
-        """How far the audit could have seen."""
+        """How far the audit could have seen: as far as it saw, at least."""
+        most = max(self.reach, self.observed.epsilon)
         family = ""
-        if self.gaussian_reach:
+        if self.gaussian_reach and self.gaussian_reach > most:
             further = _three(self.gaussian_reach)
             family = f"below {further} within the family of Gaussian mechanisms"
-        if self.reach <= 0:
-            few = "these runs were too few to refute any claim"
+        if most <= 0:
+            few = "these runs were too few to refute noise that just keeps its claim"
             return f"{few} without a hypothesis ({family})" if family else few
-        could = f"this audit could have refuted epsilon below {_three(self.reach)}"
+        could = f"this audit could have refuted epsilon below {_three(most)}"
         return f"{could} ({family})" if family else could
+
+    def __str__(self) -> str:
+        return f"{self.verdict}. {self.observed}"
 
 
 def audit(

@@ -14,8 +14,9 @@ from sordino.cli.data import DataDir
 from sordino.cli.findings import print_json
 from sordino.cli.promise import ModelName
 from sordino.cli.record_options import RECORDS, Classes, OptionalData, Target
-from sordino.cli.records import Source
+from sordino.cli.records import Source, not_given
 from sordino.cli.warned import short_warnings
+from sordino.privacy import Refused
 
 if TYPE_CHECKING:
     from sordino.audit.game import Audit
@@ -37,7 +38,7 @@ app = typer.Typer(
         "`sordino audit mine.py:train --data breast-cancer --epsilon 1` a function "
         "(data, generator) -> output or a scikit-learn estimator of yours. "
         "`sordino audit run --help` lists the options of both.\n\n"
-        "Exit code 1 if the claim is refuted."
+        "Exit code 1 if the claim is refuted, 2 for whatever keeps an audit from being made."
     ),
 )
 app.command("power")(audit_power.power)
@@ -217,6 +218,7 @@ def run(
     `sordino audit mine.py:train --pair mine.py:pair --epsilon 1 --delta 1e-5 --plot roc.png`
     """
     from sordino.audit.game import audit
+    from sordino.data import DataError
     from sordino.report.figures import errors
 
     if plot is not None:
@@ -224,6 +226,9 @@ def run(
 
         figures.check_path(plot)
     records = (target, columns, classes, data_norm, data_dir)
+    if data is None and any(each is not None for each in records[:-1]):
+        hint = "--target, --columns, --classes and --data-norm are about it."
+        not_given("--data NAME|FILE", "with these options", hint)
     source = None if data is None else Source(data, *records)
     attacked = Attacked(
         mechanism=mechanism,
@@ -240,8 +245,12 @@ def run(
         relation=relation,
         public_rows=public_rows,
     )
-    with short_warnings(errors()):
-        found = attacked.read(score)
+    try:
+        with short_warnings(errors()):
+            found = attacked.read(score)
+    except (Refused, DataError) as error:  # 1 is for a claim that is refuted
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
     if not json:
         typer.echo(found.said)
         words.say_claim(found.claim)
@@ -261,6 +270,9 @@ def run(
                 progress=progress,
                 file=outputs,
             )
+        except Refused as error:  # a file of outputs that is not this audit's
+            typer.echo(str(error), err=True)
+            raise typer.Exit(2) from None
         except KeyboardInterrupt:
             kept = f" Finished runs are in {outputs}; the same command goes on." if outputs else ""
             typer.echo(f"Stopped.{kept}", err=True)

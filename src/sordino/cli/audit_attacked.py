@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sordino.cli.records import Prepared
     from sordino.data import Dataset
 
+COMMANDS = ("power", "worst-case", "gallery", "run")
 SCORES = ("learned", "likelihood", "loss")
 _DELTA = 1e-5
 
@@ -62,6 +63,8 @@ class Attacked:
     public_rows: int | None
 
     def __post_init__(self) -> None:
+        if self.mechanism is not None and ":" not in self.mechanism:
+            _check.one_of("command", self.mechanism, (*COMMANDS, "MODULE:NAME"))
         if self.rows is not None:
             _check.whole("--rows", self.rows, at_least=2)
         if self.source is None and self.pair is None:
@@ -77,7 +80,22 @@ class Attacked:
         if self.study is not None and self.relation != "replace-one":
             hint = "In a study's datasets one record stands in the place of another."
             _check.fail("--relation", self.relation, "to be replace-one with --study", hint)
-        if self.mechanism is not None and self.study is not None:
+        if self.mechanism is not None:
+            self._check_foreign()
+
+    def _check_foreign(self) -> None:
+        """What would be ignored is refused."""
+        hint = "It is about methods of sordino's own, and you named a mechanism."
+        if self.method != "auto":
+            _check.fail("--method", self.method, "to be left out", hint)
+        if self.public_rows is not None:
+            _check.fail("--public-rows", self.public_rows, "to be left out", hint)
+        if self.pair is not None and self.neighbour is not Neighbour.CANARY:
+            hint = "The pair is given already."
+            _check.fail("--neighbour", self.neighbour.value, "to be left out with --pair", hint)
+        if self.pair is not None and self.rows is not None:
+            _check.fail("--rows", self.rows, "to be left out with --pair", "The pair is given.")
+        if self.study is not None:
             hint = "It chooses a pair for a method of sordino's; pass --pair for your own."
             _check.fail("--study", self.study, "to be left out here", hint)
 
@@ -137,7 +155,11 @@ class Attacked:
     def _given(self) -> tuple[Any, Any]:
         assert self.pair is not None
         made = named("--pair", self.pair)
-        made = made() if callable(made) else made
+        try:
+            made = made() if callable(made) else made
+        except Exception as error:  # whatever the user's function does
+            hint = f"It is called without arguments, and raised {type(error).__name__}: {error}"
+            _check.fail("--pair", self.pair, "to give two datasets", hint)
         if not isinstance(made, tuple | list) or len(made) != 2:
             _check.fail("--pair", self.pair, "to give two datasets", "Return (D, D_prime).")
         return made[0], made[1]
@@ -211,15 +233,21 @@ class Attacked:
         from sordino.audit.claim import Claim
 
         assert self.mechanism is not None
+        said = f"Attacking {self.mechanism}."
         if given is None:
             assert prepared is not None
             given = self._crafted(prepared)
+            rows, columns = given[0][0].shape
+            said = (
+                f"Attacking {self.mechanism}, which is given (X, y): {rows:,} rows of {columns} "
+                f"numbers within norm {prepared.data_norm:g}, and labels from 0 on; pair: "
+                f"{self.neighbour.value}."
+            )
         delta = _DELTA if self.delta is None else _check.probability_below_one("delta", self.delta)
         claim = None
         if self.epsilon is not None:
             epsilon = _check.non_negative("epsilon", self.epsilon)
             claim = Claim(epsilon, delta, self._relation, source=self.mechanism)
-        said = f"Attacking {self.mechanism}."
         return Game(thing, given[0], given[1], claim, delta, score, said, self.mechanism)
 
     def _crafted(self, prepared: Prepared) -> tuple[Any, Any]:

@@ -67,25 +67,31 @@ def power(
         truth = 2 * epsilon if true_epsilon is None else true_epsilon
         needed = powers.runs_needed(epsilon, truth, **how)
         document["true_epsilon"], document["runs_needed"] = truth, needed
-        verdict += f"; {_needed(epsilon, truth, needed)}"
+        verdict += f"; {_needed(epsilon, truth, needed, _noise(delta))}"
     document["verdict"] = verdict
     if json:
         print_json(document)
         return
+    noise = _noise(delta)
     typer.echo(
         f"{runs:,} tested runs a world, {confidence:.6g} confidence, delta = {delta:.3g}:\n"
         f"  an attack that never errs shows epsilon >= {rounded(ceiling, up=False, digits=3)}"
     )
     for truth, value in reaches.items():
         shown = rounded(value, up=False, digits=3)
-        typer.echo(f"  the best attack on Gaussian noise of epsilon {truth:g} shows >= {shown}")
+        typer.echo(f"  the best attack on {noise} of epsilon {truth:g} shows >= {shown}")
     typer.echo(f"Verdict: {verdict}.")
 
 
-def _needed(claimed: float, truth: float, needed: int | None) -> str:
+def _noise(delta: float) -> str:
+    """The mechanism that is thought of: no Gaussian noise has delta = 0."""
+    return "Gaussian noise" if delta > 0 else "randomised response, the worst at delta = 0,"
+
+
+def _needed(claimed: float, truth: float, needed: int | None, noise: str) -> str:
     if needed is None:
         return f"no number of runs refutes a claim of {claimed:g} where the truth is {truth:g}"
     return (
-        f"to refute a claim of {claimed:g} where Gaussian noise leaks {truth:g}, test about "
+        f"to refute a claim of {claimed:g} where {noise} leaks {truth:g}, test about "
         f"{needed:,} runs a world"
     )

@@ -50,7 +50,7 @@ def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
     table.add_column("observed epsilon", justify="right", no_wrap=True)
     table.add_column("delta", justify="right", no_wrap=True)
     table.add_column("confidence", justify="right", no_wrap=True)
-    table.add_column("runs tested", justify="right", no_wrap=True)
+    table.add_column("runs tested, both worlds", justify="right", no_wrap=True)
     table.add_column("by", ratio=1)
     for each in (found, *others):
         head = each is found
@@ -60,9 +60,16 @@ def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
             f"{each.confidence:.6g}",
             f"{each.trials:,}",
             each.attack,
-            style="bold" if head else None,
+            style="bold" if head else "dim" if _assumes(each) else None,
         )
     console.print(table)
+    if any(_assumes(each) for each in others):
+        typer.echo("Rows that say 'if' or 'within' hold under that hypothesis only.")
+
+
+def _assumes(found: Observation) -> bool:
+    """Whether a bound holds under a hypothesis only."""
+    return "if the mechanism is" in found.attack or "within the family" in found.attack
 
 
 @contextmanager

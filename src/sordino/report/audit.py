@@ -87,7 +87,9 @@ def _curves(panel: Any, roc: Roc, low: float) -> None:
     if roc.claimed is not None:
         betas = np.array([roc.claimed.beta(float(alpha)) for alpha in alphas])
         panel.plot(alphas, betas, color=canvas.BLUE, label=f"claimed: {roc.claim}")
-        panel.fill_between(alphas, low, np.maximum(betas, low), color=canvas.BLUE, alpha=0.08, lw=0)
+        ruled_out = np.maximum(betas, low)
+        shade = {"color": canvas.BLUE, "alpha": 0.08, "lw": 0}
+        panel.fill_between(alphas, low, ruled_out, label="what the claim rules out", **shade)
     alpha, beta = errors(roc.negative, roc.positive)
     kept = _kept(len(alpha))
     panel.step(
@@ -105,5 +107,5 @@ def _curves(panel: Any, roc: Roc, low: float) -> None:
             ms=4,
             color=canvas.INK,
             ls="none",
-            label="tested threshold, errors at most",
+            label="tested threshold: the most its errors can be",
         )
