@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sordino.cli import audit_gallery, audit_power, audit_worst_case
 from sordino.cli import audit_words as words
-from sordino.cli.audit_attacked import Attacked, Neighbour
+from sordino.cli.audit_attacked import Attacked, Game, Neighbour
 from sordino.cli.audit_default import RUN, AuditGroup
 from sordino.cli.data import DataDir
 from sordino.cli.findings import print_json
 from sordino.cli.promise import ModelName
+from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
 from sordino.cli.record_options import RECORDS, Classes, OptionalData, Target
 from sordino.cli.records import Source, not_given
 from sordino.cli.warned import short_warnings
@@ -21,7 +24,7 @@ from sordino.privacy import Refused
 if TYPE_CHECKING:
     from sordino.audit.game import Audit
 
-_WHAT, _CLAIM, _ATTACK, _OUT = "What is attacked", "The claim", "The attack", "Output"
+_WHAT, _ATTACK, _OUT = "What is attacked", "The attack", "Output"
 
 app = typer.Typer(
     cls=AuditGroup,
@@ -106,30 +109,14 @@ Epsilon = Annotated[
     typer.Option(
         help="The claimed epsilon. A method of sordino's is calibrated to it; of your own "
         "mechanism nothing is claimed without it.",
-        rich_help_panel=_CLAIM,
+        rich_help_panel=PROMISE,
     ),
 ]
 Delta = Annotated[
     float | None,
     typer.Option(
         help="Default: 1 / rows^2, rounded down; 1e-5 for a mechanism of your own.",
-        rich_help_panel=_CLAIM,
-    ),
-]
-RelationOption = Annotated[
-    str,
-    typer.Option(
-        "--relation",
-        metavar="RELATION",
-        help="Who is a neighbour: **replace-one**, **zero-out** or **add-or-remove-one**.",
-        rich_help_panel=_CLAIM,
-    ),
-]
-PublicRows = Annotated[
-    int | None,
-    typer.Option(
-        help="A public number near that of the rows, for add-or-remove-one.",
-        rich_help_panel=_CLAIM,
+        rich_help_panel=PROMISE,
     ),
 ]
 Runs = Annotated[
@@ -217,22 +204,13 @@ def run(
 
     `sordino audit mine.py:train --pair mine.py:pair --epsilon 1 --delta 1e-5 --plot roc.png`
     """
-    from sordino.audit.game import audit
-    from sordino.data import DataError
-    from sordino.report.figures import errors
-
     if plot is not None:
         from sordino.report import figures
 
         figures.check_path(plot)
-    records = (target, columns, classes, data_norm, data_dir)
-    if data is None and any(each is not None for each in records[:-1]):
-        hint = "--target, --columns, --classes and --data-norm are about it."
-        not_given("--data NAME|FILE", "with these options", hint)
-    source = None if data is None else Source(data, *records)
     attacked = Attacked(
         mechanism=mechanism,
-        source=source,
+        source=_source(data, target, columns, classes, data_norm, data_dir),
         pair=pair,
         study=study,
         neighbour=neighbour,
@@ -245,43 +223,54 @@ def run(
         relation=relation,
         public_rows=public_rows,
     )
-    try:
-        with short_warnings(errors()):
-            found = attacked.read(score)
-    except (Refused, DataError) as error:  # 1 is for a claim that is refuted
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
-    if not json:
-        typer.echo(found.said)
-        words.say_claim(found.claim)
-    with words.bar("runs") as progress:
-        try:
-            result = audit(
-                found.mechanism,
-                found.D,
-                found.D_prime,
-                runs,
-                score=found.score,
-                claim=found.claim,
-                delta=found.delta,
-                confidence=confidence,
-                seed=seed,
-                workers=workers,
-                progress=progress,
-                file=outputs,
-            )
-        except Refused as error:  # a file of outputs that is not this audit's
-            typer.echo(str(error), err=True)
-            raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            kept = f" Finished runs are in {outputs}; the same command goes on." if outputs else ""
-            typer.echo(f"Stopped.{kept}", err=True)
-            raise typer.Exit(130) from None
+    how = {"confidence": confidence, "seed": seed, "workers": workers, "file": outputs}
+    with _stops(outputs):
+        found = attacked.read(score)
+        if not json:
+            typer.echo(found.said)
+            words.say_claim(found.claim)
+        result = _play(found, runs, how)
     if plot is not None:
         draw(result, plot, found.title)
     show(result, as_json=json, plot=plot)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)
+
+
+def _source(data: str | None, *records: Any) -> Source | None:
+    """Where records come from; options about them mean nothing without --data."""
+    if data is not None:
+        return Source(data, *records)
+    if any(each is not None for each in records[:-1]):  # a directory of raw files does no harm
+        hint = "--target, --columns, --classes and --data-norm are about it."
+        not_given("--data NAME|FILE", "with these options", hint)
+    return None
+
+
+@contextmanager
+def _stops(outputs: str | None) -> Iterator[None]:
+    """Whatever keeps an audit from being made: exit code 2, since 1 is for a refuted claim."""
+    from sordino.data import DataError
+    from sordino.report.figures import errors
+
+    try:
+        with short_warnings(errors()):
+            yield
+    except (Refused, DataError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        kept = f" Finished runs are in {outputs}; the same command goes on." if outputs else ""
+        typer.echo(f"Stopped.{kept}", err=True)
+        raise typer.Exit(130) from None
+
+
+def _play(found: Game, runs: int, how: dict[str, Any]) -> Audit:
+    from sordino.audit.game import audit
+
+    game = {"score": found.score, "claim": found.claim, "delta": found.delta, **how}
+    with words.bar("runs") as progress:
+        return audit(found.mechanism, found.D, found.D_prime, runs, progress=progress, **game)
 
 
 def show(result: Audit, *, as_json: bool, plot: str | None) -> None:

@@ -13,6 +13,7 @@ import typer
 from sordino.cli.data import DataDir
 from sordino.cli.preview import Preview
 from sordino.cli.promise import ModelName, Promise
+from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
 from sordino.cli.record_options import RECORDS, Classes, Data, Target
 from sordino.cli.records import Prepared, Source, not_given
 from sordino.cli.warned import line, short_warnings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sordino.mechanisms.certificate import Certificate
     from sordino.mechanisms.ledger import Ledger
 
-_PROMISE, _LEDGER, _OUT = "The promise", "The ledger", "Output"
+_LEDGER, _OUT = "The ledger", "Output"
 
 
 class TuningName(StrEnum):
@@ -37,7 +38,7 @@ class TuningName(StrEnum):
 
 Epsilon = Annotated[
     float,
-    typer.Option(help="The budget you promise, such as 1.0.", rich_help_panel=_PROMISE),
+    typer.Option(help="The budget you promise, such as 1.0.", rich_help_panel=PROMISE),
 ]
 Out = Annotated[
     str | None,
@@ -74,40 +75,24 @@ DataNorm = Annotated[
         rich_help_panel=RECORDS,
     ),
 ]
-Model = Annotated[ModelName, typer.Option(help="What is trained.", rich_help_panel=_PROMISE)]
+Model = Annotated[ModelName, typer.Option(help="What is trained.", rich_help_panel=PROMISE)]
 Delta = Annotated[
     float | None,
-    typer.Option(help="Default: 1 / rows^2, rounded down.", rich_help_panel=_PROMISE),
-]
-RelationOption = Annotated[
-    str,
-    typer.Option(
-        "--relation",
-        metavar="RELATION",
-        help="Who is a neighbour: **replace-one**, **zero-out** or **add-or-remove-one**.",
-        rich_help_panel=_PROMISE,
-    ),
+    typer.Option(help="Default: 1 / rows^2, rounded down.", rich_help_panel=PROMISE),
 ]
 Method = Annotated[
     str,
-    typer.Option(help="How; docs/release.md has the list.", rich_help_panel=_PROMISE),
+    typer.Option(help="How; docs/release.md has the list.", rich_help_panel=PROMISE),
 ]
 L2 = Annotated[
-    float, typer.Option("--l2", help="Weight of (l2/2) ||w||^2.", rich_help_panel=_PROMISE)
+    float, typer.Option("--l2", help="Weight of (l2/2) ||w||^2.", rich_help_panel=PROMISE)
 ]
 RowsPerPerson = Annotated[
     int,
     typer.Option(
         "--max-rows-per-person",
         help="All rows of one person are protected together.",
-        rich_help_panel=_PROMISE,
-    ),
-]
-PublicRows = Annotated[
-    int | None,
-    typer.Option(
-        help="A public number near that of the rows, for add-or-remove-one.",
-        rich_help_panel=_PROMISE,
+        rich_help_panel=PROMISE,
     ),
 ]
 TuningOption = Annotated[
@@ -115,7 +100,7 @@ TuningOption = Annotated[
     typer.Option(
         "--tuning",
         help="Whether settings were tried on these records before: **none**, or **unknown**.",
-        rich_help_panel=_PROMISE,
+        rich_help_panel=PROMISE,
     ),
 ]
 LedgerFile = Annotated[
