@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import sordino
-from sordino.cli import records
+from sordino.assessment import source as records
 from sordino.data import table_file
 from sordino.data.columns import Columns
 from sordino.mechanisms import bundle, signature

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.assessment.source import Source, not_given
 from sordino.cli import audit_gallery, audit_power, audit_worst_case
 from sordino.cli import audit_words as words
 from sordino.cli.audit_attacked import Attacked, Game, Neighbour
@@ -17,7 +18,6 @@ from sordino.cli.findings import print_json
 from sordino.cli.promise import ModelName
 from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
 from sordino.cli.record_options import RECORDS, Classes, OptionalData, Target
-from sordino.cli.records import Source, not_given
 from sordino.cli.warned import short_warnings
 from sordino.privacy import Refused
 

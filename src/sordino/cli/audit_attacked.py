@@ -7,15 +7,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sordino import _check
+from sordino.assessment.source import Source, not_given
 from sordino.cli.audit_thing import named
 from sordino.cli.promise import ModelName, Promise
-from sordino.cli.records import Source, not_given
 from sordino.cli.run_options import RELATIONS
 from sordino.privacy import Relation
 
 if TYPE_CHECKING:
+    from sordino.assessment.source import Prepared
     from sordino.audit.claim import Claim
-    from sordino.cli.records import Prepared
     from sordino.data import Dataset
 
 COMMANDS = ("power", "worst-case", "gallery", "run")
@@ -209,8 +209,8 @@ class Attacked:
 
     def _worst(self) -> tuple[Dataset, Dataset, str]:
         """The worst pair of a study, which its seeds chose and the audit's do not."""
+        from sordino.assessment.training import Model, Training
         from sordino.audit import neighbour
-        from sordino.cli.training import Model, Training
         from sordino.data import Dataset
         from sordino.intrinsic.measured import load
 

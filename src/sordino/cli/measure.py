@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import _check
+from sordino.assessment.source import Source, not_given
+from sordino.assessment.training import Model, Training
 from sordino.cli.data import DataDir
 from sordino.cli.record_options import RECORDS, OptionalData, Target
-from sordino.cli.records import Source, not_given
-from sordino.cli.training import Model, Training
 
 if TYPE_CHECKING:
     from sordino.intrinsic.measure import Progress

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sordino.cli.records import Prepared
+    from sordino.assessment.source import Prepared
     from sordino.mechanisms.ledger import Ledger
     from sordino.privacy import Guarantee
 

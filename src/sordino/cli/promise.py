@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sordino import _check
-from sordino.cli.records import Prepared, not_given
+from sordino.assessment.source import Prepared, not_given
 from sordino.cli.run_options import RELATIONS
 
 if TYPE_CHECKING:

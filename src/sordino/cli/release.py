@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.assessment.source import Prepared, Source, not_given
 from sordino.cli.data import DataDir
 from sordino.cli.preview import Preview
 from sordino.cli.promise import ModelName, Promise
 from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
 from sordino.cli.record_options import RECORDS, Classes, Data, Target
-from sordino.cli.records import Prepared, Source, not_given
 from sordino.cli.warned import line, short_warnings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sordino import _check
-from sordino.cli.records import Source
+from sordino.assessment.source import Source
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
