@@ -19,11 +19,14 @@ from sordino.privacy import (
 )
 
 if TYPE_CHECKING:
+    from sordino.assessment.run import assess
     from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression, load, tune
     from sordino.mechanisms.certificate import Certificate
     from sordino.mechanisms.ledger import BudgetExceeded, Ledger
+    from sordino.report.assessment import Assessment
 
 __all__ = [
+    "Assessment",
     "BudgetExceeded",
     "Certificate",
     "Estimate",
@@ -37,6 +40,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "Relation",
     "__version__",
+    "assess",
     "load",
     "tune",
 ]
@@ -44,11 +48,13 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 _HEAVY = {
+    "Assessment": "report.assessment",
     "BudgetExceeded": "mechanisms.ledger",
     "Certificate": "mechanisms.certificate",
     "Ledger": "mechanisms.ledger",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
+    "assess": "assessment.run",
     "load": "estimators",
     "tune": "estimators",
 }

@@ -41,6 +41,15 @@ SPEC = TrainSpec(
 )
 
 
+def one_problem(D, D_prime, label):
+    """How far apart trainings of one class against the rest end, in the mean square."""
+    weights = [
+        train(SPEC, Dataset(each.X, (each.y == label).astype(int), 2.0), range(10))[:, 0, 0]
+        for each in (D, D_prime)
+    ]
+    return np.sqrt(np.mean(np.square(weights[0] - weights[1]).sum(axis=1)))
+
+
 def test_a_given_record():
     data = dataset()
     D, D_prime = neighbour.given(data, 7, -data.X[7], 1 - data.y[7])
@@ -97,6 +106,21 @@ class TestCanary:
         data = dataset()
         many = Dataset(data.X, np.arange(200) % 5, norm_bound=2.0)
         D, D_prime = neighbour.canary(many)
+        assert D.y[0] == D_prime.y[0]
+        assert np.linalg.norm(D.X[0]) == pytest.approx(2.0)
+        # It moves all five models, and them together further than a label that changes could.
+        relabelled = neighbour.given(D, 0, D.X[0], (D.y[0] + 1) % 5)
+        crafted, other = (
+            np.array([one_problem(*pair, each) for each in range(5)])
+            for pair in ((D, D_prime), relabelled)
+        )
+        assert (crafted > 0).all()
+        assert (other > 0).sum() == 2
+        assert np.linalg.norm(crafted) > 1.2 * np.linalg.norm(other)
+
+    def test_targets_that_are_no_classes(self):
+        data = dataset()
+        D, D_prime = neighbour.canary(Dataset(data.X, np.linspace(0, 1, 200), norm_bound=2.0))
         assert (D.y[0], D_prime.y[0]) == (0, 1)
         np.testing.assert_array_equal(D.X[0], D_prime.X[0])
 

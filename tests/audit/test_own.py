@@ -212,11 +212,6 @@ def test_added_records_keep_the_plan():
 
 
 class TestRefused:
-    def test_more_than_two_classes(self):
-        labels = np.array(["a", "b", "c", "d"])[np.arange(80) % 4]
-        with pytest.raises(InvalidArgument, match="to be two"):
-            own.mechanism(estimator(classes=list("abcd")), X, labels)
-
     def test_a_fixed_seed(self):
         with pytest.raises(InvalidArgument, match="random_state"):
             own.mechanism(estimator(random_state=0), X, Y)

@@ -25,6 +25,11 @@ _ADVICE = {
 }
 _TEN_DIGITS = ("digits", "mnist")
 """Datasets with ten classes; all others have two."""
+_STUDY = "The study"
+"""Where columns are described that no file describes."""
+_FEW_LABELS = 10
+LEAST_ROWS = 50
+"""Rows of a file, below which nothing can be held out and learned from the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +69,23 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Source:
-    """The options that say where records come from; checked before any is read."""
+    """The options that say where records come from; checked before any is read.
+
+    Parameters
+    ----------
+    data, data_dir
+        A dataset by name or a file; where a dataset's raw files are.
+    target, columns, classes
+        Of a file: what to predict, the description of its columns or the file that holds it, and
+        the labels there can be, as "no,yes" or one by one.
+    data_norm
+        Public bound on a row's norm, the intercept's 1 included; longer rows are scaled down to it.
+    """
 
     data: str
     target: str | None = None
-    columns: str | None = None
-    classes: str | None = None
+    columns: str | Columns | None = None
+    classes: str | tuple[Label, ...] | None = None
     data_norm: float | None = None
     data_dir: str | None = None
 
@@ -84,11 +100,8 @@ class Source:
 
     @property
     def is_file(self) -> bool:
-        """Whether a file of the user's is meant; a dataset's name comes first."""
-        from sordino.data import names
-
-        looks_so = "." in os.path.basename(self.data) or os.path.exists(self.data)
-        return self.data not in names() and looks_so
+        """Whether a file of the user's is meant."""
+        return names_file(self.data)
 
     def _check_file(self) -> None:
         from sordino.data import frames
@@ -107,8 +120,10 @@ class Source:
         except _check.InvalidArgument as error:
             files = f"Or pass a file that ends in {', '.join(ENDINGS)}."
             raise _check.InvalidArgument(f"{error} {files}") from None
-        for option in ("target", "columns", "classes"):
-            if (value := getattr(self, option)) is not None:
+        columns = self.columns if isinstance(self.columns, str | None) else "[...]"
+        given = {"target": self.target, "columns": columns, "classes": self.classes}
+        for option, value in given.items():
+            if value is not None:
                 hint = f"{name} comes with its own."
                 _check.fail(f"--{option}", value, "to be left out for a dataset by name", hint)
 
@@ -116,13 +131,23 @@ class Source:
         """What the options say about the columns of a file."""
         from sordino.data.columns import Columns
 
-        known = Columns() if self.columns is None else Columns.from_file(self.columns)
+        known = self.columns or Columns()
+        if isinstance(known, str):
+            known = Columns.from_file(known)
         if self.classes is None:
             return known
         if known.classes is not None:
-            hint = f"{self.columns} has them too."
+            hint = f"{self._where} has them too."
             _check.fail("--classes", self.classes, "to be given once", hint)
-        return replace(known, classes=_classes(self.classes))
+        classes = self.classes
+        return replace(
+            known, classes=listed_classes(classes) if isinstance(classes, str) else classes
+        )
+
+    @property
+    def _where(self) -> str:
+        """What describes the columns."""
+        return self.columns if isinstance(self.columns, str) else _STUDY
 
     def read(self) -> Prepared:
         """Read and prepare the records; what that takes from them is warned about."""
@@ -135,6 +160,9 @@ class Source:
 
         known = self.described()
         table = table_file.read(self.data, self.target, known)
+        if table.classes is None:
+            _check_labels(str(self.target or known.target), table.y)
+        norm = 1.0 if self.data_norm is None else self.data_norm
         # What was read off the rows is not published: only that it was.
         public = not table.reads_private_data and table.classes is not None
         return Prepared(
@@ -142,9 +170,9 @@ class Source:
             pd.DataFrame(table.X, columns=list(table.feature_names), copy=False),
             table.y,
             None if table.classes is None else list(table.classes),
-            1.0 if self.data_norm is None else self.data_norm,
+            norm,
             table.reads_private_data,
-            table.notes,
+            (*table.notes, _clipping(norm)),
             replace(known, target=self.target or known.target).to_toml() if public else "",
             advice="" if public else self._advice(known, table),
         )
@@ -156,7 +184,7 @@ class Source:
             case = "classes"
         else:
             case = "all" if self.columns is None else "rest"
-        names = {"data": self.data, "columns": self.columns, "target": self.target or known.target}
+        names = {"data": self.data, "columns": self._where, "target": self.target or known.target}
         return f"{_ADVICE[case].format(**names)}, to release without this leak."
 
     def _read_named(self) -> Prepared:
@@ -174,7 +202,61 @@ class Source:
             said = f"Not private: preparing {self.data} read the {what}."
             warnings.warn(said, PrivacyLeakWarning, stacklevel=2)
         classes = list(range(10 if splits.recipe.name in _TEN_DIGITS else 2))
-        return Prepared(train.X, train.y, classes, norm, reads, test=splits.test)
+        notes = () if self.data_norm is None else (_clipping(norm),)
+        return Prepared(train.X, train.y, classes, norm, reads, notes, test=splits.test)
+
+
+def held_out(prepared: Prepared, percent: int = 20) -> tuple[Any, Any, Any, Any]:
+    """Return (rows, labels) to train on and (rows, labels) to test with.
+
+    A dataset by name has its own test rows. Of a file, `percent` % are drawn by position: which
+    ones depends on the number of records, not on what they hold.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are too few rows to do so, or one class only to learn.
+    """
+    X, y, test = prepared.X, prepared.y, prepared.test
+    if test is not None:
+        return X, y, test.X, test.y
+    from sordino.data import holdout
+
+    rows = len(y)
+    if rows < LEAST_ROWS:
+        hint = f"{percent} % are held out to test, and the others must do to learn."
+        _check.fail("rows", rows, f">= {LEAST_ROWS}", hint)
+    kept, held = holdout.shuffled(rows, 100 - percent, "assess")
+    if len(set(y[kept].tolist())) < 2:
+        hint = "There is nothing to learn."
+        _check.fail("labels", f"[{len(kept)} records]", "to be of more than one class", hint)
+    return _rows(X, kept), y[kept], _rows(X, held), y[held]
+
+
+def _rows(X: Any, positions: Any) -> Any:
+    return X.iloc[positions] if hasattr(X, "iloc") else X[positions]
+
+
+def names_file(data: str, directory: str = "") -> bool:
+    """Whether a user's file is meant, seen from `directory`; a dataset's name comes first."""
+    from sordino.data import names
+
+    path = os.path.join(directory, os.path.expanduser(data))
+    return data not in names() and ("." in os.path.basename(data) or os.path.exists(path))
+
+
+def _clipping(norm: float) -> str:
+    return f"rows longer than {norm:g}, the intercept's 1 included, are scaled down to that norm"
+
+
+def _check_labels(target: str, y: Any) -> None:
+    """Refuse labels read off the rows that are no classes: hardly any occurs twice."""
+    from sordino.data.cells import Unusable
+
+    labels = len(set(y.tolist()))
+    if labels > _FEW_LABELS and 2 * labels > len(y):
+        why = "is the target and has hardly a label that occurs twice (an identifier?)"
+        raise Unusable(target, why, "Only classes can be predicted.")
 
 
 def not_given(option: str, when: str, hint: str) -> NoReturn:
@@ -182,7 +264,7 @@ def not_given(option: str, when: str, hint: str) -> NoReturn:
     raise _check.InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}")
 
 
-def _classes(listed: str) -> tuple[Label, ...]:
+def listed_classes(listed: str) -> tuple[Label, ...]:
     """The classes of a list with commas: numbers if all are."""
     words = [word.strip() for word in listed.split(",")]
     if len(words) < 2 or len(set(words)) < len(words) or "" in words:

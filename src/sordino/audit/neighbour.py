@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from sordino import _check
 from sordino.data import neighbours as neighbouring
@@ -32,6 +33,7 @@ _TILTS = np.linspace(0.0, 0.9, 91)
 _WITHIN = 1 - 1e-9  # of the norm bound, so that rounding stays inside
 _SATURATED = 20.0
 _NEAR_TILT = 0.35
+_MOST_CLASSES = 100
 
 
 class Pair(NamedTuple):
@@ -65,6 +67,9 @@ def canary(dataset: Dataset, *, relation: Relation = Relation.REPLACE_ONE, slot:
     differ by 2 s sqrt(1 - tilt^2) norms, and the tilt is chosen to make that largest. (The same x
     under both labels would give 1 norm whatever the model: two slopes of one score add up to 1.)
 
+    With more than two classes a model is one a class against the rest, and the record lies on the
+    wrong side of all of them together, under the label for which that is worst.
+
     Replace-one
         D has the record in `slot`, D' its mirror image along the quiet direction, with the same
         label.
@@ -76,8 +81,8 @@ def canary(dataset: Dataset, *, relation: Relation = Relation.REPLACE_ONE, slot:
     Parameters
     ----------
     dataset
-        With a norm bound, and labels 0 and 1 (with more classes the record is given the label 0,
-        and 1 in D', and is not tilted).
+        With a norm bound, and class numbers for labels. (For targets that are none, or more than
+        100 classes, the record is not tilted: it has the label 0, and 1 in D'.)
     """
     if not isinstance(dataset, Dataset):
         _check.fail("dataset", type(dataset).__name__, "to be a Dataset")
@@ -200,18 +205,50 @@ def _lacking(dataset: Dataset, record: int) -> Dataset:
 def _extreme(dataset: Dataset, norm: float) -> tuple[Floats, Floats, tuple[float, float]]:
     """The canary, its mirror image, and their labels."""
     quiet = _quietest(dataset.X)
-    if not np.isin(dataset.y, (0, 1)).all():
+    classes = _classes(dataset)
+    if classes is None:
         return norm * quiet, norm * quiet, (0, 1)
-    model = _model(dataset)
-    model = model - (model @ quiet) * quiet
-    size = float(np.linalg.norm(model))
-    if size == 0:
-        return norm * quiet, -norm * quiet, (1, 1)
-    slope = 1 / (1 + np.exp(-_TILTS * size * norm))
-    tilt = float(_TILTS[np.argmax(slope * np.sqrt(1 - _TILTS**2))])
-    against = -tilt * norm * model / size
+    models = np.stack([_model(dataset, each) for each in classes])
+    models -= (models @ quiet)[:, None] * quiet
+    label, tilt, wrong = max(
+        (_tilted(models, classes, label, norm) for label in classes), key=lambda found: found.worth
+    )[1:]
+    against = tilt * norm * wrong
     across = math.sqrt(1 - tilt**2) * norm * quiet
-    return against + across, against - across, (1, 1)
+    return against + across, against - across, (label, label)
+
+
+class _Tilted(NamedTuple):
+    """How steep the losses of a record are, squared and summed; its label, tilt and direction."""
+
+    worth: float
+    label: int
+    tilt: float
+    wrong: Floats
+
+
+def _tilted(models: Floats, classes: list[int], label: int, norm: float) -> _Tilted:
+    """The best tilt of a record with this label, to the wrong side of the models."""
+    signs = np.where(np.array(classes) == label, -1.0, 1.0)
+    wrong = signs @ models
+    size = float(np.linalg.norm(wrong))
+    if size == 0:
+        return _Tilted(0.0, label, 0.0, wrong)
+    wrong /= size
+    slopes = expit(norm * _TILTS[:, None] * (signs * (models @ wrong)))
+    worth = (slopes**2).sum(axis=1) * (1 - _TILTS**2)
+    best = int(worth.argmax())
+    return _Tilted(float(worth[best]), label, float(_TILTS[best]), wrong)
+
+
+def _classes(dataset: Dataset) -> list[int] | None:
+    """Those that have a model of their own: the second of two, or all; None if there are none."""
+    found = np.unique(dataset.y)
+    if np.isin(found, (0, 1)).all():
+        return [1]
+    if not np.issubdtype(found.dtype, np.integer) or len(found) > _MOST_CLASSES:
+        return None
+    return [int(each) for each in found]
 
 
 def _quietest(X: Array) -> Floats:
@@ -225,13 +262,15 @@ def _quietest(X: Array) -> Floats:
     return np.asarray(quiet * np.sign(quiet[np.abs(quiet).argmax()]))
 
 
-def _model(dataset: Dataset) -> Floats:
-    """What others would make a linear model of: a logistic one, roughly minimised."""
+def _model(dataset: Dataset, label: int) -> Floats:
+    """What others would make a linear model of one class of: a logistic one, roughly minimised."""
     from sordino.estimators.risk import Risk
 
     X = dataset.X.astype(np.float64)
-    risk = Risk(X=X, y=dataset.y, l2=_MODEL_L2 * float(np.einsum("ij,ij->", X, X)) / len(X))
-    return risk.minimise(tolerance=1e-3) if risk.l2 > 0 else np.zeros(X.shape[1])
+    l2 = _MODEL_L2 * float(np.einsum("ij,ij->", X, X)) / len(X)
+    if l2 == 0:
+        return np.zeros(X.shape[1])
+    return Risk(X=X, y=(dataset.y == label).astype(np.float64), l2=l2).minimise(tolerance=1e-3)
 
 
 def _with(dataset: Dataset, slot: int, x: Array, y: float) -> Dataset:

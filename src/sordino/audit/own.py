@@ -2,7 +2,8 @@
 
 What runs is the training and the noise of a fit, by the same code (`Method.train`, the engine); the
 papers of a release (certificate, ledger) are left out. Where the training is a `TrainSpec`, the
-engine makes all runs at once, with seeded noise instead of the system's.
+engine makes all runs at once, with seeded noise instead of the system's; and so are objectives with
+a random term minimised, many at once.
 """
 
 from __future__ import annotations
@@ -10,33 +11,42 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.audit.called import check_estimator
 from sordino.audit.claim import Claim
-from sordino.audit.worlds import TrainedRelease
+from sordino.audit.minimised import MinimisedFit
+from sordino.audit.one_vs_rest import TrainedProblems
+from sordino.audit.own_fit import OwnFit
+from sordino.audit.trained import TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
-from sordino.estimators import methods
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
-from sordino.estimators.task import Plan
 from sordino.privacy import NotApplicable, PrivacyLeakWarning
 
-Floats = npt.NDArray[np.float64]
+__all__ = [
+    "Own",
+    "OwnFit",
+    "Prepared",
+    "PreparedPair",
+    "laid_out",
+    "mechanism",
+    "of_job",
+    "prepare",
+]
+
+Own = TrainedRelease | TrainedProblems | OwnFit
+"""A fit as a mechanism; a `MinimisedFit` is an `OwnFit`, too."""
 
 
 class Prepared(NamedTuple):
     """A mechanism, the records as it trains on them, and what it claims."""
 
-    mechanism: TrainedRelease | OwnFit
+    mechanism: Own
     D: Dataset
     claim: Claim
 
@@ -44,29 +54,10 @@ class Prepared(NamedTuple):
 class PreparedPair(NamedTuple):
     """The same for two neighbouring datasets."""
 
-    mechanism: TrainedRelease | OwnFit
+    mechanism: Own
     D: Dataset
     D_prime: Dataset
     claim: Claim
-
-
-@dataclass(frozen=True, eq=False)
-class OwnFit:
-    """One fit of a method that is no `TrainSpec`: (data, generator) -> released weights.
-
-    Its randomness is the operating system's, as that of a real fit; the generator is not used.
-    """
-
-    plan: Plan
-    start: Floats
-
-    def __call__(self, data: Dataset, generator: object) -> Floats:
-        """Train on rows within the norm, and add the noise of the release."""
-        plan, randomness = self.plan, Randomness.of_system()
-        records = Records(data.X, data.y.astype(np.int64), 2, plan.task.norm)
-        weights = methods.named(plan.method).train(plan, records, randomness, self.start)
-        released = randomness.released.perturb(weights, plan.scale) if plan.scale else weights
-        return np.ravel(released)
 
 
 def laid_out(D: Dataset, neighbour: Neighbours) -> tuple[Dataset, Dataset]:
@@ -96,18 +87,23 @@ def laid_out(D: Dataset, neighbour: Neighbours) -> tuple[Dataset, Dataset]:
 def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Prepared:
     """What `estimator.fit(X, y)` would run and promise.
 
-    `D` holds the rows as they are trained on: the intercept's column last, scaled into the norm,
-    labels 0 and 1. Neighbours may be crafted from it: theorems are about all such rows.
+    `D` holds the rows as they are trained on: the intercept's column last, scaled into the norm;
+    labels are class numbers, from 0 on. Neighbours may be crafted from it: theorems are about all
+    such rows. Of more than two classes, the output are the weights of all problems in one row.
 
     Raises
     ------
     InvalidArgument
-        For more than two classes, or a fixed random_state.
+        For a fixed random_state.
     NotApplicable
         If the fit would promise nothing.
     """
-    job = _job(estimator, X, y)
-    return Prepared(_mechanism(job), job.records.dataset(0), _claim(job))
+    return of_job(_job(estimator, X, y))
+
+
+def of_job(job: Job) -> Prepared:
+    """The same of a fit with everything public settled."""
+    return Prepared(_mechanism(job), _dataset(job), _claim(job))
 
 
 def prepare(
@@ -124,8 +120,7 @@ def prepare(
     if _public(job) != _public(other):
         hint = "Pass data_norm, classes (and public_rows) instead of having them read off the data."
         _check.fail("settings", "[different for D and D_prime]", "to be public", hint)
-    D, D_prime = job.records.dataset(0), other.records.dataset(0)
-    return PreparedPair(_mechanism(job), D, D_prime, _claim(job))
+    return PreparedPair(_mechanism(job), _dataset(job), _dataset(other), _claim(job))
 
 
 def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
@@ -135,11 +130,12 @@ def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
     check_estimator(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # of a fit that nobody releases
-        job = copy.copy(estimator)._prepare(X, y)
-    if job.records.problems != 1:
-        hint = "Audit one class against the rest."
-        _check.fail("classes", job.records.classes, "to be two", hint)
-    return job
+        return copy.copy(estimator)._prepare(X, y)
+
+
+def _dataset(job: Job) -> Dataset:
+    records = job.records
+    return Dataset(records.X, records.codes, norm_bound=records.norm, name="fit")
 
 
 def _public(job: Job) -> tuple[object, ...]:
@@ -149,10 +145,12 @@ def _public(job: Job) -> tuple[object, ...]:
     return (*settled, job.start.tobytes(), [str(label) for label in job.classes])
 
 
-def _mechanism(job: Job) -> TrainedRelease | OwnFit:
+def _mechanism(job: Job) -> Own:
     plan = dataclasses.replace(job.plan, proof=None, evidence=None)  # not needed to run
     if plan.spec is None:
-        return OwnFit(plan, job.start)
+        return (MinimisedFit if MinimisedFit.can_do(plan) else OwnFit)(plan, job.start)
+    if len(job.start) > 1:
+        return TrainedProblems(plan.spec, job.start, plan.scale)
     return TrainedRelease(plan.spec, plan.scale, job.start[0])
 
 

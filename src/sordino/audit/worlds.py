@@ -1,7 +1,8 @@
 """Outputs of a mechanism in two worlds: thousands of runs on D, and thousands on D'.
 
-A mechanism is a `TrainedRelease` (our SGD: all runs at once, by the engine), an estimator (cloned
-and fitted for each run) or a callable (data, generator) -> output.
+A mechanism is a `TrainedRelease` (our SGD: all runs at once, by the engine), another of our own
+releases that is made many at a time (`minimised.py`, `one_vs_rest.py`), an estimator (cloned and
+fitted for each run) or a callable (data, generator) -> output.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from sordino import _check
 from sordino.audit import called, turns
 from sordino.audit.called import Called, Output, Task
+from sordino.audit.minimised import Minimised, MinimisedFit
+from sordino.audit.one_vs_rest import TrainedAll, TrainedProblems
 from sordino.audit.score_file import OutputFile, digest
 from sordino.audit.trained import Floats, Found, Trained, TrainedRelease
 from sordino.data.dataset import Dataset
@@ -25,7 +28,7 @@ from sordino.sgd.spec import TrainSpec
 
 Progress = Callable[[int, int], None]
 
-__all__ = ["Progress", "TrainedRelease", "as_dataset", "outputs"]
+__all__ = ["Progress", "TrainedRelease", "as_dataset", "can_be_kept", "outputs"]
 
 
 def outputs(
@@ -97,6 +100,18 @@ def outputs(
             kept.append(world, start, values)
             made.take(iter([(world, start, values)]))
     return made.worlds()
+
+
+def can_be_kept(mechanism: Any, D: Any, D_prime: Any) -> bool:
+    """Whether `outputs` can keep such runs in a file: what made them can be written down."""
+    if isinstance(mechanism, TrainSpec):
+        mechanism = TrainedRelease(mechanism)
+    maker = _maker(mechanism, D, D_prime, 0, None)
+    try:
+        maker.described()
+    except _check.InvalidArgument:
+        return False
+    return True
 
 
 class _Made:
@@ -175,11 +190,17 @@ def _fail_shape(shapes: str) -> None:
 
 def _maker(
     mechanism: Any, D: Any, D_prime: Any, seed: int, output: Output | None
-) -> Trained | _Called:
-    if isinstance(mechanism, TrainedRelease):
+) -> Trained | Minimised | TrainedAll | _Called:
+    if isinstance(mechanism, TrainedRelease | MinimisedFit | TrainedProblems):
         if output is not None:
-            _check.fail("output", "[given]", "to be None for a TrainedRelease")
-        return Trained(mechanism, as_dataset("D", D), _other(D_prime), seed)
+            _check.fail("output", "[given]", f"to be None for a {type(mechanism).__name__}")
+        first = as_dataset("D", D)
+        if isinstance(mechanism, TrainedRelease):
+            return Trained(mechanism, first, _other(D_prime), seed)
+        second = as_dataset("D_prime", D_prime)
+        if isinstance(mechanism, MinimisedFit):
+            return Minimised(mechanism, first, second, seed)
+        return TrainedAll(mechanism, first, second, seed)
     if called.is_estimator(mechanism):
         called.check_estimator(mechanism)
         return _Called(mechanism, _rows("D", D), _rows("D_prime", D_prime), seed, output)

@@ -127,7 +127,7 @@ class Attacked:
         """
         judged = score if score in SCORES else self._score(score)
         thing = None if self.mechanism is None else self._thing()
-        given = None if self.pair is None else self._given()
+        given = None if self.pair is None else given_pair(self.pair)
         prepared = None if self.source is None else self._few(self.source.read())
         if thing is not None:
             return self._foreign(thing, given, prepared, judged)
@@ -151,18 +151,6 @@ class Attacked:
         if isinstance(thing, type) and hasattr(thing, "fit"):
             return thing()
         return thing
-
-    def _given(self) -> tuple[Any, Any]:
-        assert self.pair is not None
-        made = named("--pair", self.pair)
-        try:
-            made = made() if callable(made) else made
-        except Exception as error:  # whatever the user's function does
-            hint = f"It is called without arguments, and raised {type(error).__name__}: {error}"
-            _check.fail("--pair", self.pair, "to give two datasets", hint)
-        if not isinstance(made, tuple | list) or len(made) != 2:
-            _check.fail("--pair", self.pair, "to give two datasets", "Return (D, D_prime).")
-        return made[0], made[1]
 
     def _few(self, prepared: Prepared) -> Prepared:
         if self.rows is None:
@@ -252,16 +240,25 @@ class Attacked:
 
     def _crafted(self, prepared: Prepared) -> tuple[Any, Any]:
         """Rows and labels with and without a canary; rows scaled into the norm."""
-        import numpy as np
-
+        from sordino.assessment.foreign import rows
         from sordino.data import Dataset
-        from sordino.data.preprocess import clip_rows
 
-        X = np.asarray(prepared.X, dtype=np.float64)
-        codes = np.unique(prepared.y, return_inverse=True)[1]
-        dataset = Dataset(clip_rows(X, prepared.data_norm), codes, norm_bound=prepared.data_norm)
+        dataset = rows(prepared)
         D, D_prime, _ = self._near(dataset)
         if not isinstance(D_prime, Dataset):
             hint = "A silent record is only known to sordino's own SGD."
             _check.fail("--relation", self.relation, "to be another one here", hint)
         return (D.X, D.y), (D_prime.X, D_prime.y)
+
+
+def given_pair(name: str) -> tuple[Any, Any]:
+    """The two datasets that the user's function returns."""
+    made = named("--pair", name)
+    try:
+        made = made() if callable(made) else made
+    except Exception as error:  # whatever the user's function does
+        hint = f"It is called without arguments, and raised {type(error).__name__}: {error}"
+        _check.fail("--pair", name, "to give two datasets", hint)
+    if not isinstance(made, tuple | list) or len(made) != 2:
+        _check.fail("--pair", name, "to give two datasets", "Return (D, D_prime).")
+    return made[0], made[1]

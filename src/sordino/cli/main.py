@@ -11,6 +11,7 @@ import sordino
 from sordino._check import InvalidArgument
 from sordino.cli import (
     account,
+    assess,
     audit,
     calibrate,
     certificate,
@@ -19,6 +20,7 @@ from sordino.cli import (
     measure,
     measure_show,
     release,
+    report,
 )
 from sordino.privacy import NotApplicable, Refused
 
@@ -29,13 +31,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help=(
         "How private is the model I am about to release?\n\n"
-        "sordino is built to train, prove, measure and attack, and to say three different numbers: "
+        "sordino trains, proves, measures and attacks, and says three different numbers: "
         "**proved** epsilon (a theorem, an upper bound), **estimated** epsilon (SGD's own "
         "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack). "
-        "This version proves (`account`, `calibrate`), releases (`release`, with `certificate` "
-        "and `ledger` for its papers and its budget), estimates (`measure`) and attacks (`audit`)."
+        "`assess` does all of it and writes one page. The parts: `account` and `calibrate` prove, "
+        "`release` releases (with `certificate` and `ledger` for its papers and its budget), "
+        "`measure` estimates, `audit` attacks."
     ),
 )
+app.command("assess")(assess.assess)
+app.command("report")(report.report)
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
 app.command("release")(release.release)

@@ -209,6 +209,7 @@ class Plan:
 
 def default_delta(rows: int) -> float:
     """1 / rows^2, rounded down to one digit: far below the chance 1 / rows of a random record."""
-    wanted = 1.0 / max(rows, 10) ** 2
-    power = math.floor(math.log10(wanted))
-    return math.floor(wanted / 10.0**power + 1e-9) * 10.0**power
+    squared = max(int(rows), 10) ** 2
+    # In whole numbers, by its digits: in floating point 5e-06 would be 4.9999999999999996e-06.
+    places = len(str(squared - 1))
+    return float(f"{10**places // squared}e-{places}")

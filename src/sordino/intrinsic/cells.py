@@ -53,16 +53,23 @@ class EngineWork:
     What the engine lays out before the first cell is kept for the next one.
     """
 
-    def __init__(self, spec: TrainSpec, neighbours: Neighbours, layout: Layout) -> None:
+    def __init__(
+        self,
+        spec: TrainSpec,
+        neighbours: Neighbours,
+        layout: Layout,
+        initial_weights: Array | None = None,
+    ) -> None:
         self.spec = spec
         self.neighbours = neighbours
         self.layout = layout
+        self.initial_weights = initial_weights
         self._grids: dict[int, Grid] = {}
         self._guard = threading.Lock()
 
     def __reduce__(self) -> tuple[type[EngineWork], tuple[object, ...]]:
         # Another process lays out its own.
-        return EngineWork, (self.spec, self.neighbours, self.layout)
+        return EngineWork, (self.spec, self.neighbours, self.layout, self.initial_weights)
 
     def cell(self, cell: Cell) -> Outcome:
         """Train one cell, on one core."""
@@ -104,6 +111,7 @@ class EngineWork:
             layout.seeds,
             self.neighbours,
             layout.steps,
+            initial_weights=self.initial_weights,
             plan=Plan(*cell_size(layout)),
             threads=threads,
         )

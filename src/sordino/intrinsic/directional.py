@@ -20,6 +20,8 @@ Shared seeds: runs r of two datasets with the same order and initial weights are
 each other. For the mean difference that is a blessing (it is a mean of paired differences), and
 nothing here assumes that the two samples are independent; seeds are learned from, tested on and
 resampled as a whole. Where the number of independent runs matters, a pair of runs counts once.
+
+`released` asks the same of weights to which a release adds noise of a known size.
 """
 
 from __future__ import annotations
@@ -121,9 +123,9 @@ def between(
         Each of `folds` parts is tested along a direction learned from the rest, for `repeats`
         random partitions. 2 folds are halves.
     """
-    W = np.stack([_rows("first", first), _rows("second", second, first)], axis=1)
-    how = _How(stream, folds, repeats, draws, level)
-    found = _cross_fitted(W, lambda learn: (0, 1), how)
+    W = np.stack([rows("first", first), rows("second", second, first)], axis=1)
+    how = How(stream, folds, repeats, draws, level)
+    found = cross_fitted(W, lambda learn: (0, 1), how)
     if not _check.flag("shared_seeds", shared_seeds):
         return found
     corrected = _corrected(W[:, 0], W[:, 1], how)
@@ -149,17 +151,20 @@ def worst_pair(
     pass the runs to `between`.
     """
     W = grid(weights, neighbours=2)
-    how = _How(stream, folds, repeats, draws, level)
-    return _cross_fitted(W, lambda learn: _furthest(W[learn]), how)
+    how = How(stream, folds, repeats, draws, level)
+    return cross_fitted(W, lambda learn: furthest(W[learn]), how)
 
 
 @dataclass(frozen=True)
-class _How:
+class How:
+    """How to cross-fit; `added` is the variance of noise that every weight gets on top."""
+
     stream: np.random.Generator
     folds: int
     repeats: int
     draws: int
     level: float
+    added: float = 0.0
 
     def __post_init__(self) -> None:
         _check.whole("folds", self.folds, at_least=2)
@@ -176,15 +181,17 @@ class _How:
 class _Tested:
     """Runs of both datasets along directions, each direction on the seeds that test it."""
 
-    folds: list[tuple[Indices, Floats, Floats]] = field(default_factory=list)
+    added: float
+    folds: list[tuple[Indices, float, Floats, Floats]] = field(default_factory=list)
 
     def add(self, test: Indices, first: Floats, second: Floats, direction: Floats) -> None:
-        self.folds.append((test, first[test] @ direction, second[test] @ direction))
+        known = self.added * float(direction @ direction)
+        self.folds.append((test, known, first[test] @ direction, second[test] @ direction))
 
     def means(self, C: Floats) -> Floats:
         """Mean difference for each weighting C[weighting, seed]."""
         sums, total = np.zeros(len(C)), np.zeros(len(C))
-        for seeds, first, second in self.folds:
+        for seeds, _, first, second in self.folds:
             sums += C[:, seeds] @ (first - second)
             total += C[:, seeds].sum(axis=1)
         return sums / total
@@ -192,12 +199,14 @@ class _Tested:
     def variances(self, C: Floats, resampled: bool = False) -> Floats:
         """Variance around the mean of each fold, pooled over folds and both datasets."""
         squares, freedom = np.zeros(len(C)), np.zeros(len(C))
-        for seeds, *runs in self.folds:
+        for seeds, known, *runs in self.folds:
             c = C[:, seeds]
             total = c.sum(axis=1)
             # A resample's variance is (n - 1) / n of the sample's on average.
             share = 1 - 1 / len(seeds) if resampled else 1.0
-            freedom += np.maximum(total - 1, 0) * share
+            free = np.maximum(total - 1, 0) * share
+            freedom += free
+            squares += free * known
             for values in runs:
                 centred = values - values[0]  # exactly 0 where nothing varies
                 spread = c @ centred**2 - (c @ centred) ** 2 / np.maximum(total, 1)
@@ -205,24 +214,23 @@ class _Tested:
         return squares / freedom
 
 
-def _cross_fitted(
-    W: Floats, choose: Callable[[Indices], tuple[int, int]], how: _How
-) -> Directional:
-    n = W.shape[0]
+def cross_fitted(W: Floats, choose: Callable[[Indices], tuple[int, int]], how: How) -> Directional:
+    """The two datasets that `choose` makes of the learning seeds, told apart on the others."""
+    n, added = W.shape[0], how.added
     if n < (least := max(16, 4 * how.folds)):
         _check.fail(
             "seeds", n, f">= {least}", "Four in each fold is the least, hundreds are better."
         )
-    telling, plain, pairs = _Tested(), _Tested(), Counter[tuple[int, int]]()
+    telling, plain, pairs = _Tested(added), _Tested(added), Counter[tuple[int, int]]()
     for learn, test in (fold for _ in range(how.repeats) for fold in how.partition(n)):
         a, b = choose(learn)
         pairs[a, b] += 1
         first, second = W[:, a], W[:, b]
-        telling.add(test, first, second, _direction(first[learn], second[learn], how.stream))
+        telling.add(test, first, second, _direction(first[learn], second[learn], how))
         plain.add(test, first, second, _unit((first[learn] - second[learn]).mean(axis=0)))
     (a, b), times = pairs.most_common(1)[0]
-    seen = _Tested()
-    seen.add(np.arange(n), W[:, a], W[:, b], _direction(W[:, a], W[:, b], how.stream))
+    seen = _Tested(added)
+    seen.add(np.arange(n), W[:, a], W[:, b], _direction(W[:, a], W[:, b], how))
     once = np.ones((1, n))
     C = how.stream.multinomial(n, np.full(n, 1 / n), how.draws).astype(np.float64)
 
@@ -235,21 +243,21 @@ def _cross_fitted(
         pair=(a, b),
         chosen=times / pairs.total(),
         distance=interval(telling, telling.variances),
-        isotropic=interval(plain, lambda c, again: _pooled(W[:, (a, b)], c, again)),
+        isotropic=interval(plain, lambda c, again: _pooled(W[:, (a, b)], c, again) + added),
         corrected=None,
         in_sample=float(_ratio(seen.means(once), seen.variances(once))[0]),
     )
 
 
-def _direction(first: Floats, second: Floats, stream: np.random.Generator) -> Floats:
+def _direction(first: Floats, second: Floats, how: How) -> Floats:
     """The most telling direction, with the shrinkage that does best inside these seeds."""
     still = (np.ptp(first, axis=0) == 0) & (np.ptp(second, axis=0) == 0)
     gap = np.where(still, first[0] - second[0], 0.0)
-    if gap.any():  # weights that never vary, and differ: one look tells the datasets apart
-        return gap
-    tested = [_Tested() for _ in SHRINKAGES]
-    for learn, test in _partition(len(first), INNER_FOLDS, stream):
-        path = _directions(first[learn], second[learn])
+    if gap.any() and how.added == 0:
+        return gap  # weights that never vary, and differ: one look tells the datasets apart
+    tested = [_Tested(how.added) for _ in SHRINKAGES]
+    for learn, test in _partition(len(first), INNER_FOLDS, how.stream):
+        path = _directions(first[learn], second[learn], how.added)
         for one, v in zip(tested, path, strict=True):
             one.add(test, first, second, v)
     once = np.ones((1, len(first)))
@@ -259,45 +267,51 @@ def _direction(first: Floats, second: Floats, stream: np.random.Generator) -> Fl
     # Scaled by the noise that other seeds see along it, so that folds with little shrinkage, whose
     # own noise looks far too small, do not outweigh the rest.
     scale = math.sqrt(noise[best]) or 1.0
-    return np.asarray(_directions(first, second)[best] / scale)
+    return np.asarray(_directions(first, second, how.added)[best] / scale)
 
 
-def _directions(first: Floats, second: Floats) -> Floats:
-    """C^-1 m for each shrinkage of C, scaled to noise of variance 1 in the learning seeds."""
+def _directions(first: Floats, second: Floats, added: float) -> Floats:
+    """(C + added I)^-1 m for each shrinkage of C, scaled to noise of 1 in the learning seeds."""
     difference = first.mean(axis=0) - second.mean(axis=0)
     centred = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)])
     sizes, basis, level = _spectrum(centred / math.sqrt(2 * (len(first) - 1)))
-    if level == 0:
+    if level + added == 0:
         return np.tile(_unit(difference), (len(SHRINKAGES), 1))
     along = basis @ difference
     rho = SHRINKAGES[:, None]
-    inside = along / ((1 - rho) * sizes + rho * level)
-    found = inside @ basis + (difference - along @ basis) / (rho * level)
+    inside = along / ((1 - rho) * sizes + rho * level + added)
+    found = inside @ basis + (difference - along @ basis) / (rho * level + added)
     norms = np.sqrt(np.maximum(found @ difference, 0.0))[:, None]
     return np.asarray(np.divide(found, norms, out=np.zeros_like(found), where=norms > 0))
 
 
-def _furthest(W: Floats) -> tuple[int, int]:
-    """The pair of datasets whose means are furthest apart in the metric of the shrunk noise."""
+def furthest(W: Floats, *, added: float = 0.0, against: int | None = None) -> tuple[int, int]:
+    """The pair of datasets whose means are furthest apart in the metric of the shrunk noise.
+
+    Of pairs with the dataset `against`, if it is given.
+    """
     rows = W[:, 0] - W[:, 0].mean(axis=0)
     n = len(rows)
     sizes, basis, level = _spectrum(rows / math.sqrt(n))
     means = W.mean(axis=0)
     means = means - means.mean(axis=0)
-    if level > 0:
+    if level + added > 0:
         # Ledoit & Wolf's weight of the identity: noise of the covariance over its spread.
         noise = (np.mean(np.sum(rows**2, axis=1) ** 2) - np.sum(sizes**2)) / n
         spread = float(np.sum(sizes**2)) - rows.shape[1] * level**2
         rho = 1.0 if noise >= spread else max(float(noise / spread), SHRINKAGES[0])
         along = means @ basis.T
-        scale = np.sqrt((1 - rho) * sizes + rho * level)
-        means = (along / scale) @ basis + (means - along @ basis) / math.sqrt(rho * level)
+        scale = np.sqrt((1 - rho) * sizes + rho * level + added)
+        rest = math.sqrt(rho * level + added)
+        means = (along / scale) @ basis + (means - along @ basis) / rest
     table = largest_by_pair(means[None])
+    if against is not None:
+        table[np.arange(len(table)) != against] = 0.0
     a, b = np.unravel_index(int(table.argmax()), table.shape)
     return (int(min(a, b)), int(max(a, b))) if a != b else (0, 1)
 
 
-def _corrected(first: Floats, second: Floats, how: _How) -> Interval | None:
+def _corrected(first: Floats, second: Floats, how: How) -> Interval | None:
     """The Mahalanobis distance from a Wishart covariance, for runs that share their seeds.
 
     With means of differences m1, m2 of two halves of the seeds, and S the covariance of one dataset
@@ -367,7 +381,8 @@ def _partition(many: int, folds: int, stream: np.random.Generator) -> list[tuple
     ]
 
 
-def _rows(name: str, weights: npt.ArrayLike, like: npt.ArrayLike | None = None) -> Floats:
+def rows(name: str, weights: npt.ArrayLike, like: npt.ArrayLike | None = None) -> Floats:
+    """Weights [seed, parameter] of one dataset, checked: finite, and as many as of the other."""
     X = np.asarray(weights, dtype=np.float64)
     if X.ndim != 2 or (like is not None and X.shape != np.shape(like)):
         hint = "Pass weights[seed, parameter] of two datasets, as many runs of one as of the other."

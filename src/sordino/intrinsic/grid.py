@@ -18,6 +18,7 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import sordino
 from sordino import _check
@@ -31,6 +32,8 @@ SCHEMA = 1
 """Of the description in `study.json`."""
 
 INITS = ("vary", "fixed")
+PASSED = ("given",)
+"""The only kind of initial weights where they are passed."""
 DRAWN = "drawn from the stream 'neighbours', replaced by the first record; first the data itself"
 GIVEN = "given"
 
@@ -131,6 +134,14 @@ def description(
 def plain_spec(spec: TrainSpec) -> dict[str, Any]:
     """A spec without its kind of initial weights, which is an axis of the grid."""
     return {key: value for key, value in spec.to_dict().items() if key != "init"}
+
+
+def described_start(weights: npt.NDArray[np.float64] | None) -> dict[str, str]:
+    """The digest of initial weights that are given, so that others are refused."""
+    if weights is None:
+        return {}
+    text = np.ascontiguousarray(weights, dtype="<f8").tobytes()
+    return {"initial_weights_sha256": hashlib.sha256(text).hexdigest()}
 
 
 def _digest(neighbours: Neighbours) -> str:

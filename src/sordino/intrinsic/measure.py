@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from sordino import _check
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -21,6 +24,7 @@ from sordino.intrinsic import foreign, remote
 from sordino.intrinsic import grid as grids
 from sordino.intrinsic.cells import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.intrinsic.foreign import ForeignWork, Train
+from sordino.intrinsic.interval import Floats
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Cell, Layout, Study, StudyError
 
@@ -58,6 +62,7 @@ def measure(
     neighbours: int | Neighbours = 100,
     *,
     init: str | Sequence[str] | None = None,
+    initial_weights: npt.ArrayLike | None = None,
     checkpoints: int | Sequence[int] | None = None,
     store: str | os.PathLike[str],
     client: Any = None,
@@ -88,6 +93,9 @@ def measure(
     init
         "vary": initial weights drawn for every seed; "fixed": the same for all. Both by default.
         With `train`, "vary" alone.
+    initial_weights
+        One row of numbers from which every run starts, where spec.init is "given"; there is no
+        other `init` then.
     checkpoints
         Steps whose weights are kept: None is the last, a number so many evenly apart.
     store
@@ -127,10 +135,18 @@ def measure(
     present = _present(store)
     work: Work
     if train is None:
-        layout = _engine_layout(spec, datasets, numbers, init, checkpoints, present)
+        start = _start(spec, init, initial_weights)
+        inits = grids.INITS if init is None else init
+        if start is not None:
+            inits = grids.PASSED
+        layout = _engine_layout(spec, datasets, numbers, inits, start, checkpoints, present)
         assert isinstance(spec, TrainSpec)
-        work, trained = EngineWork(spec, datasets, layout), {"spec": grids.plain_spec(spec)}
+        work = EngineWork(spec, datasets, layout, start)
+        trained = {"spec": grids.plain_spec(spec), **grids.described_start(start)}
     else:
+        if initial_weights is not None:
+            hint = "Where it starts is up to the function."
+            _check.fail("initial_weights", "[given]", "to be None with train", hint)
         trained = _described(train, spec, datasets, init, checkpoints)
         layout = _foreign_layout(train, datasets, numbers, present)
         work = ForeignWork(train, datasets, layout)
@@ -201,11 +217,30 @@ def _cores() -> int:
     return planning.default_threads()
 
 
+def _start(
+    spec: object, init: str | Sequence[str] | None, weights: npt.ArrayLike | None
+) -> Floats | None:
+    """The given initial weights; None where the spec makes its own."""
+    given = isinstance(spec, TrainSpec) and spec.init == "given"
+    if weights is None:
+        if given:
+            hint = 'Pass them, or use "vary" or "fixed"; init= of measure says which are measured.'
+            _check.fail("spec.init", "given", "not to be given without initial_weights", hint)
+        return None
+    if not given:
+        hint = 'Without spec.init="given" nothing starts from them.'
+        _check.fail("initial_weights", "[given]", "to be None", hint)
+    if init is not None:
+        _check.fail("init", init, "to be None where the initial weights are given")
+    return _check.finite("initial_weights", np.asarray(weights, dtype=np.float64))
+
+
 def _engine_layout(
     spec: object,
     datasets: Neighbours,
     seeds: tuple[int, ...],
-    init: str | Sequence[str] | None,
+    init: str | Sequence[str],
+    start: Floats | None,
     checkpoints: int | Sequence[int] | None,
     present: Layout | None,
 ) -> Layout:
@@ -215,13 +250,10 @@ def _engine_layout(
     if not isinstance(spec, TrainSpec):
         hint = "Pass how to train, or train= a function of your own."
         _check.fail("spec", type(spec).__name__, "to be a TrainSpec", hint)
-    if spec.init == "given":
-        hint = 'Use "vary" or "fixed"; init= of measure says which are measured.'
-        _check.fail("spec.init", spec.init, "not to be given", hint)
-    inits = grids.starts(grids.INITS if init is None else init)
+    inits = grids.PASSED if start is not None else grids.starts(init)
     steps = grids.kept_steps(checkpoints, spec.total_steps(datasets.size))
     plan = None if present is None else Plan(*cell_size(present))
-    grid = prepare(spec, datasets.dataset, seeds, datasets, steps, plan=plan)
+    grid = prepare(spec, datasets.dataset, seeds, datasets, steps, initial_weights=start, plan=plan)
     cut = grid.plan.seeds, grid.plan.neighbours
     labels = tuple(datasets.labels.tolist())
     return Layout.cut(inits, seeds, labels, steps, grid.shape[3], cell=cut, dtype=spec.dtype)

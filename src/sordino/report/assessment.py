@@ -188,6 +188,12 @@ class Assessment:
             return "nothing proved"
         return "holds" if proved is not None and math.isfinite(proved.epsilon) else "nothing proved"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the verdict, the axis and the three numbers."""
+        from sordino.report.page import fragment
+
+        return fragment(self)
+
 
 def _above(observed: Observation | None, estimated: Estimate | None) -> bool:
     if observed is None or estimated is None:

@@ -1,0 +1,192 @@
+"""What privacy costs: accuracy on held-out rows, before, after and against epsilon.
+
+INTERNAL: exact accuracies are computed from records, and no guarantee covers them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from sordino.assessment import repeats
+from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.job import Job
+from sordino.estimators.task import Plan
+from sordino.privacy import NotApplicable
+from sordino.report.stages import Accuracy, AccuracyPoint, Measure
+
+if TYPE_CHECKING:
+    from sordino.assessment.subject import Subject
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Progress = Callable[[int, int], None]
+
+LEVEL = 0.95
+SECONDS = {"quick": 8.0, "standard": 15.0, "thorough": 90.0}
+"""For all repeats together, about, on two cores."""
+_CHOSEN = 0.3
+"""Share of the time for releases like the one that was made; the rest is for the curve."""
+_RANGE = 5
+"""Times as many of those: 95 % of them lie in a range that fewer do not show."""
+_BLOCK = 1 << 22
+
+
+def linear_accuracy(
+    subject: Subject, released: PrivateLinearClassifier, work: Path, progress: Progress
+) -> Accuracy | None:
+    """Of a linear model's release and of others like it; None if there are no held-out rows."""
+    if subject.test_X is None:
+        return None
+    job, chosen = subject.job, subject.brief.epsilon
+    assert job is not None
+    held = HeldOut.of(subject.test_X, subject.test_y, job)
+    plain = repeats.without_privacy(job)
+    shares = _shares(subject, job, held, plain, work, progress)
+    predicted = np.asarray(released.predict(subject.test_X))
+    right = int(np.count_nonzero(predicted == np.asarray(subject.test_y)))
+    return Accuracy(
+        before=wilson(int(held.right(plain[None])[0]), held.rows),
+        after=wilson(right, held.rows),
+        again=spread(shares[chosen]),
+        repeats=len(shares[chosen]),
+        majority=float(np.mean(held.codes == np.bincount(job.records.codes).argmax())),
+        curve=curve(shares),
+        test_rows=held.rows,
+    )
+
+
+def _shares(
+    subject: Subject, job: Job, held: HeldOut, near: Floats, work: Path, progress: Progress
+) -> dict[float, Floats]:
+    """Accuracies of the repeats at every epsilon."""
+    plans, brief = _plans(subject), subject.brief
+    counts = _counts(plans, brief.epsilon, SECONDS[brief.effort], brief.repeats)
+    total, done = sum(counts.values()), 0
+    shares = {}
+    for epsilon, plan in plans.items():
+        if not (count := counts[epsilon]):  # a point that would take too long is left out
+            continue
+        tell = partial(_tell, progress, done, total)
+        make = partial(_made, plan, job, held, count, near, tell)
+        shares[epsilon] = repeats.kept(work, f"accuracy-{epsilon!r}", count, make)
+        done += count
+        progress(done, total)
+    return shares
+
+
+def _made(
+    plan: Plan, job: Job, held: HeldOut, count: int, near: Floats, tell: Callable[[int], None]
+) -> Floats:
+    return held.right(repeats.released_weights(plan, job, count, near, tell)) / held.rows
+
+
+def _tell(progress: Progress, before: int, total: int, done: int) -> None:
+    progress(before + done, total)
+
+
+def _plans(subject: Subject) -> dict[float, Plan]:
+    """The plan at every epsilon of the curve, the chosen one among them, in order."""
+    job, estimator = subject.job, subject.estimator
+    assert job is not None
+    assert estimator is not None
+    start = float(np.linalg.norm(job.start, axis=1).max())
+    plans = {subject.brief.epsilon: job.plan}
+    for epsilon in subject.brief.curve_epsilons:
+        if epsilon in plans:
+            continue
+        try:
+            plans[epsilon] = estimator._plan(replace(job.plan.task, epsilon=epsilon), start)
+        except NotApplicable:  # so small or large a budget has no such release: no point
+            continue
+    return dict(sorted(plans.items()))
+
+
+def _counts(
+    plans: Mapping[float, Plan], chosen: float, seconds: float, most: int
+) -> dict[float, int]:
+    """Repeats at each epsilon."""
+    share = seconds * (1 - _CHOSEN) / max(len(plans) - 1, 1)
+    counts = {epsilon: repeats.affordable(plan, share, most) for epsilon, plan in plans.items()}
+    alike = repeats.affordable(plans[chosen], seconds * _CHOSEN, _RANGE * most)
+    counts[chosen] = max(alike, repeats.LEAST)
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows that no training saw, as linear weights meet them.
+
+    `X` has the intercept's column last; a class that training did not know has code -1.
+    """
+
+    X: Floats
+    codes: Codes
+
+    @classmethod
+    def of(cls, X: Any, y: Any, job: Job) -> HeldOut:
+        """Rows as `predict` takes them: not scaled into the norm."""
+        rows = np.asarray(X, dtype=np.float64)
+        if job.records.X.shape[1] > rows.shape[1]:
+            rows = np.column_stack([rows, np.ones(len(rows))])
+        place = {label: code for code, label in enumerate(job.classes.tolist())}
+        labels = np.asarray(y).tolist()
+        return cls(rows, np.array([place.get(label, -1) for label in labels], dtype=np.int64))
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self.codes)
+
+    def right(self, weights: Floats) -> Codes:
+        """How many rows each model [model, problem, column] labels as they are."""
+        models, problems, columns = weights.shape
+        found = np.zeros(models, dtype=np.int64)
+        flat = weights.reshape(-1, columns).T
+        step = max(1, _BLOCK // flat.shape[1])
+        for start in range(0, self.rows, step):
+            part = slice(start, start + step)
+            with np.errstate(all="ignore"):  # a model that diverged is merely wrong
+                scores = (self.X[part] @ flat).reshape(-1, models, problems)
+            chosen = scores[..., 0] > 0 if problems == 1 else scores.argmax(axis=2)
+            found += np.count_nonzero(chosen == self.codes[part, None], axis=0)
+        return found
+
+
+def wilson(right: int, rows: int) -> Measure:
+    """A share of rows, and Wilson's interval for the rows being a sample of many."""
+    z, share = float(stats.norm.ppf((1 + LEVEL) / 2)), right / rows
+    centre = (share + z * z / (2 * rows)) / (1 + z * z / rows)
+    half = (
+        z / (1 + z * z / rows) * math.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))
+    )
+    return Measure(share, max(min(centre - half, share), 0.0), min(max(centre + half, share), 1.0))
+
+
+def spread(shares: Sequence[float] | Floats) -> Measure:
+    """Mean, and the range in which 95 % of the shares lie."""
+    mean = float(np.mean(shares))
+    low, high = np.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Measure(mean, min(float(low), mean), max(float(high), mean))
+
+
+def curve(shares: Mapping[float, Floats]) -> tuple[AccuracyPoint, ...]:
+    """Mean accuracy against epsilon, with Student's interval of the mean."""
+    points = []
+    for epsilon, found in sorted(shares.items()):
+        mean, many = float(found.mean()), len(found)
+        half = 1.0
+        if many > 1:
+            error = float(found.std(ddof=1)) / math.sqrt(many)
+            half = float(stats.t.ppf((1 + LEVEL) / 2, many - 1)) * error
+        measure = Measure(mean, max(mean - half, 0.0), min(mean + half, 1.0))
+        points.append(AccuracyPoint(epsilon, measure, many))
+    return tuple(points)

@@ -1,0 +1,58 @@
+"""What a run of an attack costs, by counting; so the same study has the same runs on all machines.
+
+Constants were measured on two cores of an ordinary machine of 2024. Of a slower one the budget is
+only a name: it makes the same runs, and takes longer.
+"""
+
+from __future__ import annotations
+
+from sordino.estimators.task import Plan
+from sordino.sgd.spec import TrainSpec
+
+SECONDS = {"quick": 25.0, "standard": 60.0, "thorough": 600.0}
+"""What an attack on a release may take, by effort."""
+LEAST_RUNS = 200
+"""In each world, however long they take: of fewer, half could show next to nothing."""
+
+_CORES, _WORLDS = 2, 2
+_OF_NUMBER = 1.0e-9  # a row's entry, in a step of SGD
+_OF_HIDDEN = 1.2e-9  # the same of a network, for each hidden unit
+_OF_STEP, _OF_HIDDEN_STEP = 1.0e-6, 2.0e-5
+_OF_NORMAL = 2.0e-8  # a random number
+_OF_PASS = 4.0e-10  # a row's entry, where many runs are minimised at once
+_PASSES = 10
+_OF_FIT, _FIT_PASSES = 5.0e-3, 200  # a fit on its own
+
+
+def runs_within(seconds: float, each: float, most: int) -> int:
+    """So many runs a world, a round number, within the seconds and the most that is wanted."""
+    affordable = int(_CORES * seconds / each)
+    rounded = affordable // 100 * 100
+    return max(LEAST_RUNS, min(most, rounded))
+
+
+def of_training(spec: TrainSpec, rows: int, columns: int, problems: int = 1) -> float:
+    """Core seconds of a training in both worlds."""
+    steps = spec.total_steps(rows)
+    entries = steps * min(spec.batch_size, rows) * columns
+    if spec.objective.is_linear:
+        parameters, work = columns, _OF_NUMBER * entries + _OF_STEP * steps
+    else:
+        hidden = spec.objective.hidden
+        parameters = hidden * columns
+        work = _OF_HIDDEN * hidden * entries + _OF_HIDDEN_STEP * steps
+    drawn = parameters * (steps if spec.noise_multiplier else 1)
+    return _WORLDS * problems * (work + _OF_NORMAL * drawn)
+
+
+def of_plan(plan: Plan) -> float:
+    """Core seconds of a fit in both worlds, the noise of the release included."""
+    task = plan.task
+    if plan.spec is not None:
+        return of_training(plan.spec, task.rows, task.columns, task.problems)
+    entries = task.rows * task.columns
+    if plan.method == "objective":
+        work = _OF_PASS * _PASSES * entries + 2 * _OF_NORMAL * task.columns
+    else:
+        work = _OF_FIT + _OF_NUMBER * _FIT_PASSES * entries
+    return _WORLDS * task.problems * work

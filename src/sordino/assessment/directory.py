@@ -1,0 +1,185 @@
+"""`StudyDirectory`: where an assessment keeps what it found, so that it goes on where it stopped.
+
+    README.txt       INTERNAL, and why
+    study.toml       what was asked
+    state.json       of which records
+    stages/          one file a finished stage
+    work/            grids and runs, for stages that are not finished
+    model/           the bundle: weights and certificate, the one thing here that may leave
+    assessment.json  everything together
+    report.html      the page
+
+Files are there whole or not at all. One process writes; the same study, of the same records, goes
+on; another one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import sordino
+from sordino import _check
+from sordino.assessment.brief import Brief
+from sordino.privacy import Refused
+from sordino.store.disk import LOCK, PARTIAL, Disk, WriterLock
+from sordino.store.refusal import explained
+
+README, STUDY, STATE = "README.txt", "study.toml", "state.json"
+STAGES, WORK, MODEL = "stages", "work", "model"
+ASSESSMENT, PAGE = "assessment.json", "report.html"
+README_TEXT = """\
+INTERNAL: do not publish or share this directory.
+
+It is an assessment made by sordino: weights trained without protection, exact accuracies, and what
+attacks achieved. Whoever has it can tell who is in the data. Two things may leave, each by itself:
+model/, the released model with its certificate, and what `sordino report . --public` writes.
+
+study.toml       what was asked; `sordino assess study.toml` asks it again
+report.html      the page, and assessment.json, the same as data
+stages, work     what was found so far
+
+Running the same command again goes on where it stopped.
+"""
+_OURS = {README, STUDY, STATE, STAGES, WORK, MODEL, ASSESSMENT, PAGE, LOCK, PARTIAL}
+
+
+class AssessmentError(Refused):
+    """A directory that cannot be used as asked; its text names it and says what to do."""
+
+
+class StudyDirectory:
+    """The directory of one assessment; `opened` gives the right to write it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._disk = Disk(root)
+
+    @classmethod
+    def checked(cls, path: str | os.PathLike[str], brief: Brief) -> StudyDirectory:
+        """Refuse, before any work, a place where this assessment cannot be written.
+
+        Raises
+        ------
+        InvalidArgument
+            If nothing can be written there.
+        AssessmentError
+            If it holds something else.
+        """
+        root = Path(path).expanduser().absolute()
+        if not root.exists():
+            _check_parent(root)
+            return cls(root)
+        if not root.is_dir():
+            _check.fail("--out", root, "to be a directory, not a file", "Pass another one.")
+        if not os.access(root, os.W_OK | os.X_OK | os.R_OK):
+            hint = "Change its permissions, or pass another one."
+            _check.fail("--out", root, "to be a directory that can be written", hint)
+        made = cls(root)
+        made._check_same(brief)
+        return made
+
+    def _check_same(self, brief: Brief) -> None:
+        """Refuse a directory with another assessment, or with files that are none of ours."""
+        there = set(os.listdir(self.root))
+        if STUDY in there:
+            different = brief.differences(Brief.from_file(self.root / STUDY))
+            if different:
+                hint = "Pass another --out; this one was not changed."
+                self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
+        elif foreign := sorted(there - _OURS):
+            hint = "Pass another --out; this one was not changed."
+            self._refuse(f"to be empty or an assessment, and it holds {foreign[0]!r}", hint)
+
+    @contextmanager
+    def opened(self, brief: Brief, fingerprint: str) -> Iterator[None]:
+        """Make the directory, or go on with it; refused if the records are not the same."""
+        with explained(self.root, "written"):
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.chmod(self.root, 0o700)
+        lock = WriterLock(self.root)
+        try:
+            self._check_same(brief)
+            self._check_records(fingerprint)
+            with explained(self.root, "written"):
+                self._disk.put(README, README_TEXT.encode())
+                for name in (STAGES, WORK):
+                    self._disk.make(name)
+                state = {"fingerprint": fingerprint, "sordino": sordino.__version__}
+                self._disk.put(STATE, json.dumps(state).encode())
+                self._disk.put(STUDY, brief.to_toml().encode())
+                self._disk.settle(["."])
+            yield
+        finally:
+            lock.release()
+
+    def _check_records(self, fingerprint: str) -> None:
+        if not (self.root / STATE).exists():
+            return
+        known = json.loads((self.root / STATE).read_text("utf-8"))
+        for what, now in (("fingerprint", fingerprint), ("sordino", sordino.__version__)):
+            if known.get(what) != now:
+                other = "records" if what == "fingerprint" else f"sordino {known.get(what)}"
+                hint = "Pass another --out; finished stages are not mixed with new ones."
+                self._refuse(f"to go on with the same {what}, and it was made with {other}", hint)
+
+    def work(self, stage: str) -> Path:
+        """Where a stage keeps what it has so far."""
+        path = self.root / WORK / stage
+        with explained(self.root, "written"):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path
+
+    def finished(self, stage: str) -> tuple[float, Any] | None:
+        """Seconds and plain values of a finished stage; None if it is still to be done."""
+        path = self.root / STAGES / f"{stage}.json"
+        if not path.exists():
+            return None
+        kept = json.loads(path.read_text("utf-8"))
+        return float(kept["seconds"]), kept["found"]
+
+    def finish(self, stage: str, seconds: float, found: Any) -> None:
+        """Keep what a stage found, and drop what it worked with."""
+        kept = {"seconds": seconds, "found": found}
+        self.write(f"{STAGES}/{stage}.json", json.dumps(kept, allow_nan=False))
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file, whole or not at all."""
+        with explained(self.root, "written"):
+            self._disk.put(name, text.encode())
+            self._disk.settle(["."])
+        return self.root / name
+
+    def _refuse(self, condition: str, hint: str) -> NoReturn:
+        raise AssessmentError(f"Expected {self.root} {condition}. {hint}")
+
+
+def found(path: str | os.PathLike[str]) -> Path:
+    """The directory of an assessment that is finished.
+
+    Raises
+    ------
+    AssessmentError
+        If it is none, or not finished yet.
+    """
+    root = Path(path).expanduser().absolute()
+    if not (root / STUDY).exists():
+        hint = "Pass the directory that `sordino assess` made."
+        raise AssessmentError(f"Expected {root} to be an assessment. {hint}")
+    if not (root / ASSESSMENT).exists():
+        hint = f"Run `sordino assess {root / STUDY} --out {root}`, which goes on where it stopped."
+        raise AssessmentError(f"Expected {root} to be finished. {hint}")
+    return root
+
+
+def _check_parent(root: Path) -> None:
+    parent: Any = root.parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        hint = "Pass a directory in a place where you may write."
+        _check.fail("--out", root, "to be a directory that can be made", hint)

@@ -1,0 +1,35 @@
+"""`Effort`: how much an assessment trains and attacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is trained and attacked.
+
+    Parameters
+    ----------
+    seeds, neighbours
+        Size of the grid that measures SGD's own noise.
+    audit_runs
+        Runs of an attack in each of two worlds, at most.
+    repeats
+        Releases made to see how much accuracy varies, at each epsilon of the curve.
+    points
+        Epsilons on the curve of accuracy; odd, so that the target is the middle one.
+    """
+
+    seeds: int
+    neighbours: int
+    audit_runs: int
+    repeats: int
+    points: int
+
+
+EFFORTS = {
+    "quick": Effort(32, 16, 1_000, 5, 5),
+    "standard": Effort(98, 50, 10_000, 20, 7),
+    "thorough": Effort(200, 100, 50_000, 50, 9),
+}

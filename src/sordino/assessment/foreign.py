@@ -1,0 +1,181 @@
+"""A foreign mechanism, assessed by audit alone: nothing can be proved of code that is only run."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino import _check
+from sordino.assessment.brief import Brief
+from sordino.assessment.source import Prepared
+from sordino.audit import neighbour
+from sordino.audit.claim import Claim
+from sordino.data import Dataset
+from sordino.data.preprocess import clip_rows
+from sordino.privacy import Relation
+from sordino.report.assessment import Assessment, Provenance, Question
+
+if TYPE_CHECKING:
+    from sordino.assessment.run import Stages
+
+GALLERY = "gallery:"
+DELTA = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignGame:
+    """A mechanism, two datasets that differ in one record, and what is claimed.
+
+    `runs` is what the mechanism's own recipe asks for, where it has one.
+    """
+
+    mechanism: Any
+    D: Any
+    D_prime: Any
+    claim: Claim
+    name: str
+    pair: str
+    score: Any = "learned"
+    runs: int | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the pair, as far as it is made of arrays."""
+        digest = hashlib.sha256()
+        for part in (self.D, self.D_prime):
+            for each in part if isinstance(part, tuple | list) else (part,):
+                known = getattr(each, "fingerprint", None)
+                digest.update(known.encode() if isinstance(known, str) else _bytes(each))
+        return digest.hexdigest()
+
+
+def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignGame:
+    """What is to be attacked, from what was asked.
+
+    Parameters
+    ----------
+    brief
+        Names it (`brief.mechanism`), its claim and, without a pair, the data.
+    mechanism
+        The function or estimator itself; None for one of the gallery ("gallery:NAME").
+    pair
+        Two datasets as it takes them; None crafts two (X, y) from the data.
+    """
+    name = brief.mechanism or ""
+    if mechanism is None:
+        if not name.startswith(GALLERY):
+            hint = "Pass the function itself, or gallery:NAME."
+            _check.fail("mechanism", name, "to be something that can be run", hint)
+        return _of_gallery(name.removeprefix(GALLERY))
+    if isinstance(mechanism, type) and hasattr(mechanism, "fit"):
+        mechanism = mechanism()
+    words = "two datasets given by the user"
+    if pair is None:
+        prepared = brief.source().read()
+        D = rows(prepared)
+        first, second = neighbour.canary(D)
+        assert isinstance(second, Dataset)
+        pair = (first.X, first.y), (second.X, second.y)
+        words = (
+            f"{D.rows:,} rows (X, y) of {brief.data} within norm {prepared.data_norm:g}; one "
+            "record differs: crafted, at the norm bound, mislabelled, in a quiet direction"
+        )
+    delta = DELTA if brief.delta is None else brief.delta
+    claim = Claim(brief.epsilon, delta, Relation.REPLACE_ONE, source=name)
+    return ForeignGame(mechanism, pair[0], pair[1], claim, name, words)
+
+
+def rows(prepared: Prepared) -> Dataset:
+    """Rows scaled into their norm, and labels from 0 on."""
+    X = np.asarray(prepared.X, dtype=np.float64)
+    codes = np.unique(prepared.y, return_inverse=True)[1]
+    return Dataset(clip_rows(X, prepared.data_norm), codes, norm_bound=prepared.data_norm)
+
+
+def _of_gallery(name: str) -> ForeignGame:
+    from sordino.audit import gallery
+
+    entry = gallery.named(name)
+    case = entry.case()
+    if case.exact is not None:
+        hint = f"A formula settles it, without runs: `sordino audit gallery {name}`."
+        _check.fail("mechanism", f"{GALLERY}{name}", "to be something that can be run", hint)
+    return ForeignGame(
+        *(case.broken, case.D, case.D_prime, case.claim),
+        name=f"{GALLERY}{name}",
+        pair=f"the pair of the gallery. {entry.fault}",
+        score=case.score,
+        runs=entry.runs,
+    )
+
+
+def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
+    """The whole assessment: one attack."""
+    from sordino.assessment import attacking
+    from sordino.assessment.provenance import machine
+    from sordino.assessment.run import rerun
+    from sordino.mechanisms.certificate import today, versions
+    from sordino.report.stages import Attack
+
+    attack = stages.do(
+        "attack_mechanism",
+        Attack,
+        lambda work, tell: attacking.attack_mechanism(
+            *(found.mechanism, found.D, found.D_prime),
+            claim=found.claim,
+            score=found.score,
+            confidence=brief.confidence,
+            runs=brief.audit_runs or found.runs or brief.most_audit_runs,
+            pair=found.pair,
+            directory=work,
+            progress=tell,
+        ),
+    )
+    return Assessment(
+        question=_question(brief, found, rerun(brief, stages.directory.root)),
+        records=None,
+        proved_parts=None,
+        release=None,
+        release_estimated=None,
+        own_noise=None,
+        attacks=(attack,),
+        caveats=(
+            "Nothing is proved of a mechanism that is only run: an attack that finds little shows "
+            "only that this attack found little.",
+        ),
+        provenance=Provenance(
+            date=today(),
+            versions=versions(),
+            fingerprint=found.fingerprint,
+            seconds=dict(stages.seconds),
+            machine=machine(),
+        ),
+    )
+
+
+def _question(brief: Brief, found: ForeignGame, again: str) -> Question:
+    return Question(
+        title=f"the mechanism {found.name}",
+        data="" if brief.pair else brief.data,
+        target=brief.target,
+        model="",
+        method="",
+        epsilon=found.claim.epsilon,
+        delta=found.claim.delta,
+        delta_reason="As claimed.",
+        relation=found.claim.relation,
+        effort=brief.effort,
+        mechanism=found.name,
+        settings=brief.settings(),
+        rerun=again,
+    )
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return np.ascontiguousarray(value).tobytes()
+    except (TypeError, ValueError):
+        return repr(type(value)).encode()

@@ -1,0 +1,256 @@
+"""`NetworkPlan`: a network with one hidden layer, trained by DP-SGD and accounted by composition.
+
+Nothing is proved of its final weights beyond what is proved of all iterates together: theorems on
+the last iterate, on sensitivity and on objectives need a convex loss.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import _check
+from sordino.accounting import calibrate, subsampled
+from sordino.accounting.finding import Run
+from sordino.accounting.group import group
+from sordino.accounting.profile import Profile
+from sordino.assessment.proving_bounds import in_order, refused, together
+from sordino.assessment.proving_steps import checked_steps, run_bounds
+from sordino.audit.claim import Claim
+from sordino.data.dataset import Dataset
+from sordino.data.recipe import Recipe
+from sordino.objectives.objective import ObjectiveSpec
+from sordino.privacy import Guarantee, Relation
+from sordino.proofs.proof import Proof, unit_of
+from sordino.proofs.training import assumptions, run_of
+from sordino.report.stages import Bound
+from sordino.sgd.spec import TrainSpec
+
+HIDDEN, CLIP = 10, 1.0
+STEPS = 300
+WANDER, MOST_RATE = 1.2, 2.0
+"""The noise of all steps together moves a weight by about so much; no rate is above the second."""
+_RATE, _BATCH, _PLAIN_STEPS = 0.5, 32, 2000
+"""Ordinary training, where no paper has settings for the dataset."""
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """How a network is trained with noise, and what that proves.
+
+    Parameters
+    ----------
+    spec
+        The training, its noise inside.
+    rows
+        Number of records.
+    delta
+        Where the guarantee is stated.
+    rows_per_person
+        Size of the group protected.
+    not_covered
+        What was read off the records beside the training.
+    """
+
+    spec: TrainSpec
+    rows: int
+    delta: float
+    rows_per_person: int = 1
+    not_covered: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def _run(self) -> Run:
+        return run_of(self.spec, None, self.rows, Relation.REPLACE_ONE)
+
+    @property
+    def why_not_final(self) -> str:
+        """Why nothing is proved of the final weights alone."""
+        return str(self._run.hidden)
+
+    @functools.cached_property
+    def proof(self) -> Proof:
+        """Composition over all iterates, by privacy loss distributions."""
+        run = self._run
+        profile = _composed(run.steps.noise_multiplier, run, self.rows_per_person)
+        rounding = "rounding inside the training is not counted; its arithmetic is "
+        rounding += self.spec.dtype
+        return Proof(
+            profile=profile,
+            sampling=run.steps.sampling,
+            assumes=(*assumptions(self.spec, run, "all"), rounding),
+            released="all",
+            unit=unit_of(self.rows_per_person),
+            not_covered=self.not_covered,
+        )
+
+    @property
+    def profile(self) -> Profile:
+        """Everything an attacker can gain."""
+        return self.proof.profile
+
+    @functools.cached_property
+    def guarantee(self) -> Guarantee:
+        """Of all iterates, the final one among them."""
+        return self.proof.guarantee(self.delta)
+
+    @property
+    def claim(self) -> Claim:
+        """What an audit tries to refute."""
+        return Claim.of(self.guarantee, self.profile)
+
+    @functools.cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """What every theorem says of this training, the used one first."""
+        steps = checked_steps(self.spec, self._run, None) + together(1, self.rows_per_person)
+        bounds = list(
+            run_bounds(
+                self._run,
+                self.proof,
+                self.delta,
+                chosen="pld",
+                rows_per_person=self.rows_per_person,
+                single=self.rows_per_person == 1,
+                checked={"all": steps, "final": steps},
+            )
+        )
+        convex = "The loss of a network is not convex, and the theorem needs a convex one; use "
+        convex += "--model logistic or svm."
+        for name, theorem in (
+            ("output perturbation", "sensitivity of the final weights (Wu et al. 2017)"),
+            ("objective perturbation", "objective perturbation (Chaudhuri et al. 2011)"),
+        ):
+            bounds.append(refused(name, theorem, convex))
+        return in_order(bounds)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Schedule, sensitivity and noise, in words."""
+        spec, clip = self.spec, self.spec.max_grad_norm
+        assert clip is not None
+        rate = self._run.steps.sample_rate
+        return {
+            "schedule": (
+                f"{self._run.steps.steps:,} steps, each record in each batch with probability "
+                f"{rate:.6g}, sums divided by {spec.batch_size:,}, learning rate "
+                f"{spec.schedule.rate:.6g}, {spec.objective.hidden} hidden units"
+            ),
+            "sensitivity": (
+                f"gradients are clipped to {clip:.6g}: one record moves a sum of them by at most "
+                f"{2 * clip:.6g}"
+            ),
+            "noise": (
+                f"standard deviation {spec.noise_multiplier * clip:.6g} on every sum of clipped "
+                f"gradients (noise multiplier {spec.noise_multiplier:.6g})"
+            ),
+        }
+
+
+def plan(
+    D: Dataset,
+    recipe: Recipe | None,
+    epsilon: float,
+    delta: float,
+    *,
+    rows_per_person: int = 1,
+    not_covered: tuple[str, ...] = (),
+) -> NetworkPlan:
+    """DP-SGD of a network on two classes, with the least noise for (epsilon, delta).
+
+    Settings follow from public numbers alone: how many records there are, and the papers' number
+    of hidden units for a dataset by name.
+
+    Raises
+    ------
+    InvalidArgument
+        For labels other than 0 and 1.
+    """
+    _check_two_classes(D)
+    spec = _noisy_spec(D.rows, recipe)
+    run = run_of(spec, None, D.rows, Relation.REPLACE_ONE)
+    noise = _least_noise(run, epsilon, delta, rows_per_person)
+    spec = replace(spec, noise_multiplier=noise, learning_rate=_rate(spec, noise))
+    return NetworkPlan(spec, D.rows, delta, rows_per_person, not_covered)
+
+
+def _noisy_spec(rows: int, recipe: Recipe | None) -> TrainSpec:
+    """The training without its noise; batches of a twentieth of the records or sqrt(rows)."""
+    batch = min(rows, max(math.isqrt(rows), rows // 20, 1))
+    return TrainSpec(
+        objective=ObjectiveSpec("mlp", hidden=_hidden(recipe)),
+        learning_rate=MOST_RATE,
+        batch_size=batch,
+        steps=STEPS,
+        order="poisson",
+        max_grad_norm=CLIP,
+        init="fixed",
+        dtype="float64",
+    )
+
+
+def _rate(spec: TrainSpec, noise: float) -> float:
+    """The rate at which the noise wanders no farther than it should: of public numbers alone."""
+    step = noise * CLIP / spec.batch_size * math.sqrt(STEPS)
+    return min(MOST_RATE, WANDER / step) if step > 0 else MOST_RATE
+
+
+def _composed(noise: float, run: Run, rows_per_person: int) -> Profile:
+    steps = run.steps
+    profile = subsampled.pld(
+        *(noise, steps.sample_rate, steps.steps),
+        sampling=steps.sampling,
+        relation=steps.relation,
+    )
+    return group(profile, rows_per_person)
+
+
+def _least_noise(run: Run, epsilon: float, delta: float, rows_per_person: int) -> float:
+    steps = run.steps
+    if rows_per_person > 1:
+        return calibrate.least_noise(
+            lambda noise: _composed(noise, run, rows_per_person), epsilon, delta
+        )
+    return calibrate.noise_multiplier(
+        *(epsilon, delta, steps.sample_rate, steps.steps),
+        sampling=steps.sampling,
+        relation=steps.relation,
+    )
+
+
+def plain_network_spec(D: Dataset, recipe: Recipe | None) -> TrainSpec:
+    """Ordinary training of the same network without noise: the papers' settings, or usual ones."""
+    _check_two_classes(D)
+    papers = None if recipe is None else recipe.network
+    return TrainSpec(
+        objective=ObjectiveSpec("mlp", hidden=_hidden(recipe)),
+        learning_rate=_RATE if papers is None else papers.learning_rate,
+        batch_size=min(D.rows, _BATCH if papers is None else papers.batch_size),
+        steps=_PLAIN_STEPS if papers is None else papers.steps,
+        init="fixed",
+    )
+
+
+def accuracy(
+    spec: TrainSpec, weights: npt.ArrayLike, X: npt.NDArray[Any], y: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """Share of rows that each network gets right; `weights` are [..., parameter]."""
+    from sordino.objectives import build
+
+    objective = build(spec.objective, np.shape(X)[1])
+    return np.asarray(objective.accuracy(np.asarray(weights), X, y), dtype=np.float64)
+
+
+def _hidden(recipe: Recipe | None) -> int:
+    return HIDDEN if recipe is None or recipe.network is None else recipe.network.hidden_size
+
+
+def _check_two_classes(D: Dataset) -> None:
+    found = np.unique(D.y)
+    if not np.isin(found, (0, 1)).all():
+        hint = "A network is assessed on two classes; use --model logistic or svm for more."
+        _check.fail("classes", len(found), "to be 2 for --model mlp", hint)

@@ -1,0 +1,150 @@
+"""`release`: train once, add the noise, write the bundle, and say what it costs.
+
+One study releases one model. A bundle that is there already is the release, and is gone on with: a
+second model of the same records would be a second release, and cost as much privacy again.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sordino.estimators import load
+from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.task import Plan
+from sordino.mechanisms.noise import SeededNoise
+from sordino.privacy import Refused
+from sordino.report.stages import Plain, Release
+from sordino.sgd.spec import TrainSpec
+
+if TYPE_CHECKING:
+    from sordino.assessment.subject import Subject
+
+Progress = Callable[[int, int], None]
+
+NO_NETWORKS = (
+    "sordino has no private estimator for networks: nothing was written, and the runs scored here "
+    "were made with repeatable noise, which protects nobody"
+)
+
+
+class AnotherRelease(Refused):
+    """A bundle in the place of this study's, made by another one."""
+
+
+def release(subject: Subject, place: Path, work: Path, progress: Progress) -> Release:
+    """Release the model, or take the one that was released before, and score it.
+
+    Parameters
+    ----------
+    subject
+        What is assessed.
+    place
+        Directory of the bundle, new or as an earlier call left it.
+    work
+        Directory for accuracies found so far.
+    progress
+        Called with (done, total) repeats.
+
+    Raises
+    ------
+    BudgetExceeded
+        If a `Ledger` is open and has too little left.
+    AnotherRelease, CertificateError
+        If there is a bundle that is not of this study, or is damaged.
+    """
+    if subject.network is not None:
+        return _network(subject, work, progress)
+    from sordino.assessment.accuracy import linear_accuracy
+
+    job = subject.job
+    assert job is not None
+    released = _released(subject, place)
+    return Release(
+        method=released.method_,
+        settings=_settings(job.plan),
+        noise=noise_in_words(job.plan),
+        source=released.certificate_.noise,
+        accuracy=linear_accuracy(subject, released, work, progress),
+        directory=place.name,
+        certificate=released.certificate_.to_json(),
+    )
+
+
+def _released(subject: Subject, place: Path) -> PrivateLinearClassifier:
+    """The model that left: the one in its place, or a new one that is put there."""
+    if place.is_dir() and any(place.iterdir()):
+        return _before(subject, place)
+    assert subject.estimator is not None
+    fitted = copy.copy(subject.estimator).fit(subject.X, subject.y)
+    fitted.save(
+        place,
+        preprocessing=subject.prepared.reads_private_data,
+        columns=subject.prepared.description,
+        tuning="none declared",
+    )
+    return fitted
+
+
+def _before(subject: Subject, place: Path) -> PrivateLinearClassifier:
+    assert subject.job is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # notes of `verify`, for who gets a bundle from others
+        found = load(place)
+    papers, plan = found.certificate_, subject.job.plan
+    if (papers.method, papers.evidence) != (plan.method, plan.evidence):
+        raise AnotherRelease(
+            f"Expected {place} to be this study's release, and it was made otherwise. "
+            "Pass another --out."
+        )
+    return found
+
+
+def _settings(plan: Plan) -> dict[str, Plain]:
+    """Settings of the training, as the public rules completed them."""
+    settings: dict[str, Plain] = {**plan.settings.given, "l2": plan.l2}  # type: ignore[dict-item]
+    if plan.spec is not None:  # batches are made equal
+        settings["batch_size"] = plan.spec.batch_size
+    return settings
+
+
+def noise_in_words(plan: Plan) -> str:
+    """How much noise, and where."""
+    parts = []
+    if plan.noise_inside:
+        parts.append(f"standard deviation {plan.sigma:.4g} {plan.noise_inside}")
+    if plan.scale > 0:
+        parts.append(f"standard deviation {plan.scale:.4g} on every weight")
+    return " and ".join(parts) or "none"
+
+
+def _network(subject: Subject, work: Path, progress: Progress) -> Release:
+    from sordino.assessment.network_accuracy import network_accuracy
+
+    assert subject.network is not None
+    spec = subject.network.spec
+    assert spec.max_grad_norm is not None
+    sigma = spec.noise_multiplier * spec.max_grad_norm
+    return Release(
+        method="dp-sgd",
+        settings=_network_settings(spec, subject.D.rows),
+        noise=f"standard deviation {sigma:.4g} on every sum of clipped gradients",
+        source=SeededNoise.name,
+        accuracy=network_accuracy(subject, work, progress),
+        why_not=NO_NETWORKS,
+    )
+
+
+def _network_settings(spec: TrainSpec, rows: int) -> dict[str, Plain]:
+    return {
+        "hidden": spec.objective.hidden,
+        "steps": spec.total_steps(rows),
+        "batch_size": spec.batch_size,
+        "learning_rate": spec.schedule.rate,
+        "max_grad_norm": spec.max_grad_norm,
+        "noise_multiplier": spec.noise_multiplier,
+        "l2": spec.objective.l2,
+    }

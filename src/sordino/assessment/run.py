@@ -1,0 +1,247 @@
+"""`assess`: the main job, stage by stage.
+
+    read     records, plan, the crafted pair               nothing is written before this is done
+    prove    what every theorem says of the release
+    measure  SGD's own noise, and the release's             estimates
+    release  train once, add noise, write the bundle        accuracy before and after
+    attack   the release, and SGD without added noise       observations
+    report   assessment.json and report.html
+
+A stage that is finished is never done again, so a study goes on where it stopped; above all it
+releases once.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from sordino.assessment.brief import Brief
+from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
+from sordino.report.assessment import Assessment
+
+Progress = Callable[[int, int], None]
+_Found = TypeVar("_Found")
+
+STAGES = {
+    "read": "reading the records",
+    "prove": "asking every theorem",
+    "own_noise": "measuring SGD's own noise",
+    "release_estimate": "measuring the release's noise",
+    "release": "releasing, and scoring what it costs",
+    "attack_release": "attacking the release",
+    "attack_plain": "attacking SGD without added noise",
+    "attack_mechanism": "attacking the mechanism",
+    "report": "writing the page",
+}
+"""In order, in words."""
+
+
+class Watch(Protocol):
+    """Whoever is told how far an assessment has come."""
+
+    def begin(self, stage: str, words: str) -> Progress:
+        """A stage begins; call what is returned with (done, total)."""
+
+    def end(self, stage: str, seconds: float, *, resumed: bool) -> None:
+        """It is over; `resumed` if it had been done before."""
+
+
+class Silent:
+    """Nobody is told."""
+
+    def begin(self, stage: str, words: str) -> Progress:
+        """Nothing."""
+        return lambda done, total: None
+
+    def end(self, stage: str, seconds: float, *, resumed: bool) -> None:
+        """Nothing."""
+
+
+class Stages:
+    """Does stages, or takes what they found before."""
+
+    def __init__(self, directory: StudyDirectory, watch: Watch) -> None:
+        self.directory, self.watch = directory, watch
+        self.seconds: dict[str, float] = {}
+
+    def do(
+        self, stage: str, kind: type[_Found], work: Callable[[Path, Progress], _Found]
+    ) -> _Found:
+        """What a stage found, now or before."""
+        from sordino.report import document
+
+        tell = self.watch.begin(stage, STAGES[stage])
+        known = self.directory.finished(stage)
+        if known is not None:
+            self.seconds[stage], plain = known
+            self.watch.end(stage, self.seconds[stage], resumed=True)
+            return document.from_plain(kind, plain)
+        began = time.perf_counter()
+        found = work(self.directory.work(stage), tell)
+        seconds = self.seconds[stage] = time.perf_counter() - began
+        self.directory.finish(stage, seconds, document.to_plain(found))
+        self.watch.end(stage, seconds, resumed=False)
+        return found
+
+    @contextmanager
+    def always(self, stage: str) -> Iterator[None]:
+        """A stage that is done every time."""
+        self.watch.begin(stage, STAGES[stage])
+        began = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - began
+        self.watch.end(stage, self.seconds[stage], resumed=False)
+
+
+def assess(
+    brief: Brief | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    watch: Watch | None = None,
+    mechanism: Any = None,
+    pair: tuple[Any, Any] | None = None,
+    **settings: Any,
+) -> Assessment:
+    """How private is the model I am about to release? Train, prove, measure, release, attack.
+
+    Parameters
+    ----------
+    brief
+        What is asked, such as `Brief.from_file("study.toml")`; or pass its settings by name:
+        data="patients.csv", target="ill", epsilon=1.0, effort="quick", ...
+    out
+        Directory of the study, INTERNAL: made, or gone on with. It holds the released model
+        (`model/`), the page and everything behind it. None keeps nothing, not even the model.
+    watch
+        Told how far it is.
+    mechanism, pair
+        A function (data, generator) -> numbers, or an estimator, attacked and nothing else: on
+        `pair`, two datasets that differ in one record, or on a crafted pair made from `data`.
+
+    Returns
+    -------
+    Assessment
+        With `proved`, `estimated` and `observed`: a `Guarantee`, an `Estimate` and an
+        `Observation` of the same release. A notebook shows it as a small page.
+
+    Raises
+    ------
+    InvalidArgument, DataError, NotApplicable
+        In one sentence, before anything is written.
+    AssessmentError
+        If `out` holds another assessment.
+    """
+    asked = Brief(**settings) if brief is None else brief.with_options(**settings)
+    if mechanism is not None and asked.mechanism is None:
+        asked = asked.with_options(mechanism=_name(mechanism))
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:
+            place = StudyDirectory.checked(Path(scratch) / "study", asked)
+            found = _assess(asked, place, watch or Silent(), mechanism, pair)
+        return _without_directory(found)
+    place = StudyDirectory.checked(out, asked)
+    return _assess(asked, place, watch or Silent(), mechanism, pair)
+
+
+def _assess(
+    brief: Brief, directory: StudyDirectory, watch: Watch, mechanism: Any, pair: Any
+) -> Assessment:
+    from sordino.assessment import foreign
+
+    stages = Stages(directory, watch)
+    if brief.mechanism is not None:
+        with stages.always("read"):
+            game = foreign.game(brief, mechanism, pair)
+        with directory.opened(brief, game.fingerprint):
+            return _reported(stages, foreign.attacked(brief, game, stages))
+    return _released(brief, stages)
+
+
+def _released(brief: Brief, stages: Stages) -> Assessment:
+    """Every stage of a release."""
+    from sordino.assessment import attacking, measuring, proving, releasing
+    from sordino.assessment.caveats import caveats
+    from sordino.assessment.provenance import provenance
+    from sordino.assessment.subject import Subject
+    from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
+
+    with stages.always("read"):
+        subject = Subject.of(brief)
+    directory = stages.directory
+    with directory.opened(brief, subject.fingerprint):
+        proved = stages.do("prove", Proved, lambda work, tell: proving.prove(subject))
+        own = stages.do(
+            "own_noise", OwnNoise, lambda work, tell: measuring.own_noise(subject, work, tell)
+        )
+        estimated = stages.do(
+            "release_estimate",
+            Estimated,
+            lambda work, tell: measuring.release_estimate(subject, work, tell),
+        )
+        released = stages.do(
+            "release",
+            Release,
+            lambda work, tell: releasing.release(subject, directory.root / MODEL, work, tell),
+        )
+        attacks = (
+            stages.do(
+                "attack_release",
+                Attack,
+                lambda work, tell: attacking.attack_release(subject, work, tell),
+            ),
+            stages.do(
+                "attack_plain",
+                Attack,
+                lambda work, tell: attacking.attack_plain(subject, work, tell),
+            ),
+        )
+        found = Assessment(
+            question=subject.question(rerun(brief, directory.root)),
+            records=subject.records,
+            proved_parts=proved,
+            release=released,
+            release_estimated=estimated,
+            own_noise=own,
+            attacks=attacks,
+            caveats=caveats(subject, proved, released, attacks),
+            provenance=provenance(subject, stages.seconds),
+        )
+        return _reported(stages, found)
+
+
+def _reported(stages: Stages, found: Assessment) -> Assessment:
+    """Write the page, and everything as data."""
+    from sordino.report import document, page
+
+    with stages.always("report"):
+        stages.directory.write(ASSESSMENT, document.dumps(found))
+        stages.directory.write(PAGE, page.page(found))
+    return found
+
+
+def rerun(brief: Brief, directory: Path) -> str:
+    """The command that asks the same again."""
+    return f"sordino assess {directory / STUDY} --out {directory}"
+
+
+def _name(mechanism: Any) -> str:
+    """Of a function or an estimator, as one would import it."""
+    named = mechanism if hasattr(mechanism, "__qualname__") else type(mechanism)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _without_directory(found: Assessment) -> Assessment:
+    """The same, where nothing was kept."""
+    question = replace(found.question, rerun="sordino.assess(..., out=DIRECTORY) keeps a study")
+    if found.release is None or not found.release.directory:
+        return replace(found, question=question)
+    why_not = "no directory was named, so nothing was kept: pass out="
+    released = replace(found.release, directory="", why_not=why_not)
+    return replace(found, question=question, release=released)

@@ -1,0 +1,236 @@
+"""`Subject`: one model of one dataset, ready for every stage: records read, plan made, pair crafted.
+
+Everything in it follows from the brief and the records, so a study that goes on makes it again.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sordino import _check
+from sordino.assessment import network
+from sordino.assessment.brief import Brief
+from sordino.assessment.network import NetworkPlan
+from sordino.assessment.source import Prepared, held_out
+from sordino.audit import neighbour
+from sordino.audit.neighbour import Pair
+from sordino.data import Dataset, recipe
+from sordino.data.preprocess import clip_rows
+from sordino.data.recipe import Recipe
+from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
+from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.job import Job
+from sordino.objectives.objective import ObjectiveSpec
+from sordino.privacy import PrivacyLeakWarning
+from sordino.report.assessment import Question, Records
+from sordino.sgd.spec import TrainSpec
+
+MODELS = {
+    "logistic": "logistic regression",
+    "svm": "a linear support vector machine",
+    "mlp": "a network with one hidden layer",
+}
+_RATE, _BATCH = 0.5, 32
+_PASSES, _LEAST, _MOST = 10, 400, 3400
+"""Of ordinary SGD on a file: ten passes, within what the papers take for linear models."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What all stages work on.
+
+    Parameters
+    ----------
+    brief
+        What was asked.
+    prepared
+        Records and what is known of them; of these, `X` and `y` are trained on.
+    X, y, test_X, test_y
+        Training rows and labels as an estimator takes them, and held-out ones (None if none).
+    recipe
+        Of a dataset by name.
+    records
+        The same in words and sizes, for the page.
+    estimator, job
+        Of a linear model: unfitted, and its plan with the rows within their norm.
+    network
+        Of a network: its plan.
+    delta, delta_reason
+        Where everything is stated, and why there.
+    problem
+        Of more than two classes, the one-vs-rest problem that `D` is of.
+    D, pair
+        That problem's records as they are trained on, and two datasets made from them that differ
+        in one crafted record.
+    plain, plain_words
+        Ordinary SGD of the same model without added noise.
+    """
+
+    brief: Brief
+    prepared: Prepared
+    X: Any
+    y: Any
+    test_X: Any
+    test_y: Any
+    recipe: Recipe | None
+    records: Records
+    estimator: PrivateLinearClassifier | None
+    job: Job | None
+    network: NetworkPlan | None
+    delta: float
+    delta_reason: str
+    problem: int
+    D: Dataset
+    pair: Pair
+    plain: TrainSpec
+    plain_words: str
+
+    @classmethod
+    def of(cls, brief: Brief) -> Subject:
+        """Read the records, plan the release and craft the pair.
+
+        Raises
+        ------
+        InvalidArgument, DataError, NotApplicable
+            In one sentence, for what cannot be assessed; nothing was written.
+        """
+        source = brief.source()
+        prepared = source.read()
+        X, y, test_X, test_y = held_out(prepared)
+        delta, reason = brief.delta_and_reason(len(X))
+        found = None if source.is_file else recipe(brief.data)
+        linear = brief.model != "mlp"
+        estimator = _estimator(brief, prepared, delta) if linear else None
+        job = None if estimator is None else _job(estimator, X, y)
+        D = _rows(prepared, X, y) if job is None else job.records.dataset(0)
+        plan = None if linear else network.plan(D, found, brief.epsilon, delta)
+        plain = network.plain_network_spec(D, found) if job is None else _plain(D, job, found)
+        return cls(
+            brief=brief,
+            prepared=prepared,
+            X=X,
+            y=y,
+            test_X=test_X,
+            test_y=test_y,
+            recipe=found,
+            records=_records(prepared, D, job, y, 0 if test_X is None else len(test_X)),
+            estimator=estimator,
+            job=job,
+            network=plan,
+            delta=delta,
+            delta_reason=reason,
+            problem=0,
+            D=D,
+            pair=neighbour.canary(D),
+            plain=plain,
+            plain_words=_in_words(plain, D.rows),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the rows and labels that are trained on: INTERNAL."""
+        if self.job is None:
+            return self.D.fingerprint
+        return self.job.content_digest()
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        return f"{MODELS[self.brief.model]} on {self.brief.data}"
+
+    def question(self, rerun: str) -> Question:
+        """What was asked, for the page."""
+        from sordino.privacy import Relation
+
+        brief = self.brief
+        return Question(
+            title=self.title,
+            data=brief.data,
+            target=brief.target,
+            model=brief.model,
+            method=brief.method,
+            epsilon=brief.epsilon,
+            delta=self.delta,
+            delta_reason=self.delta_reason,
+            relation=Relation.REPLACE_ONE,
+            rows_per_person=brief.max_rows_per_person,
+            effort=brief.effort,
+            settings=brief.settings(),
+            rerun=rerun,
+        )
+
+
+def _estimator(brief: Brief, prepared: Prepared, delta: float) -> PrivateLinearClassifier:
+    kinds = {"logistic": PrivateLogisticRegression, "svm": PrivateLinearSVC}
+    made: PrivateLinearClassifier = kinds[brief.model](
+        epsilon=brief.epsilon,
+        delta=delta,
+        method=brief.method,
+        l2=brief.l2,
+        data_norm=prepared.data_norm,
+        classes=prepared.classes,
+        max_rows_per_person=brief.max_rows_per_person,
+    )
+    return made
+
+
+def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
+    """The plan; what it would warn of, the fit itself does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        return copy.copy(estimator)._prepare(X, y)
+
+
+def _rows(prepared: Prepared, X: Any, y: Any) -> Dataset:
+    """Rows for a network, scaled into their norm; labels 0 and 1."""
+    labels = np.unique(y) if prepared.classes is None else np.asarray(prepared.classes)
+    if len(labels) != 2:
+        hint = "A network is assessed on two classes; use --model logistic for more."
+        _check.fail("classes", len(labels), "to be 2", hint)
+    codes = (np.asarray(y) == labels[1]).astype(np.int64)
+    rows = clip_rows(np.asarray(X, dtype=np.float64), prepared.data_norm)
+    return Dataset(rows, codes, prepared.data_norm, "fit")
+
+
+def _plain(D: Dataset, job: Job, found: Recipe | None) -> TrainSpec:
+    """Ordinary SGD: the papers' settings for the dataset, or usual ones."""
+    task = job.plan.task
+    objective = ObjectiveSpec(
+        task.kind, l2=task.l2, intercept=False, huber_width=task.huber_width
+    )
+    batch = min(D.rows, _BATCH if found is None else found.batch_size)
+    passes = _PASSES * -(-D.rows // batch)
+    steps = min(max(passes, _LEAST), _MOST) if found is None else found.steps
+    rate = _RATE if found is None else found.learning_rate
+    return TrainSpec(objective, rate, batch, steps=steps, init="fixed")
+
+
+def _in_words(spec: TrainSpec, rows: int) -> str:
+    passes = spec.total_steps(rows) * spec.batch_size / rows
+    return (
+        f"{spec.total_steps(rows):,} steps ({passes:.3g} passes over the records), batches of "
+        f"{spec.batch_size}, learning rate {spec.schedule.rate:g}, a new order every pass, "
+        "initial weights fixed and known"
+    )
+
+
+def _records(prepared: Prepared, D: Dataset, job: Job | None, y: Any, test_rows: int) -> Records:
+    labels = np.unique(y) if job is None else job.classes
+    reads = prepared.reads_private_data
+    if prepared.classes is None:
+        reads = (*reads, "labels there are, off the labels")
+    return Records(
+        rows=D.rows,
+        test_rows=test_rows,
+        columns=D.features,
+        classes=tuple(str(label) for label in labels),
+        norm=prepared.data_norm,
+        notes=prepared.notes,
+        reads_private_data=reads,
+        advice=prepared.advice,
+    )

@@ -1,0 +1,293 @@
+"""Objective perturbation, many runs at once: the minimisers of fits, and so their law.
+
+All runs of one world minimise one strongly convex function, each with a random linear term b.w of
+its own. So a gradient of many runs is two matrix products; and one Hessian, factored once where
+there is no linear term, brings all of them down in a few passes over the records, with the steps
+of each run mixed so that what is left of its gradient is least (Anderson 1965; Walker & Ni 2011).
+
+Nothing rests on how a minimum was found: a run ends where the norm of its gradient, with all that
+rounding may hide, is within the tolerance of a fit. One that does not come so far is handed to
+what a fit calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
+from threadpoolctl import threadpool_limits
+
+from sordino.audit.called import Task
+from sordino.audit.own_fit import OwnFit, records_of
+from sordino.audit.score_file import digest
+from sordino.audit.trained import Found
+from sordino.data.dataset import Dataset
+from sordino.estimators.perturbed import mechanism
+from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
+from sordino.estimators.task import Plan
+from sordino.seeding import SeededStreams
+
+Floats = npt.NDArray[np.float64]
+
+TOGETHER = 64
+"""Runs minimised together; part of what a seed stands for."""
+MIXED = 5
+"""Steps that are mixed into the next one."""
+PASSES = 16
+"""Over the records, before another Hessian is tried."""
+REFRESHED = 8
+"""Runs whose Hessians make the next one, on the average."""
+_ROWS = 1024  # and their scores, of so many runs, stay in a core's own cache
+_MANY_ROWS = 1 << 22  # above, sums by so few rows would be longer than those of a fit
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class MinimisedFit(OwnFit):
+    """A fit by objective perturbation; audits make many runs at once, with seeded noise."""
+
+    @staticmethod
+    def can_do(plan: Plan) -> bool:
+        """Whether runs of this plan can be made at once."""
+        return plan.method == "objective" and plan.task.columns <= LARGEST_DENSE_DIMENSION
+
+
+class Minimised:
+    """Runs of a `MinimisedFit` in two worlds; independent of each other, also between worlds."""
+
+    def __init__(self, fit: MinimisedFit, D: Dataset, D_prime: Dataset, seed: int) -> None:
+        self.fit = fit
+        self.worlds = D, D_prime
+        self.seed = seed
+        self.streams = SeededStreams(f"audit {seed}")
+
+    def described(self) -> dict[str, Any]:
+        """What is run, for a file."""
+        import sordino
+
+        plan = self.fit.plan
+        task = dataclasses.asdict(plan.task) | {"relation": plan.task.relation.value}
+        numbers = {"l2": plan.l2, "sigma": plan.sigma, "scale": plan.scale}
+        named = {"method": plan.method, "task": task, **numbers, "sordino": sordino.__version__}
+        first, second = map(digest, self.worlds)
+        return {"mechanism": named, "D": first, "D_prime": second, "seed": self.seed}
+
+    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+        """Make the missing runs, in blocks, some of them at the same time."""
+        if not missing:
+            return
+        with threadpool_limits(1, "blas"):  # the blocks are the parallelism
+            risks = {world: self._risks(world) for world in {task.world for task in missing}}
+            pool = ThreadPoolExecutor(workers)
+            try:
+                under_way: deque[tuple[Task, Future[Floats]]] = deque()
+                for task in _blocks(missing):
+                    under_way.append((task, pool.submit(self._released, task, risks[task.world])))
+                    if len(under_way) > workers:
+                        yield _finished(*under_way.popleft())
+                while under_way:
+                    yield _finished(*under_way.popleft())
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _risks(self, world: int) -> list[Minimisers]:
+        """One a problem."""
+        plan, records = self.fit.plan, records_of(self.fit.plan, self.worlds[world])
+        task, rows = plan.task, len(records.X)
+        # As in a fit: Risk means over the rows there are, the plan over their public number.
+        l2 = plan.l2 * task.rows / rows
+        tolerance = mechanism(task, plan.l2).gradient_left / rows
+        return [
+            Minimisers(records.risk(problem, task, l2), tolerance, task.norm, start)
+            for problem, start in enumerate(self.fit.start)
+        ]
+
+    def _released(self, task: Task, risks: list[Minimisers]) -> Floats:
+        """[run, weight], the problems one after the other."""
+        plan = self.fit.plan
+        weights = [
+            each(self._normals("linear term", task, problem, each.columns) * plan.sigma / each.rows)
+            for problem, each in enumerate(risks)
+        ]
+        found = np.concatenate(weights, axis=1)
+        if plan.scale:
+            found += plan.scale * self._normals("release", task, 0, found.shape[1])
+        return found
+
+    def _normals(self, what: str, task: Task, problem: int, columns: int) -> Floats:
+        """Of the runs of a task, which lie in one block: the same whichever others are made."""
+        start = task.start - task.start % TOGETHER
+        stream = self.streams.stream(what, task.world, start, problem)
+        return stream.standard_normal((task.stop - start, columns))[task.start - start :]
+
+
+def _blocks(missing: list[Task]) -> Iterator[Task]:
+    for task in missing:
+        for start in range(task.start - task.start % TOGETHER, task.stop, TOGETHER):
+            yield Task(task.world, max(start, task.start), min(start + TOGETHER, task.stop))
+
+
+def _finished(task: Task, found: Future[Floats]) -> tuple[int, int, Floats]:
+    return task.world, task.start, found.result()
+
+
+class Minimisers:
+    """Minimises F(w) + b.w for many b at once.
+
+    Parameters
+    ----------
+    risk
+        F.
+    tolerance
+        Norm of the gradient, in exact arithmetic, that no run may end above.
+    norm
+        What no row's norm exceeds.
+    start
+        Where a single minimisation begins.
+    """
+
+    def __init__(self, risk: Risk, tolerance: float, norm: float, start: Floats) -> None:
+        self.risk = risk
+        self.tolerance = tolerance
+        self.norm = norm
+        self.start = start
+        self.rows, self.columns = risk.X.shape
+        many = _ROWS if self.rows <= _MANY_ROWS else BLOCK
+        starts = range(0, self.rows, many)
+        self._parts = [self._part(slice(first, first + many)) for first in starts]
+        self._centre = risk.minimise(None, tolerance, start)
+        self._factor = cho_factor(risk.hessian(self._centre))
+
+    def __call__(self, linear: Floats) -> Floats:
+        """Weights [run, column] for linear terms [run, column]."""
+        found = _Runs(linear, self._centre - self._solved(self._factor, linear))
+        with np.errstate(over="ignore", invalid="ignore"):  # of runs that go astray, and are left
+            self._descend(found, self._factor)
+            if len(left := found.left):
+                chosen = found.weights[left[:REFRESHED]]
+                self._descend(found, cho_factor(_mean(self.risk.hessian(w) for w in chosen)))
+        for run in found.left:
+            found.weights[run] = self.risk.minimise(linear[run], self.tolerance, self.start)
+        return found.weights
+
+    def _descend(self, runs: _Runs, factor: Any) -> None:
+        """Bring those that are left within the tolerance; what is not, stays where it was best."""
+        left = runs.left
+        weights, linear, hidden = runs.weights[left], runs.linear[left], self._hidden(runs, left)
+        mixing = _Mixing()
+        for _ in range(PASSES):
+            gradient = self.gradients(weights, linear)
+            norms = np.linalg.norm(gradient, axis=1) + hidden
+            runs.note(left, weights, norms, self.tolerance)
+            on = ~(norms <= self.tolerance)
+            if not on.any():
+                return
+            left, linear, hidden = left[on], linear[on], hidden[on]
+            step = -self._solved(factor, gradient[on])
+            weights = mixing(weights, step, on)
+
+    def gradients(self, weights: Floats, linear: Floats) -> Floats:
+        """Of F + b.w for each run, [run, column], in float64."""
+        total = np.zeros_like(weights)
+        columns = [slice(j, j + COLUMNS) for j in range(0, self.columns, COLUMNS)]
+        for part in self._parts:
+            rows = part.X.astype(np.float64, copy=False)
+            scores = sum(rows[:, some] @ weights[:, some].T for some in columns)
+            total += part.derivatives(np.asarray(scores)).T @ rows
+        return np.asarray(total / self.rows + self.risk.l2 * weights + linear)
+
+    def _part(self, rows: slice) -> Risk:
+        risk = self.risk
+        return dataclasses.replace(risk, X=risk.X[rows], y=risk.y[rows])
+
+    def _solved(self, factor: Any, gradients: Floats) -> Floats:
+        return np.asarray(cho_solve(factor, gradients.T, check_finite=False).T)
+
+    def _hidden(self, runs: _Runs, left: npt.NDArray[np.intp]) -> Floats:
+        """What rounding may hide of each gradient, at most."""
+        risk = self.risk
+        bounds = [
+            most_rounding(
+                rows=self.rows,
+                dimension=self.columns,
+                curvature=risk.largest_curvature,
+                huber_width=risk.huber_width,
+                l2=risk.l2,
+                norm=self.norm,
+                linear=float(np.linalg.norm(runs.linear[run])),
+            )
+            for run in left
+        ]
+        return np.array(bounds)
+
+
+class _Runs:
+    """Where each run is at its best so far."""
+
+    def __init__(self, linear: Floats, weights: Floats) -> None:
+        self.linear = linear
+        self.weights = weights
+        self.norms = np.full(len(linear), np.inf)
+        self.done = np.zeros(len(linear), dtype=bool)
+
+    @property
+    def left(self) -> npt.NDArray[np.intp]:
+        """Runs that are not yet within the tolerance."""
+        return np.flatnonzero(~self.done)
+
+    def note(
+        self, which: npt.NDArray[np.intp], weights: Floats, norms: Floats, tolerance: float
+    ) -> None:
+        """Keep what is better than before."""
+        better = norms < self.norms[which]
+        kept = which[better]
+        self.weights[kept], self.norms[kept] = weights[better], norms[better]
+        self.done[kept] = norms[better] <= tolerance
+
+
+class _Mixing:
+    """Anderson's mixing: the next weights of each run from its last few and their steps."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Floats, Floats] | None = None
+        self._moves: list[Floats] = []
+        self._turns: list[Floats] = []
+
+    def __call__(self, weights: Floats, step: Floats, on: npt.NDArray[np.bool_]) -> Floats:
+        """The next weights of the runs that go on; `step` is theirs alone."""
+        weights = weights[on]
+        if self._last is not None:
+            move, turn = weights - self._last[0][on], step - self._last[1][on]
+            self._moves = [*(each[on] for each in self._moves), move][-MIXED:]
+            self._turns = [*(each[on] for each in self._turns), turn][-MIXED:]
+        self._last = weights, step
+        if not self._moves:
+            return np.asarray(weights + step)
+        turns = np.stack(self._turns, axis=1)  # [run, step, column]
+        gram = turns @ turns.transpose(0, 2, 1)
+        size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
+        ridge = (1e-12 * size + _TINY) * np.eye(len(self._turns))
+        shares = _solved(gram + ridge, turns @ step[:, :, None])
+        along = np.stack(self._moves, axis=1) + turns
+        return np.asarray(weights + step - (shares.transpose(0, 2, 1) @ along)[:, 0])
+
+
+def _solved(matrices: Floats, right: Floats) -> Floats:
+    """Solutions, and zeros where there is none to be found."""
+    both = np.concatenate([matrices, right], axis=2)
+    sound = np.asarray(np.isfinite(both).all(axis=(1, 2)))
+    eye = np.eye(matrices.shape[1])
+    return np.linalg.solve(
+        np.where(sound[:, None, None], matrices, eye), np.where(sound[:, None, None], right, 0.0)
+    )
+
+
+def _mean(hessians: Iterator[Floats]) -> Floats:
+    return np.asarray(np.mean(list(hessians), axis=0))

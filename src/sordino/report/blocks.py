@@ -1,0 +1,134 @@
+"""What a page is made of, whatever it is printed as: templates know these, and nothing else.
+
+Texts are plain: a template escapes them. Only the picture of a `Figure` is markup, made here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+Tone = Literal["", "warn", "good"]
+
+
+class Drawing(Protocol):
+    """A picture as inline SVG, what it shows in words, and its caption."""
+
+    @property
+    def svg(self) -> str:
+        """Markup, trusted."""
+        ...
+
+    @property
+    def alt(self) -> str:
+        """What a person sees who cannot see it."""
+        ...
+
+    @property
+    def caption(self) -> str:
+        """Below it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `lead` are its first words, set in bold."""
+
+    text: str
+    lead: str = ""
+    tone: Tone = ""
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Of a part of a section; `mark` stands beside it."""
+
+    text: str
+    mark: str = ""
+    kind: ClassVar[str] = "heading"
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of sentences."""
+
+    items: tuple[str, ...]
+    kind: ClassVar[str] = "bullets"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and what they stand for."""
+
+    pairs: tuple[tuple[str, str], ...]
+    kind: ClassVar[str] = "facts"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Of a table, in the colour and with the symbol of one of the three words."""
+
+    text: str
+    of: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of a table that belong together; `title` may be "". A row's first cell names it."""
+
+    title: str
+    rows: tuple[tuple[str | Cell, ...], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """`head` names the columns."""
+
+    caption: str
+    head: tuple[str, ...]
+    groups: tuple[Group, ...]
+    kind: ClassVar[str] = "table"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture."""
+
+    drawn: Drawing
+    kind: ClassVar[str] = "figure"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Something to type or to compare letter by letter; `label` says what."""
+
+    text: str
+    label: str = ""
+    kind: ClassVar[str] = "code"
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Long lists, behind their title until somebody looks; printed in full."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    kind: ClassVar[str] = "folded"
+
+
+Block = Text | Heading | Bullets | Facts | Table | Figure | Code | Folded
+
+
+@dataclass(frozen=True)
+class Section:
+    """`name` is its address within the page."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def listed(caption: str, head: tuple[str, ...], *rows: tuple[str | Cell, ...]) -> Table:
+    """A table without groups."""
+    return Table(caption, head, (Group("", rows),))

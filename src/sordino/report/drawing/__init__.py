@@ -1,0 +1,24 @@
+"""The pictures of the page as inline SVG, with colours that follow the page's own."""
+
+from __future__ import annotations
+
+from sordino.report.drawing.accuracy import accuracy
+from sordino.report.drawing.axis import axis
+from sordino.report.drawing.distances import distances
+from sordino.report.drawing.estimates import estimates
+from sordino.report.drawing.inline import Drawn, standalone
+from sordino.report.drawing.palette import css
+from sordino.report.drawing.roc import roc
+from sordino.report.drawing.tradeoff import tradeoff
+
+__all__ = [
+    "Drawn",
+    "accuracy",
+    "axis",
+    "css",
+    "distances",
+    "estimates",
+    "roc",
+    "standalone",
+    "tradeoff",
+]

@@ -1,0 +1,110 @@
+"""What privacy costs: accuracy against epsilon."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sordino.report.canvas import log_axis
+from sordino.report.drawing import palette
+from sordino.report.drawing.frame import framed, in_percent, key
+from sordino.report.drawing.inline import Drawn, inline, styled
+from sordino.report.stages import Accuracy, AccuracyPoint
+from sordino.report.words_numbers import about, percent, upper
+
+
+def accuracy(accuracy: Accuracy, epsilon: float) -> Drawn:
+    """Accuracy of releases against epsilon; the released one at `epsilon` is marked."""
+    points = sorted(
+        (each for each in accuracy.curve if 0 < each.epsilon < math.inf),
+        key=lambda each: each.epsilon,
+    )
+    with styled():
+        figure, panel = framed(280)
+        _lines(panel, accuracy, points)
+        _chosen(panel, accuracy, epsilon)
+        _limits(panel, accuracy, points, epsilon)
+        panel.set(xlabel="epsilon", ylabel=f"accuracy on {accuracy.test_rows:,} test rows")
+        key(figure, panel)
+        return inline(
+            figure,
+            "accuracy",
+            "Accuracy against epsilon",
+            _told(accuracy, points, epsilon),
+            "Accuracies are computed from the records: no guarantee covers them.",
+        )
+
+
+def _lines(panel: Any, accuracy: Accuracy, points: list[AccuracyPoint]) -> None:
+    without = f"without privacy: {percent(accuracy.before.value)}"
+    panel.axhline(accuracy.before.value, color=palette.INK, lw=1.3, ls="--", label=without)
+    if points:
+        x = [each.epsilon for each in points]
+        low, high = ([getattr(each.accuracy, end) for each in points] for end in ("low", "high"))
+        panel.fill_between(x, low, high, color=palette.PROVED, alpha=0.18, lw=0)
+        panel.plot(
+            x,
+            [each.accuracy.value for each in points],
+            "-o",
+            ms=3.5,
+            color=palette.PROVED,
+            label="releases like this one: mean and interval",
+        )
+    majority = f"always the most frequent class: {percent(accuracy.majority)}"
+    panel.axhline(accuracy.majority, color=palette.MUTED, lw=1.3, ls=":", label=majority)
+
+
+def _chosen(panel: Any, accuracy: Accuracy, epsilon: float) -> None:
+    """The release, and where 95 % of releases like it fall."""
+    again, after = accuracy.again, accuracy.after
+    value = again.value if after is None else after.value
+    name = "releases at epsilon" if after is None else "this release, at epsilon"
+    if not 0 < epsilon < math.inf:
+        return
+    panel.plot([epsilon] * 2, [again.low, again.high], color=palette.INK, lw=1.5, zorder=4)
+    panel.plot(
+        [epsilon],
+        [value],
+        "D",
+        ms=7,
+        mfc=palette.PANEL,
+        mec=palette.INK,
+        mew=1.8,
+        zorder=5,
+        label=f"{name} {upper(epsilon)}: {percent(value)}",
+    )
+
+
+def _limits(panel: Any, accuracy: Accuracy, points: list[AccuracyPoint], epsilon: float) -> None:
+    epsilons = [each.epsilon for each in points] + [epsilon] * (0 < epsilon < math.inf)
+    low, high = min(epsilons, default=0.1), max(epsilons, default=10.0)
+    log_axis(panel.xaxis, low / 1.3, high * 1.3)
+    values = [accuracy.before.value, accuracy.majority, accuracy.again.low, accuracy.again.high]
+    values += [end for each in points for end in (each.accuracy.low, each.accuracy.high)]
+    values += [] if accuracy.after is None else [accuracy.after.value]
+    room = 0.06 * max(max(values) - min(values), 0.02)
+    panel.set_ylim(max(min(values) - room, -room), min(max(values) + room, 1 + room))
+    in_percent(panel.yaxis)
+
+
+def _told(accuracy: Accuracy, points: list[AccuracyPoint], epsilon: float) -> str:
+    before, again, after = accuracy.before, accuracy.again, accuracy.after
+    said = [
+        f"Accuracy on {accuracy.test_rows:,} test rows against epsilon. Without privacy "
+        f"{percent(before.value)}; always saying the most frequent class "
+        f"{percent(accuracy.majority)}."
+    ]
+    if after is not None:
+        said.append(f"This release, at epsilon {upper(epsilon)}: {percent(after.value)}.")
+    said.append(
+        f"{accuracy.repeats:,} releases like it: {percent(again.value)} on average, 95% of them "
+        f"between {percent(again.low)} and {percent(again.high)}."
+    )
+    if points:
+        each = "; ".join(
+            f"at {about(point.epsilon)} {percent(point.accuracy.value)} "
+            f"({percent(point.accuracy.low)} to {percent(point.accuracy.high)})"
+            for point in points
+        )
+        said.append(f"Mean accuracy by epsilon: {each}.")
+    return " ".join(said)

@@ -1,0 +1,215 @@
+"""From a matplotlib figure to SVG that stands inside a page, or alone as a file.
+
+Inside a page ids must not meet those of another picture, styles must not reach beyond it, and
+size, type and colours are the page's. So all that is taken out, and the text stays text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from sordino.report.drawing import palette
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH = 317.0
+"""Points: about as wide as a phone, where 9 points can still be read."""
+TEXT, SMALL = 10.0, 9.0
+HALO = "halo"
+"""Group id of texts that stand on lines: they get a seam in the colour of the ground.
+
+A colour after it, as in "halo #0072b2", is for the words before the colon.
+"""
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_LINK = "{http://www.w3.org/1999/xlink}href"
+_NO_METADATA: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # wider than most, so that room is left for any other
+    "font.size": SMALL,
+    "axes.labelsize": SMALL,
+    "axes.linewidth": 0.8,
+    "axes.edgecolor": palette.MUTED,
+    "axes.facecolor": "none",
+    "axes.labelcolor": palette.INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": False,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "grid.color": palette.GRID,
+    "grid.linewidth": 0.6,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "xtick.color": palette.MUTED,
+    "ytick.color": palette.MUTED,
+    "xtick.labelcolor": palette.INK,
+    "ytick.labelcolor": palette.INK,
+    "text.color": palette.INK,
+    "text.parse_math": False,
+    "lines.linewidth": 1.8,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "sordino",
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A picture.
+
+    Parameters
+    ----------
+    svg
+        An `<svg class="drawing">` without a width: the page gives it one, and the height follows.
+    alt
+        What is to be seen, in words and numbers. Also inside `svg`, for screen readers.
+    caption
+        A sentence to stand below.
+    """
+
+    svg: str
+    alt: str
+    caption: str
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Within it, what matplotlib makes has the page's look, and nothing outside is changed."""
+    from matplotlib import rc_context
+
+    with rc_context(_STYLE), warnings.catch_warnings():
+        # A name in a script that the measuring font lacks: the page's fonts have it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
+        yield
+
+
+def inline(figure: Figure, name: str, title: str, alt: str, caption: str) -> Drawn:
+    """`figure` as a `Drawn`; `name` is unlike that of any other picture on the page."""
+    text = io.StringIO()
+    with styled():
+        figure.savefig(text, format="svg", metadata=_NO_METADATA)
+    root = _without_wrapping(ElementTree.fromstring(text.getvalue()))
+    used = _used_ids(root)
+    for element in list(root.iter()):
+        element.tag = element.tag.removeprefix(_SVG)
+        _rename(element, f"{name}-", used)
+    for element in root.iter():
+        _restyle(element)
+    _without_empty_groups(root)
+    view = root.get("viewBox", "")
+    root.attrib = {
+        "xmlns": "http://www.w3.org/2000/svg",
+        "class": f"drawing drawing-{name}",
+        "viewBox": view,
+        "role": "img",
+        "aria-labelledby": f"{name}-title {name}-desc",
+        "style": "stroke-linejoin: round; stroke-linecap: butt",
+    }
+    for place, (tag, words) in enumerate((("title", title), ("desc", alt))):
+        element = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
+        element.text = words
+        root.insert(place, element)
+    return Drawn(_serialised(root), alt, caption)
+
+
+def standalone(drawn: Drawn, width: int = 640) -> str:
+    """The picture as a file of its own: with a size, a ground, a font and the palette's colours."""
+    root = ElementTree.fromstring(drawn.svg)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SVG)
+    _, _, wide, high = (float(each) for each in root.attrib["viewBox"].split())
+    root.set("xmlns", "http://www.w3.org/2000/svg")
+    root.set("width", str(width))
+    root.set("height", f"{width * high / wide:.0f}")
+    style = ElementTree.Element("style")
+    style.text = (
+        f"{palette.css('svg')}\n"
+        "svg { background: var(--panel); font-family: system-ui, 'Segoe UI', Roboto, "
+        "'Helvetica Neue', Arial, sans-serif; }"
+    )
+    root.insert(2, style)
+    return _serialised(root) + "\n"
+
+
+def _serialised(root: ElementTree.Element) -> str:
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _without_wrapping(root: ElementTree.Element) -> ElementTree.Element:
+    """Without metadata, and without the style sheet, whose `*` would reach the whole page."""
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{_SVG}metadata", f"{_SVG}style"):
+                parent.remove(child)
+    return root
+
+
+def _used_ids(root: ElementTree.Element) -> set[str]:
+    values = [value for element in root.iter() for value in element.attrib.values()]
+    linked = {value[1:] for value in values if value.startswith("#")}
+    return linked | {found for value in values for found in re.findall(r"url\(#(.+?)\)", value)}
+
+
+def _rename(element: ElementTree.Element, prefix: str, used: set[str]) -> None:
+    """Give ids the picture's prefix; drop those that nothing refers to."""
+    identity = element.attrib.pop("id", None)
+    if identity in used:
+        element.set("id", f"{prefix}{identity}")
+    link = element.attrib.pop(_LINK, None)
+    if link is not None:
+        element.set("href", f"#{prefix}{link.removeprefix('#')}")
+    if "clip-path" in element.attrib:
+        clip = element.attrib["clip-path"].removeprefix("url(#").removesuffix(")")
+        element.set("clip-path", f"url(#{prefix}{clip})")
+    if identity is not None and identity.startswith(HALO):
+        element.set("style", f"paint-order: stroke; stroke: {palette.PANEL}; stroke-width: 2.5px")
+        _lead(element, identity.removeprefix(HALO).strip())
+
+
+def _lead(group: ElementTree.Element, colour: str) -> None:
+    """Set a text's first words, up to the colon, in bold and in a colour."""
+    for text in group if colour else ():
+        lead, colon, rest = (text.text or "").partition(":")
+        text.text = None
+        words = ElementTree.SubElement(
+            text, "tspan", {"style": f"font-weight: 700; fill: {colour}"}
+        )
+        words.text, words.tail = lead + colon, rest
+
+
+def _restyle(element: ElementTree.Element) -> None:
+    if "d" in element.attrib:
+        element.set("d", " ".join(element.attrib["d"].split()))
+    if element.get("transform", "").startswith("rotate(-0 "):
+        del element.attrib["transform"]
+    if "style" not in element.attrib:
+        return
+    declared = [each.strip() for each in element.attrib["style"].split(";")]
+    kept = [each for each in declared if each and not each.startswith("font-family")]
+    style = "; ".join(kept)
+    for name, colour in palette.LIGHT.items():
+        style = style.replace(colour, f"var(--{name}, {colour})")
+    element.set("style", style)
+
+
+def _without_empty_groups(root: ElementTree.Element) -> None:
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in ("g", "defs") and not child.attrib:
+                _without_empty_groups(child)
+                if len(child) == 0:
+                    parent.remove(child)

@@ -1,0 +1,233 @@
+"""A sheet of paper on which things are drawn from top to bottom, each on a line of its own.
+
+Marks that mean different things never share a line, and words stand beside their mark or below
+it: so nothing covers anything, however close numbers lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sordino.report.drawing import palette
+from sordino.report.drawing.inline import HALO, SMALL, TEXT, WIDTH, Drawn, inline
+from sordino.report.drawing.scale import FIRST, INFINITY, LAST, ZERO, Scale
+from sordino.report.words_numbers import printable
+
+LINE = 17.0
+"""Points from one line to the next."""
+EDGE = 4.0
+_GAP = 6.0
+_ARROW = 15.0
+_MOST_LETTERS = 200
+
+
+class Sheet:
+    """Lengths in points from the left and from the top; `y` is the middle of the next line."""
+
+    def __init__(self, scale: Scale) -> None:
+        from matplotlib.figure import Figure
+
+        self.scale = scale
+        self.y = 0.0
+        self._figure = Figure()
+        self._axes: Any = self._figure.add_axes((0, 0, 1, 1))
+        self._axes.axis("off")
+
+    def drawn(self, name: str, title: str, alt: str, caption: str) -> Drawn:
+        """The sheet, cut below what stands on it."""
+        height = self.y - LINE / 2 + EDGE
+        self._figure.set_size_inches(WIDTH / 72, height / 72)
+        self._axes.set(xlim=(0, WIDTH), ylim=(height, 0))
+        return inline(self._figure, name, title, alt, caption)
+
+    def say(
+        self,
+        x: float,
+        words: str,
+        *,
+        anchor: str = "left",
+        size: float = TEXT,
+        bold: bool = False,
+        colour: str = palette.INK,
+        lead: str = "",
+    ) -> None:
+        """Write on the present line; `lead` is the colour of what stands before the colon."""
+        look = {"ha": anchor, "va": "baseline", "fontsize": size, "color": colour}
+        at = (x, self.y + 0.35 * size)
+        weight = "bold" if bold else "normal"
+        self._axes.text(*at, words, weight=weight, gid=f"{HALO} {lead}", zorder=6, **look)
+
+    def line(
+        self,
+        x: Sequence[float],
+        y: Sequence[float],
+        colour: str,
+        width: float = 1.0,
+        *,
+        dashes: Sequence[float] = (),
+        above: int = 3,
+    ) -> None:
+        """Join points; `above` 3 is before shades and grids."""
+        style: Any = (0, tuple(dashes)) if dashes else "-"
+        look = {"color": colour, "lw": width, "ls": style, "zorder": above, "clip_on": False}
+        self._axes.plot(x, y, solid_capstyle="butt", **look)
+
+    def shape(
+        self,
+        corners: Sequence[tuple[float, float]],
+        fill: str,
+        edge: str = "none",
+        *,
+        opacity: float = 1.0,
+        above: int = 4,
+    ) -> None:
+        """Fill what lies between corners."""
+        from matplotlib.patches import Polygon
+
+        look = {"fc": fill, "ec": edge, "lw": 1.6, "zorder": above, "clip_on": False}
+        self._axes.add_patch(Polygon(corners, closed=True, alpha=opacity, **look))
+
+    def next(self, by: float = LINE) -> None:
+        """Go down."""
+        self.y += by
+
+    def label(
+        self,
+        span: tuple[float, float],
+        words: str,
+        *,
+        left_first: bool = False,
+        **look: Any,
+    ) -> None:
+        """Write beside a mark that covers `span`, or where that has no room, a line below it."""
+        start, stop = span
+        words = fitted(words, look.get("size", TEXT), look.get("bold", False))
+        wide = self._width(words, look)
+        smaller = {**look, "size": SMALL}
+        if not self._beside(span, wide) and self._beside(span, self._width(words, smaller)):
+            look, wide = smaller, self._width(words, smaller)
+        sides = self._beside(span, wide)
+        if "left" in sides and (left_first or "right" not in sides):
+            self.say(start - _GAP, words, anchor="right", **look)
+        elif "right" in sides:
+            self.say(stop + _GAP, words, **look)
+        else:
+            self.next(0.85 * LINE)
+            middle, half = (start + stop) / 2, wide / 2 + EDGE
+            self.say(min(max(middle, half), WIDTH - half), words, anchor="center", **look)
+
+    def _width(self, words: str, look: dict[str, Any]) -> float:
+        size, bold = look.get("size", TEXT), look.get("bold", False)
+        if not look.get("lead"):
+            return width(words, size, bold)
+        lead, colon, rest = words.partition(":")
+        return width(f"{lead}{colon}.", size, True) + width(rest.strip(), size, bold)
+
+    def _beside(self, span: tuple[float, float], wide: float) -> list[str]:
+        """On which sides of a mark words of that width have room."""
+        left = span[0] - _GAP - wide >= EDGE
+        right = span[1] + _GAP + wide <= WIDTH - EDGE
+        return ["left"] * left + ["right"] * right
+
+    def at_most(self, x: float, colour: str) -> tuple[float, float]:
+        """A wall with an arrow from it to the left; says what it covers."""
+        self._bound(x, -1, colour)
+        return x - _ARROW, x + 2
+
+    def at_least(self, x: float, colour: str) -> tuple[float, float]:
+        """A wall with an arrow from it to the right; says what it covers."""
+        self._bound(x, 1, colour)
+        return x - 2, x + _ARROW
+
+    def _bound(self, x: float, way: int, colour: str) -> None:
+        self.line([x, x], [self.y - 6.5, self.y + 6.5], colour, 3.0, above=4)
+        self.line([x, x + way * (_ARROW - 4)], [self.y, self.y], colour, 2.0, above=4)
+        tip, back = x + way * _ARROW, x + way * (_ARROW - 6.5)
+        self.shape([(tip, self.y), (back, self.y - 4), (back, self.y + 4)], colour)
+
+    def diamond(
+        self, x: float, low: float | None, high: float | None, colour: str
+    ) -> tuple[float, float]:
+        """A hollow diamond with dashed whiskers: no guarantee; says what it covers."""
+        y, half = self.y, 5.0
+        if low is not None and high is not None:
+            self.line([low, high], [y, y], colour, 1.5, dashes=(2.2, 1.4))
+            for end in (low, high):
+                self.line([end, end], [y - 3.5, y + 3.5], colour, 1.5)
+        corners = [(x - half, y), (x, y - half), (x + half, y), (x, y + half)]
+        self.shape(corners, palette.PANEL, colour, above=5)
+        ends = (x if low is None else low, x if high is None else high)
+        return min(ends[0], x - half), max(ends[1], x + half)
+
+    def bar(self, x: float, words: str, *, bold: bool, hollow: bool) -> None:
+        """A bar from 0 to `x` with a wall at its end: all that an upper bound leaves possible.
+
+        Words stand inside it, or to its right, or where neither has room, across its wall.
+        """
+        top, bottom = self.y - 6.5, self.y + 6.5
+        colour = palette.MUTED if hollow else palette.PROVED
+        if hollow:
+            for y in (top, bottom):
+                self.line([ZERO, x], [y, y], colour, 0.8, dashes=(2.2, 1.4))
+        else:
+            corners = [(ZERO, top), (x, top), (x, bottom), (ZERO, bottom)]
+            self.shape(corners, colour, opacity=0.26 if bold else 0.13, above=2)
+        self.line([x, x], [top, bottom], colour, 3.0, above=4)
+        words = fitted(words, SMALL, bold)
+        wide = self._width(words, {"size": SMALL, "bold": bold, "lead": palette.INK})
+        inside = ZERO + 4 + wide <= x - 2
+        right = x + 5 + wide <= WIDTH - EDGE
+        start = x + 5 if right and not inside else min(ZERO + 4, WIDTH - EDGE - wide)
+        self.say(start, words, size=SMALL, bold=bold, lead=palette.INK)
+
+    def ruler(self) -> None:
+        """The axis itself: numbers, broken ends for 0 and infinity, and which way is better."""
+        y = self.y
+        self.line([ZERO, INFINITY], [y, y], palette.INK, 1.2, above=4)
+        for gap in ((ZERO + FIRST) / 2, (LAST + INFINITY) / 2):
+            corners = [(gap - 4, y - 4), (gap + 6, y - 4), (gap + 3, y + 4), (gap - 7, y + 4)]
+            self.shape(corners, palette.PANEL, above=5)
+            for side in (-3.5, 3.5):
+                self.line([gap + side - 2, gap + side + 2], [y + 4, y - 4], palette.INK, above=6)
+        ends = [(ZERO, "0"), (INFINITY, "∞")]
+        ticks = [*ends, *self.scale.ticks()]
+        for x, _ in ticks:
+            self.line([x, x], [y, y + 4], palette.INK, 1.2, above=4)
+        self.next(11)
+        for x, number in ticks:
+            size = 1.35 * SMALL if number == "∞" else SMALL
+            self.say(x, number, anchor="center", size=size)
+        self.next(14)
+        self.say(EDGE, "← more private", size=SMALL, colour=palette.MUTED)
+        self.say((ZERO + INFINITY) / 2, "epsilon", anchor="center", size=SMALL, bold=True)
+        self.say(WIDTH - EDGE, "less private →", anchor="right", size=SMALL, colour=palette.MUTED)
+
+    def grid(self, top: float, bottom: float) -> None:
+        """Faint lines from the axis' numbers through everything."""
+        for x, _ in [(ZERO, ""), (INFINITY, ""), *self.scale.ticks()]:
+            self.line([x, x], [top, bottom], palette.GRID, 0.6, above=1)
+
+
+@cache
+def width(words: str, size: float, bold: bool) -> float:
+    """Points that `words` take, in a font wider than most."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    from sordino.report.drawing.inline import styled
+
+    with styled():
+        font = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal", size=size)
+        return float(TextPath((0, 0), words, prop=font).get_extents().width)
+
+
+def fitted(words: str, size: float, bold: bool) -> str:
+    """`words` on one line, cut with an ellipsis where the sheet is too narrow for them."""
+    words = printable(words)[:_MOST_LETTERS]
+    if width(words, size, bold) <= WIDTH - 2 * EDGE:
+        return words
+    while words and width(words + "…", size, bold) > WIDTH - 2 * EDGE:
+        words = words[:-1]
+    return words.rstrip() + "…"

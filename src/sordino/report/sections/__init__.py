@@ -1,0 +1,1 @@
+"""What the page says, a section a file: values in, blocks out. Looks are for the templates."""

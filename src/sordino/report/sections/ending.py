@@ -1,0 +1,111 @@
+"""How the page ends: caveats, where the numbers come from, how to get them again, three words."""
+
+from __future__ import annotations
+
+from sordino.report import words
+from sordino.report.assessment import Assessment, Provenance
+from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Section, Text, listed
+from sordino.report.words_numbers import plain, seconds
+
+GLOSSARY = (
+    (
+        "Proved",
+        "an upper bound that follows from a theorem whose conditions were checked: no attack, "
+        "known or not, learns more, up to delta. What nobody can check is named as trusted.",
+    ),
+    (
+        "Estimated",
+        "what the randomness of the release, added and SGD's own, seems to hide, measured over "
+        "many trainings. It promises nothing: other pairs of records may stand out more.",
+    ),
+    (
+        "Observed",
+        "a lower bound that an attack won: the true epsilon is at least this, with the confidence "
+        "beside it. A better attack may observe more.",
+    ),
+    (
+        "Epsilon",
+        "how much one record can change what comes out. The odds of any belief about it change by "
+        "a factor of at most e (2.718...) to the power of epsilon. 0: not at all.",
+    ),
+    (
+        "Delta",
+        "the small chance that the promise leaves out: nobody learns more about a person than from "
+        "a release that keeps to epsilon but, with this chance, gives the person's records away.",
+    ),
+)
+
+
+def caveats(assessment: Assessment) -> Section:
+    """What the guarantee does not cover, and what else to know."""
+    blocks: list[Block] = []
+    leaks, records = words.not_covered(assessment), assessment.records
+    if leaks:
+        lead = "The guarantee does not cover what was read off the records beforehand."
+        advice = "" if records is None else records.advice
+        blocks += [Text(advice, lead=lead, tone="warn"), Bullets(leaks)]
+    if assessment.caveats:
+        blocks.append(Bullets(assessment.caveats))
+    if not blocks:
+        blocks.append(Text("None was recorded."))
+    return Section("caveats", "Caveats", tuple(blocks))
+
+
+def provenance(assessment: Assessment) -> Section:
+    """Versions, fingerprint, trainings, time."""
+    found = assessment.provenance
+    blocks: list[Block] = [Facts(_facts(found))]
+    if found.seconds:
+        blocks.append(_times(found))
+    if found.fingerprint:
+        blocks += [
+            Code(found.fingerprint, "Fingerprint of the records (SHA-256)"),
+            Text("It lets somebody test a guess of all records: it is internal."),
+        ]
+    settings = assessment.question.settings
+    if settings:
+        pairs = tuple((name.replace("_", " "), plain(value)) for name, value in settings.items())
+        blocks.append(Folded(f"What was asked ({len(pairs)} settings)", (Facts(pairs),)))
+    if found.specs:
+        specs = tuple(Code(spec, name) for name, spec in found.specs.items())
+        blocks.append(Folded(f"The trainings, letter by letter ({len(specs)})", specs))
+    release = assessment.release
+    if release is not None and release.certificate:
+        certificate = Code(release.certificate)
+        blocks.append(Folded("The certificate of the release", (certificate,)))
+    return Section("provenance", "Where the numbers come from", tuple(blocks))
+
+
+def rerun(assessment: Assessment) -> Section:
+    """The command."""
+    command = assessment.question.rerun
+    blocks: list[Block] = [
+        Text(
+            "The same command on the same records gives the same estimates and attacks, up to "
+            "the last digits on another machine. The noise of the release is new every time."
+            if not assessment.question.mechanism
+            else "The same command attacks the same mechanism again."
+        )
+    ]
+    if command:
+        blocks.append(Code(command))
+    return Section("rerun", "How to run it again", tuple(blocks))
+
+
+def glossary(*, only_proved: bool = False) -> Section:
+    """The words; `only_proved` where nothing else is shown."""
+    left_out = ("Estimated", "Observed") if only_proved else ()
+    pairs = tuple(pair for pair in GLOSSARY if pair[0] not in left_out)
+    return Section("words", "The words", (Facts(pairs),))
+
+
+def _facts(found: Provenance) -> tuple[tuple[str, str], ...]:
+    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    facts = (("Date", found.date), ("Machine", found.machine), ("Versions", versions))
+    return tuple((name, text) for name, text in facts if text)
+
+
+def _times(found: Provenance) -> Block:
+    rows = [(stage, seconds(time)) for stage, time in found.seconds.items()]
+    rows.append(("together", seconds(sum(found.seconds.values()))))
+    return listed("Time by stage", ("stage", "time"), *rows)

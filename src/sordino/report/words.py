@@ -1,0 +1,318 @@
+"""The outcome of an assessment in words: one sentence, what must be known with it, three numbers.
+
+The page begins with these, and the terminal prints them. Every number is rounded to the side that
+is true of it: what is proved up, what was observed down.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from sordino.privacy import Estimate, Guarantee, Observation
+from sordino.report.assessment import Assessment, Question
+from sordino.report.stages import Attack
+from sordino.report.words_numbers import (
+    about,
+    chance,
+    compared,
+    lower,
+    percent_of_confidence,
+    printable,
+    upper,
+)
+
+Kind = Literal["proved", "claimed", "estimated", "observed"]
+
+MEANINGS: dict[Kind, str] = {
+    "proved": "nobody can learn more",
+    "claimed": "what its makers say",
+    "estimated": "what randomness seems to hide",
+    "observed": "what our attack learned",
+}
+"""In five words."""
+
+RELEASE, PLAIN = "the release", "un-noised SGD"
+HARDLY_ANYTHING = 10.0
+"""From this epsilon on a guarantee is called next to nothing: odds may change 22,026-fold."""
+
+_LEARNED = (
+    (1.0, "learns little about {unit}"),
+    (3.0, "learns a limited amount about {unit}"),
+    (HARDLY_ANYTHING, "may learn a lot about {unit}, since the guarantee is weak"),
+    (
+        math.inf,
+        "may learn almost anything about {unit}, since such a guarantee means next to nothing",
+    ),
+)
+_LONGEST_ASIDE = 140
+"""Letters of a reason that still fits into the verdict; a longer one stands below it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One of the numbers in words: `of` what, which kind, and how sure."""
+
+    of: str
+    kind: Kind
+    meaning: str
+    epsilon: str
+    delta: str
+    certainty: str
+
+
+def verdict(assessment: Assessment) -> str:
+    """One sentence in plain words. It begins with BROKEN if an attack refuted what is promised."""
+    if assessment.broken:
+        sentence = f"BROKEN: {_broken(assessment)}"
+    elif assessment.question.mechanism:
+        sentence = _foreign(assessment)
+    elif assessment.state == "nothing proved":
+        sentence = _nothing(assessment)
+    else:
+        sentence = _holds(assessment)
+    return printable(sentence)
+
+
+def notes(assessment: Assessment) -> list[str]:
+    """What must be known together with the verdict, a sentence or two each; often nothing."""
+    lines = [*_refuted(assessment), *_above_proof(assessment)]
+    parts, release, records = assessment.proved_parts, assessment.release, assessment.records
+    proved = assessment.proved
+    if parts is not None and proved is None and parts.why_none:
+        lines.append(f"Why nothing is proved: {parts.why_none}")
+    if assessment.state == "holds" and not _named(leaks := not_covered(assessment)):
+        lines += [f"Not covered by the guarantee: {what}." for what in leaks]
+    if proved is not None and records is not None and proved.delta * records.rows >= 1:
+        lines.append(
+            f"Delta is too large: with {records.rows:,} rows, {chance(proved.delta)} would allow "
+            "publishing somebody's record at random."
+        )
+    if release is not None and not release.directory:
+        lines.append(f"No model was written. {release.why_not}".rstrip())
+    return [printable(line) for line in lines]
+
+
+def table(assessment: Assessment) -> list[Row]:
+    """The three numbers of the release, then those of SGD without added noise."""
+    if assessment.question.mechanism:
+        return _mechanism_rows(assessment)
+    own, plain = assessment.own_noise, assessment.plain_attack
+    rows = [
+        _proved_row(RELEASE, assessment.proved, broken=assessment.broken),
+        _estimated_row(RELEASE, assessment.estimated),
+        _observed_row(RELEASE, assessment.observed),
+    ]
+    if own is None and plain is None:
+        return rows
+    return [
+        *rows,
+        Row(
+            PLAIN, "proved", MEANINGS["proved"], "infinite", "any", "no noise is added: no theorem"
+        ),
+        _estimated_row(PLAIN, None if own is None else own.estimated.headline),
+        _observed_row(PLAIN, None if plain is None else plain.observed),
+    ]
+
+
+def not_covered(assessment: Assessment) -> tuple[str, ...]:
+    """What was read off the records beside the training, each once."""
+    proved, records = assessment.proved, assessment.records
+    from_proof = () if proved is None else proved.not_covered
+    from_rows = () if records is None else records.reads_private_data
+    return tuple(what.rstrip(".") for what in dict.fromkeys([*from_rows, *from_proof]))
+
+
+def unit(question: Question) -> str:
+    """Who is protected, to stand in a sentence."""
+    if question.rows_per_person == 1:
+        return "any one record"
+    return f"any one person ({question.rows_per_person:,} records at most)"
+
+
+def learned(epsilon: float, unit: str) -> str:
+    """What whoever gets a model with this guarantee learns about `unit`: a verb and its object."""
+    words = next(words for most, words in _LEARNED if epsilon <= most)
+    return words.format(unit=unit)
+
+
+def interval(estimate: Estimate) -> str:
+    """Where the estimated number lies, with its level."""
+    if estimate.low is None or estimate.high is None or estimate.level is None:
+        return "computed, no interval"
+    level = percent_of_confidence(estimate.level)
+    return f"{level} interval {about(estimate.low)} to {about(estimate.high)}"
+
+
+def _holds(assessment: Assessment) -> str:
+    proved = assessment.proved
+    assert proved is not None
+    sentence = (
+        f"Whoever gets this model {learned(proved.epsilon, unit(assessment.question))}: epsilon is "
+        f"at most {upper(proved.epsilon)} (proved), {_estimate_said(assessment.estimated)}, and "
+        f"{_attack_said(assessment.attack)}"
+    )
+    leaks = not_covered(assessment)
+    if not leaks:
+        return f"{sentence}."
+    return (
+        f"{sentence}; but the guarantee does not cover what was read off the records "
+        f"beforehand{_named(leaks)}."
+    )
+
+
+def _named(leaks: tuple[str, ...]) -> str:
+    """What was read, as an aside; "" where that is too long for one."""
+    aside = "; ".join(leaks)
+    return f" ({aside})" if len(aside) <= _LONGEST_ASIDE else ""
+
+
+def _nothing(assessment: Assessment) -> str:
+    parts = assessment.proved_parts
+    why = "" if parts is None else parts.why_none.strip().rstrip(".")
+    # A reason of several sentences cannot stand within one.
+    aside = (
+        f" ({_uncapitalised(why)})" if 0 < len(why) <= _LONGEST_ASIDE and ". " not in why else ""
+    )
+    return (
+        f"Nothing is proved about this model{aside}, so treat it like the records themselves: "
+        f"epsilon {_estimate_said(assessment.estimated, promises_nothing=True)}, and "
+        f"{_attack_said(assessment.attack)}."
+    )
+
+
+def _foreign(assessment: Assessment) -> str:
+    name, attack = assessment.question.mechanism, assessment.attack
+    if attack is None:
+        return f"Nothing is proved about {name}, and it was not attacked."
+    if attack.claimed is None:
+        return f"Nothing is proved about {name} and nothing is claimed, and {_attack_said(attack)}."
+    return (
+        f"Nothing is proved about {name}: it claims that epsilon is at most "
+        f"{upper(attack.claimed)}, {_attack_said(attack)}, which does not refute the claim and "
+        "does not prove it either."
+    )
+
+
+def _broken(assessment: Assessment) -> str:
+    attack, name = assessment.attack, assessment.question.mechanism
+    assert attack is not None
+    promised = f"claimed for {name}" if name else "proved for this model"
+    wrong = (
+        "the claim is wrong"
+        if name
+        else "the proof, the code or what it takes on trust is wrong, and the model must not leave"
+    )
+    sure = f"with {percent_of_confidence(attack.observed.confidence)} confidence"
+    if attack.violated and attack.claimed is not None:
+        seen, said = compared(attack.observed.epsilon, attack.claimed)
+        return (
+            f"our attack shows {sure} that epsilon is at least {seen}, more than the {said} that "
+            f"is {promised}, so {wrong}."
+        )
+    return (
+        f"our attack refutes {sure} the trade-off curve that is {promised}, though not its "
+        f"epsilon by itself, so {wrong}."
+    )
+
+
+def _refuted(assessment: Assessment) -> list[str]:
+    """Attacks that showed more than was estimated."""
+    own, plain = assessment.own_noise, assessment.plain_attack
+    lines = []
+    if assessment.estimate_refuted:
+        lines.append(_estimate_refuted("the release", assessment.observed, assessment.estimated))
+    if assessment.plain_estimate_refuted and own is not None and plain is not None:
+        lines.append(_estimate_refuted(PLAIN, plain.observed, own.estimated.headline))
+    return lines
+
+
+def _above_proof(assessment: Assessment) -> list[str]:
+    """An estimate above what is proved is too high."""
+    estimated, proved = assessment.estimated, assessment.proved
+    if estimated is None or proved is None or assessment.broken:
+        return []
+    if estimated.epsilon <= proved.epsilon:
+        return []
+    said, most = compared(estimated.epsilon, proved.epsilon)
+    return [
+        f"The estimate of {said} lies above the {most} that is proved, so it is too high: the "
+        "proof holds for all pairs of datasets, and the estimate is uncertain."
+    ]
+
+
+def _estimate_refuted(of: str, observed: Observation | None, estimated: Estimate | None) -> str:
+    assert observed is not None
+    assert estimated is not None
+    seen, said = compared(observed.epsilon, estimated.epsilon)
+    return (
+        f"Estimate refuted for {of}: our attack shows an epsilon of at least {seen}, more than the "
+        f"estimated {said}. What the estimate takes for granted does not hold."
+    )
+
+
+def _estimate_said(estimate: Estimate | None, *, promises_nothing: bool = False) -> str:
+    if estimate is None:
+        return "could not be estimated"
+    most = ", which promises nothing" if promises_nothing else ""
+    if math.isinf(estimate.epsilon):
+        return f"is without bound by our estimate{most}"
+    verb = "is " if promises_nothing else ""
+    return f"{verb}about {about(estimate.epsilon, 2)} by our estimate{most}"
+
+
+def _attack_said(attack: Attack | None) -> str:
+    if attack is None:
+        return "no attack was made"
+    if attack.observed.epsilon <= 0:
+        return "our attack found nothing"
+    return f"our attack could show that it is at least {lower(attack.observed.epsilon, 2)}"
+
+
+def _uncapitalised(text: str) -> str:
+    """`text` with its first word as within a sentence, unless that word is a name."""
+    first = text.split(" ", 1)[0]
+    return text if not first[1:].islower() and len(first) > 1 else text[:1].lower() + text[1:]
+
+
+def _proved_row(of: str, proved: Guarantee | None, *, broken: bool = False) -> Row:
+    if proved is None or math.isinf(proved.epsilon):
+        return Row(of, "proved", MEANINGS["proved"], "infinite", "any", "nothing is proved")
+    epsilon, delta = f"at most {upper(proved.epsilon)}", upper(proved.delta)
+    sure = "refuted by our attack" if broken else "holds by a theorem"
+    return Row(of, "proved", MEANINGS["proved"], epsilon, delta, sure)
+
+
+def _estimated_row(of: str, estimate: Estimate | None) -> Row:
+    kind: Kind = "estimated"
+    if estimate is None:
+        return Row(of, kind, MEANINGS[kind], "none", "", "none could be made")
+    epsilon = f"about {about(estimate.epsilon)}"
+    certainty = f"{interval(estimate)}; no guarantee"
+    return Row(of, kind, MEANINGS[kind], epsilon, about(estimate.delta), certainty)
+
+
+def _observed_row(of: str, observed: Observation | None) -> Row:
+    kind: Kind = "observed"
+    if observed is None:
+        return Row(of, kind, MEANINGS[kind], "none", "", "no attack was made")
+    epsilon = f"at least {lower(observed.epsilon)}"
+    certainty = f"{percent_of_confidence(observed.confidence)} confidence"
+    return Row(of, kind, MEANINGS[kind], epsilon, about(observed.delta), certainty)
+
+
+def _mechanism_rows(assessment: Assessment) -> list[Row]:
+    name, attack = printable(assessment.question.mechanism), assessment.attack
+    claimed = None if attack is None else attack.claimed
+    said = "nothing" if claimed is None else f"at most {upper(claimed)}"
+    sure = "refuted by our attack" if assessment.broken else "not refuted, not proved"
+    return [
+        _proved_row(name, None),
+        Row(name, "claimed", MEANINGS["claimed"], said, _claimed_delta(attack), sure),
+        _observed_row(name, assessment.observed),
+    ]
+
+
+def _claimed_delta(attack: Attack | None) -> str:
+    return "" if attack is None or attack.claimed is None else about(attack.observed.delta)

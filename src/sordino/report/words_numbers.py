@@ -1,0 +1,132 @@
+"""Numbers as people read them: rounded to the true side, thousands separated, never "inf".
+
+An upper bound is rounded up, a lower bound down, an estimate to the nearest.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable
+
+from sordino.privacy import rounded
+
+UNKNOWN = "not known"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MOST_DIGITS = 15
+_COUNTED_UP_TO = 1e12
+"""Beyond it nobody reads the digits of "one chance in N"."""
+
+
+def upper(value: float, digits: int = 3) -> str:
+    """A number that is at most this: rounded up."""
+    return _written(value, lambda: rounded(value, up=True, digits=digits))
+
+
+def lower(value: float, digits: int = 3) -> str:
+    """A number that is at least this: rounded down."""
+    return _written(value, lambda: rounded(value, up=False, digits=digits))
+
+
+def about(value: float, digits: int = 3) -> str:
+    """A number that was measured: rounded to the nearest."""
+    return _written(value, lambda: f"{value:.{digits}g}")
+
+
+def compared(larger: float, smaller: float) -> tuple[str, str]:
+    """A lower bound and the upper bound that it exceeds, with digits enough to see it."""
+    for digits in range(3, _MOST_DIGITS):
+        texts = lower(larger, digits), upper(smaller, digits)
+        if math.isinf(larger) or _value(larger, digits, up=False) > _value(smaller, digits):
+            return texts
+    return lower(larger, _MOST_DIGITS), upper(smaller, _MOST_DIGITS)
+
+
+def count(value: int) -> str:
+    """Thousands separated."""
+    return f"{value:,}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share that was measured: "88.4%"."""
+    return UNKNOWN if math.isnan(share) else f"{100 * share:.{digits}f}%"
+
+
+def percent_up(share: float) -> str:
+    """A share that is at most this: rounded up to a tenth of a percent."""
+    # A hair of rounding in 100 * share must not cost a tenth.
+    tenths = math.ceil(1000 * min(share, 1.0) - 1e-9)
+    return f"{tenths / 10:.1f}%"
+
+
+def percent_of_confidence(confidence: float) -> str:
+    """A confidence: "99%", "99.9%"."""
+    return f"{100 * confidence:.6g}%"
+
+
+def chance(probability: float) -> str:
+    """A probability that is at most this, as one chance in so many."""
+    if probability <= 0:
+        return "no chance at all"
+    if probability * _COUNTED_UP_TO < 1:
+        return "less than one chance in a million million"
+    # A hair of rounding in 1 / 0.0001 must not cost one.
+    return f"one chance in {math.floor(1 / probability * (1 + 1e-12)):,}"
+
+
+def seconds(value: float) -> str:
+    """A duration: "0.4 s", "47 s", "3 min 20 s"."""
+    if value < 10:
+        return f"{value:.1f} s"
+    whole = round(value)
+    minutes, left = divmod(whole, 60)
+    return f"{whole} s" if not minutes else f"{minutes:,} min {left} s"
+
+
+def plain(value: object) -> str:
+    """A setting, as a person would write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return about(value, 6)
+    if isinstance(value, int):
+        return count(value)
+    return "left out" if value is None else str(value)
+
+
+def printable(text: str) -> str:
+    """`text` on one line, with what a terminal would act on or a reader not see as an escape.
+
+    Names of columns, files and mechanisms are somebody else's: a line break in one could forge a
+    line, and a mark for writing from right to left turn a sentence around.
+    """
+    return "".join(
+        letter if _seen(letter) else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
+def _seen(letter: str) -> bool:
+    return letter.isprintable() or unicodedata.category(letter) == "Zs"  # wide and narrow spaces
+
+
+def _value(value: float, digits: int, *, up: bool = True) -> float:
+    return float(rounded(value, up=up, digits=digits))
+
+
+def _written(value: float, text: Callable[[], str]) -> str:
+    if math.isnan(value):
+        return UNKNOWN
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinite"
+    return _separated(text())
+
+
+def _separated(text: str) -> str:
+    """`text` of a number with its thousands separated, and powers of ten as they are printed."""
+    digits, _, exponent = text.partition("e")
+    if exponent:
+        return f"{digits} × 10{str(int(exponent)).translate(_RAISED)}"
+    whole, point, rest = digits.partition(".")
+    sign = "-" if whole.startswith("-") else ""
+    return f"{sign}{int(whole.removeprefix('-')):,}{point}{rest}"

@@ -1,0 +1,91 @@
+"""The pages as a person sees them: phone, laptop, 200 % zoom, A4; scripts on and off."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import chrome as browser
+import inspection
+import pytest
+import sample_assessment as samples
+
+from sordino.report.page import page, public_page
+
+pytestmark = pytest.mark.browser
+
+MAKERS = {
+    "release": lambda: page(samples.release_sample()),
+    "broken": lambda: page(samples.broken_sample()),
+    "refuted": lambda: page(samples.refuted_sample()),
+    "foreign": lambda: page(samples.foreign_sample()),
+    "nothing-proved": lambda: page(samples.nothing_proved_sample()),
+    "public": lambda: public_page(samples.public_sample()),
+}
+MOST_SHEETS = 12
+"""Of the longest page; nobody reads more on paper."""
+LEAST_FIGURES = {"release": 5, "public": 1, "foreign": 1}
+
+written = cache(lambda name: MAKERS[name]())
+
+
+@pytest.fixture(params=MAKERS)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def file(name: str, tmp_path: Path) -> Path:
+    place = tmp_path / f"{name}.html"
+    place.write_text(written(name), encoding="utf-8")
+    return place
+
+
+@pytest.mark.parametrize("view", browser.VIEWS, ids=lambda view: view.name)
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_the_page_fits_and_asks_for_nothing(chrome, name, file, view, scripts):
+    chrome.open(file, view, scripts=scripts)
+    if scripts:
+        chrome.keep_picture(f"{name}-{view.name}")
+    assert inspection.width(chrome) == []
+    assert inspection.asked(chrome, "figures", "letters") == []
+    assert inspection.loading(chrome) == []
+
+
+@pytest.mark.parametrize("view", [browser.PHONE, browser.LAPTOP], ids=lambda view: view.name)
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_every_link_inside_the_page_leads_there(chrome, file, view, scripts):
+    chrome.open(file, view, scripts=scripts)
+    assert inspection.links(chrome) == []
+
+
+def test_light_and_dark_can_both_be_read(chrome, name, file):
+    chrome.open(file)
+    light, light_faults = inspection.paper(chrome), inspection.asked(chrome, "contrasts")
+    chrome.open(file, dark=True)
+    chrome.keep_picture(f"{name}-laptop-dark")
+    dark, dark_faults = inspection.paper(chrome), inspection.asked(chrome, "contrasts")
+    assert (light_faults, dark_faults) == ([], [])
+    assert light > 0.8
+    assert dark < 0.1
+
+
+def test_paper_is_white_also_where_the_screen_is_dark(chrome, file):
+    chrome.open(file, browser.A4, dark=True)
+    assert inspection.paper(chrome) == 1
+    assert inspection.asked(chrome, "contrasts") == []
+
+
+def test_a_screen_reader_finds_its_way(chrome, name, file):
+    chrome.open(file)
+    assert inspection.asked(chrome, "headings", "tables", "page") == []
+    assert inspection.names(chrome) == []
+    figures = chrome.driver.find_elements("css selector", "svg[role='img']")
+    assert len(figures) >= LEAST_FIGURES.get(name, 1)
+
+
+def test_it_prints_on_some_sheets(chrome, name, file):
+    chrome.open(file, browser.A4)
+    pdf = chrome.pdf()
+    chrome.keep(f"{name}.pdf", pdf)
+    assert 1 <= inspection.pages(pdf) <= MOST_SHEETS

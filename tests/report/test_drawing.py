@@ -1,0 +1,257 @@
+"""What holds of every picture of the page."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+from collections import Counter
+from xml.etree import ElementTree
+
+import pytest
+import sample_assessment as samples
+
+from sordino.report import drawing
+from sordino.report.assessment import Assessment
+from sordino.report.drawing import Drawn, palette
+from sordino.report.stages import Curve, Proved
+
+SVG = "{http://www.w3.org/2000/svg}"
+SAMPLE = samples.release_sample()
+
+
+def everything(assessment: Assessment) -> list[Drawn]:
+    """All pictures of one page."""
+    found: list[Drawn | None] = [drawing.axis(assessment), drawing.estimates(assessment)]
+    if assessment.proved_parts is not None:
+        found.append(drawing.tradeoff(assessment.proved_parts, assessment.attack))
+    if assessment.release is not None and assessment.release.accuracy is not None:
+        accuracy = assessment.release.accuracy
+        found.append(drawing.accuracy(accuracy, assessment.question.epsilon))
+    if assessment.own_noise is not None:
+        found.append(drawing.distances(assessment.own_noise))
+    found += [drawing.roc(attack) for attack in assessment.attacks]
+    return [each for each in found if each is not None]
+
+
+PICTURES = everything(SAMPLE)
+"""Seven: one attack is on the release, one on un-noised SGD."""
+
+
+def texts(drawn: Drawn) -> str:
+    """All words that are to be seen."""
+    root = ElementTree.fromstring(drawn.svg)
+    return " | ".join("".join(each.itertext()) for each in root.iter(f"{SVG}text"))
+
+
+def test_ids_of_one_page_never_meet_and_references_find_theirs() -> None:
+    assert len(PICTURES) == 7
+    page = "".join(drawn.svg for drawn in PICTURES)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert [name for name, times in Counter(ids).items() if times > 1] == []
+    for drawn in PICTURES:
+        own = set(re.findall(r'\bid="([^"]+)"', drawn.svg))
+        used = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', drawn.svg)
+        labels = re.findall(r'aria-labelledby="([^"]+)"', drawn.svg)[0].split()
+        assert {found for pair in used for found in pair if found} | set(labels) == own
+
+
+@pytest.mark.parametrize("drawn", PICTURES)
+def test_every_colour_is_the_pages_and_has_a_fallback(drawn: Drawn) -> None:
+    root = ElementTree.fromstring(drawn.svg)
+    paints = [
+        paint.strip()
+        for element in root.iter()
+        for paint in re.findall(r"(?:fill|stroke):([^;]+)", element.get("style", ""))
+    ]
+    allowed = {f"var(--{name}, {colour})" for name, colour in palette.LIGHT.items()} | {"none"}
+    assert set(paints) <= allowed
+    assert len(set(paints)) >= 3
+    assert re.findall(r"(?<!, )#[0-9a-fA-F]{6}|rgb\(", drawn.svg) == []
+    # What sets no colour is black, on a dark page too.
+    for text in root.iter(f"{SVG}text"):
+        assert "fill:" in text.get("style", "")
+
+
+@pytest.mark.parametrize("drawn", PICTURES)
+def test_a_picture_stands_in_a_page(drawn: Drawn) -> None:
+    assert drawn.svg.startswith("<svg ")
+    assert not re.search(r"<\?|<!|<style|<metadata|xlink|font-family|<image", drawn.svg)
+    root = ElementTree.fromstring(drawn.svg)
+    assert root.get("width") is None
+    assert root.get("height") is None
+    left, top, width, height = (float(each) for each in root.attrib["viewBox"].split())
+    assert (left, top) == (0, 0)
+    assert width == pytest.approx(317, abs=1)
+    assert 100 < height < 700
+    assert root.get("role") == "img"
+    title, description = root[0], root[1]
+    assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
+    assert description.text == drawn.alt
+    assert drawn.caption.endswith(".")
+
+
+@pytest.mark.parametrize("drawn", PICTURES)
+def test_text_stays_text_and_can_be_read_on_a_phone(drawn: Drawn) -> None:
+    root = ElementTree.fromstring(drawn.svg)
+    sizes = [
+        float(re.search(r"font-size: ([\d.]+)px", text.get("style", ""))[1])  # type: ignore[index]
+        for text in root.iter(f"{SVG}text")
+    ]
+    assert len(sizes) > 8
+    assert min(sizes) >= 9
+
+
+def test_the_same_values_give_the_same_bytes_in_another_process() -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import hashlib, test_drawing as t;"
+        "page = ''.join(each.svg for each in t.everything(t.samples.release_sample()));"
+        "print(hashlib.sha256(page.encode()).hexdigest())"
+    )
+    folder = samples.__file__.rpartition("/")[0]
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program, folder], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(digests) == 1
+
+
+def test_nothing_is_drawn_before_somebody_draws() -> None:
+    program = "import sys, sordino.report.drawing; print('matplotlib' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "False"
+
+
+def test_a_file_of_its_own_has_a_size_a_ground_and_both_sets_of_colours() -> None:
+    drawn = drawing.axis(SAMPLE)
+    alone = drawing.standalone(drawn, width=500)
+    root = ElementTree.fromstring(alone)
+    assert root.tag == f"{SVG}svg"
+    wide, high = (float(each) for each in root.attrib["viewBox"].split()[2:])
+    assert root.get("width") == "500"
+    assert float(root.attrib["height"]) == pytest.approx(500 * high / wide, abs=0.5)
+    style = root.find(f"{SVG}style")
+    assert style is not None
+    assert style.text is not None
+    for name in palette.LIGHT:
+        assert f"--{name}: {palette.LIGHT[name]};" in style.text.partition("@media")[0]
+        assert f"--{name}: {palette.DARK[name]};" in style.text.partition("@media")[2]
+    assert "background: var(--panel)" in style.text
+    pictured = dataclasses.replace(drawn, svg=alone)
+    assert texts(pictured) == texts(drawn)
+
+
+@pytest.mark.parametrize("colours", [palette.LIGHT, palette.DARK])
+def test_words_stand_out_from_their_ground(colours: dict[str, str]) -> None:
+    def brightness(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [
+            each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    ground = brightness(colours["panel"])
+    for name in ("ink", "muted", "proved", "estimated", "observed", "warn"):
+        lighter, darker = sorted((brightness(colours[name]), ground), reverse=True)
+        # WCAG 2.2, success criterion 1.4.3: 4.5 for ordinary text.
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, name
+
+
+def test_tradeoff_says_the_best_guess_and_the_least_errors() -> None:
+    parts = SAMPLE.proved_parts
+    assert parts is not None
+    drawn = drawing.tradeoff(parts, SAMPLE.attack)
+    assert "right at most 54.6%" in texts(drawn)
+    assert "54.6%" in drawn.alt
+    assert "our attack" in texts(drawn)
+    assert "our attack" not in texts(drawing.tradeoff(parts))
+    # Where a line is linear between two points that are given, the alternative text must hit it.
+    line = Proved(None, tradeoff=Curve((0.0, 0.5, 1.0), (0.8, 0.25, 0.0)), best_guess=0.625)
+    assert "50% false positives at least 25.0%" in drawing.tradeoff(line).alt
+    assert "10% false positives at least 69.0%" in drawing.tradeoff(line).alt
+
+
+def test_without_a_proof_no_error_is_ruled_out() -> None:
+    drawn = drawing.tradeoff(Proved(None, why_none="no noise"))
+    assert "Nothing is proved" in drawn.alt
+    assert "right at most 100.0%" in texts(drawn)
+
+
+def test_accuracy_marks_the_release_among_its_like() -> None:
+    assert SAMPLE.release is not None
+    found = SAMPLE.release.accuracy
+    assert found is not None
+    drawn = drawing.accuracy(found, 1.0)
+    for words in ("without privacy: 90.2%", "50.5%", "this release, at epsilon 1: 88.4%"):
+        assert words in texts(drawn)
+    assert "at 0.1 71.0% (66.0% to 76.0%)" in drawn.alt
+    assert "432 test rows" in drawn.alt
+    bare = dataclasses.replace(found, curve=(), after=None)
+    assert "releases at epsilon 1: 88.4%" in texts(drawing.accuracy(bare, 1.0))
+    nowhere = drawing.accuracy(bare, float("inf"))
+    assert "88.4%" not in texts(nowhere)
+    assert "88.4%" in nowhere.alt
+
+
+@pytest.mark.parametrize("bound", [None, 0.0, float("inf"), 0.1189])
+def test_distances_show_a_bound_that_has_a_place(bound: float | None) -> None:
+    assert SAMPLE.own_noise is not None
+    own = dataclasses.replace(SAMPLE.own_noise, bound=bound)
+    drawn = drawing.distances(own)
+    assert ("at most 0.119" in texts(drawn)) == (bound == 0.1189)
+    assert ("no bound on it is proved" in drawn.alt) == (bound is None)
+    for number in ("2,500", "0.0301", "0.0213", "0.0204", "0.0222", "0.012", "0.24"):
+        assert number in drawn.alt
+
+
+def test_distances_of_no_runs_are_an_empty_picture() -> None:
+    assert SAMPLE.own_noise is not None
+    nothing = Curve((), ())
+    own = dataclasses.replace(SAMPLE.own_noise, by_data=nothing, by_seed=nothing, bound=None)
+    assert "another seed" in texts(drawing.distances(own))
+
+
+def test_roc_says_what_was_counted_and_tested() -> None:
+    attack = SAMPLE.attack
+    assert attack is not None
+    assert attack.tested_point is not None
+    drawn = drawing.roc(attack)
+    assert "ruled out by epsilon 1" in texts(drawn)
+    assert "4,000 test runs" in drawn.alt
+    assert f"at most {attack.tested_point[0]:.3g}" in drawn.alt
+    bare = dataclasses.replace(attack, tested_point=None, claimed_curve=None, claimed=None)
+    assert "ruled out" not in texts(drawing.roc(bare))
+    assert "tested" not in texts(drawing.roc(bare))
+    curve = Curve((1.0, 0.1, 0.01, 0.0), (0.0, 0.25, 0.5, 1.0))
+    told = drawing.roc(dataclasses.replace(attack, roc=curve)).alt
+    assert "at 1.0% false positives 50.0% false negatives" in told
+    assert "at 10.0% false positives 25.0% false negatives" in told
+
+
+def test_estimates_are_compared_where_there_are_two() -> None:
+    drawn = drawing.estimates(SAMPLE)
+    assert drawn is not None
+    for words in ("one sigma: 0.277", "by direction: 0.872", "by direction: 15.5", "0.456", "4.46"):
+        assert words in texts(drawn)
+        assert words in drawn.alt
+    assert drawing.estimates(samples.foreign_sample()) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        samples.broken_sample,
+        samples.refuted_sample,
+        samples.foreign_sample,
+        samples.nothing_proved_sample,
+    ],
+)
+def test_every_sample_can_be_drawn(make: object) -> None:
+    assert callable(make)
+    for drawn in everything(make()):
+        assert ElementTree.fromstring(drawn.svg).get("role") == "img"
