@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-RUN = ("guide", "accounting", "release", "certificate", "intrinsic", "audit")
+RUN = ("assess", "guide", "accounting", "release", "certificate", "intrinsic", "audit")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

@@ -65,6 +65,11 @@
         return over([r, g, b, a * style.fillOpacity * style.opacity], below);
       }, page);
   };
+  // A stroke that is painted first is a halo, and the letters lie on that.
+  const halo = (style, below) => {
+    const first = style.paintOrder.startsWith("stroke") && parseFloat(style.strokeWidth) >= 2;
+    return first && style.stroke !== "none" ? over(pixel(style.stroke), below) : below;
+  };
   const texts = () => {
     const found = new Set();
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -82,7 +87,7 @@
       const size = parseFloat(style.fontSize);
       const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
       const ink = element.closest("svg") ? style.fill : style.color;
-      const below = under(element);
+      const below = element.closest("svg") ? halo(style, under(element)) : under(element);
       const reached = contrast(over(pixel(ink), below), below);
       const needed = large ? 3 : 4.5;
       return reached >= needed ? [] : [`contrast ${reached.toFixed(2)} of ${shown(element)}`];
@@ -152,8 +157,17 @@
       return beyond && left >= 0 && !scrolls(each) ? [`beyond the edge: ${shown(each)}`] : [];
     });
 
+  // Figures that a printer may cut in two.
+  const sheets = () =>
+    all("svg").flatMap((svg) => {
+      for (let each = svg; each; each = each.parentElement) {
+        if (getComputedStyle(each).breakInside.startsWith("avoid")) return [];
+      }
+      return [`may be cut by the end of a sheet: ${shown(svg)}`];
+    });
+
   const links = () => all("a[href^='#']").map((each) => each.getAttribute("href").slice(1));
   const paper = () => luminance(background(document.body));
 
-  return { contrasts, headings, tables, page, figures, letters, overflow, links, paper };
+  return { contrasts, headings, tables, page, figures, letters, overflow, sheets, links, paper };
 })()

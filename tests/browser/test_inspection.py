@@ -94,6 +94,16 @@ def test_a_planted_fault_is_found(chrome, tmp_path, body, fault):
     assert any(each.startswith(fault) for each in found), found
 
 
+def test_a_halo_is_what_letters_lie_on(chrome, tmp_path):
+    halo = "paint-order: stroke; stroke: #fff; stroke-width: 2.5px"
+    text = "<rect width='200' height='40' fill='#333'/><text y='20' fill='#222'{}>dark</text>"
+    svg = f"<svg role='img' aria-label='a'>{text}</svg>"
+    _open(chrome, tmp_path, svg.format(f" style='{halo}'"))
+    assert inspection.asked(chrome, "contrasts") == []
+    _open(chrome, tmp_path, svg.format(""))
+    assert inspection.asked(chrome, "contrasts") == ["contrast 1.26 of <text> dark"]
+
+
 def test_without_scripts_scripts_do_not_run(chrome, tmp_path):
     body = "<script>document.title = 'changed'; nothing.at.all()</script>"
     _open(chrome, tmp_path, body, scripts=False)
@@ -124,8 +134,21 @@ def test_paper_is_light_or_dark(chrome, tmp_path):
     assert inspection.paper(chrome) == pytest.approx((17 / 255 + 0.055) ** 2.4 / 1.055**2.4)
 
 
+def test_a_figure_that_a_printer_may_cut_is_found(chrome, tmp_path):
+    _open(chrome, tmp_path, view=browser.A4)
+    assert inspection.asked(chrome, "sheets") == ["may be cut by the end of a sheet: <svg> #figure"]
+    _open(chrome, tmp_path, style="@media print { svg { break-inside: avoid } }", view=browser.A4)
+    assert inspection.asked(chrome, "sheets") == []
+
+
 def test_sheets_are_counted(chrome, tmp_path):
     _open(chrome, tmp_path, view=browser.A4)
     short = inspection.pages(chrome.pdf())
     _open(chrome, tmp_path, "<p style='break-before: page'>b</p>" * 3, view=browser.A4)
     assert inspection.pages(chrome.pdf()) == short + 3
+
+
+def test_a_missing_browser_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(browser, "DRIVER", tmp_path / "chromedriver")
+    with pytest.raises(FileNotFoundError, match="apt-get install chromium chromium-driver"):
+        browser.Chrome(tmp_path)

@@ -72,10 +72,7 @@ def broken_sample() -> Assessment:
     """The same with a noise that is a third of what was promised: observed above proved."""
     sample = release_sample()
     attack = _attack("release", 3 * MU, claimed=1.0)
-    verdict = (
-        "BROKEN: with 99 % confidence epsilon is above the 1 that is claimed; the noise cannot "
-        "be what the certificate says."
-    )
+    verdict = "BROKEN: with 99 % confidence epsilon is above the 1 that is claimed."
     attack = dataclasses.replace(attack, violated=True, curve_refuted=True, verdict=verdict)
     return dataclasses.replace(sample, attacks=(attack, sample.attacks[1]))
 

@@ -284,8 +284,9 @@ def test_values_that_cannot_be_are_refused(parsed):
         ('{"a": 1, "a": 2}', "gives a key twice"),
         ('{"a": ' + "9" * 5000 + "}", "absurdly long number"),
         ("[" * 100_000, "nested too deeply"),
+        (b"\xff", "is not a text in UTF-8"),
     ],
-    ids=["empty", "list", "nan", "twice", "long", "deep"],
+    ids=["empty", "list", "nan", "twice", "long", "deep", "bytes"],
 )
 def test_what_is_no_document_is_refused(content, said):
     with pytest.raises(DocumentError, match=said):

@@ -163,12 +163,8 @@ class HeldOut:
 
 def wilson(right: int, rows: int) -> Measure:
     """A share of rows, and Wilson's interval for the rows being a sample of many."""
-    z, share = float(stats.norm.ppf((1 + LEVEL) / 2)), right / rows
-    centre = (share + z * z / (2 * rows)) / (1 + z * z / rows)
-    half = (
-        z / (1 + z * z / rows) * math.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))
-    )
-    return Measure(share, max(min(centre - half, share), 0.0), min(max(centre + half, share), 1.0))
+    interval = stats.binomtest(right, rows).proportion_ci(LEVEL, method="wilson")
+    return Measure(right / rows, float(interval.low), float(interval.high))
 
 
 def spread(shares: Sequence[float] | Floats) -> Measure:

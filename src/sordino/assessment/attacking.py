@@ -19,6 +19,7 @@ from sordino.audit.bounds import clopper_pearson_upper
 from sordino.audit.game import Audit, audit
 from sordino.audit.one_vs_rest import record_losses
 from sordino.audit.worlds import TrainedRelease, can_be_kept
+from sordino.data.dataset import Dataset
 from sordino.report.audit import errors
 from sordino.report.canvas import thinned
 from sordino.report.stages import Attack, Curve
@@ -26,7 +27,6 @@ from sordino.report.stages import Attack, Curve
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
     from sordino.audit.claim import Claim
-    from sordino.data.dataset import Dataset
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -110,10 +110,11 @@ def attack_release(subject: Subject, directory: Path, progress: Progress) -> Att
         words = _words(D, "the model that the others make") + _group_words(subject)
         return _attacked(RELEASE, words, mechanism, *subject.pair, claim=claim, **how)
     pair = neighbour.canary(D)
+    assert isinstance(pair.D_prime, Dataset)
     outputs = problems * D.features
     if runs < OUTPUTS_A_RUN * outputs:
         task = subject.job.plan.task
-        how["score"] = record_losses(*pair, problems, task.kind, task.huber_width)
+        how["score"] = record_losses(pair.D, pair.D_prime, problems, task.kind, task.huber_width)
     words = _words(D, f"the {problems} models that the others make, one a class")
     words += f" The weights of all {problems} models are attacked together." + _group_words(subject)
     return _attacked(RELEASE, words, mechanism, *pair, claim=claim, **how)

@@ -23,7 +23,7 @@ from sordino.data import Dataset, recipe
 from sordino.data.preprocess import clip_rows
 from sordino.data.recipe import Recipe
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.base import CLASSES_READ, PrivateLinearClassifier
 from sordino.estimators.job import Job
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import PrivacyLeakWarning
@@ -108,7 +108,7 @@ class Subject:
         estimator = _estimator(brief, prepared, delta) if linear else None
         job = None if estimator is None else _job(estimator, X, y)
         D = _rows(prepared, X, y) if job is None else job.records.dataset(0)
-        plan = None if linear else network.plan(D, found, brief.epsilon, delta)
+        plan = None if linear else _network(brief, prepared, D, found, delta)
         plain = network.plain_network_spec(D, found) if job is None else _plain(D, job, found)
         return cls(
             brief=brief,
@@ -179,6 +179,14 @@ def _estimator(brief: Brief, prepared: Prepared, delta: float) -> PrivateLinearC
     return made
 
 
+def _network(
+    brief: Brief, prepared: Prepared, D: Dataset, found: Recipe | None, delta: float
+) -> NetworkPlan:
+    read = () if prepared.classes is not None else (CLASSES_READ,)
+    persons = brief.max_rows_per_person
+    return network.plan(D, found, brief.epsilon, delta, rows_per_person=persons, not_covered=read)
+
+
 def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
     """The plan; what it would warn of, the fit itself does."""
     with warnings.catch_warnings():
@@ -200,9 +208,7 @@ def _rows(prepared: Prepared, X: Any, y: Any) -> Dataset:
 def _plain(D: Dataset, job: Job, found: Recipe | None) -> TrainSpec:
     """Ordinary SGD: the papers' settings for the dataset, or usual ones."""
     task = job.plan.task
-    objective = ObjectiveSpec(
-        task.kind, l2=task.l2, intercept=False, huber_width=task.huber_width
-    )
+    objective = ObjectiveSpec(task.kind, l2=task.l2, intercept=False, huber_width=task.huber_width)
     batch = min(D.rows, _BATCH if found is None else found.batch_size)
     passes = _PASSES * -(-D.rows // batch)
     steps = min(max(passes, _LEAST), _MOST) if found is None else found.steps

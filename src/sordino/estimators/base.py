@@ -34,7 +34,7 @@ from sordino.privacy import Guarantee, NotApplicable, Relation
 
 Array = npt.NDArray[Any]
 
-_CLASSES_READ = "which classes there are was read off the labels"
+CLASSES_READ = "which classes there are was read off the labels"
 _SETTINGS = (
     *("epochs", "steps", "batch_size", "learning_rate"),
     *("average_every", "max_grad_norm", "accountant"),
@@ -166,7 +166,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         task = self._task(records)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
-        leaks: tuple[str, ...] = () if self.classes is not None else (_CLASSES_READ,)
+        leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
         if task.delta > 0.1 / task.rows:
             leaks += (f"delta = {task.delta:g} is above 0.1 / rows: too large to mean much",)
         return Job(plan, records, start, classes, X, leaks, self._why_none(plan))

@@ -94,7 +94,7 @@ def dumps(assessment: Assessment) -> str:
     return text({**to_plain(Header()), **summary, **to_plain(assessment)})
 
 
-def loads(content: str) -> Assessment:
+def loads(content: str | bytes) -> Assessment:
     """Read what `dumps` wrote.
 
     Raises
@@ -118,7 +118,7 @@ def dumps_stage(value: Any) -> str:
     return text({**_stage_header(type(value)), "value": to_plain(value)})
 
 
-def loads_stage(cls: type[_Value], content: str) -> _Value:
+def loads_stage(cls: type[_Value], content: str | bytes) -> _Value:
     """Read what `dumps_stage` wrote of a `cls`.
 
     Raises
@@ -144,10 +144,13 @@ def text(values: dict[str, Any]) -> str:
     return _indented(values, "") + "\n"
 
 
-def parse(content: str) -> object:
+def parse(content: str | bytes) -> object:
     """The value that strict JSON stands for: no key twice, no number that is none."""
     try:
-        return json.loads(content, object_pairs_hook=_once, parse_constant=_no_number)
+        read = content.decode("utf-8") if isinstance(content, bytes) else content
+        return json.loads(read, object_pairs_hook=_once, parse_constant=_no_number)
+    except UnicodeDecodeError:
+        refuse("", "is not a text in UTF-8")
     except json.JSONDecodeError as error:
         refuse("", f"is no JSON: {error.msg} in line {error.lineno}")
     except RecursionError:

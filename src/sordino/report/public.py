@@ -153,7 +153,7 @@ class PublicFacts:
 
 
 def public_facts(
-    certificate: str | Mapping[str, Any],
+    certificate: str | bytes | Mapping[str, Any],
     *,
     tradeoff: Curve | None = None,
     best_guess: float = 1.0,
@@ -174,7 +174,7 @@ def public_facts(
     InvalidArgument
         If something is said to follow from a certificate that promises nothing.
     """
-    parsed = parse(certificate) if isinstance(certificate, str) else dict(certificate)
+    parsed = parse(certificate) if isinstance(certificate, str | bytes) else dict(certificate)
     shown = tuple(_bound(each) for each in bounds if _proved(each))
     return _facts(parsed, PublicComputed(tradeoff, float(best_guess), shown))
 
@@ -185,7 +185,7 @@ def dumps(facts: PublicFacts) -> str:
     return text({**to_plain(PublicHeader()), "certificate": dict(facts.certificate), **computed})
 
 
-def loads(content: str) -> PublicFacts:
+def loads(content: str | bytes) -> PublicFacts:
     """Read what `dumps` wrote.
 
     Raises

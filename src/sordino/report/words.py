@@ -245,7 +245,7 @@ def _above_proof(assessment: Assessment) -> list[str]:
 def _estimate_refuted(of: str, observed: Observation | None, estimated: Estimate | None) -> str:
     assert observed is not None
     assert estimated is not None
-    seen, said = compared(observed.epsilon, estimated.epsilon)
+    seen, said = compared(observed.epsilon, estimated.epsilon, measured=True)
     return (
         f"Estimate refuted for {of}: our attack shows an epsilon of at least {seen}, more than the "
         f"estimated {said}. What the estimate takes for granted does not hold."

@@ -33,13 +33,18 @@ def about(value: float, digits: int = 3) -> str:
     return _written(value, lambda: f"{value:.{digits}g}")
 
 
-def compared(larger: float, smaller: float) -> tuple[str, str]:
-    """A lower bound and the upper bound that it exceeds, with digits enough to see it."""
+def compared(larger: float, smaller: float, *, measured: bool = False) -> tuple[str, str]:
+    """A lower bound and what it exceeds, with digits enough to see it.
+
+    What it exceeds is an upper bound, or a number that was `measured`.
+    """
+    second = about if measured else upper
     for digits in range(3, _MOST_DIGITS):
-        texts = lower(larger, digits), upper(smaller, digits)
-        if math.isinf(larger) or _value(larger, digits, up=False) > _value(smaller, digits):
-            return texts
-    return lower(larger, _MOST_DIGITS), upper(smaller, _MOST_DIGITS)
+        below = float(rounded(larger, up=False, digits=digits))
+        above = float(f"{smaller:.{digits}g}" if measured else rounded(smaller, digits=digits))
+        if below > above:
+            return lower(larger, digits), second(smaller, digits)
+    return lower(larger, _MOST_DIGITS), second(smaller, _MOST_DIGITS)
 
 
 def count(value: int) -> str:
@@ -108,10 +113,6 @@ def printable(text: str) -> str:
 
 def _seen(letter: str) -> bool:
     return letter.isprintable() or unicodedata.category(letter) == "Zs"  # wide and narrow spaces
-
-
-def _value(value: float, digits: int, *, up: bool = True) -> float:
-    return float(rounded(value, up=up, digits=digits))
 
 
 def _written(value: float, text: Callable[[], str]) -> str:

@@ -84,8 +84,8 @@ class Row:
         """The lower bound in words."""
         if self.observed is None:
             return "not attacked"
-        if self.least == 0:
-            return "observed: nothing (0)"
+        if self.least in (0, math.inf):
+            return f"observed: {'nothing (0)' if self.least == 0 else 'everything (∞)'}"
         number = compared(self.least, self.most)[0] if self._above else lower(self.least)
         return f"observed: at least {number}"
 

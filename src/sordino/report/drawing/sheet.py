@@ -21,6 +21,9 @@ EDGE = 4.0
 _GAP = 6.0
 _ARROW = 15.0
 _MOST_LETTERS = 200
+_WIDE = 0x1100
+"""Scripts whose letters are as wide as high begin here; the measuring font has few of them."""
+_MEASURED_AT = 100
 
 
 class Sheet:
@@ -210,17 +213,27 @@ class Sheet:
             self.line([x, x], [top, bottom], palette.GRID, 0.6, above=1)
 
 
-@cache
 def width(words: str, size: float, bold: bool) -> float:
     """Points that `words` take, in a font wider than most."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
+    return size * sum(_advance(letter, bold) for letter in words)
 
-    from sordino.report.drawing.inline import styled
 
-    with styled():
-        font = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal", size=size)
-        return float(TextPath((0, 0), words, prop=font).get_extents().width)
+@cache
+def _advance(letter: str, bold: bool) -> float:
+    """Width of a letter, of a font of size 1."""
+    if ord(letter) >= _WIDE:
+        return 1.0
+    return float(_font(bold).load_char(ord(letter)).linearHoriAdvance / 2**16 / _MEASURED_AT)
+
+
+@cache
+def _font(bold: bool) -> Any:
+    from matplotlib.font_manager import FontProperties, findfont
+    from matplotlib.ft2font import FT2Font
+
+    font = FT2Font(findfont(FontProperties("DejaVu Sans", weight="bold" if bold else "normal")))
+    font.set_size(_MEASURED_AT, 72)
+    return font
 
 
 def fitted(words: str, size: float, bold: bool) -> str:

@@ -59,6 +59,11 @@ def _reading(assessment: Assessment) -> str:
             f"{_MEASURES} The attack refuted what is proved by the errors of all its thresholds "
             "together, not by this one number."
         )
+    if assessment.state == "nothing proved":
+        return (
+            f"{_MEASURES} The true epsilon is at least what was observed; nothing limits it. The "
+            "estimate says where it may be, and promises nothing."
+        )
     return (
         f"{_MEASURES} All numbers of a group are about the same thing. The true epsilon lies "
         "between what was observed and what is proved; the estimate says where it may be, and "

@@ -1,0 +1,151 @@
+"""How many runs are measured, and the runs themselves: grids that a stopped assessment goes on with.
+
+How many is decided by counting what a run costs, so the same study has the same runs on all
+machines (`audit_cost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino.assessment import audit_cost
+from sordino.audit.neighbour import Pair
+from sordino.data import neighbours as neighbouring
+from sordino.data.dataset import Dataset
+from sordino.data.neighbours import Neighbours
+from sordino.intrinsic.measure import Progress as StudyProgress
+from sordino.intrinsic.measure import measure
+from sordino.intrinsic.measured import Measured, load
+from sordino.intrinsic.released import LEAST_SEEDS
+from sordino.seeding import stream
+from sordino.sgd.spec import TrainSpec
+
+Floats = npt.NDArray[np.float64]
+Progress = Callable[[int, int], None]
+
+SECONDS = {"quick": 4.0, "standard": 8.0, "thorough": 120.0}
+"""What the runs of one study may take, by effort."""
+PATIENCE = 3.0
+"""How many times as long the fewest seeds of which anything can be said may take."""
+SEEDS_A_WEIGHT = 4
+"""Seeds for each weight, where there are so many to be had: a direction is then learned well."""
+MOST_SEEDS = 800
+DRAWN = 8
+"""Records replaced, one at a time, beside the attacked pair."""
+_CORES, _WORLDS = 2, 2
+
+
+def of_run(spec: TrainSpec, rows: int, columns: int) -> float:
+    """Core seconds of a training on one dataset."""
+    return audit_cost.of_training(spec, rows, columns) / _WORLDS
+
+
+def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
+    """Seeds for so many datasets: those wanted, fewer if they take too long, 0 if all would.
+
+    Parameters
+    ----------
+    each
+        Core seconds of a run.
+    """
+    seconds = SECONDS[effort] * _CORES
+    seeds = min(wanted, int(seconds / (each * datasets)))
+    if seeds >= LEAST_SEEDS:
+        return seeds
+    fewest = LEAST_SEEDS * each * datasets
+    return LEAST_SEEDS if fewest <= PATIENCE * seconds else 0
+
+
+def is_deterministic(spec: TrainSpec) -> bool:
+    """Whether training gives the same weights every time."""
+    return spec.order == "fixed" and spec.init != "vary" and spec.noise_multiplier == 0
+
+
+class Tally:
+    """Tells how far several studies have come together."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._before = progress, total, 0
+        progress(0, total)
+
+    def during(self, study: StudyProgress) -> None:
+        """Of the study under way."""
+        self._progress(self._before + study.runs_done, self._total)
+
+    def after(self, runs: int) -> None:
+        """So many more are done."""
+        self._before += runs
+        self._progress(self._before, self._total)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """How every run is trained.
+
+    Parameters
+    ----------
+    spec
+        The training.
+    start
+        Initial weights [column], where they are given.
+    """
+
+    spec: TrainSpec
+    start: Floats | None = None
+
+    def grid(
+        self, D: Dataset, seeds: int, neighbours: int | Neighbours, store: Path, tally: Tally
+    ) -> Measured:
+        """Train every seed on every dataset, or go on with it.
+
+        Raises
+        ------
+        StudyError
+            If all runs diverge.
+        """
+        init = None if self.spec.init == "given" else self.spec.init
+        study = measure(
+            self.spec,
+            D,
+            seeds,
+            neighbours,
+            init=init,
+            initial_weights=self.start,
+            store=store,
+            progress=tally.during,
+        )
+        datasets = len(study.layout.neighbours)
+        tally.after(seeds * datasets)
+        return load(study)
+
+    def once(self, D: Dataset, neighbours: Neighbours) -> Floats:
+        """Weights [1, dataset, parameter] of one run on each."""
+        from sordino.sgd import train
+
+        weights = train(self.spec, D, range(1), neighbours, initial_weights=self.start)
+        return weights[:, :, -1].astype(np.float64)
+
+
+def overlay(pair: Pair) -> Neighbours:
+    """The two datasets of a pair that differ in the first record, as one grid."""
+    other = pair.D_prime
+    assert isinstance(other, Dataset)
+    return neighbouring.replace(pair.D, [0], other.X[:1], other.y[:1])
+
+
+def drawn(D: Dataset, pair: Pair, many: int) -> Neighbours:
+    """The dataset; with the attacked record in its first place; with records drawn and replaced.
+
+    Each drawn one is replaced by another that is drawn, of the same dataset: what people differ in.
+    """
+    many = min(many, (D.rows - 1) // 2)
+    chosen = 1 + stream("neighbours").permutation(D.rows - 1)[: 2 * many]
+    replaced, instead = chosen[:many], chosen[many:]
+    X = np.concatenate([pair.D.X[:1], D.X[instead]])
+    y = np.concatenate([pair.D.y[:1], D.y[instead]])
+    return neighbouring.replace(D, np.append(0, replaced), X, y)

@@ -1,0 +1,134 @@
+"""One study releases one model, whatever stops it, and scores it without spending anything."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sordino
+from sordino import Ledger
+from sordino.assessment import releasing
+from sordino.assessment.brief import Brief
+from sordino.assessment.subject import Subject
+from sordino.estimators.base import PrivateLinearClassifier
+from sordino.report.stages import Release
+
+BRIEF = Brief(data="digits/binary", effort="quick", epsilon=2.0)
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    return Subject.of(BRIEF)
+
+
+def released(subject: Subject, place: Path) -> Release:
+    return releasing.release(subject, place / "model", place, lambda done, total: None)
+
+
+def no_fit(self: PrivateLinearClassifier, X: object, y: object) -> None:
+    pytest.fail("a second release")
+
+
+def test_the_bundle_is_written_with_what_was_read(subject: Subject, tmp_path: Path) -> None:
+    given = replace(subject, prepared=replace(subject.prepared, reads_private_data=("the moon",)))
+    found = released(given, tmp_path)
+    model = sordino.load(tmp_path / "model")
+    papers = model.certificate_
+    assert papers.preprocessing.declared
+    assert papers.preprocessing.reads == ("the moon",)
+    assert json.loads(found.certificate) == json.loads(
+        (tmp_path / "model" / "certificate.json").read_text()
+    )
+    assert subject.job is not None
+    plan = subject.job.plan
+    assert (found.directory, found.method, found.why_not) == ("model", plan.method, "")
+    assert found.settings["l2"] == 0.001
+    assert found.settings["steps"] == plan.settings.steps
+    assert found.noise == f"standard deviation {plan.sigma:.4g} on every sum of clipped gradients"
+    assert found.source.startswith("ChaCha20")
+    accuracy = found.accuracy
+    assert accuracy is not None
+    assert accuracy.after is not None
+    assert accuracy.after.value == model.score(subject.test_X, subject.test_y)
+    assert [point.epsilon for point in accuracy.curve] == list(BRIEF.curve_epsilons)
+    assert accuracy.curve[0].accuracy.high < accuracy.curve[-1].accuracy.low
+    assert accuracy.before.value > accuracy.majority
+    assert accuracy.test_rows == len(subject.test_y)
+
+
+def test_a_ledger_is_charged_for_the_release_alone(subject: Subject, tmp_path: Path) -> None:
+    with Ledger(tmp_path / "b.db", dataset="d", epsilon=2.5, delta=1e-3) as ledger:
+        released(subject, tmp_path)
+        assert len(ledger.entries()) == 1
+        released(subject, tmp_path)
+        assert len(ledger.entries()) == 1
+
+
+def test_stopped_after_the_release_it_goes_on_with_the_same_model(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done > total / 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        releasing.release(subject, tmp_path / "model", tmp_path, stop)
+    weights = (tmp_path / "model" / "model.safetensors").read_bytes()
+    monkeypatch.setattr(PrivateLinearClassifier, "fit", no_fit)
+    found = released(subject, tmp_path)
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == weights
+    (tmp_path / "afresh").mkdir()
+    whole = releasing.release(
+        subject, tmp_path / "model", tmp_path / "afresh", lambda done, total: None
+    )
+    assert found == whole
+
+
+def test_a_model_that_was_made_otherwise_is_refused(subject: Subject, tmp_path: Path) -> None:
+    assert subject.estimator is not None
+    other = sordino.PrivateLogisticRegression(
+        epsilon=1.0, delta=subject.delta, classes=[0, 1], data_norm=subject.prepared.data_norm
+    )
+    other.fit(subject.X, subject.y).save(tmp_path / "model")
+    with pytest.raises(releasing.AnotherRelease, match="made otherwise"):
+        released(subject, tmp_path)
+
+
+def test_without_held_out_rows_there_is_no_accuracy(subject: Subject, tmp_path: Path) -> None:
+    found = released(replace(subject, test_X=None, test_y=None), tmp_path)
+    assert found.accuracy is None
+    assert (tmp_path / "model").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("objective", "{0:.4g} on the linear term of the objective and standard deviation {1:.4g}"),
+        ("rsgd-ar", "{1:.4g} on every weight"),
+    ],
+)
+def test_noise_in_words(method: str, words: str) -> None:
+    subject = Subject.of(replace(BRIEF, method=method))
+    assert subject.job is not None
+    plan = subject.job.plan
+    said = "standard deviation " + words.format(plan.sigma, plan.scale)
+    assert releasing.noise_in_words(plan).startswith(said)
+
+
+def test_a_network_is_scored_and_not_written(tmp_path: Path) -> None:
+    subject = Subject.of(replace(BRIEF, model="mlp"))
+    found = released(subject, tmp_path)
+    assert subject.network is not None
+    assert (found.method, found.directory, found.certificate) == ("dp-sgd", "", "")
+    assert "no private estimator for networks" in found.why_not
+    assert found.settings["noise_multiplier"] == subject.network.spec.noise_multiplier
+    assert not (tmp_path / "model").exists()
+    accuracy = found.accuracy
+    assert accuracy is not None
+    assert accuracy.after is None
+    assert accuracy.before.value > accuracy.again.value
+    assert accuracy.curve[0].accuracy.value < accuracy.curve[-1].accuracy.value
+    assert released(subject, tmp_path) == found
