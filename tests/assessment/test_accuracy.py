@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from sordino.assessment.brief import Brief
 from sordino.assessment.subject import Subject
 from sordino.estimators import PrivateLogisticRegression, methods
 from sordino.estimators.job import Job
+from sordino.estimators.randomness import Randomness
 from sordino.estimators.task import Plan, Settings
-from sordino.mechanisms.noise import SeededNoise
 
 
 @pytest.fixture(scope="module")
@@ -144,17 +145,14 @@ def test_numbers_are_kept_and_those_of_another_size_made_anew(tmp_path: Path) ->
         return np.full(count, 1 / 3)
 
     for count in (3, 3, 4, 4):
-        found = repeats.kept(tmp_path, "a", count, lambda count=count: make(count))  # type: ignore[misc]
+        found = repeats.kept(tmp_path, "a", count, partial(make, count))
         np.testing.assert_array_equal(found, np.full(count, 1 / 3))
     assert calls == [3, 4]
 
 
-def test_noise_is_not_that_of_any_release(
+def test_no_repeat_draws_the_noise_of_releases(
     subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Repeats must not draw from, or be mistaken for, the operating system's noise.
-    from sordino.estimators.randomness import Randomness
-
     monkeypatch.setattr(Randomness, "of_system", classmethod(lambda cls: pytest.fail("drawn")))
-    made(subject, planned(subject, "objective"), 2)
-    assert SeededNoise.repeatable
+    for method in ("objective", "noisy-gd"):
+        made(subject, planned(subject, method), 2)

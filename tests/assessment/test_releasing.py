@@ -62,9 +62,9 @@ def test_the_bundle_is_written_with_what_was_read(subject: Subject, tmp_path: Pa
 def test_a_ledger_is_charged_for_the_release_alone(subject: Subject, tmp_path: Path) -> None:
     with Ledger(tmp_path / "b.db", dataset="d", epsilon=2.5, delta=1e-3) as ledger:
         released(subject, tmp_path)
-        assert len(ledger.entries()) == 1
+        assert len(ledger.status().entries) == 1
         released(subject, tmp_path)
-        assert len(ledger.entries()) == 1
+        assert len(ledger.status().entries) == 1
 
 
 def test_stopped_after_the_release_it_goes_on_with_the_same_model(

@@ -118,7 +118,6 @@ class TestOwn:
             ((*SMALL, "--score", "los"), "loss"),
             ((*SMALL, "--plot", "roc.txt"), "Expected plot=roc.txt to end in"),
             ((*SMALL, "--rows", 1), "Expected --rows=1 >= 2."),
-            (("audit", "--data", "digits", "--epsilon", 1), "to be two"),
             ((*SMALL, "--study", "s", "--relation", "zero-out"), "replace-one with --study"),
         ],
     )

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -99,24 +100,18 @@ def test_text_stays_text_and_can_be_read_on_a_phone(drawn: Drawn) -> None:
         float(re.search(r"font-size: ([\d.]+)px", text.get("style", ""))[1])  # type: ignore[index]
         for text in root.iter(f"{SVG}text")
     ]
-    assert len(sizes) > 8
+    assert len(sizes) >= 6
     assert min(sizes) >= 9
 
 
 def test_the_same_values_give_the_same_bytes_in_another_process() -> None:
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import hashlib, test_drawing as t;"
-        "page = ''.join(each.svg for each in t.everything(t.samples.release_sample()));"
-        "print(hashlib.sha256(page.encode()).hexdigest())"
+        "import sys; sys.path.insert(0, sys.argv[1]); import test_drawing;"
+        "print('\\n'.join(each.svg for each in test_drawing.PICTURES))"
     )
-    folder = samples.__file__.rpartition("/")[0]
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", program, folder], capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(2)
-    }
-    assert len(digests) == 1
+    command = [sys.executable, "-c", program, str(Path(samples.__file__).parent)]
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    assert ran.stdout == "\n".join(each.svg for each in PICTURES) + "\n"
 
 
 def test_nothing_is_drawn_before_somebody_draws() -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 import sample_assessment as samples
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from sordino.privacy import Estimate
@@ -262,7 +262,8 @@ EPSILONS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+# Without shrinking: each example is a picture.
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     proved=st.one_of(st.none(), EPSILONS),
     ends=st.one_of(st.none(), st.lists(EPSILONS, min_size=3, max_size=3)),

@@ -110,7 +110,7 @@ class TestVerdict:
         verdict = words.verdict(sample.broken_sample())
         assert verdict.startswith("BROKEN: our attack shows with 99% confidence that epsilon is at")
         assert "at least 1.88, more than the 1 that is proved" in verdict
-        assert "must not leave" in verdict
+        assert "must not be released" in verdict
 
     def test_shows_digits_enough_to_see_that_it_is_broken(self) -> None:
         verdict = words.verdict(attacked(sample.release_sample(), 1.00002, violated=True))

@@ -36,9 +36,9 @@ RELEASE, PLAIN, MECHANISM = "release", "un-noised SGD", "mechanism"
 SEED = 0
 PLAIN_SHARE = 1 / 3
 """Of the time for the release, what SGD without noise may take."""
-OUTPUTS_A_RUN = 5
-"""Learning runs for each output, in both worlds, below which an attack on more than two classes is
-not learned but known: the losses of the record."""
+LEARNED_RUNS = 5
+"""Runs for each released number, below which the attack on more than two classes is not learned but
+known: the losses of the record that differs."""
 _ROC_POINTS = 300
 _ALPHAS = np.unique(np.concatenate([np.geomspace(1e-6, 1, 45), np.linspace(0, 1, 36)]))
 
@@ -95,29 +95,35 @@ def attack_release(subject: Subject, directory: Path, progress: Progress) -> Att
     progress
         Told (runs done, runs in all).
     """
-    runs = audit_runs(subject)
     how: dict[str, Any] = {"file": directory / "release.outputs", "progress": progress}
-    how |= {"runs": runs, "confidence": subject.brief.confidence}
+    how |= {"runs": audit_runs(subject), "confidence": subject.brief.confidence}
     if subject.network is not None:
         words = _words(subject.D, "the network that is trained on all records")
         words += _group_words(subject)
         release = TrainedRelease(subject.network.spec)
         return _attacked(RELEASE, words, release, *subject.pair, claim=subject.network.claim, **how)
     assert subject.job is not None
-    mechanism, D, claim = own.of_job(subject.job)
-    problems = subject.job.plan.task.problems
-    if problems == 1:
-        words = _words(D, "the model that the others make") + _group_words(subject)
-        return _attacked(RELEASE, words, mechanism, *subject.pair, claim=claim, **how)
-    pair = neighbour.canary(D)
-    assert isinstance(pair.D_prime, Dataset)
-    outputs = problems * D.features
-    if runs < OUTPUTS_A_RUN * outputs:
-        task = subject.job.plan.task
-        how["score"] = record_losses(pair.D, pair.D_prime, problems, task.kind, task.huber_width)
-    words = _words(D, f"the {problems} models that the others make, one a class")
-    words += f" The weights of all {problems} models are attacked together." + _group_words(subject)
-    return _attacked(RELEASE, words, mechanism, *pair, claim=claim, **how)
+    job, mechanism = subject.job, own.mechanism_of(subject.job)
+    promised = job.proof is not None and not job.why_none
+    how |= {"claim": own.claim_of(job)} if promised else {"delta": subject.delta}
+    if job.records.problems > 1:
+        return _all_classes(subject, job, mechanism, how)
+    words = _words(subject.D, "the model that the others make") + _group_words(subject)
+    return _attacked(RELEASE, words, mechanism, *subject.pair, **how)
+
+
+def _all_classes(subject: Subject, job: Job, mechanism: own.Own, how: dict[str, Any]) -> Attack:
+    """The weights of one model a class, on a pair that moves all of them."""
+    records, task = job.records, job.plan.task
+    first, second = neighbour.canary(Dataset(records.X, records.codes, records.norm, "fit"))
+    assert isinstance(second, Dataset)
+    if how["runs"] < LEARNED_RUNS * records.problems * first.features:
+        loss = task.kind, task.huber_width
+        how = how | {"score": record_losses(first, second, records.problems, *loss)}
+    words = _words(first, f"the {records.problems} models that the others make, one a class")
+    words += f" The weights of all {records.problems} models are attacked together."
+    words += _group_words(subject)
+    return _attacked(RELEASE, words, mechanism, first, second, **how)
 
 
 def attack_plain(subject: Subject, directory: Path, progress: Progress) -> Attack:
@@ -127,7 +133,6 @@ def attack_plain(subject: Subject, directory: Path, progress: Progress) -> Attac
         words += f" One model is attacked: class {subject.problem} against the rest."
     return _attacked(
         *(PLAIN, words, TrainedRelease(subject.plain), *subject.pair),
-        claim=None,
         delta=subject.delta,
         runs=plain_runs(subject),
         confidence=subject.brief.confidence,

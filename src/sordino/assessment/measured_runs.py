@@ -1,4 +1,4 @@
-"""How many runs are measured, and the runs themselves: grids that a stopped assessment goes on with.
+"""How many runs are measured, and the runs: grids that a stopped assessment goes on with.
 
 How many is decided by counting what a run costs, so the same study has the same runs on all
 machines (`audit_cost`).
@@ -20,10 +20,11 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic.measure import Progress as StudyProgress
 from sordino.intrinsic.measure import measure
-from sordino.intrinsic.measured import Measured, load
+from sordino.intrinsic.measured import load
 from sordino.intrinsic.released import LEAST_SEEDS
 from sordino.seeding import stream
 from sordino.sgd.spec import TrainSpec
+from sordino.store import StudyError
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -32,9 +33,10 @@ SECONDS = {"quick": 4.0, "standard": 8.0, "thorough": 120.0}
 """What the runs of one study may take, by effort."""
 PATIENCE = 3.0
 """How many times as long the fewest seeds of which anything can be said may take."""
-SEEDS_A_WEIGHT = 4
-"""Seeds for each weight, where there are so many to be had: a direction is then learned well."""
-MOST_SEEDS = 800
+FEWEST, SEEDS_A_WEIGHT = 200, 4
+"""Seeds of a pair whose direction is learned: at least, and for each weight if they can be had."""
+MOST_NUMBERS = 60_000
+"""Weights of such a pair's runs on one dataset: above, learning takes longer than training."""
 DRAWN = 8
 """Records replaced, one at a time, beside the attacked pair."""
 _CORES, _WORLDS = 2, 2
@@ -43,6 +45,12 @@ _CORES, _WORLDS = 2, 2
 def of_run(spec: TrainSpec, rows: int, columns: int) -> float:
     """Core seconds of a training on one dataset."""
     return audit_cost.of_training(spec, rows, columns) / _WORLDS
+
+
+def seeds_of_pair(seeds: int, parameters: int) -> int:
+    """Seeds that one pair deserves, of a grid with so many, where a direction must be learned."""
+    wanted = SEEDS_A_WEIGHT * max(seeds, parameters)
+    return max(FEWEST, min(wanted, MOST_NUMBERS // parameters))
 
 
 def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
@@ -59,6 +67,11 @@ def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
         return seeds
     fewest = LEAST_SEEDS * each * datasets
     return LEAST_SEEDS if fewest <= PATIENCE * seconds else 0
+
+
+def repeats(seeds: int, parameters: int) -> int:
+    """Partitions into learning and tested seeds: one is enough where each takes seconds."""
+    return 4 if seeds * parameters * min(2 * seeds, parameters) < 5_000_000 else 1
 
 
 def is_deterministic(spec: TrainSpec) -> bool:
@@ -100,35 +113,38 @@ class Training:
 
     def grid(
         self, D: Dataset, seeds: int, neighbours: int | Neighbours, store: Path, tally: Tally
-    ) -> Measured:
-        """Train every seed on every dataset, or go on with it.
+    ) -> Floats:
+        """Weights [seed, dataset, parameter]: train every seed on every dataset, or go on with it.
+
+        The first dataset is the one with nothing replaced.
 
         Raises
         ------
         StudyError
-            If all runs diverge.
+            If runs diverge.
         """
-        init = None if self.spec.init == "given" else self.spec.init
         study = measure(
             self.spec,
             D,
             seeds,
             neighbours,
-            init=init,
+            init=None if self.spec.init == "given" else self.spec.init,
             initial_weights=self.start,
             store=store,
             progress=tally.during,
         )
-        datasets = len(study.layout.neighbours)
-        tally.after(seeds * datasets)
-        return load(study)
+        tally.after(seeds * len(study.layout.neighbours))
+        measured = load(study)
+        if measured.left_out:
+            raise StudyError(f"Expected every run to end well, and {measured.left_out[0]}")
+        return measured.final(measured.inits[0])
 
     def once(self, D: Dataset, neighbours: Neighbours) -> Floats:
-        """Weights [1, dataset, parameter] of one run on each."""
+        """Weights [dataset, parameter] of one run on each."""
         from sordino.sgd import train
 
         weights = train(self.spec, D, range(1), neighbours, initial_weights=self.start)
-        return weights[:, :, -1].astype(np.float64)
+        return weights[0, :, -1].astype(np.float64)
 
 
 def overlay(pair: Pair) -> Neighbours:

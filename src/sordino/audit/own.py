@@ -33,8 +33,10 @@ __all__ = [
     "OwnFit",
     "Prepared",
     "PreparedPair",
+    "claim_of",
     "laid_out",
     "mechanism",
+    "mechanism_of",
     "of_job",
     "prepare",
 ]
@@ -103,7 +105,30 @@ def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Prepared:
 
 def of_job(job: Job) -> Prepared:
     """The same of a fit with everything public settled."""
-    return Prepared(_mechanism(job), _dataset(job), _claim(job))
+    return Prepared(mechanism_of(job), _dataset(job), claim_of(job))
+
+
+def mechanism_of(job: Job) -> Own:
+    """What a fit with everything public settled would run, whatever it promises."""
+    plan = dataclasses.replace(job.plan, proof=None, evidence=None)  # not needed to run
+    if plan.spec is None:
+        return (MinimisedFit if MinimisedFit.can_do(plan) else OwnFit)(plan, job.start)
+    if len(job.start) > 1:
+        return TrainedProblems(plan.spec, job.start, plan.scale)
+    return TrainedRelease(plan.spec, plan.scale, job.start[0])
+
+
+def claim_of(job: Job) -> Claim:
+    """What it would promise.
+
+    Raises
+    ------
+    NotApplicable
+        If that is nothing.
+    """
+    if job.proof is None or job.why_none:
+        raise NotApplicable(f"This fit would promise nothing: {job.why_none}.")
+    return Claim.of(job.proof.guarantee(job.plan.task.delta), job.proof.profile)
 
 
 def prepare(
@@ -120,7 +145,7 @@ def prepare(
     if _public(job) != _public(other):
         hint = "Pass data_norm, classes (and public_rows) instead of having them read off the data."
         _check.fail("settings", "[different for D and D_prime]", "to be public", hint)
-    return PreparedPair(_mechanism(job), _dataset(job), _dataset(other), _claim(job))
+    return PreparedPair(mechanism_of(job), _dataset(job), _dataset(other), claim_of(job))
 
 
 def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
@@ -143,18 +168,3 @@ def _public(job: Job) -> tuple[object, ...]:
     plan = job.plan
     settled = (plan.method, plan.task, plan.settings, plan.spec, plan.sigma, plan.scale, plan.l2)
     return (*settled, job.start.tobytes(), [str(label) for label in job.classes])
-
-
-def _mechanism(job: Job) -> Own:
-    plan = dataclasses.replace(job.plan, proof=None, evidence=None)  # not needed to run
-    if plan.spec is None:
-        return (MinimisedFit if MinimisedFit.can_do(plan) else OwnFit)(plan, job.start)
-    if len(job.start) > 1:
-        return TrainedProblems(plan.spec, job.start, plan.scale)
-    return TrainedRelease(plan.spec, plan.scale, job.start[0])
-
-
-def _claim(job: Job) -> Claim:
-    if job.proof is None or job.why_none:
-        raise NotApplicable(f"This fit would promise nothing: {job.why_none}.")
-    return Claim.of(job.proof.guarantee(job.plan.task.delta), job.proof.profile)

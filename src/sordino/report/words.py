@@ -202,7 +202,7 @@ def _broken(assessment: Assessment) -> str:
     wrong = (
         "the claim is wrong"
         if name
-        else "the proof, the code or what it takes on trust is wrong, and the model must not leave"
+        else "the proof, its code or what it trusts is wrong, and the model must not be released"
     )
     sure = f"with {percent_of_confidence(attack.observed.confidence)} confidence"
     if attack.violated and attack.claimed is not None:

@@ -29,6 +29,8 @@ HALO = "halo"
 A colour after it, as in "halo #0072b2", is for the words before the colon.
 """
 
+_MARGIN = 8.0
+"""Points around a picture that stands alone."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _NO_METADATA: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -131,8 +133,9 @@ def standalone(drawn: Drawn, width: int = 640) -> str:
     root = ElementTree.fromstring(drawn.svg)
     for element in root.iter():
         element.tag = element.tag.removeprefix(_SVG)
-    _, _, wide, high = (float(each) for each in root.attrib["viewBox"].split())
+    wide, high = (float(each) + 2 * _MARGIN for each in root.attrib["viewBox"].split()[2:])
     root.set("xmlns", "http://www.w3.org/2000/svg")
+    root.set("viewBox", f"{-_MARGIN:g} {-_MARGIN:g} {wide:g} {high:g}")
     root.set("width", str(width))
     root.set("height", f"{width * high / wide:.0f}")
     style = ElementTree.Element("style")

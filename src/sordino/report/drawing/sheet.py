@@ -231,7 +231,9 @@ def _font(bold: bool) -> Any:
     from matplotlib.font_manager import FontProperties, findfont
     from matplotlib.ft2font import FT2Font
 
-    font = FT2Font(findfont(FontProperties("DejaVu Sans", weight="bold" if bold else "normal")))
+    font = FT2Font(
+        findfont(FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal"))
+    )
     font.set_size(_MEASURED_AT, 72)
     return font
 
