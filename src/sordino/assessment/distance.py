@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sordino.intrinsic.directional import ALONG
-from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, OBSERVED, exact_epsilon
+from sordino.intrinsic.epsilon import EXACT, OBSERVED, exact_epsilon
 from sordino.intrinsic.interval import Interval
 from sordino.privacy import Estimate
 from sordino.report.stages import Estimated
@@ -18,6 +18,7 @@ from sordino.report.stages import Estimated
 ATTACKED = "the attacked pair of datasets"
 TELLING = "along the most telling direction, learned from other seeds"
 ONE_SIGMA = "of the largest distance under one seed over one sigma for all directions"
+ALL_ALIKE = "takes the noise for Gaussian and equally large in all directions"
 PAIRS = "only of the pairs of datasets that were tried: another record may tell more"
 
 
@@ -50,7 +51,7 @@ class Distance:
     @classmethod
     def isotropic(cls, of: str, value: Interval) -> Distance:
         """The papers' way."""
-        return cls(of, ONE_SIGMA, value, f"{ISOTROPIC}; {OBSERVED}")
+        return cls(of, ONE_SIGMA, value, f"{ALL_ALIKE}; {OBSERVED}")
 
     @property
     def size(self) -> float:
@@ -71,15 +72,24 @@ class Distance:
 
 
 def together(parts: Sequence[Distance], because: str) -> Distance:
-    """One record in several models with independent noise: distances add up in squares."""
+    """One record in several models with independent noise: distances add up in squares.
+
+    All are measured, or all computed.
+    """
     first = parts[0]
     if len(parts) == 1:
         return first
-    values = [_interval(part.value) for part in parts]
-    ends = (_root([getattr(each, end) for each in values]) for end in ("value", "low", "high"))
-    value: Interval | float = Interval(*ends, values[0].level)
-    if not isinstance(first.value, Interval):
-        value = _interval(value).value
+    value: Interval | float
+    if isinstance(first.value, Interval):
+        measured = [part.value for part in parts if isinstance(part.value, Interval)]
+        value = Interval(
+            _root([each.value for each in measured]),
+            _root([each.low for each in measured]),
+            _root([each.high for each in measured]),
+            first.value.level,
+        )
+    else:
+        value = _root([part.size for part in parts])
     return replace(first, value=value, caveat=f"{first.caveat}; {because}")
 
 
@@ -134,10 +144,6 @@ def _largest(distances: Sequence[Distance]) -> Distance | None:
 def _root(sizes: Sequence[float]) -> float:
     # Estimated without bias, a distance may be a little below 0 where there is none.
     return math.hypot(*(max(size, 0.0) for size in sizes))
-
-
-def _interval(value: Interval | float) -> Interval:
-    return value if isinstance(value, Interval) else Interval(value, value, value, 0.95)
 
 
 def _scaled(value: Interval | float, factor: float) -> Interval | float:

@@ -7,6 +7,7 @@ a matter of seconds, and gives the same numbers when it is done again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from sordino.intrinsic.interval import percentile
 from sordino.seeding import stream
 
 Floats = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
 Progress = Callable[[int, int], None]
 
 TOGETHER = 64
@@ -40,6 +42,11 @@ SHIFT_WORDS = (
     "Whoever sees the minimiser can compute the random term that would have led there from either "
     "dataset; the two differ by how differently the two records pull at that place, which was "
     "averaged over the fits and divided by the standard deviation of the term."
+)
+NO_SIGMA_WORDS = (
+    "It decides by chance how far it goes, so that runs with the same noise may part ways: a "
+    "largest distance under one seed says nothing about the record, and there is no estimate by "
+    "one sigma for all directions."
 )
 
 
@@ -130,7 +137,7 @@ class _Records:
     """Records, and what stands instead of each: their gradients at the weights of each seed."""
 
     def __init__(
-        self, plan: Plan, X: Floats, y: Floats, other_X: Floats, other_y: Floats, weights: Floats
+        self, plan: Plan, X: Array, y: Array, other_X: Array, other_y: Array, weights: Floats
     ) -> None:
         self.sigma, self.seeds = plan.sigma, len(weights)
         self.rows = np.stack([X, other_X], axis=1).astype(np.float64)  # [record, which, column]
@@ -160,7 +167,7 @@ class _Records:
         return np.asarray(np.sqrt(np.sum(moved**2, axis=(0, 2))) / self.sigma)
 
 
-def _slopes(plan: Plan, X: Floats, codes: Floats, weights: Floats) -> Floats:
+def _slopes(plan: Plan, X: Array, codes: Array, weights: Floats) -> Floats:
     """Slope of every record's loss, [problem, seed, record]."""
     task = plan.task
     found = []

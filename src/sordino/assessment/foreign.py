@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sordino.assessment.run import Stages
 
 GALLERY = "gallery:"
-DELTA = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,7 @@ def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignG
         if not name.startswith(GALLERY):
             hint = "Pass the function itself, or gallery:NAME."
             _check.fail("mechanism", name, "to be something that can be run", hint)
-        return _of_gallery(name.removeprefix(GALLERY))
+        return _of_gallery(name.removeprefix(GALLERY), few=brief.effort == "quick")
     if isinstance(mechanism, type) and hasattr(mechanism, "fit"):
         mechanism = mechanism()
     words = "two datasets given by the user"
@@ -83,7 +82,7 @@ def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignG
             f"{D.rows:,} rows (X, y) of {brief.data} within norm {prepared.data_norm:g}; one "
             "record differs: crafted, at the norm bound, mislabelled, in a quiet direction"
         )
-    delta = DELTA if brief.delta is None else brief.delta
+    delta, _ = brief.delta_and_reason(None)
     claim = Claim(brief.epsilon, delta, Relation.REPLACE_ONE, source=name)
     return ForeignGame(mechanism, pair[0], pair[1], claim, name, words)
 
@@ -95,7 +94,7 @@ def rows(prepared: Prepared) -> Dataset:
     return Dataset(clip_rows(X, prepared.data_norm), codes, norm_bound=prepared.data_norm)
 
 
-def _of_gallery(name: str) -> ForeignGame:
+def _of_gallery(name: str, *, few: bool) -> ForeignGame:
     from sordino.audit import gallery
 
     entry = gallery.named(name)
@@ -108,7 +107,7 @@ def _of_gallery(name: str) -> ForeignGame:
         name=f"{GALLERY}{name}",
         pair=f"the pair of the gallery. {entry.fault}",
         score=case.score,
-        runs=entry.runs,
+        runs=entry.smoke_runs if few else entry.runs,
     )
 
 

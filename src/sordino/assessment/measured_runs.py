@@ -69,6 +69,12 @@ def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
     return LEAST_SEEDS if fewest <= PATIENCE * seconds else 0
 
 
+def affordable_neighbours(effort: str, each: float, seeds: int, wanted: int) -> int:
+    """Datasets of a grid with so many seeds, beside the first; a handful, however long it takes."""
+    seconds = PATIENCE * SECONDS[effort] * _CORES
+    return max(min(DRAWN, wanted), min(wanted, int(seconds / (each * seeds)) - 1))
+
+
 def repeats(seeds: int, parameters: int) -> int:
     """Partitions into learning and tested seeds: one is enough where each takes seconds."""
     return 4 if seeds * parameters * min(2 * seeds, parameters) < 5_000_000 else 1

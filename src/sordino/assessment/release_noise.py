@@ -154,10 +154,14 @@ class ReleaseNoise:
         found = Evidence(isotropic=[Distance.isotropic(ATTACKED, size)], why_none=TOO_LONG)
         found.words.append(self._noise_words(seeds))
         if seeds >= released.LEAST_SEEDS:
-            how = {"repeats": measured_runs.repeats(seeds, self.parameters)}
+            repeats = measured_runs.repeats(seeds, self.parameters)
             parts = [
                 released.between(
-                    *(pair[:, 0], pair[:, 1], self.scale), stream=stream("estimate", place), **how
+                    pair[:, 0],
+                    pair[:, 1],
+                    self.scale,
+                    stream=stream("estimate", place),
+                    repeats=repeats,
                 )
                 for place, pair in enumerate(pairs)
             ]
@@ -167,9 +171,9 @@ class ReleaseNoise:
 
     def _add_drawn(self, found: Evidence, grid: Floats, name: str) -> None:
         """Records of the data, each replaced by another, in the model that was measured."""
-        how = {"repeats": measured_runs.repeats(len(grid), self.parameters)}
+        repeats = measured_runs.repeats(len(grid), self.parameters)
         drawn = stream("estimate", "drawn")
-        worst = released.worst_neighbour(grid, self.scale, stream=drawn, **how)
+        worst = released.worst_neighbour(grid, self.scale, stream=drawn, repeats=repeats)
         size = released.isotropic(grid, self.scale, stream=drawn, base=0)
         times = math.sqrt(self.models)
         found.telling.append(Distance.telling(name, worst.distance).times(times, ALIKE))

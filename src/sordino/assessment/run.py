@@ -123,7 +123,8 @@ def assess(
         Told how far it is.
     mechanism, pair
         A function (data, generator) -> numbers, or an estimator, attacked and nothing else: on
-        `pair`, two datasets that differ in one record, or on a crafted pair made from `data`.
+        `pair`, two datasets that differ in one record, or on a crafted pair made from `data`. Or
+        "gallery:NAME", one of the audit's broken mechanisms.
 
     Returns
     -------
@@ -139,7 +140,9 @@ def assess(
         If `out` holds another assessment.
     """
     asked = Brief(**settings) if brief is None else brief.with_options(**settings)
-    if mechanism is not None and asked.mechanism is None:
+    if isinstance(mechanism, str):
+        asked, mechanism = asked.with_options(mechanism=mechanism), None
+    elif mechanism is not None and asked.mechanism is None:
         asked = asked.with_options(mechanism=_name(mechanism))
     if out is None:
         with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:

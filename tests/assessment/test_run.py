@@ -1,0 +1,264 @@
+"""The main job end to end: what it writes, that it goes on where it stopped, that it releases once."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sordino
+from sordino import Estimate, Guarantee, Observation
+from sordino.assessment import public
+from sordino.assessment.brief import Brief
+from sordino.assessment.directory import AssessmentError
+from sordino.assessment.run import STAGES, Silent, assess
+from sordino.mechanisms import bundle
+from sordino.report import document
+from sordino.report.assessment import Assessment
+
+pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
+
+SMALL = {
+    "data": "breast-cancer",
+    "epsilon": 2.0,
+    "effort": "quick",
+    "seeds": 20,
+    "neighbours": 2,
+    "audit_runs": 200,
+}
+RELEASED = ("prove", "own_noise", "release_estimate", "release", "attack_release", "attack_plain")
+
+
+class Watch(Silent):
+    """Remembers what was done, and may stop it by Ctrl-C."""
+
+    def __init__(self, stop_in: str = "") -> None:
+        self.stop_in, self.done, self.resumed = stop_in, [], []
+
+    def begin(self, stage, words):
+        if stage != self.stop_in:
+            return super().begin(stage, words)
+
+        def stop(done, total):
+            raise KeyboardInterrupt
+
+        if stage in ("prove", "report"):  # these do not tell how far they are
+            raise KeyboardInterrupt
+        return stop
+
+    def end(self, stage, seconds, *, resumed):
+        (self.resumed if resumed else self.done).append(stage)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> tuple[Path, Assessment]:
+    place = tmp_path_factory.mktemp("assess") / "study"
+    watch = Watch()
+    found = assess(**SMALL, out=place, watch=watch)
+    assert watch.done == ["read", *RELEASED, "report"]
+    return place, found
+
+
+def test_three_numbers_of_three_types(study) -> None:
+    place, found = study
+    assert isinstance(found.proved, Guarantee)
+    assert isinstance(found.estimated, Estimate)
+    assert isinstance(found.observed, Observation)
+    certificate, _ = bundle.read_certificate(place / "model")
+    assert found.proved == certificate.guarantee
+    assert found.observed.epsilon <= found.proved.epsilon <= SMALL["epsilon"]
+    assert not found.broken
+    deltas = {found.proved.delta, found.estimated.delta, found.observed.delta}
+    assert deltas == {found.question.delta}
+    # The exact Gaussian epsilon of noise that is measured, for a record crafted to stand out:
+    # positive, and no more than is proved but for its own uncertainty.
+    assert 0 < found.estimated.low <= found.proved.epsilon
+
+
+def test_ordinary_sgd_is_a_row_of_its_own(study) -> None:
+    _, found = study
+    assert found.plain_attack.claimed is None
+    # The crafted record is told apart from its mirror image in all of 100 tested runs: the most
+    # that so many runs can show at 99 %.
+    assert found.plain_attack.observed.epsilon > found.proved.epsilon
+    assert found.own_noise.estimated.headline.epsilon > found.plain_attack.observed.epsilon
+    assert found.own_noise.seeds == SMALL["seeds"]
+
+
+def test_the_directory_is_internal_and_whole(study) -> None:
+    place, found = study
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert (place / "README.txt").read_text().startswith("INTERNAL")
+    assert document.loads((place / "assessment.json").read_text()) == found
+    assert Brief.from_file(place / "study.toml") == Brief(**SMALL)
+    page = (place / "report.html").read_text()
+    assert "INTERNAL" in page
+    assert public.read(place) == found
+    assert set(found.provenance.seconds) == {"read", *RELEASED}
+
+
+def test_the_same_command_does_nothing_twice(study) -> None:
+    place, found = study
+    model = (place / "model" / "model.safetensors").read_bytes()
+    watch = Watch()
+    again = assess(Brief.from_file(place / "study.toml"), out=place, watch=watch)
+    assert watch.resumed == list(RELEASED)
+    assert (place / "model" / "model.safetensors").read_bytes() == model
+    assert again.attacks == found.attacks
+    assert again.own_noise == found.own_noise
+    assert again.release == found.release
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "attack_release",
+        *(
+            pytest.param(stage, marks=pytest.mark.slow)
+            for stage in ("own_noise", "release_estimate", "release", "attack_plain")
+        ),
+    ],
+)
+def test_stopped_by_ctrl_c_it_goes_on(study, tmp_path: Path, stage: str) -> None:
+    _, found = study
+    place = tmp_path / "study"
+    with pytest.raises(KeyboardInterrupt):
+        assess(**SMALL, out=place, watch=Watch(stop_in=stage))
+    assert not (place / "report.html").exists()
+    before = RELEASED[: RELEASED.index(stage)]
+    model = place / "model" / "model.safetensors"
+    kept = model.read_bytes() if model.exists() else None
+    assert kept is not None or "release" not in before
+    with pytest.raises(AssessmentError, match="goes on where it stopped"):
+        public.read(place)
+    watch = Watch()
+    again = assess(**SMALL, out=place, watch=watch)
+    assert watch.resumed == list(before)
+    if kept is not None:
+        assert model.read_bytes() == kept  # a second model would be a second release
+    # Everything but the release itself, whose noise is the system's, is the same as without a stop.
+    assert again.own_noise == found.own_noise
+    assert again.release_estimated == found.release_estimated
+    assert again.attacks == found.attacks
+    assert again.proved_parts == found.proved_parts
+
+
+def test_another_question_is_refused(study) -> None:
+    place, _ = study
+    before = sorted(path.stat().st_mtime_ns for path in place.rglob("*"))
+    with pytest.raises(AssessmentError, match=r"differs: epsilon is 3.0 here and 2.0 there"):
+        assess(**{**SMALL, "epsilon": 3.0}, out=place)
+    assert sorted(path.stat().st_mtime_ns for path in place.rglob("*")) == before
+
+
+def test_other_records_are_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = tmp_path / "table.csv"
+
+    def write() -> None:
+        X = rng.uniform(size=(80, 2))
+        rows = [f"{a:.4f},{b:.4f},{'yes' if a > b else 'no'}" for a, b in X]
+        table.write_text("a,b,ill\n" + "\n".join(rows))
+
+    write()
+    asked = {**SMALL, "data": str(table), "target": "ill", "classes": "no,yes"}
+    with pytest.raises(KeyboardInterrupt):
+        assess(**asked, out=tmp_path / "study", watch=Watch(stop_in="own_noise"))
+    write()
+    with pytest.raises(AssessmentError, match="fingerprint"):
+        assess(**asked, out=tmp_path / "study")
+
+
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(AssessmentError, match=r"holds 'thesis.tex'"):
+        assess(**SMALL, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_the_public_page_comes_from_the_certificate_alone(study) -> None:
+    place, found = study
+    shown = public.page_text(place, "html", public=True)
+    data = public.page_text(place, "json", public=True)
+    text = public.page_text(place, "md", public=True)
+    accuracy = found.release.accuracy
+    secrets = [found.provenance.fingerprint, f"{100 * accuracy.before.value:.1f}%", "held out"]
+    for page in (shown, data, text):
+        for secret in secrets:
+            assert secret not in page
+    for word in ("estimated", "observed"):
+        assert word not in text
+    assert "PUBLIC" in shown
+    assert json.loads(data)["certificate"]["guarantee"]["epsilon"] == found.proved.epsilon
+
+
+def test_a_notebook_gets_a_small_page(study) -> None:
+    _, found = study
+    shown = found._repr_html_()
+    assert "<script" not in shown
+    assert "<svg" in shown
+    assert "estimated" in shown
+
+
+def test_without_a_directory_nothing_is_kept(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = sordino.assess(
+        mechanism=_broken, pair=(_rows(0), _rows(1)), epsilon=1.0, delta=1e-5, audit_runs=2000
+    )
+    assert list(tmp_path.iterdir()) == []
+    assert found.broken
+    assert found.state == "broken"
+    assert found.proved is None
+    assert found.estimated is None
+    assert re.match("BROKEN", _verdict(found))
+
+
+def test_a_mechanism_that_keeps_its_claim_is_not_called_broken() -> None:
+    found = assess(
+        mechanism=_kept, pair=(_rows(0), _rows(1)), epsilon=1.0, delta=1e-5, audit_runs=2000
+    )
+    assert not found.broken
+    assert found.attack.claimed == 1.0
+    assert found.state == "nothing proved"
+    assert "BROKEN" not in _verdict(found)
+
+
+def test_one_of_the_gallery_by_its_name() -> None:
+    found = assess(mechanism="gallery:fixed-seed", effort="quick")
+    assert found.broken
+    assert found.question.mechanism == "gallery:fixed-seed"
+    with pytest.raises(sordino.InvalidArgument, match="A formula settles it"):
+        assess(mechanism="gallery:classical-gaussian")
+    with pytest.raises(sordino.InvalidArgument, match="Did you mean fixed-seed"):
+        assess(mechanism="gallery:fixed-sed")
+
+
+def test_every_stage_has_words() -> None:
+    assert {"read", *RELEASED, "attack_mechanism", "report"} == set(STAGES)
+
+
+def _rows(last: float):
+    return np.array([0.0, 0.0, last])
+
+
+def _broken(data, generator):
+    """Noise for epsilon = 10 that is said to give 1."""
+    return data.sum() + 0.3 * generator.standard_normal()
+
+
+def _kept(data, generator):
+    """Sensitivity 1; sigma 3.73 is the exact Gaussian's for (1, 1e-5), and this is more."""
+    return data.sum() + 4.0 * generator.standard_normal()
+
+
+def _verdict(found: Assessment) -> str:
+    from sordino.report import words
+
+    return words.verdict(found)
