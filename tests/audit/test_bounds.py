@@ -131,6 +131,16 @@ def test_the_threshold_lies_in_the_gap():
     assert best_threshold(*huge, delta=1e-5, confidence=0.9) == 0.0
 
 
+def test_a_weak_attack_is_tested_where_it_could_show_something():
+    """Where no bound above 0 is expected, the threshold is not the one that can never show any."""
+    for repeat in range(40):
+        rng = np.random.default_rng(repeat)
+        negative, positive = rng.standard_normal((2, 2000)) + [[0.0], [0.05]]
+        threshold = best_threshold(negative, positive, delta=1e-6, confidence=0.99)
+        # At 2.3 each error rate leaves the other at 1 % or less: no 2,000 runs show anything there.
+        assert -2.3 < threshold < 2.3
+
+
 def test_the_best_threshold_follows_the_runs_it_is_for():
     """With more fresh runs rarer errors can be resolved."""
     generator = np.random.default_rng(5)

@@ -15,18 +15,22 @@ import numpy.typing as npt
 from sordino.accounting.profile import ApproximateProfile
 from sordino.assessment import audit_cost
 from sordino.audit import neighbour, own
-from sordino.audit.bounds import clopper_pearson_upper
+from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
 from sordino.audit.game import Audit, audit
-from sordino.audit.one_vs_rest import record_losses
-from sordino.audit.worlds import TrainedRelease, can_be_kept
+from sordino.audit.one_vs_rest import LOSSES, record_losses
+from sordino.audit.scores import BETTER, Score, learned
+from sordino.audit.worlds import TrainedRelease, can_be_kept, outputs
 from sordino.data.dataset import Dataset
 from sordino.report.audit import errors
 from sordino.report.canvas import thinned
 from sordino.report.stages import Attack, Curve
+from sordino.seeding import stream
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
     from sordino.audit.claim import Claim
+    from sordino.estimators.job import Job
+    from sordino.estimators.records import Records
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -37,8 +41,7 @@ SEED = 0
 PLAIN_SHARE = 1 / 3
 """Of the time for the release, what SGD without noise may take."""
 LEARNED_RUNS = 5
-"""Runs for each released number, below which the attack on more than two classes is not learned but
-known: the losses of the record that differs."""
+"""Runs for each released number, below which no attack on a linear model is learned."""
 _ROC_POINTS = 300
 _ALPHAS = np.unique(np.concatenate([np.geomspace(1e-6, 1, 45), np.linspace(0, 1, 36)]))
 
@@ -50,6 +53,9 @@ _SCORES = {
     "the likelihood ratio": "the likelihood ratio of the released numbers: the best test there is",
     "the loss of the record that differs": "how much better the model fits the one record than "
     "the other",
+    f"the score {LOSSES}": "how much better the released model fits the one crafted record than "
+    "the other: the difference of their losses (added up over all models, one a class, where there "
+    "are more than two)",
 }
 
 
@@ -95,40 +101,67 @@ def attack_release(subject: Subject, directory: Path, progress: Progress) -> Att
     progress
         Told (runs done, runs in all).
     """
-    how: dict[str, Any] = {"file": directory / "release.outputs", "progress": progress}
-    how |= {"runs": audit_runs(subject), "confidence": subject.brief.confidence}
+    how: dict[str, Any] = {"confidence": subject.brief.confidence, "progress": progress}
+    how |= {"runs": audit_runs(subject), "file": directory / "release.outputs"}
     if subject.network is not None:
-        words = _words(subject.D, "the network that is trained on all records")
-        words += _group_words(subject)
+        words = _words(subject.D, "a linear model") + _group_words(subject)
         release = TrainedRelease(subject.network.spec)
         return _attacked(RELEASE, words, release, *subject.pair, claim=subject.network.claim, **how)
     assert subject.job is not None
-    job, mechanism = subject.job, own.mechanism_of(subject.job)
+    return _attack_linear(subject, subject.job, how)
+
+
+def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
+    """By the losses of the record, or by what the first half of the runs learned, if it is better.
+
+    With more than two classes, the weights of all models together, on a pair that moves them all.
+    """
+    problems, task = job.records.problems, job.plan.task
+    D, D_prime = subject.pair if problems == 1 else neighbour.canary(_with_classes(job.records))
+    assert isinstance(D_prime, Dataset)
     promised = job.proof is not None and not job.why_none
     how |= {"claim": own.claim_of(job)} if promised else {"delta": subject.delta}
-    if job.records.problems > 1:
-        return _all_classes(subject, job, mechanism, how)
-    words = _words(subject.D, "the model that the others make") + _group_words(subject)
-    return _attacked(RELEASE, words, mechanism, *subject.pair, **how)
+    release = own.mechanism_of(job)
+    if not can_be_kept(release, D, D_prime):
+        how["file"] = None
+    losses = record_losses(D, D_prime, problems, task.kind, task.huber_width)
+    how["score"] = losses
+    if how["runs"] >= LEARNED_RUNS * problems * D.features and how["file"] is not None:
+        how["score"] = _better(release, D, D_prime, losses, subject.delta, how)
+    words = _words(D, "the model" if problems == 1 else f"the {problems} models, one a class,")
+    if problems > 1:
+        words += f" The weights of all {problems} models are attacked together."
+    return _attacked(RELEASE, words + _group_words(subject), release, D, D_prime, **how)
 
 
-def _all_classes(subject: Subject, job: Job, mechanism: own.Own, how: dict[str, Any]) -> Attack:
-    """The weights of one model a class, on a pair that moves all of them."""
-    records, task = job.records, job.plan.task
-    first, second = neighbour.canary(Dataset(records.X, records.codes, records.norm, "fit"))
-    assert isinstance(second, Dataset)
-    if how["runs"] < LEARNED_RUNS * records.problems * first.features:
-        loss = task.kind, task.huber_width
-        how = how | {"score": record_losses(first, second, records.problems, *loss)}
-    words = _words(first, f"the {records.problems} models that the others make, one a class")
-    words += f" The weights of all {records.problems} models are attacked together."
-    words += _group_words(subject)
-    return _attacked(RELEASE, words, mechanism, first, second, **how)
+def _with_classes(records: Records) -> Dataset:
+    return Dataset(records.X, records.codes, records.norm, "fit")
+
+
+def _better(
+    release: own.Own, D: Dataset, D_prime: Dataset, losses: Score, delta: float, how: dict[str, Any]
+) -> Score | str:
+    """The score by which the first half of the runs shows more; the second half tests it."""
+    runs, confidence = how["runs"], how["confidence"]
+    kept = {"file": how["file"], "progress": how["progress"]}
+    made = outputs(release, D, D_prime, runs, seed=SEED, **kept)
+    first, second = (world[: runs // 2] for world in made)
+    asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
+
+    def worth(negative: Floats, positive: Floats) -> float:
+        tested = runs - runs // 2
+        threshold = best_threshold(negative, positive, runs=tested, **asked)
+        accused, missed = int((negative >= threshold).sum()), int((positive < threshold).sum())
+        return from_counts(accused, len(negative), missed, len(positive), **asked).epsilon
+
+    fitted = learned(first, second, worth, stream("audit folds", SEED))
+    known = worth(np.asarray(losses(first)), np.asarray(losses(second)))
+    return "learned" if worth(fitted.negative, fitted.positive) > BETTER * known else losses
 
 
 def attack_plain(subject: Subject, directory: Path, progress: Progress) -> Attack:
     """Attack ordinary SGD on the same pair: nothing is added, and nothing claimed."""
-    words = _words(subject.D, "the model that the others make")
+    words = _words(subject.D, "the model")
     if subject.job is not None and subject.job.plan.task.problems > 1:
         words += f" One model is attacked: class {subject.problem} against the rest."
     return _attacked(
@@ -244,8 +277,8 @@ def _words(D: Dataset, models: str) -> str:
     return (
         f"{D.rows:,} records as they are trained on, of which one differs. It is crafted to be "
         "remembered: as long as the norm bound allows, in the direction of which the others say "
-        f"least, and a little on the wrong side of {models}; in the second dataset it points the "
-        "other way."
+        f"least, and a little on the wrong side of {models} that they make; in the second dataset "
+        "it points the other way."
     )
 
 

@@ -151,7 +151,12 @@ def best_threshold(
         rates = upper(errors[world], seen[world], _PESSIMISM)
         return upper(rates * tested[world], tested[world], level / 2)
 
-    return float(values[np.argmax(epsilon_of_rates(expected(0), expected(1), delta))])
+    found = epsilon_of_rates(expected(0), expected(1), delta)
+    if found.max() <= 0:
+        # Nothing can be expected to show. The largest of these would be the threshold that calls
+        # everything D', which never shows anything: take the one that guessed best here.
+        found = 1 - errors[0] / seen[0] - errors[1] / seen[1]
+    return float(values[np.argmax(found)])
 
 
 def split(
