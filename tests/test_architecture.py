@@ -323,7 +323,11 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
         ("_check.py", "from sordino import privacy\n", "_check may not import sordino.privacy"),
         ("privacy.py", "from sordino import seeding\n", "privacy may not import sordino.seeding"),
         ("__init__.py", "from sordino.cli import main\n", "__init__ may not import sordino.cli"),
-        ("assessment/a.py", "from sordino import papers\n", "assessment may not import sordino.papers"),
+        (
+            "assessment/a.py",
+            "from sordino import papers\n",
+            "assessment may not import sordino.papers",
+        ),
         ("papers/a.py", "from sordino.cli import main\n", "papers may not import sordino.cli"),
         ("accounting/a.py", "from sordino.sgd.spec import TrainSpec\n", "accounting may not"),
         ("mechanisms/a.py", "from sordino.sgd.spec import TrainSpec\n", "mechanisms may not"),

@@ -1,4 +1,4 @@
-"""The main job end to end: what it writes, that it goes on where it stopped, that it releases once."""
+"""The main job end to end: what it writes, that it goes on where it stopped, and releases once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sordino import Estimate, Guarantee, Observation
 from sordino.assessment import public
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError
-from sordino.assessment.run import STAGES, Silent, assess
+from sordino.assessment.run import Silent, assess
 from sordino.mechanisms import bundle
 from sordino.report import document
-from sordino.report.assessment import Assessment
+from sordino.report.assessment import STAGES, Assessment
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
 

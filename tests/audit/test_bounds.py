@@ -135,7 +135,7 @@ def test_a_weak_attack_is_tested_where_it_could_show_something():
     """Where no bound above 0 is expected, the threshold is not the one that can never show any."""
     for repeat in range(40):
         rng = np.random.default_rng(repeat)
-        negative, positive = rng.standard_normal((2, 2000)) + [[0.0], [0.05]]
+        negative, positive = rng.standard_normal(2000), 0.05 + rng.standard_normal(2000)
         threshold = best_threshold(negative, positive, delta=1e-6, confidence=0.99)
         # At 2.3 each error rate leaves the other at 1 % or less: no 2,000 runs show anything there.
         assert -2.3 < threshold < 2.3

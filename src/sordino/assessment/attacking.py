@@ -18,7 +18,7 @@ from sordino.audit import neighbour, own
 from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
 from sordino.audit.game import Audit, audit
 from sordino.audit.one_vs_rest import LOSSES, record_losses
-from sordino.audit.scores import BETTER, Score, learned
+from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, can_be_kept, outputs
 from sordino.data.dataset import Dataset
 from sordino.report.audit import errors
@@ -42,6 +42,8 @@ PLAIN_SHARE = 1 / 3
 """Of the time for the release, what SGD without noise may take."""
 LEARNED_RUNS = 5
 """Runs for each released number, below which no attack on a linear model is learned."""
+MUCH, SOME = 1.2, 0.1
+"""What is learned is taken where it shows so much more than the losses do; less may be chance."""
 _ROC_POINTS = 300
 _ALPHAS = np.unique(np.concatenate([np.geomspace(1e-6, 1, 45), np.linspace(0, 1, 36)]))
 
@@ -156,7 +158,8 @@ def _better(
 
     fitted = learned(first, second, worth, stream("audit folds", SEED))
     known = worth(np.asarray(losses(first)), np.asarray(losses(second)))
-    return "learned" if worth(fitted.negative, fitted.positive) > BETTER * known else losses
+    better = worth(fitted.negative, fitted.positive) > MUCH * known + SOME
+    return "learned" if better else losses
 
 
 def attack_plain(subject: Subject, directory: Path, progress: Progress) -> Attack:

@@ -98,9 +98,13 @@ class StudyDirectory:
     @contextmanager
     def opened(self, brief: Brief, fingerprint: str) -> Iterator[None]:
         """Make the directory, or go on with it; refused if the records are not the same."""
-        with explained(self.root, "written"):
+        try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self.root, 0o700)
+        except OSError as error:
+            _check.fail(
+                "--out", self.root, f"to be a directory that can be made ({error.strerror})"
+            )
         lock = WriterLock(self.root)
         try:
             self._check_same(brief)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sordino import _check
 from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, found
-from sordino.report.assessment import Assessment
 from sordino.report import public as published
+from sordino.report.assessment import Assessment
 from sordino.report.public import PublicFacts, public_facts
 
 FORMATS = ("html", "md", "json")

@@ -24,23 +24,10 @@ from typing import Any, Protocol, TypeVar
 
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
-from sordino.report.assessment import Assessment
+from sordino.report.assessment import STAGES, Assessment
 
 Progress = Callable[[int, int], None]
 _Found = TypeVar("_Found")
-
-STAGES = {
-    "read": "reading the records",
-    "prove": "asking every theorem",
-    "own_noise": "measuring SGD's own noise",
-    "release_estimate": "measuring the release's noise",
-    "release": "releasing, and scoring what it costs",
-    "attack_release": "attacking the release",
-    "attack_plain": "attacking SGD without added noise",
-    "attack_mechanism": "attacking the mechanism",
-    "report": "writing the page",
-}
-"""In order, in words."""
 
 
 class Watch(Protocol):
@@ -224,7 +211,9 @@ def _reported(stages: Stages, found: Assessment) -> Assessment:
     from sordino.report import document, page
 
     with stages.always("report"):
-        stages.directory.write(ASSESSMENT, document.dumps(found))
+        text = document.dumps(found)
+        found = document.loads(text)  # as `sordino report` reads it, to the same page
+        stages.directory.write(ASSESSMENT, text)
         stages.directory.write(PAGE, page.page(found))
     return found
 

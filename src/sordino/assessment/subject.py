@@ -1,4 +1,4 @@
-"""`Subject`: one model of one dataset, ready for every stage: records read, plan made, pair crafted.
+"""`Subject`: one model of one dataset, ready for every stage: records, plan, crafted pair.
 
 Everything in it follows from the brief and the records, so a study that goes on makes it again.
 """
@@ -6,6 +6,7 @@ Everything in it follows from the brief and the records, so a study that goes on
 from __future__ import annotations
 
 import copy
+import os
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -141,7 +142,8 @@ class Subject:
     @property
     def title(self) -> str:
         """In words."""
-        return f"{MODELS[self.brief.model]} on {self.brief.data}"
+        data = self.brief.data if self.recipe is not None else os.path.basename(self.brief.data)
+        return f"{MODELS[self.brief.model]} on {data}"
 
     def question(self, rerun: str) -> Question:
         """What was asked, for the page."""

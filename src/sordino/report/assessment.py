@@ -14,6 +14,19 @@ from typing import Literal
 from sordino.privacy import Estimate, Guarantee, Observation, Relation
 from sordino.report.stages import Attack, Estimated, OwnNoise, Plain, Proved, Release
 
+STAGES = {
+    "read": "reading the records",
+    "prove": "asking every theorem",
+    "own_noise": "measuring SGD's own noise",
+    "release_estimate": "measuring the release's noise",
+    "release": "releasing, and scoring what it costs",
+    "attack_release": "attacking the release",
+    "attack_plain": "attacking SGD without added noise",
+    "attack_mechanism": "attacking the mechanism",
+    "report": "writing the page",
+}
+"""What an assessment does, in order: the keys of `Provenance.seconds`, in words."""
+
 State = Literal["holds", "broken", "nothing proved"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordino.report import words
-from sordino.report.assessment import Assessment, Provenance
+from sordino.report.assessment import STAGES, Assessment, Provenance
 from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Section, Text, listed
 from sordino.report.words_numbers import plain, seconds
 
@@ -106,6 +106,8 @@ def _facts(found: Provenance) -> tuple[tuple[str, str], ...]:
 
 
 def _times(found: Provenance) -> Block:
-    rows = [(stage, seconds(time)) for stage, time in found.seconds.items()]
+    known = [stage for stage in STAGES if stage in found.seconds]
+    order = [*known, *(stage for stage in found.seconds if stage not in STAGES)]
+    rows = [(STAGES.get(stage, stage), seconds(found.seconds[stage])) for stage in order]
     rows.append(("together", seconds(sum(found.seconds.values()))))
     return listed("Time by stage", ("stage", "time"), *rows)

@@ -1,0 +1,190 @@
+"""`sordino assess` and `sordino report` as a shell sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sordino.assessment.brief import Brief
+
+SMALL = ("--quick", "--seeds", 20, "--neighbours", 2, "--audit-runs", 200)
+MINE = """
+import numpy as np
+
+
+def train(data, generator):
+    X, y = data
+    return X.mean(axis=0)
+
+
+def pair():
+    return np.zeros(3), np.array([0.0, 0.0, 1.0])
+
+
+def quiet(data, generator):
+    return data.sum() + 8.0 * generator.standard_normal()
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    ages, sexes = rng.integers(18, 90, 150), rng.choice(["f", "m"], 150)
+    ill = ["yes" if age + rng.normal(0, 15) > 55 else "no" for age in ages]
+    ages = ["" if at % 29 == 0 else str(age) for at, age in enumerate(ages)]  # some are missing
+    path = tmp_path / "patients.csv"
+    rows = [f"{a},{s},{i}" for a, s, i in zip(ages, sexes, ill, strict=True)]
+    path.write_text("age,sex,ill\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def test_a_table_of_ones_own_and_its_pages(program, table: Path, tmp_path: Path) -> None:
+    study, out = tmp_path / "study.toml", tmp_path / "study"
+    study.write_text(
+        'data = "patients.csv"\ntarget = "ill"\nclasses = ["no", "yes"]\nepsilon = 4.0\n\n'
+        "[columns.age]\nbounds = [0, 120]\n"
+    )
+    code, text, err = program("assess", study, *SMALL, "--out", out, "--public")
+    assert code == 0, err
+    assert "epsilon is at most 4 (proved)" in text
+    for kind in ("proved", "estimated", "observed", "un-noised SGD"):
+        assert kind in text
+    assert f"the page: {out / 'report.html'}" in text
+    assert f"the page that may leave: {out / 'public.html'}" in text
+    # The column that nobody described was read off the rows: said now, and on the page.
+    assert "Warning: " in err
+    assert "sex" in err
+    for stage in ("reading the records", "attacking the release", "in all"):
+        assert stage in err
+    page = (out / "report.html").read_text()
+    assert "levels" in page
+    assert "missing ones as the middle" in page
+    assert "INTERNAL" in page
+    assert "PUBLIC" in (out / "public.html").read_text()
+
+    code, text, _ = program("report", out, "--format", "json", "--out", "-")
+    assert json.loads(text)["schema"] == "sordino-assessment"
+    (out / "report.html").unlink()
+    code, text, _ = program("report", out)
+    assert (code, (out / "report.html").read_text()) == (0, page)
+    assert "INTERNAL" in text
+    code, text, _ = program("report", out, "--public", "--format", "md", "--out", "-")
+    assert text.startswith("# ")
+    assert "observed" not in text
+
+
+def test_a_study_to_edit_is_what_it_does_by_itself(program, tmp_path: Path) -> None:
+    code, text, err = program("assess", "--write-study")
+    assert (code, err) == (0, "")
+    assert Brief.from_toml(text) == Brief()
+    assert Brief().default_directory() == "assessment-digits-binary-logistic-epsilon-1"
+
+
+def test_a_mechanism_that_claims_too_much_is_called_broken(program, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    name = f"{tmp_path / 'mine.py'}:train"
+    out = tmp_path / "out"
+    asked = ("--data", "breast-cancer", "--epsilon", 1, "--audit-runs", 200, "--out", out)
+    code, text, _ = program("assess", "--mechanism", name, *asked)
+    assert code == 1
+    assert text.strip().startswith("BROKEN")
+    page = (out / "report.html").read_text()
+    assert "BROKEN" in page[page.index("<h1") : page.index("</h1>")]
+
+
+def test_a_mechanism_that_keeps_its_claim_is_not(program, tmp_path: Path) -> None:
+    (tmp_path / "quiet_one.py").write_text(MINE)
+    mine = f"{tmp_path / 'quiet_one.py'}"
+    asked = ("--mechanism", f"{mine}:quiet", "--pair", f"{mine}:pair", "--epsilon", 1)
+    code, text, _ = program("assess", *asked, "--audit-runs", 1000, "--out", tmp_path / "out")
+    assert code == 0
+    assert "BROKEN" not in text
+
+
+WRONG = {
+    "target": (("--target", "il"), "Did you mean ill?"),
+    "no target": ((), "Expected --target COLUMN for a file."),
+    "epsilon": (("--target", "ill", "--epsilon", 0), "Expected epsilon=0.0 > 0"),
+    "delta": (("--target", "ill", "--delta", 1), "Expected delta=1.0 in (0, 1)"),
+    "model": (("--target", "ill", "--model", "logistics"), "Did you mean logistic"),
+    "method": (("--target", "ill", "--method", "rsgd"), "rsgd-ar or dp-sgd?"),
+    "both": (("--target", "ill", "--quick", "--thorough"), "not both"),
+    "pair": (("--target", "ill", "--pair", "x:y"), "pair"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_is_a_sentence_and_nothing_is_written(
+    program, table: Path, tmp_path: Path, case: str
+) -> None:
+    options, said = WRONG[case]
+    out = tmp_path / "out"
+    code, text, err = program("assess", "--data", table, *options, "--out", out)
+    assert (code, text) == (2, "")
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+FILES = {
+    "empty": ("", "empty"),
+    "header": ("age,ill\n", "no rows"),
+    "constant": ("age,one,ill\n" + "1,7,no\n2,7,yes\n" * 50, "one"),
+    "ten rows": ("age,ill\n" + "1,no\n2,yes\n" * 5, "rows"),
+    "one class": ("age,ill\n" + "1,no\n2,no\n" * 50, "ill"),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_files_that_cannot_be_assessed(program, tmp_path: Path, case: str) -> None:
+    content, said = FILES[case]
+    path, out = tmp_path / "table.csv", tmp_path / "out"
+    path.write_text(content)
+    code, text, err = program("assess", "--data", path, "--target", "ill", "--out", out)
+    assert (code, text) == (2, "")
+    last = err.strip().splitlines()[-1]
+    assert said in last
+    assert not out.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_without_permission(program, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    code, _, err = program("assess", "--out", tmp_path / "closed" / "study")
+    assert code == 2
+    assert "may write" in err
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="only Linux has /proc")
+def test_a_place_where_nobody_can_write(program) -> None:
+    code, _, err = program("assess", "--out", "/proc/study", "--data", "breast-cancer")
+    assert code == 2
+    assert "Expected --out=/proc/study to be a directory that can be made" in err
+
+
+def test_a_place_that_cannot_be_a_directory(program, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "study"):
+        code, _, err = program("assess", "--out", place)
+        assert code == 2
+        assert "Expected --out=" in err
+        assert (tmp_path / "file").read_text() == ""
+
+
+def test_a_claim_must_be_said(program, tmp_path: Path) -> None:
+    code, _, err = program("assess", "--mechanism", "a:b", "--out", tmp_path / "out")
+    assert code == 2
+    assert "Expected --epsilon E with --mechanism." in err
+
+
+def test_a_study_that_is_none(program, tmp_path: Path) -> None:
+    code, _, err = program("report", tmp_path)
+    assert code == 1
+    assert "to be an assessment" in err
+    code, _, err = program("assess", tmp_path / "none.toml")
+    assert code == 2
+    assert "--write-study" in err
