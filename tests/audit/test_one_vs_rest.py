@@ -91,14 +91,14 @@ def test_one_seed_one_result_whatever_was_made_before(method, tmp_path):
 
 
 def test_a_label_alone_may_differ():
-    """Then one problem of three is the same in both worlds, noise and all."""
+    """Then one problem of three is the same in both worlds, noise and all (float64: 1e-9)."""
     release, (D, _), _ = prepared("noisy-gd")
     y = D.y.copy()
     y[5] = (y[5] + 1) % 3
     same = ({0, 1, 2} - {int(D.y[5]), int(y[5])}).pop()
     first, second = outputs(release, D, Dataset(D.X, y, D.norm_bound), 4)
     apart = np.abs(first - second).reshape(4, 3, -1).max(axis=(0, 2))
-    assert apart[same] == 0
+    assert apart[same] < 1e-9
     assert np.delete(apart, same).min() > 1e-6
 
 

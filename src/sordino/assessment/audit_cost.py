@@ -15,11 +15,11 @@ LEAST_RUNS = 200
 """In each world, however long they take: of fewer, half could show next to nothing."""
 
 _CORES, _WORLDS = 2, 2
-_OF_NUMBER = 1.0e-9  # a row's entry, in a step of SGD
-_OF_HIDDEN = 1.2e-9  # the same of a network, for each hidden unit
-_OF_STEP, _OF_HIDDEN_STEP = 1.0e-6, 2.0e-5
+_OF_NUMBER = 8.0e-10  # a row's entry, in a step of SGD
+_OF_HIDDEN = 8.0e-10  # the same of a network, for each hidden unit
+_OF_STEP, _OF_HIDDEN_STEP = 3.0e-7, 1.2e-5
 _OF_NORMAL = 2.0e-8  # a random number
-_OF_PASS = 4.0e-10  # a row's entry, where many runs are minimised at once
+_OF_PASS = 3.0e-10  # a row's entry, where many runs are minimised at once
 _PASSES = 10
 _OF_FIT, _FIT_PASSES = 5.0e-3, 200  # a fit on its own
 

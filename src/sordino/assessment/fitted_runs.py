@@ -7,6 +7,7 @@ a matter of seconds, and gives the same numbers when it is done again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -67,10 +68,14 @@ def fitted(
         return _minimised(plan, start, worlds, seeds, progress)
     found = np.empty((seeds, len(worlds), *start.shape))
     method = methods.named(plan.method)
-    for seed in range(seeds):
-        progress(seed, seeds)
-        for world, records in enumerate(worlds):
-            found[seed, world] = method.train(plan, records, Randomness.seeded(seed), start)
+    with ThreadPoolExecutor(len(worlds)) as pool:
+        for seed in range(seeds):
+            progress(seed, seeds)
+
+            def trained(records: Records, noise: int = seed) -> Floats:
+                return method.train(plan, records, Randomness.seeded(noise), start)
+
+            found[seed] = list(pool.map(trained, worlds))
     progress(seeds, seeds)
     return found
 

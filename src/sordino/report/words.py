@@ -265,8 +265,10 @@ def _estimate_said(estimate: Estimate | None, *, promises_nothing: bool = False)
 def _attack_said(attack: Attack | None) -> str:
     if attack is None:
         return "no attack was made"
+    if attack.observed.epsilon <= 0 and attack.reach > 0:
+        return f"our attack, which could have shown up to {about(attack.reach, 2)}, found nothing"
     if attack.observed.epsilon <= 0:
-        return "our attack found nothing"
+        return "our attack found nothing, with too few runs to show anything"
     return f"our attack could show that it is at least {lower(attack.observed.epsilon, 2)}"
 
 

@@ -14,6 +14,8 @@ from sordino.privacy import rounded
 UNKNOWN = "not known"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MOST_DIGITS = 15
+_POWERS_FROM = 1e6
+"""Below it a number is written out: 1,200."""
 _COUNTED_UP_TO = 1e12
 """Beyond it nobody reads the digits of "one chance in N"."""
 
@@ -30,7 +32,12 @@ def lower(value: float, digits: int = 3) -> str:
 
 def about(value: float, digits: int = 3) -> str:
     """A number that was measured: rounded to the nearest."""
-    return _written(value, lambda: f"{value:.{digits}g}")
+    return _written(value, lambda: _nearest(value, digits))
+
+
+def _nearest(value: float, digits: int) -> str:
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e" in text and 1 <= abs(value) < _POWERS_FROM else text
 
 
 def compared(larger: float, smaller: float, *, measured: bool = False) -> tuple[str, str]:

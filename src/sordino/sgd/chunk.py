@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy.typing as npt
 import torch
 
 from sordino import _check
-from sordino.sgd import linear, network, planning
+from sordino.sgd import full_batch, linear, network, planning
 from sordino.sgd.batches import Epoch, epochs
+from sordino.sgd.full_batch import FullBatch
 from sordino.sgd.grid import Grid
 
 Array = npt.NDArray[Any]
@@ -28,9 +30,21 @@ class Chunk:
         self.params = grid.objective.unflatten(self._initial())
         wanted = self.seeds if self.spec.noise_multiplier else ()
         self.noise = [grid.noise.stream("noise", seed) for seed in wanted]
+        self.drawn: torch.Tensor | None = None  # noise of coming steps, of full batches
+        self.full = self._full_batch(seeds, neighbours)
         self.total = None
         if self.spec.average_every is not None:
             self.total = tuple(torch.zeros_like(part) for part in self.params)
+
+    def _full_batch(self, seeds: slice, neighbours: slice) -> FullBatch | None:
+        grid = self.grid
+        many = grid.neighbours
+        if not full_batch.applies(self.spec, grid.slots, len(grid.seeds) * many):
+            return None
+        first, datasets = np.arange(seeds.start, seeds.stop) * many, range(many)[neighbours]
+        places = first[:, None] + np.array(datasets)
+        parameters = grid.objective.parameters
+        return FullBatch(self.spec, self.table, grid.slots, parameters, places)
 
     def _initial(self) -> torch.Tensor:
         grid, spec = self.grid, self.spec
@@ -55,7 +69,7 @@ class Chunk:
             out[:, :, kept[0]] = grid.objective.flatten(self.params).numpy()
         taken = updates = 0
         since_average = since_restart = 0
-        orders = epochs(spec, grid.slots, self.seeds, grid.streams, self.table.nothing)
+        orders = self._orders()
         while taken < steps:
             epoch = next(orders)
             length = min(len(epoch.width), steps - taken)
@@ -63,7 +77,7 @@ class Chunk:
             rates = spec.schedule.over(updates + 1, length, since_restart + 1)
             averages = whole and spec.average_every == since_average + 1
             for part in self._segments(taken, length):
-                self._descend(epoch.part(part), rates[part])
+                self._descend(epoch.part(part), rates[part], steps - taken)
                 if averages and part.stop == length:
                     self._average(spec.average_every or 1, length)
                 if taken + part.stop in kept:
@@ -75,6 +89,12 @@ class Chunk:
                 since_restart = updates = 0
         return out
 
+    def _orders(self) -> Iterator[Epoch]:
+        grid = self.grid
+        if self.full is not None:  # an epoch is one step, of all rows
+            return itertools.repeat(Epoch(np.empty((0, 1, 0), np.int32), np.array([grid.slots])))
+        return epochs(self.spec, grid.slots, self.seeds, grid.streams, self.table.nothing)
+
     def _segments(self, taken: int, length: int) -> list[slice]:
         """Cut an epoch's steps at checkpoints, and so that noise drawn ahead stays small."""
         cuts = {step - taken for step in self.grid.checkpoints if 0 < step - taken < length}
@@ -83,19 +103,32 @@ class Chunk:
         edges = [0, *sorted(cuts), length]
         return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
-    def _descend(self, epoch: Epoch, rates: npt.NDArray[np.float64]) -> None:
-        noise = self._draw(len(rates))
-        if self.spec.objective.is_linear:
-            total = None if self.total is None else self.total[0]
+    def _descend(self, epoch: Epoch, rates: npt.NDArray[np.float64], left: int) -> None:
+        """Take these steps, of `left` that are still to come."""
+        noise = self._draw(len(rates), left)
+        total = None if self.total is None else self.total[0]
+        if self.full is not None:
+            self.full.descend(self.params[0], total, rates, noise)
+        elif self.spec.objective.is_linear:
             linear.descend(self.spec, self.table, self.params[0], total, epoch, rates, noise)
         else:
             objective = self.grid.objective
             args = (self.table, self.params, self.total, epoch, rates, noise)
             network.descend(objective, self.spec, *args)
 
-    def _draw(self, steps: int) -> torch.Tensor | None:
+    def _draw(self, steps: int, left: int) -> torch.Tensor | None:
+        """Noise of these steps [seed, step, parameter]; a stream gives the same in any parts."""
         if not self.spec.noise_multiplier:
             return None
+        if self.full is None:
+            return self._drawn(steps)
+        # One step at a time would be thousands of calls for a handful of numbers.
+        if self.drawn is None or not self.drawn.shape[1]:
+            self.drawn = self._drawn(min(left, planning.NOISE_STEPS))
+        now, self.drawn = self.drawn[:, :steps], self.drawn[:, steps:]
+        return now
+
+    def _drawn(self, steps: int) -> torch.Tensor:
         shape = (len(self.noise), steps, self.grid.objective.parameters)
         drawn = np.empty(shape, dtype=self.spec.dtype)
         for run, noise in enumerate(self.noise):

@@ -96,7 +96,7 @@ def descend(
     padded = _pad(weights, padding)
     sums = torch.zeros((1, 1, 1), dtype=weights.dtype) if total is None else _pad(total, padding)
     _descend(
-        _law(spec),
+        law_of(spec),
         _rows(table, spec.order == "poisson"),
         _scratch(padded.numpy(), epoch.index.shape[2]),
         padded.numpy(),
@@ -119,7 +119,8 @@ def _pad(weights: torch.Tensor, padding: tuple[int, int]) -> torch.Tensor:
     return torch.nn.functional.pad(weights, padding) if any(padding) else weights
 
 
-def _law(spec: TrainSpec) -> Law:
+def law_of(spec: TrainSpec) -> Law:
+    """The numbers of a spec."""
     clip = math.inf if spec.max_grad_norm is None else spec.max_grad_norm
     return Law(
         kind=LINEAR_KINDS.index(spec.objective.kind),
@@ -184,11 +185,11 @@ def _descend(
             many = _touched(rows, batch, scratch.touched, few)
             for i in range(many):
                 k = scratch.touched[i]
-                _copy(scratch.own[i], w[k])
+                copy_row(scratch.own[i], w[k])
                 _single_step(law, rows, scratch, scratch.own[i], k, batch, rates[t], normal)
             _shared_step(law, rows, scratch, w, batch, rates[t], normal, few)
             for i in range(many):
-                _copy(w[scratch.touched[i]], scratch.own[i])
+                copy_row(w[scratch.touched[i]], scratch.own[i])
             if averages:
                 for k in range(w.shape[0]):
                     for j in range(w.shape[1]):
@@ -247,19 +248,19 @@ def _shared_step(
     if few and size > BLOCK:
         _large_step(law, rows, scratch, w, batch, scale, keep)
         for k in range(len(w)):
-            _noise_and_project(law, w[k], scale, normal)
+            noise_and_project(law, w[k], scale, normal)
         return
     psi = scratch.psi[: len(w) * size].reshape(len(w), size)
     if few:
         thin.few_scores(psi, w, rows.X, batch)
     else:
         for b in range(size):
-            _copy(X[b], rows.X[batch[b]])
+            copy_row(X[b], rows.X[batch[b]])
         np.dot(w, X.T, psi)
     for k in range(len(w)):
         link.residuals(law.kind, law.huber, psi[k], y)
         if law.clip < np.inf:
-            _clip(psi[k], most)
+            clip(psi[k], most)
     if few:
         thin.few_update(w, rows.X, batch, psi, scale, keep)
     else:
@@ -268,7 +269,7 @@ def _shared_step(
             for j in range(w.shape[1]):
                 w[k, j] = keep * w[k, j] + scale * scratch.gradient[k, j]
     for k in range(len(w)):
-        _noise_and_project(law, w[k], scale, normal)
+        noise_and_project(law, w[k], scale, normal)
 
 
 @compiled
@@ -289,7 +290,7 @@ def _large_step(
         for k in range(len(w)):
             link.residuals(law.kind, law.huber, psi[k], scratch.y[start:stop])
             if law.clip < np.inf:
-                _clip(psi[k], scratch.most[start:stop])
+                clip(psi[k], scratch.most[start:stop])
         thin.few_update(gradient, rows.X, part, psi, one, one)
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
@@ -320,9 +321,9 @@ def _single_step(
     thin.scores(psi, w, rows.X, batch)
     link.residuals(law.kind, law.huber, psi, y)
     if law.clip < np.inf:
-        _clip(psi, most)
+        clip(psi, most)
     thin.update(w, rows.X, batch, psi, scale, real(1 - rate * law.l2))
-    _noise_and_project(law, w, scale, normal)
+    noise_and_project(law, w, scale, normal)
 
 
 @compiled
@@ -357,21 +358,23 @@ def _look_up(law: Law, rows: Rows, batch: Ints, y: Floats, most: Floats, places:
 
 
 @compiled
-def _clip(psi: Floats, most: Floats) -> None:
+def clip(psi: Floats, most: Floats) -> None:
     """Scale each example's gradient psi x down to the norm allowed."""
     for b in range(len(psi)):
         psi[b] = min(max(psi[b], -most[b]), most[b])
 
 
 @compiled
-def _copy(to: Floats, from_: Floats) -> None:
+def copy_row(to: Floats, from_: Floats) -> None:
+    """Overwrite one row by another."""
     # A loop: slice assignment compiles to half a second of error messages.
     for j in range(len(to)):
         to[j] = from_[j]
 
 
 @compiled
-def _noise_and_project(law: Law, w: Floats, scale: float, normal: Floats) -> None:
+def noise_and_project(law: Law, w: Floats, scale: float, normal: Floats) -> None:
+    """End a step: add the noise to the sum of gradients, and go back into the ball."""
     if law.noise > 0:
         spread = scale * w.dtype.type(law.noise)
         for j in range(len(normal)):

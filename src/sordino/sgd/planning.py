@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sordino import _check
 from sordino.objectives.batched import Objective
+from sordino.sgd import full_batch
 from sordino.sgd.spec import TrainSpec
 
 NOISE_STEPS = 256
@@ -58,10 +59,16 @@ class Need:
     table: int
     splits_neighbours: bool = True
 
+    @property
+    def full_batches(self) -> bool:
+        """Whether runs are trained in blocks that share every row (`full_batch`)."""
+        return full_batch.applies(self.spec, self.slots, self.seeds * self.neighbours)
+
     def bytes_of(self, plan: Plan) -> int:
         """Memory of the table and a chunk a thread, from above."""
+        sizes = (self.slots, plan.seeds, plan.neighbours, self.checkpoints)
         return self.table + self.threads * chunk_bytes(
-            self.spec, self.objective, self.slots, plan.seeds, plan.neighbours, self.checkpoints
+            self.spec, self.objective, *sizes, full_batches=self.full_batches
         )
 
 
@@ -118,6 +125,8 @@ def _fastest(need: Need) -> Plan:
     many = max(1, runs // together)
     if spec.objective.is_linear:  # seeds are taken one by one
         many = min(many, -(-need.seeds // _CHUNKS))
+        if need.full_batches:  # a block that is not filled costs as much as one that is
+            many = max(many, -(-full_batch.WIDTH // together))
     else:
         fast = _NETWORK_ELEMENTS // (together * spec.batch_size * objective.width)
         many = min(many, max(1, fast))
@@ -127,24 +136,36 @@ def _fastest(need: Need) -> Plan:
 
 
 def chunk_bytes(
-    spec: TrainSpec, objective: Objective, slots: int, seeds: int, neighbours: int, checkpoints: int
+    spec: TrainSpec,
+    objective: Objective,
+    slots: int,
+    seeds: int,
+    neighbours: int,
+    checkpoints: int,
+    *,
+    full_batches: bool = False,
 ) -> int:
     """Memory of one chunk at its peak, from above."""
     number = 4 if spec.dtype == "float32" else 8
     runs, parameters = seeds * neighbours, objective.parameters
     batch = _widest_batch(spec, slots)
+    per_epoch = spec.steps_per_epoch(slots)
     # Weights, their sum, a copy or two of the touched ones, and what the checkpoints keep.
     weights = runs * parameters * (4 + checkpoints)
-    if spec.objective.is_linear:
+    order = 24 * seeds * per_epoch * batch
+    ahead = min(per_epoch, NOISE_STEPS)
+    if full_batches:
+        step = full_batch.scratch_numbers(parameters, slots)
+        order = 64 * runs  # places in the grid
+        ahead = min(spec.total_steps(slots), NOISE_STEPS)
+    elif spec.objective.is_linear:
         step = neighbours * (batch + 2 * parameters) + batch * parameters
     else:
         step = objective.step_numbers(seeds, neighbours, batch)
         # At worst every run differs in this batch, and holds a copy of it with its own record.
         step += runs * batch * (objective.features + 1)
-    per_epoch = spec.steps_per_epoch(slots)
-    ahead = min(per_epoch, NOISE_STEPS) if spec.noise_multiplier else 0
-    noise = (seeds + 2) * ahead * parameters  # one run's is drawn in float64 first
-    order = 24 * seeds * per_epoch * batch
+    # One run's noise is drawn in float64 first.
+    noise = (seeds + 2) * ahead * parameters if spec.noise_multiplier else 0
     return int(number * (weights + step + noise) + order)
 
 
