@@ -59,7 +59,9 @@ def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
 def _perturbs_objective(mechanism: Any) -> bool:
     from sordino.audit.own import OwnFit
 
-    return isinstance(mechanism, OwnFit) and mechanism.plan.method == "objective"
+    if not isinstance(mechanism, OwnFit) or mechanism.plan.method != "objective":
+        return False
+    return mechanism.plan.task.problems == 1
 
 
 @dataclass(frozen=True, eq=False)
