@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sordino import Estimate, Guarantee, Observation
 from sordino.assessment import public
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError
+from sordino.assessment.releasing import AnotherRelease
 from sordino.assessment.run import Silent, assess
 from sordino.mechanisms import bundle
 from sordino.report import document
@@ -168,8 +171,68 @@ def test_other_records_are_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         assess(**asked, out=tmp_path / "study", watch=Watch(stop_in="own_noise"))
     write()
-    with pytest.raises(AssessmentError, match="fingerprint"):
+    with pytest.raises(AssessmentError, match="something has changed since"):
         assess(**asked, out=tmp_path / "study")
+
+
+def test_another_description_of_the_columns_is_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [f"{a:.4f},{'yes' if a > 0.5 else 'no'}" for a in rng.uniform(size=80)]
+    (tmp_path / "table.csv").write_text("a,ill\n" + "\n".join(rows))
+    columns = tmp_path / "columns.toml"
+    known = 'target = "ill"\nclasses = ["no", "yes"]\n[columns.a]\nbounds = [0, 1]\n'
+    columns.write_text("read_from_data = true\n" + known)
+    asked = {**SMALL, "data": str(tmp_path / "table.csv"), "columns": str(columns)}
+    with pytest.raises(KeyboardInterrupt):
+        assess(**asked, out=tmp_path / "study", watch=Watch(stop_in="own_noise"))
+    columns.write_text(known)  # the same numbers, but now they are said to be public
+    with pytest.raises(AssessmentError, match="something has changed since"):
+        assess(**asked, out=tmp_path / "study")
+
+
+def test_a_model_that_was_taken_away_is_not_made_again(study, tmp_path: Path) -> None:
+    place = tmp_path / "study"
+    with pytest.raises(KeyboardInterrupt):
+        assess(**SMALL, out=place, watch=Watch(stop_in="release"))  # while it is scored
+    (place / "model").rename(tmp_path / "published")
+    with pytest.raises(AnotherRelease, match="would be a second release"):
+        assess(**SMALL, out=place)
+    assert not (place / "model").exists()
+    (tmp_path / "published").rename(place / "model")
+    (place / ".model.00ff.partial").mkdir()  # as a kill while it is written leaves it
+    found = assess(**SMALL, out=place)
+    assert found.release.directory == "model"
+    assert not list(place.glob("*.partial"))
+
+
+def test_an_open_ledger_is_asked_first_and_charged_once(tmp_path: Path) -> None:
+    book = tmp_path / "ledger.db"
+    with sordino.Ledger(book, dataset="mine", epsilon=2.2, delta=1e-5) as ledger:
+        found = assess(**SMALL, out=tmp_path / "one")
+        assert len(ledger.status().entries) == 1
+        assert any("charged to a ledger" in each for each in found.caveats)
+        with pytest.raises(sordino.BudgetExceeded):
+            assess(**SMALL, out=tmp_path / "two")
+        assert not (tmp_path / "two").exists()
+        with pytest.raises(sordino.InvalidArgument, match="while a ledger is open"):
+            assess(**SMALL)
+        assert len(ledger.status().entries) == 1
+
+
+def test_what_an_attack_refuted_has_no_public_page(study, monkeypatch) -> None:
+    place, _ = study
+    monkeypatch.setattr(public, "read", lambda root: SimpleNamespace(broken=True))
+    with pytest.raises(AssessmentError, match="nothing of it may leave"):
+        public.page_text(place, "html", public=True)
+
+
+def test_an_edited_mechanism_is_another_one(tmp_path: Path) -> None:
+    pair = _rows(0), _rows(1)
+    asked = {"epsilon": 1.0, "delta": 1e-5, "audit_runs": 200, "out": tmp_path / "study"}
+    loud, quiet = functools.partial(_noisy, scale=0.1), functools.partial(_noisy, scale=50.0)
+    assert assess(mechanism=loud, pair=pair, **asked).broken
+    with pytest.raises(AssessmentError, match="something has changed since"):
+        assess(mechanism=quiet, pair=pair, **asked)
 
 
 def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
@@ -251,6 +314,10 @@ def _rows(last: float):
 def _broken(data, generator):
     """Noise for epsilon = 10 that is said to give 1."""
     return data.sum() + 0.3 * generator.standard_normal()
+
+
+def _noisy(data, generator, scale):
+    return data.sum() + scale * generator.standard_normal()
 
 
 def _kept(data, generator):

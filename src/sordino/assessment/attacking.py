@@ -17,9 +17,10 @@ from sordino.assessment import audit_cost
 from sordino.audit import neighbour, own
 from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
 from sordino.audit.game import Audit, audit
+from sordino.audit.minimised import MinimisedFit
 from sordino.audit.one_vs_rest import LOSSES, record_losses
 from sordino.audit.scores import Score, learned
-from sordino.audit.worlds import TrainedRelease, can_be_kept, outputs
+from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
 from sordino.report.audit import errors
 from sordino.report.canvas import thinned
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sordino.audit.claim import Claim
     from sordino.estimators.job import Job
     from sordino.estimators.records import Records
+    from sordino.estimators.task import Plan
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -72,6 +74,11 @@ def audit_runs(subject: Subject) -> int:
         assert subject.job is not None
         each = audit_cost.of_plan(subject.job.plan)
     return _runs(subject, each, 1.0)
+
+
+def repeatable(plan: Plan) -> bool:
+    """Whether runs of the release can be made again: all but those of single fits have seeds."""
+    return plan.spec is not None or MinimisedFit.can_do(plan)
 
 
 def plain_runs(subject: Subject) -> int:
@@ -124,7 +131,7 @@ def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
     promised = job.proof is not None and not job.why_none
     how |= {"claim": own.claim_of(job)} if promised else {"delta": subject.delta}
     release = own.mechanism_of(job)
-    if not can_be_kept(release, D, D_prime):
+    if identity(release, D, D_prime) is None:
         how["file"] = None
     losses = record_losses(D, D_prime, problems, task.kind, task.huber_width)
     how["score"] = losses
@@ -204,7 +211,7 @@ def attack_mechanism(
     progress
         Told (runs done, runs in all).
     """
-    kept = can_be_kept(mechanism, D, D_prime)
+    kept = identity(mechanism, D, D_prime) is not None
     return _attacked(
         *(MECHANISM, pair, mechanism, D, D_prime),
         claim=claim,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from sordino.assessment.attacking import repeatable
 from sordino.assessment.subject import Subject
 from sordino.report.stages import Attack, Proved, Release
 
@@ -12,7 +15,7 @@ def caveats(
     """In the order of how much they matter."""
     return (
         *_preparation(subject),
-        *_promise(subject, proved),
+        *_promise(subject, proved, released),
         *_attacks(subject, attacks),
         *_numbers(subject, released),
     )
@@ -20,7 +23,7 @@ def caveats(
 
 def _preparation(subject: Subject) -> list[str]:
     found = [
-        f"Preparing the rows read the {what}. The guarantee does not cover what that tells."
+        f"Read off the records beforehand: {what}. The guarantee does not cover what that tells."
         for what in subject.records.reads_private_data
     ]
     if subject.records.advice:
@@ -28,14 +31,14 @@ def _preparation(subject: Subject) -> list[str]:
     return found
 
 
-def _promise(subject: Subject, proved: Proved) -> list[str]:
+def _promise(subject: Subject, proved: Proved, released: Release) -> list[str]:
     brief, found = subject.brief, []
     if proved.guarantee is not None:
         already = set(subject.records.reads_private_data)
         found += [
             f"Not covered by the guarantee: {what}."
             for what in proved.guarantee.not_covered
-            if what not in already and "was read off the labels" not in what
+            if what not in already
         ]
     if brief.max_rows_per_person == 1:
         found.append(
@@ -46,10 +49,7 @@ def _promise(subject: Subject, proved: Proved) -> list[str]:
         "Tuning is not paid for: if settings were chosen by trying them on these records, the "
         "guarantee does not cover the choice (`sordino.tune` pays for it)."
     )
-    found.append(
-        "Every further release from the same records adds to this one. No ledger was charged "
-        "here; `sordino ledger` keeps a budget across releases."
-    )
+    found.append(_further(released))
     return found
 
 
@@ -82,8 +82,30 @@ def _numbers(subject: Subject, released: Release) -> list[str]:
             "Exact accuracies are themselves not private, and neither are the estimates and what "
             "attacks achieved: this page is internal. `sordino report --public` leaves them out."
         )
-    found.append(
-        "Trainings that were measured and attacked used seeds, so that they can be repeated; the "
-        "released model did not: its noise is the operating system's, and kept nowhere."
-    )
+    found.append(_seeds(subject))
     return found
+
+
+def _further(released: Release) -> str:
+    """Other releases from the same records."""
+    adds = "Every further release from the same records adds to this one."
+    entry = json.loads(released.certificate)["ledger_entry"] if released.certificate else None
+    if entry is not None:
+        return f"{adds} This one was charged to a ledger (entry {entry})."
+    return f"{adds} No ledger was charged here; `sordino ledger` keeps a budget across releases."
+
+
+def _seeds(subject: Subject) -> str:
+    """Where randomness came from."""
+    repeated = "Trainings that were measured and attacked used seeds, so that they can be repeated"
+    if subject.job is None:
+        return f"{repeated}; so did those that were scored: none of these models may leave."
+    if not repeatable(subject.job.plan):
+        return (
+            "The attack on the release drew its noise from the operating system, as a release "
+            "does: it cannot be repeated number by number."
+        )
+    return (
+        f"{repeated}; the released model did not: its noise is the operating system's, and kept "
+        "nowhere."
+    )

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +93,7 @@ class StudyDirectory:
             if different:
                 hint = "Pass another --out; this one was not changed."
                 self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
-        elif foreign := sorted(there - _OURS):
+        elif foreign := sorted(name for name in there - _OURS if not name.endswith(PARTIAL)):
             hint = "Pass another --out; this one was not changed."
             self._refuse(f"to be empty or an assessment, and it holds {foreign[0]!r}", hint)
 
@@ -113,6 +115,8 @@ class StudyDirectory:
                 self._disk.put(README, README_TEXT.encode())
                 for name in (STAGES, WORK):
                     self._disk.make(name)
+                for half in self.root.glob(f".{MODEL}.*.partial"):  # left by a kill: never released
+                    shutil.rmtree(half)
                 state = {"fingerprint": fingerprint, "sordino": sordino.__version__}
                 self._disk.put(STATE, json.dumps(state).encode())
                 self._disk.put(STUDY, brief.to_toml().encode())
@@ -125,11 +129,13 @@ class StudyDirectory:
         if not (self.root / STATE).exists():
             return
         known = json.loads((self.root / STATE).read_text("utf-8"))
-        for what, now in (("fingerprint", fingerprint), ("sordino", sordino.__version__)):
-            if known.get(what) != now:
-                other = "records" if what == "fingerprint" else f"sordino {known.get(what)}"
-                hint = "Pass another --out; finished stages are not mixed with new ones."
-                self._refuse(f"to go on with the same {what}, and it was made with {other}", hint)
+        hint = "Pass another --out; finished stages are not mixed with new ones."
+        if known.get("sordino") != (now := sordino.__version__):
+            other = f"to have been made by sordino {now}, not by {known.get('sordino')}"
+            self._refuse(other, hint)
+        if known.get("fingerprint") != fingerprint:
+            same = "to be of the same records, code and description of columns"
+            self._refuse(f"{same}, and something has changed since it was begun", hint)
 
     def work(self, stage: str) -> Path:
         """Where a stage keeps what it has so far."""
@@ -147,7 +153,7 @@ class StudyDirectory:
         return float(kept["seconds"]), kept["found"]
 
     def finish(self, stage: str, seconds: float, found: Any) -> None:
-        """Keep what a stage found, and drop what it worked with."""
+        """Keep what a stage found."""
         kept = {"seconds": seconds, "found": found}
         self.write(f"{STAGES}/{stage}.json", json.dumps(kept, allow_nan=False))
 
@@ -175,7 +181,8 @@ def found(path: str | os.PathLike[str]) -> Path:
         hint = "Pass the directory that `sordino assess` made."
         raise AssessmentError(f"Expected {root} to be an assessment. {hint}")
     if not (root / ASSESSMENT).exists():
-        hint = f"Run `sordino assess {root / STUDY} --out {root}`, which goes on where it stopped."
+        study, out = shlex.quote(str(root / STUDY)), shlex.quote(str(root))
+        hint = f"Run `sordino assess {study} --out {out}`, which goes on where it stopped."
         raise AssessmentError(f"Expected {root} to be finished. {hint}")
     return root
 

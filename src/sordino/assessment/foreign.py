@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from sordino.assessment.brief import Brief
 from sordino.assessment.source import Prepared
 from sordino.audit import neighbour
 from sordino.audit.claim import Claim
+from sordino.audit.worlds import identity
 from sordino.data import Dataset
 from sordino.data.preprocess import clip_rows
 from sordino.privacy import Relation
@@ -40,15 +41,10 @@ class ForeignGame:
     score: Any = "learned"
     runs: int | None = None
 
-    @property
-    def fingerprint(self) -> str:
-        """Of the pair, as far as it is made of arrays."""
-        digest = hashlib.sha256()
-        for part in (self.D, self.D_prime):
-            for each in part if isinstance(part, tuple | list) else (part,):
-                known = getattr(each, "fingerprint", None)
-                digest.update(known.encode() if isinstance(known, str) else _bytes(each))
-        return digest.hexdigest()
+    @functools.cached_property
+    def identity(self) -> str | None:
+        """Of code and data; None where it cannot be told whether they are the same as before."""
+        return identity(self.mechanism, self.D, self.D_prime)
 
 
 def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignGame:
@@ -132,6 +128,8 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
             directory=work,
             progress=tell,
         ),
+        # Code that cannot be told from other code may have changed: what was found is not of it.
+        again=found.identity is None,
     )
     return Assessment(
         question=_question(brief, found, rerun(brief, stages.directory.root)),
@@ -148,11 +146,17 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
         provenance=Provenance(
             date=today(),
             versions=versions(),
-            fingerprint=found.fingerprint,
+            fingerprint=found.identity or "",
             seconds=dict(stages.seconds),
             machine=machine(),
         ),
     )
+
+
+def _delta_reason(brief: Brief, found: ForeignGame) -> str:
+    if brief.delta is None and not found.name.startswith(GALLERY):
+        return "Nobody named a delta: that of the claim was taken to be 1e-5."
+    return "As claimed."
 
 
 def _question(brief: Brief, found: ForeignGame, again: str) -> Question:
@@ -164,17 +168,10 @@ def _question(brief: Brief, found: ForeignGame, again: str) -> Question:
         method="",
         epsilon=found.claim.epsilon,
         delta=found.claim.delta,
-        delta_reason="As claimed.",
+        delta_reason=_delta_reason(brief, found),
         relation=found.claim.relation,
         effort=brief.effort,
         mechanism=found.name,
         settings=brief.settings(),
         rerun=again,
     )
-
-
-def _bytes(value: Any) -> bytes:
-    try:
-        return np.ascontiguousarray(value).tobytes()
-    except (TypeError, ValueError):
-        return repr(type(value)).encode()

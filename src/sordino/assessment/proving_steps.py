@@ -30,6 +30,8 @@ _METHOD_OF = {"pld": "pld", "moments": "rdp"}
 _LINEAR = "linear-loss"
 _SOURCES = {"last-iterate": "shifted interpolation (Bok, Su & Altschuler 2024)"}
 """Of theorems that may refuse before they name themselves."""
+_SEEN = ("batches drawn by", "a convex and smooth loss", "plain SGD without momentum")
+"""How assumptions begin that `checked_steps` and `_checked_hidden` check by numbers."""
 _NOT_LINEAR = (
     "The law of the last iterate is known for losses that are linear in the weights; for this one "
     "it is a heuristic, and no bound."
@@ -95,7 +97,8 @@ def run_bounds(
     for finding in methods.account(run, delta):
         conditions = checked[finding.released]
         if finding.method == chosen:
-            yield used(finding.title, proof, delta, conditions)
+            seen = [what for what in proof.assumes if what.startswith(_SEEN)]
+            yield used(finding.title, proof, delta, conditions, known=seen)
         elif finding.kind == "as printed":
             if single:
                 yield _quoted(finding)
@@ -169,5 +172,4 @@ def _checked_hidden(evidence: StepsEvidence, run: Run) -> tuple[Checked, ...]:
         Checked("the loss is convex and smooth", loss),
         Checked("learning rates at which no step pushes two runs apart", rates),
         Checked("every step is Lipschitz", f"with constant {contraction:.6g}"),
-        Checked("the last weights alone are released", "no average, no other iterate"),
     )

@@ -30,6 +30,9 @@ def facts(directory: str | os.PathLike[str]) -> PublicFacts:
     from sordino.mechanisms import bundle
 
     root = found(directory)
+    if read(root).broken:
+        hint = "An attack refuted what its certificate says: nothing of it may leave."
+        raise AssessmentError(f"Expected {root} to hold a model that keeps its promise. {hint}")
     if not (root / MODEL).exists():
         hint = "Nothing was released, so there is nothing to show."
         raise AssessmentError(f"Expected {root} to hold a released model. {hint}")

@@ -31,8 +31,12 @@ NO_NETWORKS = (
 )
 
 
+RELEASED = "released"
+"""File with the SHA-256 of the weights that were released."""
+
+
 class AnotherRelease(Refused):
-    """A bundle in the place of this study's, made by another one."""
+    """A bundle in the place of this study's that is another one, or none where one was."""
 
 
 def release(subject: Subject, place: Path, work: Path, progress: Progress) -> Release:
@@ -62,7 +66,7 @@ def release(subject: Subject, place: Path, work: Path, progress: Progress) -> Re
 
     job = subject.job
     assert job is not None
-    released = _released(subject, place)
+    released = _released(subject, place, work / RELEASED)
     return Release(
         method=released.method_,
         settings=_settings(job.plan),
@@ -74,10 +78,20 @@ def release(subject: Subject, place: Path, work: Path, progress: Progress) -> Re
     )
 
 
-def _released(subject: Subject, place: Path) -> PrivateLinearClassifier:
-    """The model that left: the one in its place, or a new one that is put there."""
+def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassifier:
+    """The model that left: the one in its place, or a new one that is put there.
+
+    `mark` is made right after it: where it is and the model is not, somebody took that away.
+    """
     if place.is_dir() and any(place.iterdir()):
-        return _before(subject, place)
+        found = _before(subject, place)
+        mark.write_text(found.certificate_.model.sha256)
+        return found
+    if mark.exists():
+        raise AnotherRelease(
+            f"Expected {place} to hold the model that this study released (SHA-256 "
+            f"{mark.read_text()[:16]}...). Put it back: a second one would be a second release."
+        )
     assert subject.estimator is not None
     fitted = copy.copy(subject.estimator).fit(subject.X, subject.y)
     fitted.save(
@@ -86,6 +100,7 @@ def _released(subject: Subject, place: Path) -> PrivateLinearClassifier:
         columns=subject.prepared.description,
         tuning="none declared",
     )
+    mark.write_text(fitted.certificate_.model.sha256)
     return fitted
 
 

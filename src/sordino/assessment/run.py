@@ -14,6 +14,7 @@ releases once.
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from sordino import _check
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
 from sordino.report.assessment import STAGES, Assessment
@@ -59,13 +61,18 @@ class Stages:
         self.seconds: dict[str, float] = {}
 
     def do(
-        self, stage: str, kind: type[_Found], work: Callable[[Path, Progress], _Found]
+        self,
+        stage: str,
+        kind: type[_Found],
+        work: Callable[[Path, Progress], _Found],
+        *,
+        again: bool = False,
     ) -> _Found:
-        """What a stage found, now or before."""
+        """What a stage found, now or before; `again` does it in any case."""
         from sordino.report import document
 
         tell = self.watch.begin(stage, STAGES[stage])
-        known = self.directory.finished(stage)
+        known = None if again else self.directory.finished(stage)
         if known is not None:
             self.seconds[stage], plain = known
             self.watch.end(stage, self.seconds[stage], resumed=True)
@@ -132,6 +139,7 @@ def assess(
     elif mechanism is not None and asked.mechanism is None:
         asked = asked.with_options(mechanism=_name(mechanism))
     if out is None:
+        _check_no_ledger()
         with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:
             place = StudyDirectory.checked(Path(scratch) / "study", asked)
             found = _assess(asked, place, watch or Silent(), mechanism, pair)
@@ -149,7 +157,7 @@ def _assess(
     if brief.mechanism is not None:
         with stages.always("read"):
             game = foreign.game(brief, mechanism, pair)
-        with directory.opened(brief, game.fingerprint):
+        with directory.opened(brief, game.identity or ""):
             return _reported(stages, foreign.attacked(brief, game, stages))
     return _released(brief, stages)
 
@@ -162,9 +170,11 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
     from sordino.assessment.subject import Subject
     from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
 
+    directory = stages.directory
     with stages.always("read"):
         subject = Subject.of(brief)
-    directory = stages.directory
+        if not (directory.root / MODEL).exists():
+            subject.ask_ledger()
     with directory.opened(brief, subject.fingerprint):
         proved = stages.do("prove", Proved, lambda work, tell: proving.prove(subject))
         own = stages.do(
@@ -219,8 +229,18 @@ def _reported(stages: Stages, found: Assessment) -> Assessment:
 
 
 def rerun(brief: Brief, directory: Path) -> str:
-    """The command that asks the same again."""
-    return f"sordino assess {directory / STUDY} --out {directory}"
+    """The command that asks the same again, in a directory of its own."""
+    study, again = directory / STUDY, directory.with_name(f"{directory.name}-again")
+    return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}"
+
+
+def _check_no_ledger() -> None:
+    """A model that nobody keeps is not worth a budget."""
+    from sordino.mechanisms.ledger_open import is_open
+
+    if is_open():
+        hint = "Pass the directory that keeps the model, or close the ledger first."
+        _check.fail("out", None, "to be given while a ledger is open", hint)
 
 
 def _name(mechanism: Any) -> str:

@@ -6,6 +6,7 @@ Everything in it follows from the brief and the records, so a study that goes on
 from __future__ import annotations
 
 import copy
+import hashlib
 import os
 import warnings
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from sordino.data.recipe import Recipe
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.base import CLASSES_READ, PrivateLinearClassifier
 from sordino.estimators.job import Job
+from sordino.mechanisms.ledger_open import is_open
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import PrivacyLeakWarning
 from sordino.report.assessment import Question, Records
@@ -134,10 +136,30 @@ class Subject:
 
     @property
     def fingerprint(self) -> str:
-        """Of the rows and labels that are trained on: INTERNAL."""
-        if self.job is None:
-            return self.D.fingerprint
-        return self.job.content_digest()
+        """Of all rows and labels, and of what is known of them: INTERNAL."""
+        prepared = self.prepared
+        rows = self.D.fingerprint if self.job is None else self.job.content_digest()
+        known = (
+            *(rows, prepared.reads_private_data, prepared.description, prepared.data_norm),
+            [str(label) for label in prepared.classes or ()],
+            [str(name) for name in getattr(self.X, "columns", ())],
+        )
+        digest = hashlib.sha256(repr(known).encode())
+        if self.test_X is not None:
+            digest.update(np.ascontiguousarray(self.test_X).tobytes())
+            digest.update(repr([str(label) for label in self.test_y]).encode())
+        return digest.hexdigest()
+
+    def ask_ledger(self) -> None:
+        """Refuse, before any work, what an open ledger has no budget for.
+
+        Raises
+        ------
+        BudgetExceeded
+            If one is open and has too little left.
+        """
+        if self.estimator is not None and is_open():
+            self.estimator.preview(self.X, self.y)
 
     @property
     def title(self) -> str:
@@ -215,6 +237,7 @@ def _plain(D: Dataset, job: Job, found: Recipe | None) -> TrainSpec:
     passes = _PASSES * -(-D.rows // batch)
     steps = min(max(passes, _LEAST), _MOST) if found is None else found.steps
     rate = _RATE if found is None else found.learning_rate
+    rate = min(rate, 1 / task.constants.smooth)  # beyond twice that, a strong l2 makes it diverge
     return TrainSpec(objective, rate, batch, steps=steps, init="fixed")
 
 
@@ -231,7 +254,7 @@ def _records(prepared: Prepared, D: Dataset, job: Job | None, y: Any, test_rows:
     labels = np.unique(y) if job is None else job.classes
     reads = prepared.reads_private_data
     if prepared.classes is None:
-        reads = (*reads, "labels there are, off the labels")
+        reads = (*reads, CLASSES_READ)
     return Records(
         rows=D.rows,
         test_rows=test_rows,

@@ -28,7 +28,7 @@ from sordino.sgd.spec import TrainSpec
 
 Progress = Callable[[int, int], None]
 
-__all__ = ["Progress", "TrainedRelease", "as_dataset", "can_be_kept", "outputs"]
+__all__ = ["Progress", "TrainedRelease", "as_dataset", "identity", "outputs"]
 
 
 def outputs(
@@ -102,16 +102,18 @@ def outputs(
     return made.worlds()
 
 
-def can_be_kept(mechanism: Any, D: Any, D_prime: Any) -> bool:
-    """Whether `outputs` can keep such runs in a file: what made them can be written down."""
+def identity(mechanism: Any, D: Any, D_prime: Any) -> str | None:
+    """SHA-256 of code, settings and data; None where they cannot be written down.
+
+    Then `outputs` cannot keep runs in a file, either.
+    """
     if isinstance(mechanism, TrainSpec):
         mechanism = TrainedRelease(mechanism)
     maker = _maker(mechanism, D, D_prime, 0, None)
     try:
-        maker.described()
+        return source.digest(maker.described())
     except _check.InvalidArgument:
-        return False
-    return True
+        return None
 
 
 class _Made:
