@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,13 +31,14 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.objectives import ObjectiveSpec, build
 from sordino.seeding import stream
-from sordino.sgd import TrainSpec, train
+from sordino.sgd import TrainSpec, full_batch, train
 from sordino.sgd.planning import default_threads
 
 REQUIRED = {
     "wide_fraction_of_peak": (">=", 0.30),
     "wide_over_plain_loop": (">=", 1000.0),
     "deep_fraction_of_gather": (">=", 0.20),
+    "full_batch_over_seed_by_seed": (">=", 4.0),
     "mlp_fraction_of_peak": (">=", 0.10),
     "cnn_fraction_of_peak": (">=", 0.05),
     "dpsgd_over_plain_time": ("<=", 1.5),
@@ -54,15 +56,16 @@ class Size:
     wide: tuple[int, int]
     plain_runs: int
     deep_seeds: int
+    full_batch_seeds: int
     mlp: tuple[int, int, int]
     cnn: tuple[int, int, int]
     repeats: int
 
 
 FULL = Size(
-    "mnist-binary", "mnist", 2048, 1850, (40, 100), 20, 2000, (16, 100, 200), (4, 40, 15), 3
+    "mnist-binary", "mnist", 2048, 1850, (40, 100), 20, 2000, 2000, (16, 100, 200), (4, 40, 15), 3
 )
-SMOKE = Size("digits/binary", "digits", 256, 40, (4, 20), 2, 32, (2, 10, 10), (1, 4, 3), 1)
+SMOKE = Size("digits/binary", "digits", 256, 40, (4, 20), 2, 32, 32, (2, 10, 10), (1, 4, 3), 1)
 
 
 def best_time(work: Callable[[], object], repeats: int) -> float:
@@ -199,6 +202,34 @@ def deep(figures: dict[str, float], size: Size, data: Dataset, batch: int) -> No
     figures["deep_fraction_of_gather"] = limit / seconds
 
 
+def full_batches(figures: dict[str, float], size: Size, data: Dataset) -> None:
+    """Noisy gradient descent, as audits run it: against the same runs, taken one by one."""
+    spec = TrainSpec(
+        ObjectiveSpec("logistic", l2=0.001),
+        2.0,
+        data.rows,
+        steps=38,
+        order="fixed",
+        max_grad_norm=1.0,
+        noise_multiplier=20.0,
+        init="fixed",
+        dtype="float64",
+    )
+    pair = neighbouring.replace(data, [1], data.X[:1], data.y[:1])
+    times: dict[int, list[float]] = {full_batch.FEWEST: [], sys.maxsize: []}
+    for fewest in times:
+        full_batch.FEWEST = fewest
+        train(spec, data, range(8), pair)  # compiles what is compiled
+    for _ in range(size.repeats):
+        for fewest, seconds in times.items():
+            full_batch.FEWEST = fewest
+            seconds.append(grid_time(spec, data, size.full_batch_seeds, pair))
+    full_batch.FEWEST, _ = times
+    together, alone = (min(seconds) for seconds in times.values())
+    figures["full_batch_runs_per_s"] = 2 * size.full_batch_seeds / together
+    figures["full_batch_over_seed_by_seed"] = alone / together
+
+
 def networks(figures: dict[str, float], size: Size, binary: Dataset, images: Dataset) -> None:
     seeds, many, steps = size.mlp
     spec = TrainSpec(ObjectiveSpec("mlp"), 0.5, 32, steps=steps)
@@ -224,6 +255,7 @@ def measure(size: Size, data_dir: Path | None) -> dict[str, float]:
     wide_and_private(figures, size, binary.train, 32)
     peak.look()
     deep(figures, size, binary.train, 32)
+    full_batches(figures, size, load("digits/binary").train)
     peak.look()
     networks(figures, size, binary.train, images.train)
     peak.look()

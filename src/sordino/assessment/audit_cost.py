@@ -16,6 +16,7 @@ LEAST_RUNS = 200
 
 _CORES, _WORLDS = 2, 2
 _OF_NUMBER = 8.0e-10  # a row's entry, in a step of SGD
+_OF_SHARED = 2.0e-10  # the same where all runs see all rows, as products of matrices
 _OF_HIDDEN = 8.0e-10  # the same of a network, for each hidden unit
 _OF_STEP, _OF_HIDDEN_STEP = 3.0e-7, 1.2e-5
 _OF_NORMAL = 2.0e-8  # a random number
@@ -36,7 +37,9 @@ def of_training(spec: TrainSpec, rows: int, columns: int, problems: int = 1) -> 
     steps = spec.total_steps(rows)
     entries = steps * min(spec.batch_size, rows) * columns
     if spec.objective.is_linear:
-        parameters, work = columns, _OF_NUMBER * entries + _OF_STEP * steps
+        full = spec.order == "fixed" and spec.batch_size >= rows
+        each = _OF_SHARED if full else _OF_NUMBER
+        parameters, work = columns, each * entries + _OF_STEP * steps
     else:
         hidden = spec.objective.hidden
         parameters = hidden * columns

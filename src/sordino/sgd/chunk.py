@@ -126,7 +126,7 @@ class Chunk:
         if self.drawn is None or not self.drawn.shape[1]:
             self.drawn = self._drawn(min(left, planning.NOISE_STEPS))
         now, self.drawn = self.drawn[:, :steps], self.drawn[:, steps:]
-        return now
+        return now.contiguous()  # the layout that the loop was compiled for
 
     def _drawn(self, steps: int) -> torch.Tensor:
         shape = (len(self.noise), steps, self.grid.objective.parameters)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg.cython_blas  # noqa: F401  (what compiled loops call; see _SingleThreadedBlas)
 import threadpoolctl
 import torch
 
@@ -221,7 +222,8 @@ class _SingleThreadedBlas:
     """BLAS on one core while any grid is being trained: the workers are the parallelism.
 
     The setting belongs to the process, so the first grid in makes it and the last one out puts
-    it back. (torch's belongs to the thread; each worker makes its own.)
+    it back. (torch's belongs to the thread; each worker makes its own.) It reaches the libraries
+    that are loaded: scipy's, which compiled loops call, must be there before the first product.
     """
 
     def __init__(self) -> None:

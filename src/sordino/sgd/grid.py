@@ -19,7 +19,7 @@ from sordino.objectives import build
 from sordino.objectives.batched import Objective
 from sordino.privacy import Relation
 from sordino.seeding import Name, SeededStreams, Streams
-from sordino.sgd import planning
+from sordino.sgd import full_batch, planning
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import Table, lay, table_bytes
@@ -80,9 +80,17 @@ class Grid:
         """Positions of every chunk, seeds outermost, of sizes as even as the plan allows."""
         return [
             (seeds, neighbours)
-            for seeds in _even(len(self.seeds), self.plan.seeds)
+            for seeds in _even(len(self.seeds), self.plan.seeds, self._unit)
             for neighbours in _even(self.neighbours, self.plan.neighbours)
         ]
+
+    @property
+    def _unit(self) -> int:
+        """Seeds that chunks are a multiple of, where the plan is large enough."""
+        if not full_batch.applies(self.spec, self.slots, len(self.seeds) * self.neighbours):
+            return 1
+        unit = full_batch.whole_blocks(self.neighbours)
+        return unit if self.plan.seeds >= unit else 1
 
 
 def prepare(
@@ -183,9 +191,11 @@ def _check_randomness(
     return streams, streams if noise is None else noise
 
 
-def _even(total: int, most: int) -> list[slice]:
-    edges = np.linspace(0, total, -(-total // most) + 1).round().astype(int).tolist()
-    return [slice(a, b) for a, b in itertools.pairwise(edges)]
+def _even(total: int, most: int, unit: int = 1) -> list[slice]:
+    """Cut into parts of at most `most`, multiples of `unit` but for the last, as even as can be."""
+    units = -(-total // unit)
+    edges = np.linspace(0, units, -(-units // (most // unit)) + 1).round().astype(int) * unit
+    return [slice(a, b) for a, b in itertools.pairwise(np.minimum(edges, total).tolist())]
 
 
 def _check_checkpoints(checkpoints: Sequence[int] | None, steps: int) -> tuple[int, ...]:

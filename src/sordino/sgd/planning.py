@@ -64,6 +64,11 @@ class Need:
         """Whether runs are trained in blocks that share every row (`full_batch`)."""
         return full_batch.applies(self.spec, self.slots, self.seeds * self.neighbours)
 
+    @property
+    def unit(self) -> int:
+        """Seeds that a chunk should be a multiple of."""
+        return full_batch.whole_blocks(self.neighbours) if self.full_batches else 1
+
     def bytes_of(self, plan: Plan) -> int:
         """Memory of the table and a chunk a thread, from above."""
         sizes = (self.slots, plan.seeds, plan.neighbours, self.checkpoints)
@@ -125,14 +130,14 @@ def _fastest(need: Need) -> Plan:
     many = max(1, runs // together)
     if spec.objective.is_linear:  # seeds are taken one by one
         many = min(many, -(-need.seeds // _CHUNKS))
-        if need.full_batches:  # a block that is not filled costs as much as one that is
-            many = max(many, -(-full_batch.WIDTH // together))
     else:
         fast = _NETWORK_ELEMENTS // (together * spec.batch_size * objective.width)
         many = min(many, max(1, fast))
     # An even number of chunks, at least two: an idle core costs more than smaller chunks.
-    pairs = -(-need.seeds // (2 * many))
-    return Plan(-(-need.seeds // (2 * pairs)), together)
+    unit = need.unit
+    pairs = -(-need.seeds // (2 * max(many, unit)))
+    seeds = -(-need.seeds // (2 * pairs))
+    return Plan(min(-(-seeds // unit) * unit, need.seeds), together)
 
 
 def chunk_bytes(
