@@ -123,6 +123,10 @@ class Chrome:
         """On whatever has the focus."""
         ActionChains(self.driver).send_keys(Keys.ENTER).perform()
 
+    def press_tab(self) -> None:
+        """Go to the next place that takes keys."""
+        ActionChains(self.driver).send_keys(Keys.TAB).perform()
+
     def pdf(self) -> bytes:
         """The page, printed on A4."""
         paper = {"paperWidth": 210 / 25.4, "paperHeight": 297 / 25.4}

@@ -157,6 +157,29 @@
       return beyond && left >= 0 && !scrolls(each) ? [`beyond the edge: ${shown(each)}`] : [];
     });
 
+  // Words that a column too narrow for them breaks in two.
+  const broken = () => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const faults = [];
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      const holder = node.parentElement;
+      if (holder.closest("script, style, svg, pre") || !visible(holder)) continue;
+      for (const word of node.data.matchAll(/[A-Za-z]{2,}/g)) {
+        const range = document.createRange();
+        range.setStart(node, word.index);
+        range.setEnd(node, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+        if (lines.size > 1) faults.push(`broken word ${word[0]} in ${shown(holder)}`);
+      }
+    }
+    return faults;
+  };
+
+  // Where the tabulator stops although nothing can be done there.
+  const stops = () =>
+    all("[tabindex]").flatMap((each) => (each.tabIndex >= 0 ? [`stop at ${shown(each)}`] : []));
+
   // Figures that a printer may cut in two.
   const sheets = () =>
     all("svg").flatMap((svg) => {
@@ -169,5 +192,8 @@
   const links = () => all("a[href^='#']").map((each) => each.getAttribute("href").slice(1));
   const paper = () => luminance(background(document.body));
 
-  return { contrasts, headings, tables, page, figures, letters, overflow, sheets, links, paper };
+  return {
+    contrasts, headings, tables, page, figures, letters, overflow, sheets, links, paper, broken,
+    stops,
+  };
 })()

@@ -38,6 +38,7 @@ def _open(chrome, tmp_path, body="", style="", view=browser.LAPTOP, **how):
 def _faults(chrome):
     return [
         *inspection.asked(chrome, "contrasts", "headings", "tables", "page", "figures", "letters"),
+        *inspection.asked(chrome, "broken", "stops"),
         *inspection.width(chrome),
         *inspection.names(chrome),
         *inspection.links(chrome),
@@ -86,6 +87,11 @@ def test_a_good_page_has_no_fault(chrome, tmp_path, view, scripts):
         ),
         ("<img src='https://example.org/a.png' alt=''>", "asks for https://example.org/a.png"),
         ("<script>nothing.at.all()</script>", "console: "),
+        (
+            "<p style='width: 3em; overflow-wrap: anywhere'>distributions</p>",
+            "broken word distributions in <p>",
+        ),
+        ("<pre tabindex='0'>text</pre>", "stop at <pre> text"),
     ],
 )
 def test_a_planted_fault_is_found(chrome, tmp_path, body, fault):

@@ -22,8 +22,8 @@ MAKERS = {
     "nothing-proved": lambda: page(samples.nothing_proved_sample()),
     "public": lambda: public_page(samples.public_sample()),
 }
-MOST_SHEETS = 18
-"""Of the longest page: a dozen of words and figures, and the certificate in full."""
+MOST_SHEETS = 10
+"""Of the longest page; what is for machines is not printed."""
 LEAST_FIGURES = {"release": 5, "public": 1, "foreign": 1}
 
 written = cache(lambda name: MAKERS[name]())
@@ -48,7 +48,7 @@ def test_the_page_fits_and_asks_for_nothing(chrome, name, file, view, scripts):
     if scripts:
         chrome.keep_picture(f"{name}-{view.name}")
     assert inspection.width(chrome) == []
-    assert inspection.asked(chrome, "figures", "letters") == []
+    assert inspection.asked(chrome, "figures", "letters", "broken", "stops") == []
     assert inspection.loading(chrome) == []
 
 
@@ -57,6 +57,52 @@ def test_the_page_fits_and_asks_for_nothing(chrome, name, file, view, scripts):
 def test_every_link_inside_the_page_leads_there(chrome, file, view, scripts):
     chrome.open(file, view, scripts=scripts)
     assert inspection.links(chrome) == []
+
+
+def test_the_keyboard_finds_the_skip_link_first(chrome, file):
+    chrome.open(file)
+    chrome.press_tab()
+    focused = "document.activeElement"
+    assert chrome.ask(f"{focused}.className") == "skip"
+    box = chrome.ask(f"(({focused}).getBoundingClientRect()).toJSON()")
+    assert box["left"] >= 0
+    assert box["top"] >= 0
+    assert chrome.ask(f"getComputedStyle({focused}).outlineStyle") == "solid"
+    chrome.press_enter()
+    chrome.press_tab()
+    assert chrome.ask(f"!!{focused}.closest('main')") or chrome.ask(f"{focused} === document.body")
+
+
+def test_words_and_their_figure_stand_side_by_side_where_there_is_room(chrome, tmp_path):
+    place = tmp_path / "release.html"
+    place.write_text(written("release"), encoding="utf-8")
+    tops = (
+        "[...document.querySelectorAll('.beside')]"
+        ".map(each => [...each.children].map(side => Math.round(side.getBoundingClientRect().top)))"
+    )
+    for view, beside in ((browser.LAPTOP, True), (browser.A4, True), (browser.PHONE, False)):
+        chrome.open(place, view)
+        found = chrome.ask(tops)
+        assert len(found) >= 5
+        assert all((left == right) == beside for left, right in found), view.name
+
+
+def test_what_is_for_machines_is_on_the_screen_and_not_on_paper(chrome, tmp_path):
+    place = tmp_path / "release.html"
+    place.write_text(written("release"), encoding="utf-8")
+    seen = (
+        "[...document.querySelectorAll('details.screen pre')]"
+        ".map(each => each.checkVisibility() && each.getBoundingClientRect().height > 0)"
+    )
+    chrome.open(place)
+    chrome.ask("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    assert set(chrome.ask(seen)) == {True}
+    chrome.open(place, browser.A4)
+    assert set(chrome.ask(seen)) == {False}
+    kept = (
+        "[...document.querySelectorAll('details:not(.screen) > dl')].map(each => each.offsetHeight)"
+    )
+    assert min(chrome.ask(kept)) > 0
 
 
 def test_light_and_dark_can_both_be_read(chrome, name, file):

@@ -114,6 +114,11 @@ WRONG = {
     "method": (("--target", "ill", "--method", "rsgd"), "rsgd-ar or dp-sgd?"),
     "both": (("--target", "ill", "--quick", "--thorough"), "not both"),
     "pair": (("--target", "ill", "--pair", "x:y"), "pair"),
+    "public": (
+        ("--target", "ill", "--model", "mlp", "--public"),
+        "nothing is released of a network",
+    ),
+    "foreign": (("--mechanism", "gallery:none", "--public"), "--public without --mechanism"),
 }
 
 

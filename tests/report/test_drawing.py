@@ -17,6 +17,7 @@ from sordino.report import drawing
 from sordino.report.assessment import Assessment
 from sordino.report.drawing import Drawn, palette
 from sordino.report.stages import Curve, Proved
+from sordino.report.words_numbers import lower, upper
 
 SVG = "{http://www.w3.org/2000/svg}"
 SAMPLE = samples.release_sample()
@@ -54,7 +55,7 @@ def test_ids_of_one_page_never_meet_and_references_find_theirs() -> None:
     for drawn in PICTURES:
         own = set(re.findall(r'\bid="([^"]+)"', drawn.svg))
         used = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', drawn.svg)
-        labels = re.findall(r'aria-labelledby="([^"]+)"', drawn.svg)[0].split()
+        labels = re.findall(r'aria-(?:labelledby|describedby)="([^"]+)"', drawn.svg)
         assert {found for pair in used for found in pair if found} | set(labels) == own
 
 
@@ -88,8 +89,13 @@ def test_a_picture_stands_in_a_page(drawn: Drawn) -> None:
     assert 100 < height < 700
     assert root.get("role") == "img"
     title, description = root[0], root[1]
-    assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
+    # A name that is read out at once, and a description for whoever asks, of two or three lines.
+    assert root.get("aria-labelledby") == title.get("id")
+    assert root.get("aria-describedby") == description.get("id")
     assert description.text == drawn.alt
+    assert title.text is not None
+    assert 10 < len(title.text) < 60
+    assert 40 < len(drawn.alt) < 450
     assert drawn.caption.endswith(".")
 
 
@@ -165,10 +171,10 @@ def test_tradeoff_says_the_best_guess_and_the_least_errors() -> None:
     assert "54.6%" in drawn.alt
     assert "our attack" in texts(drawn)
     assert "our attack" not in texts(drawing.tradeoff(parts))
-    # Where a line is linear between two points that are given, the alternative text must hit it.
-    line = Proved(None, tradeoff=Curve((0.0, 0.5, 1.0), (0.8, 0.25, 0.0)), best_guess=0.625)
-    assert "50% false positives at least 25.0%" in drawing.tradeoff(line).alt
-    assert "10% false positives at least 69.0%" in drawing.tradeoff(line).alt
+    # Points that are given are hit; between them no more is said than a convex curve must have.
+    line = Proved(None, tradeoff=Curve((0.0, 0.5, 1.0), (0.8, 0.25779, 0.0)), best_guess=0.625)
+    assert "at 50% false positives 25.7%" in drawing.tradeoff(line).alt
+    assert "at 10% false positives 46.4%" in drawing.tradeoff(line).alt  # the chord says 69.1%
 
 
 def test_without_a_proof_no_error_is_ruled_out() -> None:
@@ -184,7 +190,8 @@ def test_accuracy_marks_the_release_among_its_like() -> None:
     drawn = drawing.accuracy(found, 1.0)
     for words in ("without privacy: 90.2%", "50.5%", "this release, at epsilon 1: 88.4%"):
         assert words in texts(drawn)
-    assert "at 0.1 71.0% (66.0% to 76.0%)" in drawn.alt
+    assert "On average 71.0% at epsilon 0.1, 89.9% at epsilon 10." in drawn.alt
+    assert "where 95% of releases fall" in texts(drawn)
     assert "432 test rows" in drawn.alt
     bare = dataclasses.replace(found, curve=(), after=None)
     assert "releases at epsilon 1: 88.4%" in texts(drawing.accuracy(bare, 1.0))
@@ -199,8 +206,9 @@ def test_distances_show_a_bound_that_has_a_place(bound: float | None) -> None:
     own = dataclasses.replace(SAMPLE.own_noise, bound=bound)
     drawn = drawing.distances(own)
     assert ("at most 0.119" in texts(drawn)) == (bound == 0.1189)
-    assert ("no bound on it is proved" in drawn.alt) == (bound is None)
-    for number in ("2,500", "0.0301", "0.0213", "0.0204", "0.0222", "0.012", "0.24"):
+    assert ("no bound is proved" in drawn.alt) == (bound is None)
+    assert "seen: one record moved them 0.0301" in texts(drawn)
+    for number in ("2,500", "0.0301", "0.012", "0.24"):
         assert number in drawn.alt
 
 
@@ -218,14 +226,34 @@ def test_roc_says_what_was_counted_and_tested() -> None:
     drawn = drawing.roc(attack)
     assert "ruled out by epsilon 1" in texts(drawn)
     assert "4,000 test runs" in drawn.alt
-    assert f"at most {attack.tested_point[0]:.3g}" in drawn.alt
+    false, missed = attack.tested_point
+    assert f"at most {upper(false)} false and at least {lower(1 - missed)} true" in drawn.alt
     bare = dataclasses.replace(attack, tested_point=None, claimed_curve=None, claimed=None)
     assert "ruled out" not in texts(drawing.roc(bare))
     assert "tested" not in texts(drawing.roc(bare))
     curve = Curve((1.0, 0.1, 0.01, 0.0), (0.0, 0.25, 0.5, 1.0))
     told = drawing.roc(dataclasses.replace(attack, roc=curve)).alt
-    assert "at 1.0% false positives 50.0% false negatives" in told
-    assert "at 10.0% false positives 25.0% false negatives" in told
+    assert "at 1% false positives 50.0% true" in told
+    assert "at 10% false positives 75.0% true" in told
+
+
+def test_roc_of_an_attack_that_is_always_right_is_the_line_at_one() -> None:
+    attack = SAMPLE.attack
+    assert attack is not None
+    sure = dataclasses.replace(attack, roc=Curve((1.0, 0.5, 0.0), (0.0, 0.0, 0.0)))
+
+    def heights(drawn: Drawn) -> set[float]:
+        """Of the attack's line, the dashed one in its colour; the key's is the first."""
+        styled = [
+            path
+            for path in ElementTree.fromstring(drawn.svg).iter(f"{SVG}path")
+            if "stroke-dasharray" in path.get("style", "")
+            and f"stroke: var(--observed, {palette.OBSERVED})" in path.get("style", "")
+        ]
+        return {float(y) for y in re.findall(r"[ML] \S+ (\S+)", styled[0].attrib["d"])}
+
+    (top,) = heights(drawing.roc(sure))
+    assert top == min(heights(drawing.roc(attack)))
 
 
 def test_estimates_are_compared_where_there_are_two() -> None:

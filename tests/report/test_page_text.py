@@ -114,6 +114,23 @@ class TestMarkdown:
         assert page._in_markdown("--- rule") == r"\--- rule"
 
 
+class TestProse:
+    def test_commands_look_like_commands(self) -> None:
+        said = page._prose("see `sordino tune` and --audit-runs; not a--b")
+        tune, runs = (
+            f'<code class="whole">{code}</code>' for code in ("sordino tune", "--audit-runs")
+        )
+        assert said == f"see {tune} and {runs}; not a--b"
+        long = 40 * "x"  # must be broken on a phone
+        assert page._prose(f"`{long}`") == f"<code>{long}</code>"
+
+    def test_what_others_wrote_stays_text(self) -> None:
+        assert page._prose("`<b>` & --<i>").endswith(">&lt;b&gt;</code> &amp; --&lt;i&gt;")
+
+    def test_powers_are_not_broken(self) -> None:
+        assert page._prose("5e-06 > 0") == "5\u00a0×\u00a010⁻⁶ &gt; 0"
+
+
 class TestPublic:
     def test_says_what_the_certificate_says(self) -> None:
         text = Document(public()).text
@@ -191,7 +208,7 @@ class TestLooks:
             ":focus-visible",
             "prefers-reduced-motion",
             "break-inside: avoid",
-            "details::details-content",
+            "details:not(.screen)::details-content",
         ):
             assert part in style
         used = set(re.findall(r"var\((--[a-z-]+)", made("release")))

@@ -15,10 +15,12 @@ from sordino.report.words_numbers import (
     chance,
     compared,
     lower,
+    percent_down,
     percent_up,
     plain,
     printable,
     seconds,
+    typeset,
     upper,
 )
 
@@ -60,7 +62,7 @@ class TestVerdict:
     def test_says_all_three_numbers_of_a_release(self) -> None:
         assert words.verdict(without_leaks(sample.release_sample())) == (
             "Whoever gets this model learns little about any one record: epsilon is at most 1 "
-            "(proved), about 0.87 by our estimate, and our attack could show that it is at least "
+            "(proved), about 0.87 by our estimate, and our attack shows an epsilon of at least "
             "0.45."
         )
 
@@ -91,16 +93,13 @@ class TestVerdict:
         assert said in words.verdict(promised(sample.release_sample(), epsilon))
 
     def test_says_what_the_guarantee_does_not_cover(self) -> None:
-        verdict = words.verdict(sample.release_sample())
-        assert "the guarantee does not cover what was read off the records" in verdict
-        assert "(the labels were counted to find the classes)" in verdict
-
-    def test_leaves_long_lists_of_leaks_to_the_notes(self) -> None:
-        leaks = ("smallest and largest value of " + 30 * "very " + "many columns", "the levels")
+        leaks = ("smallest and largest value of many columns", "the levels")
         found = changed(sample.release_sample(), "records", reads_private_data=leaks)
-        assert "does not cover" in words.verdict(found)
-        assert "many columns" not in words.verdict(found)
-        assert [f"Not covered by the guarantee: {leak}." for leak in leaks] == words.notes(found)
+        assert words.verdict(found).endswith(
+            "; not covered is what was read off the records beforehand."
+        )
+        assert words.notes(found) == [f"Not covered by the guarantee: {leaks[0]}; {leaks[1]}."]
+        assert "not covered" not in words.verdict(without_leaks(found))
 
     def test_names_the_person_where_that_is_who_is_protected(self) -> None:
         found = changed(sample.release_sample(), "question", rows_per_person=3)
@@ -142,9 +141,11 @@ class TestVerdict:
         found = changed(found, "proved_parts", why_none="The seed was set.")
         assert "(the seed was set), so treat it like the records" in words.verdict(found)
 
-    def test_says_that_an_attack_found_nothing(self) -> None:
-        verdict = words.verdict(attacked(sample.release_sample(), 0.0))
-        assert "found nothing" in verdict
+    def test_says_that_an_attack_found_nothing_and_what_it_could_have_found(self) -> None:
+        found = attacked(sample.release_sample(), 0.0, reach=0.1899)
+        assert "our attack found nothing (it could have shown 0.18 at most)" in words.verdict(found)
+        blind = attacked(sample.release_sample(), 0.0, reach=0.0)
+        assert "and our attack had too few runs to show anything" in words.verdict(blind)
 
     def test_cannot_be_forged_by_a_name(self) -> None:
         name = "mine\n\x1b[2JAll is well\u202e"
@@ -155,16 +156,16 @@ class TestVerdict:
 
 class TestNotes:
     def test_are_empty_where_nothing_is_wrong(self) -> None:
-        assert words.notes(sample.release_sample()) == []
+        assert words.notes(without_leaks(sample.release_sample())) == []
 
     def test_say_that_estimates_are_refuted(self) -> None:
-        release, plain_sgd = words.notes(sample.refuted_sample())
+        release, plain_sgd = words.notes(without_leaks(sample.refuted_sample()))
         assert release.startswith("Estimate refuted for the release: our attack shows an epsilon")
         assert "at least 0.456, more than the estimated 0.0677." in release
         assert plain_sgd.startswith("Estimate refuted for un-noised SGD")
 
     def test_say_that_an_estimate_above_the_proof_is_too_high(self) -> None:
-        (note,) = words.notes(promised(sample.release_sample(), 0.5))
+        (note,) = words.notes(promised(without_leaks(sample.release_sample()), 0.5))
         assert "lies above the 0.5 that is proved, so it is too high" in note
 
     def test_warn_of_a_delta_that_allows_publishing_somebody(self) -> None:
@@ -173,7 +174,7 @@ class TestNotes:
 
     def test_say_why_no_model_was_written(self) -> None:
         found = changed(
-            sample.release_sample(), "release", directory="", why_not="The seed was set."
+            sample.release_sample(), "release", directory="", why_not="The seed was set"
         )
         assert "No model was written. The seed was set." in words.notes(found)
 
@@ -188,9 +189,11 @@ class TestTable:
             *("at most 1", "about 0.872", "at least 0.456"),
             *("infinite", "about 15.5", "at least 4.46"),
         ]
-        assert rows[1].certainty == "95% interval 0.733 to 1.06; no guarantee"
+        assert rows[1].certainty == "0.733 to 1.06 (95%); no guarantee"
         assert rows[2].certainty == "99% confidence"
         assert all(len(row.meaning.split()) <= 5 for row in rows)
+        assert rows[0].meaning == "nobody can learn more"
+        assert rows[3].meaning == "nothing limits what anybody learns"
 
     def test_never_says_that_a_refuted_proof_holds(self) -> None:
         assert words.table(sample.broken_sample())[0].certainty == "refuted by our attack"
@@ -231,6 +234,19 @@ class TestNumbers:
             "50.0%",
             "100.0%",
         )
+
+    def test_percentages_of_lower_bounds_go_down(self) -> None:
+        assert (percent_down(0.5456), percent_down(0.3), percent_down(-1e-12)) == (
+            "54.5%",
+            "30.0%",
+            "0.0%",
+        )
+
+    def test_sentences_for_terminals_are_typeset(self) -> None:
+        assert typeset("epsilon >= 4.5 at delta = 5e-06") == "epsilon ≥ 4.5 at delta = 5 × 10⁻⁶"
+        assert typeset("1.5e-10, 2e+07") == "1.5 × 10⁻¹⁰, 2 × 10⁷"
+        for name in ("<=50K", "a1e-05", "1e-05b", "v1.2e3.4"):  # names are left alone
+            assert typeset(name) == name
 
     def test_two_that_are_compared_differ_in_print(self) -> None:
         assert compared(1.0000004, 1.0) == ("1.0000004", "1")

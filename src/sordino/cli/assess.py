@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sordino import _check
 from sordino.assessment.brief import Brief
 from sordino.assessment.source import not_given
-from sordino.cli.data import DataDir
-from sordino.cli.record_options import RECORDS, Classes, OptionalData, Target
+from sordino.cli.assess_options import (
+    L2,
+    AuditRuns,
+    ColumnsFile,
+    Confidence,
+    DataDir,
+    DataNorm,
+    Delta,
+    Epsilon,
+    Mechanism,
+    Method,
+    Model,
+    NeighbourCount,
+    Open,
+    Out,
+    Pair,
+    Public,
+    Quick,
+    RowsPerPerson,
+    Seeds,
+    StudyFile,
+    Thorough,
+    WriteStudy,
+)
+from sordino.cli.record_options import Classes, OptionalData, Target
 from sordino.cli.stage_bars import StageBars
 from sordino.cli.warned import line, short_warnings
 
@@ -19,159 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from rich.table import Table
+
     from sordino.report.assessment import Assessment
+    from sordino.report.words import Row
 
-_PROMISE, _EFFORT, _FOREIGN, _STUDY = (
-    "The release",
-    "How hard to look",
-    "A mechanism of your own",
-    "The study",
-)
-
-StudyFile = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[STUDY.toml]",
-        help="A study file with these settings; options given here come first. `--write-study` "
-        "prints one to edit.",
-        show_default=False,
-    ),
-]
-ColumnsFile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE.toml",
-        help="What is publicly known of a file's columns: bounds, levels, classes. Without it they "
-        "are read off the rows, a leak that the page names. `sordino data describe` drafts one; "
-        "a study file may hold it, too.",
-        rich_help_panel=RECORDS,
-    ),
-]
-DataNorm = Annotated[
-    float | None,
-    typer.Option(
-        help="Public bound on a row's norm, the intercept's 1 included; longer rows are scaled "
-        "down. Default: 1 for a file, the declared bound for a dataset.",
-        rich_help_panel=RECORDS,
-    ),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        help="**logistic** (default), **svm**, or **mlp**: a network, which is measured and "
-        "attacked; of its final weights nothing is proved beyond DP-SGD's composition.",
-        rich_help_panel=_PROMISE,
-    ),
-]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(
-        help="The budget you promise (default 1); with --mechanism, what it claims.",
-        rich_help_panel=_PROMISE,
-    ),
-]
-Delta = Annotated[
-    float | None,
-    typer.Option(
-        help="Default: 1 / rows^2, rounded down to one digit: far below the 1 / rows at which "
-        "giving one record away would count as private.",
-        rich_help_panel=_PROMISE,
-    ),
-]
-Method = Annotated[
-    str | None,
-    typer.Option(
-        help="How the release is made; **auto** (default) chooses by public facts. "
-        "docs/release.md has the list.",
-        rich_help_panel=_PROMISE,
-    ),
-]
-L2 = Annotated[
-    float | None,
-    typer.Option(
-        "--l2", help="Weight of (l2/2) ||w||^2 (default 0.001).", rich_help_panel=_PROMISE
-    ),
-]
-RowsPerPerson = Annotated[
-    int | None,
-    typer.Option(
-        "--max-rows-per-person",
-        help="All rows of one person are protected together (default 1).",
-        rich_help_panel=_PROMISE,
-    ),
-]
-Quick = Annotated[
-    bool,
-    typer.Option("--quick", help="A first look: fewer runs.", rich_help_panel=_EFFORT),
-]
-Thorough = Annotated[
-    bool,
-    typer.Option("--thorough", help="More runs than by default.", rich_help_panel=_EFFORT),
-]
-Seeds = Annotated[
-    int | None,
-    typer.Option(help="Of the grid that measures SGD's own noise.", rich_help_panel=_EFFORT),
-]
-NeighbourCount = Annotated[
-    int | None,
-    typer.Option(
-        "--neighbours", help="Neighbouring datasets of that grid.", rich_help_panel=_EFFORT
-    ),
-]
-AuditRuns = Annotated[
-    int | None,
-    typer.Option(
-        help="Runs of the attack on each of two datasets; more see further.",
-        rich_help_panel=_EFFORT,
-    ),
-]
-Confidence = Annotated[
-    float | None,
-    typer.Option(help="Of what the attack observes (default 0.99).", rich_help_panel=_EFFORT),
-]
-Mechanism = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:NAME",
-        help="Attack this and nothing else: a function (data, generator) -> numbers or a "
-        "scikit-learn estimator, as package.module:name or file.py:name; or gallery:NAME.",
-        rich_help_panel=_FOREIGN,
-    ),
-]
-Pair = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:NAME",
-        help="With --mechanism, instead of --data: a function that returns the two datasets.",
-        rich_help_panel=_FOREIGN,
-    ),
-]
-Out = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="Directory of the study: made, or gone on with. INTERNAL. Default: a name made of "
-        "what is asked, here.",
-        rich_help_panel=_STUDY,
-    ),
-]
-Public = Annotated[
-    bool,
-    typer.Option(
-        "--public",
-        help="Also write public.html, which shows only what the certificate may show.",
-        rich_help_panel=_STUDY,
-    ),
-]
-Open = Annotated[
-    bool, typer.Option("--open", help="Open the page in a browser.", rich_help_panel=_STUDY)
-]
-WriteStudy = Annotated[
-    bool,
-    typer.Option(
-        "--write-study", help="Print a study file to edit, and stop.", rich_help_panel=_STUDY
-    ),
-]
+_WIDE, _FOR_MEANINGS = 200, 116
+"""Columns of a pipe, and those that a line of the table with its meaning takes."""
 
 
 def assess(
@@ -210,7 +87,7 @@ def assess(
 
     Without options it assesses handwritten digits that come with scikit-learn, in a minute or two.
     Stopped at any moment, the same command goes on where it was. Exit code 1 if an attack refutes
-    what is proved or claimed, 2 for what cannot be assessed.
+    what is proved or claimed, 2 for what cannot be assessed, 130 if stopped by Ctrl-C.
 
     `sordino assess`
 
@@ -238,6 +115,8 @@ def assess(
         brief = Brief() if study is None else Brief.from_file(study)
         brief = brief.with_options(**given)
         _check_claim(brief, epsilon, study)
+        if public:
+            _check_released(brief)
         place = out or brief.default_directory()
         found = _run(brief, place)
     _say(found, place)
@@ -250,7 +129,7 @@ def assess(
 
 def _effort(*, quick: bool, thorough: bool) -> str | None:
     if quick and thorough:
-        _check.fail("--quick", "", "or --thorough, not both")
+        raise _check.InvalidArgument("Expected --quick or --thorough, not both.")
     return "quick" if quick else "thorough" if thorough else None
 
 
@@ -260,6 +139,16 @@ def _check_claim(brief: Brief, epsilon: float | None, study: str | None) -> None
         return
     if epsilon is None and study is None:
         not_given("--epsilon E", "with --mechanism", "Pass the epsilon that it claims.")
+
+
+def _check_released(brief: Brief) -> None:
+    """Said before an assessment that would take minutes: a public page shows a certificate."""
+    other = "without --mechanism" if brief.mechanism else "with --model logistic or svm"
+    if brief.mechanism is not None or brief.model == "mlp":
+        what = "a mechanism that is only attacked" if brief.mechanism else "a network"
+        raise _check.InvalidArgument(
+            f"Expected --public {other}: nothing is released of {what}, so it has no certificate."
+        )
 
 
 @contextmanager
@@ -307,29 +196,44 @@ def _foreign(brief: Brief) -> tuple[Any, Any]:
 
 def _say(found: Assessment, place: str) -> None:
     """The verdict, the numbers, and where everything is."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     from sordino.report import words
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=200)  # a pipe has no width: leave lines whole
-    typer.echo(f"\n{words.verdict(found)}")
-    for note in words.notes(found):
-        typer.echo(note)
+        console = Console(width=_WIDE)  # a pipe has no width: leave lines whole
+    console.print()
+    for sentence in (words.verdict(found), *words.notes(found)):
+        if console.is_terminal:
+            console.print(sentence, highlight=False, markup=False)  # wrapped between words
+        else:
+            line(console, sentence)
+    rows = words.table(found)
+    narrow = console.width < _FOR_MEANINGS
+    console.print(_table(rows, meanings=not narrow))
+    if narrow:
+        for kind in dict.fromkeys(row.kind for row in rows):
+            line(console, f"{kind}: {words.MEANINGS[kind]}")
+        console.print()
+    typer.echo(f"Study (INTERNAL): {place}")
+
+
+def _table(rows: list[Row], *, meanings: bool) -> Table:
+    from rich import box
+    from rich.table import Table
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "epsilon", "", "at delta", "how sure"):
-        table.add_column(name)
+    for name in ("", "epsilon", *[""] * meanings, "at delta", "how sure"):
+        table.add_column(name, no_wrap=name in ("epsilon", "at delta"))
     before = ""
-    for row in words.table(found):
+    for row in rows:
         if row.of != before:
             table.add_row(row.of, style="bold")
             before = row.of
-        table.add_row(f"  {row.kind}", row.epsilon, row.meaning, row.delta, row.certainty)
-    console.print(table)
-    typer.echo(f"Study (INTERNAL): {place}")
+        meaning = [row.meaning] * meanings
+        table.add_row(f"  {row.kind}", row.epsilon, *meaning, row.delta, row.certainty)
+    return table
 
 
 def _pages(found: Assessment, place: str, *, public: bool) -> list[Path]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
+_LETTERS_ON_A_PHONE = 75
+"""Of a row of three cells: two lines each, about."""
+
 Tone = Literal["", "warn", "good"]
 
 
@@ -90,6 +93,14 @@ class Table:
     groups: tuple[Group, ...]
     kind: ClassVar[str] = "table"
 
+    @property
+    def stacks(self) -> bool:
+        """Whether a phone is too narrow for it: cells then stand below each other."""
+        rows = [row for group in self.groups for row in group.rows]
+        letters = [sum(len(_text(cell)) for cell in row) for row in rows]
+        wordy = max(letters, default=0) > _LETTERS_ON_A_PHONE
+        return len(self.head) > 3 or (len(self.head) == 3 and wordy)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -110,14 +121,27 @@ class Code:
 
 @dataclass(frozen=True)
 class Folded:
-    """Long lists, behind their title until somebody looks; printed in full."""
+    """Long lists, behind their title until somebody looks.
+
+    Printed in full, unless they are for machines (`printed` False): a sheet of JSON helps nobody.
+    """
 
     title: str
     blocks: tuple[Block, ...]
+    printed: bool = True
     kind: ClassVar[str] = "folded"
 
 
-Block = Text | Heading | Bullets | Facts | Table | Figure | Code | Folded
+@dataclass(frozen=True)
+class Beside:
+    """Words and the figure they are about, in two columns where there is room."""
+
+    left: tuple[Block, ...]
+    right: tuple[Block, ...]
+    kind: ClassVar[str] = "beside"
+
+
+Block = Text | Heading | Bullets | Facts | Table | Figure | Code | Folded | Beside
 
 
 @dataclass(frozen=True)
@@ -127,6 +151,10 @@ class Section:
     name: str
     title: str
     blocks: tuple[Block, ...]
+
+
+def _text(cell: str | Cell) -> str:
+    return cell if isinstance(cell, str) else cell.text
 
 
 def listed(caption: str, head: tuple[str, ...], *rows: tuple[str | Cell, ...]) -> Table:

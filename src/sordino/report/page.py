@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from sordino.report.sections.numbers import numbers, three_numbers
 from sordino.report.sections.proof import proof
 from sordino.report.sections.protection import protection
 from sordino.report.sections.release import release
-from sordino.report.words_numbers import printable
+from sordino.report.words_numbers import printable, typeset
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAPER = {"light": "#f6f7f9", "dark": "#0e1013"}
@@ -38,6 +38,10 @@ _WHY_INTERNAL = (
     "Do not publish this page: exact accuracies, estimates and what attacks achieved were computed "
     "from the records, and no guarantee covers them."
 )
+_CODE = re.compile(r"`([^`]+)`|(?<![\w-])(--[a-z]+(?:-[a-z]+)*)\b")
+"""Commands between backticks, and options of the program."""
+_WHOLE_CODE = 30
+"""Letters of code that fit on a line of a phone, and so are never broken at a hyphen."""
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|~&#])")
 _LIST = re.compile(r"^(\d*)([-+=.)])(?=\s|$|[-=])")
 """At the start of a line "-", "+" and "1." would begin a list, and "---" end a paragraph."""
@@ -117,21 +121,21 @@ def _internal(assessment: Assessment) -> Page:
         alarm=alarm,
         subtitle=f"How private is {question.title}? Assessed on {found.date}.",
         notes=tuple(words.notes(assessment)),
-        sections=(
-            numbers(assessment),
-            protection(assessment),
-            release(assessment),
-            proof(assessment),
-            noise(assessment),
-            attacks(assessment),
-            ending.caveats(assessment),
-            ending.provenance(assessment),
-            ending.rerun(assessment),
-            ending.glossary(),
-        ),
+        sections=tuple(_sections(assessment)),
         footer=f"Made by sordino {version}. INTERNAL: do not publish this page.",
         version=version,
     )
+
+
+def _sections(assessment: Assessment) -> Iterator[Section]:
+    yield numbers(assessment)
+    if not assessment.question.mechanism:  # else there is an attack and nothing more
+        yield from (part(assessment) for part in (protection, release, proof, noise))
+    yield attacks(assessment)
+    yield ending.caveats(assessment)
+    yield ending.provenance(assessment)
+    yield ending.rerun(assessment)
+    yield ending.glossary()
 
 
 def _public(facts: PublicFacts) -> Page:
@@ -176,6 +180,7 @@ def _environment(*, plain: bool = False) -> Environment:
     )
     filters: dict[str, Callable[..., Any]] = {
         "trusted": Markup,
+        "prose": _prose,
         "lines": _lines,
         "md": _in_markdown,
         "indented": _indented,
@@ -187,8 +192,27 @@ def _environment(*, plain: bool = False) -> Environment:
 def _shown(value: object) -> object:
     """Every value on its way into a template: what nobody could see is written out."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return value if value.isprintable() else printable(value)
+        return _whole(value)
     return value
+
+
+def _whole(text: str) -> str:
+    """`text` as it is printed; no line ends within a power of ten."""
+    return typeset(printable(text)).replace(" × 10", "\u00a0×\u00a010")
+
+
+def _prose(text: str) -> Markup:
+    """A sentence, escaped, in which commands look like commands."""
+    parts, end = [], 0
+    for found in _CODE.finditer(text := _whole(text)):
+        parts += [escape(text[end : found.start()]), _code(found[1] or found[2])]
+        end = found.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
+def _code(text: str) -> Markup:
+    look = Markup(' class="whole"') if len(text) <= _WHOLE_CODE else ""
+    return Markup("<code{}>{}</code>").format(look, text)
 
 
 def _lines(text: str) -> Markup:
@@ -198,7 +222,7 @@ def _lines(text: str) -> Markup:
 
 def _in_markdown(text: str) -> str:
     """`text` on one line, with what Markdown or HTML would act on escaped."""
-    line = _MARKDOWN.sub(r"\\\1", printable(text.strip()))
+    line = _MARKDOWN.sub(r"\\\1", typeset(printable(text.strip())))
     return _LIST.sub(r"\1\\\2", line)
 
 

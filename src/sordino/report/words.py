@@ -32,6 +32,7 @@ MEANINGS: dict[Kind, str] = {
     "observed": "what our attack learned",
 }
 """In five words."""
+NOTHING_PROVED = "nothing limits what anybody learns"
 
 RELEASE, PLAIN = "the release", "un-noised SGD"
 HARDLY_ANYTHING = 10.0
@@ -82,15 +83,15 @@ def notes(assessment: Assessment) -> list[str]:
     proved = assessment.proved
     if parts is not None and proved is None and parts.why_none:
         lines.append(f"Why nothing is proved: {parts.why_none}")
-    if assessment.state == "holds" and not _named(leaks := not_covered(assessment)):
-        lines += [f"Not covered by the guarantee: {what}." for what in leaks]
+    if assessment.state == "holds" and (leaks := not_covered(assessment)):
+        lines.append(f"Not covered by the guarantee: {'; '.join(leaks)}.")
     if proved is not None and records is not None and proved.delta * records.rows >= 1:
         lines.append(
             f"Delta is too large: with {records.rows:,} rows, {chance(proved.delta)} would allow "
             "publishing somebody's record at random."
         )
     if release is not None and not release.directory:
-        lines.append(f"No model was written. {release.why_not}".rstrip())
+        lines.append(f"No model was written. {full(release.why_not)}".rstrip())
     return [printable(line) for line in lines]
 
 
@@ -108,9 +109,7 @@ def table(assessment: Assessment) -> list[Row]:
         return rows
     return [
         *rows,
-        Row(
-            PLAIN, "proved", MEANINGS["proved"], "infinite", "any", "no noise is added: no theorem"
-        ),
+        Row(PLAIN, "proved", NOTHING_PROVED, "infinite", "any", "no noise is added: no theorem"),
         _estimated_row(PLAIN, None if own is None else own.estimated.headline),
         _observed_row(PLAIN, None if plain is None else plain.observed),
     ]
@@ -140,9 +139,14 @@ def learned(epsilon: float, unit: str) -> str:
 def interval(estimate: Estimate) -> str:
     """Where the estimated number lies, with its level."""
     if estimate.low is None or estimate.high is None or estimate.level is None:
-        return "computed, no interval"
+        return "no interval"
     level = percent_of_confidence(estimate.level)
-    return f"{level} interval {about(estimate.low)} to {about(estimate.high)}"
+    return f"{about(estimate.low)} to {about(estimate.high)} ({level})"
+
+
+def full(text: str) -> str:
+    """`text` with a full stop."""
+    return f"{text.rstrip('.')}." if text else ""
 
 
 def _holds(assessment: Assessment) -> str:
@@ -153,19 +157,9 @@ def _holds(assessment: Assessment) -> str:
         f"at most {upper(proved.epsilon)} (proved), {_estimate_said(assessment.estimated)}, and "
         f"{_attack_said(assessment.attack)}"
     )
-    leaks = not_covered(assessment)
-    if not leaks:
+    if not not_covered(assessment):
         return f"{sentence}."
-    return (
-        f"{sentence}; but the guarantee does not cover what was read off the records "
-        f"beforehand{_named(leaks)}."
-    )
-
-
-def _named(leaks: tuple[str, ...]) -> str:
-    """What was read, as an aside; "" where that is too long for one."""
-    aside = "; ".join(leaks)
-    return f" ({aside})" if len(aside) <= _LONGEST_ASIDE else ""
+    return f"{sentence}; not covered is what was read off the records beforehand."
 
 
 def _nothing(assessment: Assessment) -> str:
@@ -190,7 +184,7 @@ def _foreign(assessment: Assessment) -> str:
         return f"Nothing is proved about {name} and nothing is claimed, and {_attack_said(attack)}."
     return (
         f"Nothing is proved about {name}: it claims that epsilon is at most "
-        f"{upper(attack.claimed)}, {_attack_said(attack)}, which does not refute the claim and "
+        f"{upper(attack.claimed)}, and {_attack_said(attack)}, which does not refute the claim and "
         "does not prove it either."
     )
 
@@ -265,11 +259,11 @@ def _estimate_said(estimate: Estimate | None, *, promises_nothing: bool = False)
 def _attack_said(attack: Attack | None) -> str:
     if attack is None:
         return "no attack was made"
-    if attack.observed.epsilon <= 0 and attack.reach > 0:
-        return f"our attack, which could have shown up to {about(attack.reach, 2)}, found nothing"
-    if attack.observed.epsilon <= 0:
-        return "our attack found nothing, with too few runs to show anything"
-    return f"our attack could show that it is at least {lower(attack.observed.epsilon, 2)}"
+    if attack.observed.epsilon > 0:
+        return f"our attack shows an epsilon of at least {lower(attack.observed.epsilon, 2)}"
+    if attack.reach > 0:
+        return f"our attack found nothing (it could have shown {lower(attack.reach, 2)} at most)"
+    return "our attack had too few runs to show anything"
 
 
 def _uncapitalised(text: str) -> str:
@@ -280,7 +274,7 @@ def _uncapitalised(text: str) -> str:
 
 def _proved_row(of: str, proved: Guarantee | None, *, broken: bool = False) -> Row:
     if proved is None or math.isinf(proved.epsilon):
-        return Row(of, "proved", MEANINGS["proved"], "infinite", "any", "nothing is proved")
+        return Row(of, "proved", NOTHING_PROVED, "infinite", "any", "nothing is proved")
     epsilon, delta = f"at most {upper(proved.epsilon)}", upper(proved.delta)
     sure = "refuted by our attack" if broken else "holds by a theorem"
     return Row(of, "proved", MEANINGS["proved"], epsilon, delta, sure)

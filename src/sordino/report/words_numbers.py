@@ -6,6 +6,7 @@ An upper bound is rounded up, a lower bound down, an estimate to the nearest.
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable
 
@@ -13,6 +14,8 @@ from sordino.privacy import rounded
 
 UNKNOWN = "not known"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e(-?)\+?0*(\d+)(?![\w.])")
+_SIGNS = {" <= ": " ≤ ", " >= ": " ≥ "}
 _MOST_DIGITS = 15
 _POWERS_FROM = 1e6
 """Below it a number is written out: 1,200."""
@@ -71,6 +74,11 @@ def percent_up(share: float) -> str:
     return f"{tenths / 10:.1f}%"
 
 
+def percent_down(share: float) -> str:
+    """A share that is at least this: rounded down to a tenth of a percent."""
+    return f"{math.floor(1000 * max(share, 0.0) + 1e-9) / 10:.1f}%"
+
+
 def percent_of_confidence(confidence: float) -> str:
     """A confidence: "99%", "99.9%"."""
     return f"{100 * confidence:.6g}%"
@@ -118,6 +126,17 @@ def printable(text: str) -> str:
     )
 
 
+def typeset(text: str) -> str:
+    """A sentence made for a terminal as it is printed: 5e-06 as 5 × 10⁻⁶, <= as ≤."""
+    for sign, printed in _SIGNS.items():
+        text = text.replace(sign, printed)
+    return _POWER.sub(lambda found: f"{found[1]} × {_ten_to(found[2] + found[3])}", text)
+
+
+def _ten_to(power: str) -> str:
+    return f"10{power.translate(_RAISED)}"
+
+
 def _seen(letter: str) -> bool:
     return letter.isprintable() or unicodedata.category(letter) == "Zs"  # wide and narrow spaces
 
@@ -134,7 +153,7 @@ def _separated(text: str) -> str:
     """`text` of a number with its thousands separated, and powers of ten as they are printed."""
     digits, _, exponent = text.partition("e")
     if exponent:
-        return f"{digits} × 10{str(int(exponent)).translate(_RAISED)}"
+        return f"{digits} × {_ten_to(str(int(exponent)))}"
     whole, point, rest = digits.partition(".")
     sign = "-" if whole.startswith("-") else ""
     return f"{sign}{int(whole.removeprefix('-')):,}{point}{rest}"

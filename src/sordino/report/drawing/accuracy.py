@@ -10,7 +10,7 @@ from sordino.report.drawing import palette
 from sordino.report.drawing.frame import framed, in_percent, key
 from sordino.report.drawing.inline import Drawn, inline, styled
 from sordino.report.stages import Accuracy, AccuracyPoint
-from sordino.report.words_numbers import about, percent, upper
+from sordino.report.words_numbers import percent, percent_of_confidence, upper
 
 
 def accuracy(accuracy: Accuracy, epsilon: float) -> Drawn:
@@ -48,7 +48,7 @@ def _lines(panel: Any, accuracy: Accuracy, points: list[AccuracyPoint]) -> None:
             "-o",
             ms=3.5,
             color=palette.PROVED,
-            label="releases like this one: mean and interval",
+            label="mean of releases, and its interval",
         )
     majority = f"always the most frequent class: {percent(accuracy.majority)}"
     panel.axhline(accuracy.majority, color=palette.MUTED, lw=1.3, ls=":", label=majority)
@@ -61,7 +61,9 @@ def _chosen(panel: Any, accuracy: Accuracy, epsilon: float) -> None:
     name = "releases at epsilon" if after is None else "this release, at epsilon"
     if not 0 < epsilon < math.inf:
         return
-    panel.plot([epsilon] * 2, [again.low, again.high], color=palette.INK, lw=1.5, zorder=4)
+    fall = f"where {percent_of_confidence(again.level)} of releases fall"
+    ends = [again.low, again.high]
+    panel.plot([epsilon] * 2, ends, color=palette.INK, lw=1.5, zorder=4, label=fall)
     panel.plot(
         [epsilon],
         [value],
@@ -97,14 +99,14 @@ def _told(accuracy: Accuracy, points: list[AccuracyPoint], epsilon: float) -> st
     if after is not None:
         said.append(f"This release, at epsilon {upper(epsilon)}: {percent(after.value)}.")
     said.append(
-        f"{accuracy.repeats:,} releases like it: {percent(again.value)} on average, 95% of them "
-        f"between {percent(again.low)} and {percent(again.high)}."
+        f"{accuracy.repeats:,} releases like it: {percent(again.value)} on average, "
+        f"{percent_of_confidence(again.level)} of them between {percent(again.low)} and "
+        f"{percent(again.high)}."
     )
     if points:
-        each = "; ".join(
-            f"at {about(point.epsilon)} {percent(point.accuracy.value)} "
-            f"({percent(point.accuracy.low)} to {percent(point.accuracy.high)})"
-            for point in points
+        first, last = points[0], points[-1]
+        said.append(
+            f"On average {percent(first.accuracy.value)} at epsilon {upper(first.epsilon)}, "
+            f"{percent(last.accuracy.value)} at epsilon {upper(last.epsilon)}."
         )
-        said.append(f"Mean accuracy by epsilon: {each}.")
     return " ".join(said)

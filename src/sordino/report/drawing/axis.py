@@ -36,7 +36,7 @@ def axis(assessment: Assessment) -> Drawn:
         return sheet.drawn(
             "axis",
             "Epsilon: proved, estimated, observed",
-            _told(rows, bounds, target),
+            _told(rows, target),
             _caption(rows, bounds),
         )
 
@@ -153,20 +153,10 @@ def _number(bound: Bound) -> str:
     return "∞" if math.isinf(_epsilon(bound)) else upper(_epsilon(bound))
 
 
-def _told(rows: list[Row], bounds: list[Bound], target: float | None) -> str:
+def _told(rows: list[Row], target: float | None) -> str:
+    """The numbers; what each theorem proves is a table of the page."""
     aim = "" if target is None else f", with a target of {upper(target)}"
-    told = [
-        f"A logarithmic axis of epsilon from 0 to infinity{aim}.",
-        *(row.told() for row in rows),
-    ]
-    if bounds:
-        theorems = "; ".join(
-            f"{bound.name} {_number(bound)}"
-            + (" (used)" if bound.used else "")
-            + (" (quoted, not proved)" if bound.kind == "as printed" else "")
-            for bound in bounds
-        )
-        told.append(f"{_THEOREMS}: {theorems}.")
+    told = [f"An axis of epsilon from 0 to infinity{aim}.", *(row.told() for row in rows)]
     return printable(" ".join(told))
 
 

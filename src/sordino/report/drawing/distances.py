@@ -12,7 +12,7 @@ from sordino.report.drawing import palette
 from sordino.report.drawing.frame import framed, key
 from sordino.report.drawing.inline import Drawn, inline, styled
 from sordino.report.stages import Curve, OwnNoise
-from sordino.report.words_numbers import about, percent_of_confidence, upper
+from sordino.report.words_numbers import about, lower, upper
 
 
 def distances(own: OwnNoise) -> Drawn:
@@ -21,7 +21,10 @@ def distances(own: OwnNoise) -> Drawn:
         figure, panel = framed(250)
         _density(panel, own.by_data, palette.OBSERVED, "-", "another record, same seed")
         _density(panel, own.by_seed, palette.ESTIMATED, "--", "another seed, same records")
-        for bound in _bound(own):
+        for seen in _placed(own.sensitivity):
+            words = f"seen: one record moved them {lower(seen)}"
+            panel.axvline(seen, color=palette.OBSERVED, lw=1.6, ls=":", label=words)
+        for bound in _placed(own.bound):
             words = f"proved: one record moves them at most {upper(bound)}"
             panel.axvline(bound, color=palette.PROVED, lw=2, ls=(0, (5, 1, 1, 1)), label=words)
         _limits(panel, own)
@@ -38,9 +41,9 @@ def distances(own: OwnNoise) -> Drawn:
         )
 
 
-def _bound(own: OwnNoise) -> list[float]:
-    """The proved bound, if it has a place on a logarithmic axis."""
-    return [] if own.bound is None or not 0 < own.bound < math.inf else [own.bound]
+def _placed(value: float | None) -> list[float]:
+    """The value, if it has a place on a logarithmic axis."""
+    return [] if value is None or not 0 < value < math.inf else [value]
 
 
 def _density(panel: Any, curve: Curve, colour: str, dashes: str, name: str) -> None:
@@ -57,32 +60,17 @@ def _limits(panel: Any, own: OwnNoise) -> None:
         for x, y in zip(curve.x, curve.y, strict=True)
         if x > 0 and y > 1e-3 * max(curve.y)
     ]
-    seen += _bound(own)
+    seen += [*_placed(own.sensitivity), *_placed(own.bound)]
     low, high = min(seen, default=0.1), max(seen, default=1.0)
     log_axis(panel.xaxis, low / 1.3, high * 1.3)
 
 
 def _told(own: OwnNoise) -> str:
-    said = [
-        f"Densities of the distance between final weights over {own.runs:,} trainings "
-        f"({own.seeds:,} seeds, {own.neighbours:,} neighbouring datasets)."
-    ]
+    said = [f"Densities of the distance between final weights over {own.runs:,} trainings."]
     for curve, what in ((own.by_data, "another record"), (own.by_seed, "another seed")):
         if curve.x:
             peak = curve.x[int(np.argmax(curve.y))]
             said.append(f"With {what} they are most often about {about(peak)} apart.")
-    said.append(
-        f"The largest distance seen between neighbours is {about(own.sensitivity)}; "
-        + (
-            "no bound on it is proved."
-            if own.bound is None
-            else f"proved is at most {upper(own.bound)}."
-        )
-    )
-    sigma = own.sigma
-    said.append(
-        f"The noise of the seeds has a standard deviation of about {about(sigma.value)} "
-        f"({percent_of_confidence(sigma.level)} interval {about(sigma.low)} to "
-        f"{about(sigma.high)})."
-    )
+    proved = "no bound is proved" if own.bound is None else f"at most {upper(own.bound)} is proved"
+    said.append(f"One record was seen to move them {lower(own.sensitivity)}; {proved}.")
     return " ".join(said)

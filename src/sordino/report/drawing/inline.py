@@ -78,7 +78,8 @@ class Drawn:
     svg
         An `<svg class="drawing">` without a width: the page gives it one, and the height follows.
     alt
-        What is to be seen, in words and numbers. Also inside `svg`, for screen readers.
+        What is to be seen, in a few sentences: numbers that stand beside the picture are left to
+        the text. Also inside `svg`, for screen readers.
     caption
         A sentence to stand below.
     """
@@ -118,7 +119,8 @@ def inline(figure: Figure, name: str, title: str, alt: str, caption: str) -> Dra
         "class": f"drawing drawing-{name}",
         "viewBox": view,
         "role": "img",
-        "aria-labelledby": f"{name}-title {name}-desc",
+        "aria-labelledby": f"{name}-title",
+        "aria-describedby": f"{name}-desc",
         "style": "stroke-linejoin: round; stroke-linecap: butt",
     }
     for place, (tag, words) in enumerate((("title", title), ("desc", alt))):

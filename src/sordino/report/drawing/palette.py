@@ -14,7 +14,7 @@ LIGHT = {
     "grid": "#d9dde3",
     "proved": "#0072b2",
     "estimated": "#00805e",
-    "observed": "#c45500",
+    "observed": "#b84f00",
     "panel": "#ffffff",
     "warn": "#b3002d",
 }

@@ -1,4 +1,4 @@
-"""What the attack achieved, on logarithmic axes, where a strong attack on few shows."""
+"""What the attack achieved: its ROC on logarithmic axes, where a strong attack on few shows."""
 
 from __future__ import annotations
 
@@ -12,29 +12,39 @@ from sordino.report.drawing import palette
 from sordino.report.drawing.frame import framed, key
 from sordino.report.drawing.inline import Drawn, inline, styled
 from sordino.report.stages import Attack
-from sordino.report.words_numbers import about, percent, percent_of_confidence, upper
+from sordino.report.words_numbers import lower, percent, percent_of_confidence, upper
+
+_ABOVE_ONE = 1.12
+"""Room for the whole width of a line at 1."""
 
 
 def roc(attack: Attack) -> Drawn:
-    """False negatives against false positives of one attack, beside what the claim allows."""
+    """True positives against false positives of one attack, beside what the claim allows."""
     # Half a run: below it the picture would show what no run could have said.
     least = 0.5 / max(attack.tested, 1)
     name = "-".join(["roc", *"".join(c if c.isalnum() else " " for c in attack.of).split()]).lower()
     with styled():
-        figure, panel = framed(350)
-        log_axis(panel.xaxis, least, 1.0)
-        log_axis(panel.yaxis, least, 1.0)
+        figure, panel = framed(_height(attack))
+        for side in (panel.xaxis, panel.yaxis):
+            log_axis(side, least, _ABOVE_ONE)
         panel.set_aspect("equal")
         _curves(panel, attack, least)
-        panel.set(xlabel="false positive rate", ylabel="false negative rate")
+        panel.set(xlabel="false positive rate", ylabel="true positive rate")
         key(figure, panel)
         return inline(
             figure,
             name,
-            f"Errors of the attack on {_of(attack)}",
+            f"ROC of the attack on {_of(attack)}",
             _told(attack),
-            f"The attack on {_of(attack)}: the further to the lower left, the more it learned.",
+            f"The attack on {_of(attack)}: the higher above the dotted line, the more it learned. "
+            "What was counted varies by chance; what counts is the tested point.",
         )
+
+
+def _height(attack: Attack) -> float:
+    """Of a square and the lines of its key above; with more room it would outgrow the sheet."""
+    lines = 2 + 2 * (attack.claimed_curve is not None) + (attack.tested_point is not None)
+    return 292 + 11.5 * lines
 
 
 def _of(attack: Attack) -> str:
@@ -42,20 +52,18 @@ def _of(attack: Attack) -> str:
 
 
 def _curves(panel: Any, attack: Attack, least: float) -> None:
-    # Dense at both ends, where logarithmic axes look.
-    places = np.geomspace(least / 2, 0.5, 60)
-    places = np.concatenate([places, 1 - places[::-1]])
-    panel.plot(places, 1 - places, ":", color=palette.MUTED, label="guessing")
+    below = least / 2
+    panel.plot([below, 1], [below, 1], ":", color=palette.MUTED, label="guessing")
     claimed = attack.claimed_curve
     if claimed is not None:
         name = "the claim" if attack.claimed is None else f"epsilon {upper(attack.claimed)}"
-        floor = np.maximum(claimed.y, least / 2)
+        x, most = np.maximum(claimed.x, below), _seen(claimed.y, below)
         shade = {"color": palette.PROVED, "alpha": 0.13, "lw": 0}
-        panel.fill_between(claimed.x, least / 2, floor, label=f"ruled out by {name}", **shade)
-        panel.plot(claimed.x, floor, color=palette.PROVED, label=f"{name} allows no less")
+        panel.fill_between(x, most, 1, label=f"ruled out by {name}", **shade)
+        panel.plot(x, most, color=palette.PROVED, label=f"{name} allows no more")
     panel.step(
-        np.maximum(attack.roc.x, least / 2),
-        np.maximum(attack.roc.y, least / 2),
+        np.maximum(attack.roc.x, below),
+        _seen(attack.roc.y, below),
         where="pre",  # between two thresholds both rates are those of the worse one
         color=palette.OBSERVED,
         lw=1.5,
@@ -64,31 +72,36 @@ def _curves(panel: Any, attack: Attack, least: float) -> None:
     )
     point = attack.tested_point
     if point is not None and all(math.isfinite(each) for each in point):
-        x, y = (max(each, least) for each in point)
         look = {"mfc": palette.PANEL, "mec": palette.INK, "mew": 1.8}
-        label = "tested: the most its errors can be"
-        panel.plot([x], [y], "o", ms=7, ls="none", zorder=5, clip_on=False, label=label, **look)
+        label = f"tested, with {percent_of_confidence(attack.observed.confidence)} confidence"
+        place = [max(point[0], least)], [max(1 - point[1], least)]
+        panel.plot(*place, "o", ms=7, ls="none", zorder=5, clip_on=False, label=label, **look)
+
+
+def _seen(missed: tuple[float, ...], below: float) -> Any:
+    """True positive rates, those of 0 just below the picture."""
+    return np.maximum(1 - np.asarray(missed), below)
 
 
 def _told(attack: Attack) -> str:
     said = [
-        f"Errors of the attack on {_of(attack)} on logarithmic axes, counted over "
+        f"True positives against false positives on logarithmic axes, counted over "
         f"{attack.tested:,} test runs of each dataset."
     ]
     x, y = np.asarray(attack.roc.x), np.asarray(attack.roc.y)
     counted = [
-        f"at {percent(share)} false positives {percent(float(y[x <= share].min()))} false negatives"
+        f"at {percent(share, 0)} false positives {percent(1 - float(y[x <= share].min()))} true"
         for share in (0.01, 0.1)
         if (x <= share).any()
     ]
     if counted:
         said.append(f"The attack, as counted: {'; '.join(counted)}.")
     if attack.tested_point is not None:
-        false_positive, false_negative = (about(each) for each in attack.tested_point)
+        false, missed = attack.tested_point
         confidence = percent_of_confidence(attack.observed.confidence)
         said.append(
-            f"At the tested threshold, with {confidence} confidence, the false positive rate is at "
-            f"most {false_positive} and the false negative rate at most {false_negative}."
+            f"Tested, with {confidence} confidence: at most {upper(false)} false and at least "
+            f"{lower(1 - missed)} true positives."
         )
     if attack.claimed is not None:
         said.append(f"The claim is epsilon {upper(attack.claimed)}.")

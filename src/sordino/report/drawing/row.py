@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sordino.privacy import Estimate, Observation
 from sordino.report.assessment import Assessment
-from sordino.report.words_numbers import about, compared, lower, percent_of_confidence, upper
+from sordino.report.words_numbers import about, compared, lower, upper
 
 
 @dataclass(frozen=True)
@@ -101,19 +101,8 @@ class Row:
         return found
 
     def told(self) -> str:
-        """The row for people who cannot see it, with what the picture leaves out."""
-        said = [self.bound_words]
-        if self.estimate is not None:
-            level = self.estimate.level
-            interval = "" if level is None else f", a {percent_of_confidence(level)} interval"
-            said.append(f"{self.estimate_words}{interval}, not a guarantee")
-        elif self.estimable:
-            said.append(self.estimate_words)
-        if self.observed is not None:
-            confidence = percent_of_confidence(self.observed.confidence)
-            said.append(f"{self.observed_words} with {confidence} confidence")
-        else:
-            said.append(self.observed_words)
+        """The row for people who cannot see it."""
+        said = [self.bound_words, *[self.estimate_words] * self.estimable, self.observed_words]
         low, high = self.truth
         between = f"the truth lies above {lower(low)}"
         if math.isfinite(high):

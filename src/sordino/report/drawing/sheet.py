@@ -155,7 +155,8 @@ class Sheet:
     ) -> tuple[float, float]:
         """A hollow diamond with dashed whiskers: no guarantee; says what it covers."""
         y, half = self.y, 5.0
-        if low is not None and high is not None:
+        # Whiskers within the diamond would only blur it.
+        if low is not None and high is not None and max(high - x, x - low) > half + 1:
             self.line([low, high], [y, y], colour, 1.5, dashes=(2.2, 1.4))
             for end in (low, high):
                 self.line([end, end], [y - 3.5, y + 3.5], colour, 1.5)
@@ -167,7 +168,7 @@ class Sheet:
     def bar(self, x: float, words: str, *, bold: bool, hollow: bool) -> None:
         """A bar from 0 to `x` with a wall at its end: all that an upper bound leaves possible.
 
-        Words stand inside it, or to its right, or where neither has room, across its wall.
+        Words stand inside it, or to its right, or where neither has room, a line below.
         """
         top, bottom = self.y - 6.5, self.y + 6.5
         colour = palette.MUTED if hollow else palette.PROVED
@@ -178,12 +179,15 @@ class Sheet:
             corners = [(ZERO, top), (x, top), (x, bottom), (ZERO, bottom)]
             self.shape(corners, colour, opacity=0.26 if bold else 0.13, above=2)
         self.line([x, x], [top, bottom], colour, 3.0, above=4)
+        look: dict[str, Any] = {"size": SMALL, "bold": bold, "lead": palette.INK}
         words = fitted(words, SMALL, bold)
-        wide = self._width(words, {"size": SMALL, "bold": bold, "lead": palette.INK})
+        wide = self._width(words, look)
         inside = ZERO + 4 + wide <= x - 2
         right = x + 5 + wide <= WIDTH - EDGE
+        if not inside and not right:
+            self.next(LINE - 2)
         start = x + 5 if right and not inside else min(ZERO + 4, WIDTH - EDGE - wide)
-        self.say(start, words, size=SMALL, bold=bold, lead=palette.INK)
+        self.say(start, words, **look)
 
     def ruler(self) -> None:
         """The axis itself: numbers, broken ends for 0 and infinity, and which way is better."""

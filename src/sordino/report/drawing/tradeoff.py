@@ -10,7 +10,7 @@ from sordino.report.drawing import palette
 from sordino.report.drawing.frame import framed, in_percent, key
 from sordino.report.drawing.inline import Drawn, inline, styled
 from sordino.report.stages import Attack, Curve, Proved
-from sordino.report.words_numbers import percent, percent_up
+from sordino.report.words_numbers import percent, percent_down, percent_up
 
 _NOTHING = Curve((0.0, 1.0), (0.0, 0.0))
 """Without a proof an attack without errors is possible."""
@@ -52,7 +52,7 @@ def tradeoff(proved: Proved, attack: Attack | None = None) -> Drawn:
             figure,
             "tradeoff",
             "The least errors of any attack",
-            _told(proved, (float(x[best]), float(y[best])), attack),
+            _told(proved, attack),
             "False positives: an attacker says that a record was used, and it was not. False "
             "negatives: it was used, and he says that it was not. Nobody gets below the line.",
         )
@@ -70,21 +70,36 @@ def _counted(panel: Any, attack: Attack) -> None:
     )
 
 
-def _told(proved: Proved, best: tuple[float, float], attack: Attack | None) -> str:
-    if proved.tradeoff is None:
+def least_missed(tradeoff: Curve, alarms: float) -> float:
+    """Misses at a rate of false alarms, rounded to the safe side: no more than the true least.
+
+    The true curve falls and is convex, so it lies above its next point to the right, and above
+    the chords beside the gap in which `alarms` falls, drawn out into it.
+    """
+    points = sorted(zip(tradeoff.x, tradeoff.y, strict=True))
+    after = next((place for place, (x, _) in enumerate(points) if x >= alarms), None)
+    if after is None:
+        return 0.0
+    lowest = [points[after][1]]
+    for first, second in ((after - 2, after - 1), (after, after + 1)):
+        if first >= 0 and second < len(points):
+            (x, y), (next_x, next_y) = points[first], points[second]
+            if next_x > x:
+                lowest.append(y + (next_y - y) * (alarms - x) / (next_x - x))
+    return max(lowest)
+
+
+def _told(proved: Proved, attack: Attack | None) -> str:
+    curve = proved.tradeoff
+    if curve is None:
         said = ["Nothing is proved, so an attack without any error is not ruled out."]
     else:
-        x, y = proved.tradeoff.x, proved.tradeoff.y
-        at = ", ".join(
-            f"{percent(share, 0)} false positives at least {percent(float(np.interp(share, x, y)))}"
-            for share in (0.01, 0.05, 0.1, 0.5)
+        at = "; ".join(
+            f"at {percent(share, 0)} false positives {percent_down(least_missed(curve, share))}"
+            for share in (0.01, 0.1, 0.5)
         )
-        said = [f"The least false negatives that any attack has: at {at}."]
-    said.append(
-        f"The best guess, at {percent(best[0])} false positives and {percent(best[1])} false "
-        f"negatives, is right at most {percent_up(proved.best_guess)} of the time; guessing "
-        "blindly is right 50% of the time."
-    )
+        said = [f"Any attack has at least so many false negatives: {at}."]
+    said.append(f"The best guess is right at most {percent_up(proved.best_guess)} of the time.")
     if attack is not None and attack.roc.x:
         errors = np.asarray(attack.roc.x) + np.asarray(attack.roc.y)
         right = 1 - float(errors.min()) / 2

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from sordino.report import drawing
+from collections.abc import Iterator
+
+from sordino.report import drawing, words
 from sordino.report.assessment import Assessment
-from sordino.report.blocks import Block, Cell, Facts, Figure, Heading, Section, Text, listed
+from sordino.report.blocks import (
+    Beside,
+    Block,
+    Cell,
+    Facts,
+    Figure,
+    Group,
+    Heading,
+    Section,
+    Table,
+    Text,
+)
 from sordino.report.stages import Attack
 from sordino.report.words_numbers import about, count, lower, percent_of_confidence, upper
 
@@ -17,8 +30,9 @@ _TITLES = {
 
 def attacks(assessment: Assessment) -> Section:
     """Each with its pair, its score, its errors and its power."""
-    title = "The attack" if len(assessment.attacks) <= 1 else "The attacks"
-    if not assessment.attacks:
+    found = assessment.attacks
+    title = "The attack" if len(found) <= 1 else "The attacks"
+    if not found:
         return Section("attack", title, (Text("No attack was made."),))
     intro = (
         "The game: train many times on a dataset and on a neighbour of it that differs in one "
@@ -27,26 +41,33 @@ def attacks(assessment: Assessment) -> Section:
         "refuted that epsilon. An attack that finds nothing proves nothing."
     )
     blocks: list[Block] = [Text(intro)]
-    for attack in assessment.attacks:
-        blocks += _one(attack)
-    return Section("attack", title, tuple(blocks))
+    same_pair = len({attack.pair for attack in found}) == 1
+    if same_pair:
+        blocks.append(Text(_sentence(found[0].pair), lead="The two datasets."))
+    for attack in found:
+        blocks += _one(attack, with_pair=not same_pair)
+    return Section("attack", title, (*blocks, _bounds(found)))
 
 
-def _one(attack: Attack) -> list[Block]:
+def _one(attack: Attack, *, with_pair: bool) -> list[Block]:
     refuted = attack.violated or attack.curve_refuted is True
+    outcome = Text(_sentence(attack.verdict), lead="Outcome.", tone="warn" if refuted else "")
+    facts = _facts(attack)
+    if with_pair:
+        facts.insert(0, ("The two datasets", attack.pair))
     return [
-        Heading(_TITLES.get(attack.of, f"On {attack.of}")),
-        Text(_sentence(attack.verdict), lead="Outcome.", tone="warn" if refuted else ""),
-        Facts(_facts(attack)),
-        Figure(drawing.roc(attack)),
-        _bounds(attack),
+        Heading(_title(attack)),
+        Beside((outcome, Facts(tuple(facts))), (Figure(drawing.roc(attack)),)),
     ]
 
 
-def _facts(attack: Attack) -> tuple[tuple[str, str], ...]:
+def _title(attack: Attack) -> str:
+    return _TITLES.get(attack.of, f"On {attack.of}")
+
+
+def _facts(attack: Attack) -> list[tuple[str, str]]:
     observed = attack.observed
     facts = [
-        ("The two datasets differ in", attack.pair),
         ("The attack looks at", attack.score),
         (
             "Runs",
@@ -58,7 +79,7 @@ def _facts(attack: Attack) -> tuple[tuple[str, str], ...]:
     ]
     if attack.curve_refuted is not None:
         facts.append(("The whole curve", _curve(attack.curve_refuted)))
-    return tuple(facts)
+    return facts
 
 
 def _claim(attack: Attack) -> str:
@@ -91,23 +112,32 @@ def _curve(refuted: bool) -> str:
     return "not refuted by a second test, over all thresholds, at the same confidence"
 
 
-def _bounds(attack: Attack) -> Block:
+def _bounds(attacks: tuple[Attack, ...]) -> Block:
+    groups = tuple(
+        Group(_title(attack) if len(attacks) > 1 else "", tuple(_rows(attack)))
+        for attack in attacks
+    )
+    return Table(
+        "Lower bounds from the same runs. Some assume more, and hold only if that is so",
+        ("bound, and what it assumes", "epsilon", "confidence"),
+        groups,
+    )
+
+
+def _rows(attack: Attack) -> Iterator[tuple[str | Cell, ...]]:
     found = (attack.observed, *attack.others)
-    rows = tuple(
-        (
-            f"{observation.attack}{' (the headline)' if observation is attack.observed else ''}",
+    # All begin with the score, which is said above.
+    scores = {observation.attack.partition("; ")[0] for observation in found}
+    shared = f"{scores.pop()}; " if len(scores) == 1 else ""
+    for observation in found:
+        headline = " (the headline)" if observation is attack.observed else ""
+        yield (
+            observation.attack.removeprefix(shared) + headline,
             Cell(f"at least {lower(observation.epsilon)}", "observed"),
             percent_of_confidence(observation.confidence),
         )
-        for observation in found
-    )
-    return listed(
-        "Lower bounds from the same runs. Some assume more, and hold only if that is so",
-        ("bound, and what it assumes", "epsilon", "confidence"),
-        *rows,
-    )
 
 
 def _sentence(text: str) -> str:
     """`text` with a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+    return words.full(f"{text[:1].upper()}{text[1:]}")

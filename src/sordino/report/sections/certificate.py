@@ -119,7 +119,7 @@ def _papers(facts: PublicFacts) -> Section:
             "Without a signature that was checked, only accidents are detected, not forgers: "
             "whoever can change the files can change all of them together."
         ),
-        Folded("The certificate, letter by letter", (Code(text),)),
+        Folded("The certificate, letter by letter", (Code(text),), printed=False),
     ]
     return Section("papers", "The papers", tuple(blocks))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sordino.report import words
-from sordino.report.assessment import STAGES, Assessment, Provenance
-from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Section, Text, listed
+from sordino.report.assessment import STAGES, Assessment, Provenance, Question
+from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Section, Text
 from sordino.report.words_numbers import plain, seconds
 
 GLOSSARY = (
@@ -40,12 +40,14 @@ def caveats(assessment: Assessment) -> Section:
     """What the guarantee does not cover, and what else to know."""
     blocks: list[Block] = []
     leaks, records = words.not_covered(assessment), assessment.records
+    advice = "" if records is None else records.advice
     if leaks:
-        lead = "The guarantee does not cover what was read off the records beforehand."
-        advice = "" if records is None else records.advice
-        blocks += [Text(advice, lead=lead, tone="warn"), Bullets(leaks)]
-    if assessment.caveats:
-        blocks.append(Bullets(assessment.caveats))
+        lead = "The guarantee does not cover what was read off the records beforehand:"
+        blocks.append(Text(f"{'; '.join(leaks)}. {advice}".strip(), lead=lead, tone="warn"))
+    said = (*leaks, *([advice] if leaks and advice else []))
+    others = [each for each in assessment.caveats if not any(part in each for part in said)]
+    if others:
+        blocks.append(Bullets(tuple(others)))
     if not blocks:
         blocks.append(Text("None was recorded."))
     return Section("caveats", "Caveats", tuple(blocks))
@@ -54,26 +56,29 @@ def caveats(assessment: Assessment) -> Section:
 def provenance(assessment: Assessment) -> Section:
     """Versions, fingerprint, trainings, time."""
     found = assessment.provenance
-    blocks: list[Block] = [Facts(_facts(found))]
-    if found.seconds:
-        blocks.append(_times(found))
+    blocks: list[Block] = [Facts(_facts(found)), *_settings(assessment.question)]
     if found.fingerprint:
-        blocks += [
-            Code(found.fingerprint, "Fingerprint of the records (SHA-256)"),
-            Text("It lets somebody test a guess of all records: it is internal."),
-        ]
-    settings = assessment.question.settings
-    if settings:
-        pairs = tuple((name.replace("_", " "), plain(value)) for name, value in settings.items())
-        blocks.append(Folded(f"What was asked ({len(pairs)} settings)", (Facts(pairs),)))
+        label = "Fingerprint of the records (SHA-256), which lets somebody test a guess of them all"
+        blocks.append(Code(found.fingerprint, label))
     if found.specs:
         specs = tuple(Code(spec, name) for name, spec in found.specs.items())
-        blocks.append(Folded(f"The trainings, letter by letter ({len(specs)})", specs))
+        title = f"The trainings, letter by letter ({len(specs)})"
+        blocks.append(Folded(title, specs, printed=False))
     release = assessment.release
     if release is not None and release.certificate:
         certificate = Code(release.certificate)
-        blocks.append(Folded("The certificate of the release", (certificate,)))
+        blocks.append(Folded("The certificate of the release", (certificate,), printed=False))
     return Section("provenance", "Where the numbers come from", tuple(blocks))
+
+
+def _settings(question: Question) -> list[Block]:
+    """What was asked; what was not, by name alone."""
+    given = {name.replace("_", " "): value for name, value in question.settings.items()}
+    pairs = [(name, plain(value)) for name, value in given.items() if value is not None]
+    left_out = ", ".join(name for name, value in given.items() if value is None)
+    if left_out:
+        pairs.append(("left to sordino", left_out))
+    return [Folded(f"What was asked ({len(given)} settings)", (Facts(tuple(pairs)),))] * bool(pairs)
 
 
 def rerun(assessment: Assessment) -> Section:
@@ -101,13 +106,18 @@ def glossary(*, only_proved: bool = False) -> Section:
 
 def _facts(found: Provenance) -> tuple[tuple[str, str], ...]:
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    facts = (("Date", found.date), ("Machine", found.machine), ("Versions", versions))
+    facts = (
+        ("Date", found.date),
+        ("Machine", found.machine),
+        ("Versions", versions),
+        ("Time", _times(found)),
+    )
     return tuple((name, text) for name, text in facts if text)
 
 
-def _times(found: Provenance) -> Block:
+def _times(found: Provenance) -> str:
     known = [stage for stage in STAGES if stage in found.seconds]
     order = [*known, *(stage for stage in found.seconds if stage not in STAGES)]
-    rows = [(STAGES.get(stage, stage), seconds(found.seconds[stage])) for stage in order]
-    rows.append(("together", seconds(sum(found.seconds.values()))))
-    return listed("Time by stage", ("stage", "time"), *rows)
+    each = [f"{STAGES.get(stage, stage)} {seconds(found.seconds[stage])}" for stage in order]
+    total = seconds(sum(found.seconds.values()))
+    return f"{total} together: {'; '.join(each)}" if each else ""

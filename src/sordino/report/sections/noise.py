@@ -6,6 +6,7 @@ from sordino.privacy import Estimate
 from sordino.report import drawing, words
 from sordino.report.assessment import Assessment
 from sordino.report.blocks import (
+    Beside,
     Block,
     Bullets,
     Cell,
@@ -32,7 +33,7 @@ def noise(assessment: Assessment) -> Section:
     title = "SGD's own noise"
     own, estimated = assessment.own_noise, assessment.release_estimated
     if own is None and estimated is None:
-        return Section("noise", title, (Text(_nothing(assessment)),))
+        return Section("noise", title, (Text("It was not measured."),))
     intro = (
         "Training is random: the seed decides in which order records are seen. If another seed "
         "moves the final weights more than another record does, the seed may hide the record."
@@ -42,12 +43,6 @@ def noise(assessment: Assessment) -> Section:
         blocks += _own(own)
     blocks += [Heading("The estimates"), *_estimates(assessment, estimated, own)]
     return Section("noise", title, tuple(blocks))
-
-
-def _nothing(assessment: Assessment) -> str:
-    if assessment.question.mechanism:
-        return "Does not apply: the noise of a mechanism that is only attacked is not measured."
-    return "It was not measured."
 
 
 def _own(own: OwnNoise) -> list[Block]:
@@ -71,8 +66,7 @@ def _own(own: OwnNoise) -> list[Block]:
         )
     return [
         Heading("Un-noised SGD"),
-        Facts(tuple(facts)),
-        Figure(drawing.distances(own)),
+        Beside((Facts(tuple(facts)),), (Figure(drawing.distances(own)),)),
         *([Bullets(own.notes)] if own.notes else []),
     ]
 
@@ -97,13 +91,12 @@ def _estimates(
     groups = [
         Group(of, rows) for of, found in named if found is not None and (rows := _rows(found))
     ]
-    blocks: list[Block] = []
-    if groups:
-        head = ("way", "epsilon", "interval")
-        blocks.append(Table("Estimates, none of them a guarantee", head, tuple(groups)))
+    head = ("way", "epsilon", "interval")
+    table = Table("Estimates, none of them a guarantee", head, tuple(groups))
+    blocks: list[Block] = [table] if groups else []
     drawn = drawing.estimates(assessment)
     if drawn is not None:
-        blocks.append(Figure(drawn))
+        blocks = [Beside(tuple(blocks), (Figure(drawn),))]
     for of, found in named:
         if found is not None:
             blocks += _described(of, found)
@@ -112,7 +105,7 @@ def _estimates(
 
 def _rows(found: Estimated) -> tuple[tuple[str | Cell, ...], ...]:
     ways = (
-        ("one sigma for all directions (the papers' way)", found.isotropic),
+        ("one sigma for all directions", found.isotropic),
         ("along the most telling direction", found.directional),
     )
     rows = [_row(way, estimate) for way, estimate in ways if estimate is not None]

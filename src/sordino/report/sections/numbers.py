@@ -6,22 +6,30 @@ from itertools import groupby
 
 from sordino.report import drawing, words
 from sordino.report.assessment import Assessment
-from sordino.report.blocks import Block, Cell, Figure, Group, Section, Table, Text
+from sordino.report.blocks import Beside, Block, Cell, Figure, Group, Section, Table, Text
 
 _MEASURES = (
     "Epsilon measures how much one record can change what comes out; smaller is more private."
+)
+_PLAIN = (
+    "Un-noised SGD is the same model trained in the ordinary way. It is not released, and its "
+    "numbers are about that training alone, not about the release."
+)
+_ONLY_ATTACKED = (
+    "A mechanism from elsewhere is attacked and nothing else: nothing of it was proved, measured "
+    "or released here."
 )
 _HEAD = ("kind", "what it means", "epsilon", "delta", "how sure")
 
 
 def numbers(assessment: Assessment) -> Section:
     """Where the truth lies: between what was observed and what is proved."""
-    blocks: tuple[Block, ...] = (
-        Figure(drawing.axis(assessment)),
-        three_numbers(assessment),
-        Text(_reading(assessment), lead="How to read it."),
+    axis = Figure(drawing.axis(assessment))
+    return Section(
+        "numbers",
+        "The three numbers",
+        (Beside((axis,), tuple(_reading(assessment))), three_numbers(assessment)),
     )
-    return Section("numbers", "The three numbers", blocks)
 
 
 def three_numbers(assessment: Assessment) -> Table:
@@ -45,28 +53,38 @@ def three_numbers(assessment: Assessment) -> Table:
     return Table("Epsilon by kind: smaller is more private", _HEAD, groups)
 
 
-def _reading(assessment: Assessment) -> str:
+def _reading(assessment: Assessment) -> list[Block]:
+    said: list[Block] = [
+        Text(_MEASURES, lead="How to read it."),
+        Text(_truth(assessment), lead="Where the truth lies."),
+    ]
+    if assessment.question.mechanism:
+        said.append(Text(_ONLY_ATTACKED, lead="Only attacked."))
+    elif assessment.own_noise is not None or assessment.plain_attack is not None:
+        said.append(Text(_PLAIN, lead="For comparison."))
+    return said
+
+
+def _truth(assessment: Assessment) -> str:
     attack = assessment.attack
     if assessment.question.mechanism:
-        return f"{_MEASURES} The true epsilon is at least what was observed; nothing limits it."
+        return "The true epsilon is at least what was observed; nothing limits it."
     if assessment.broken and attack is not None and attack.violated:
         return (
-            f"{_MEASURES} What was observed lies above what is proved, and both cannot be right: "
-            "the true epsilon is at least what was observed."
+            "What was observed lies above what is proved, and both cannot be right: the true "
+            "epsilon is at least what was observed."
         )
     if assessment.broken:
         return (
-            f"{_MEASURES} The attack refuted what is proved by the errors of all its thresholds "
-            "together, not by this one number."
+            "The attack refuted what is proved by the errors of all its thresholds together, not "
+            "by this one number."
         )
     if assessment.state == "nothing proved":
         return (
-            f"{_MEASURES} The true epsilon is at least what was observed; nothing limits it. The "
-            "estimate says where it may be, and promises nothing."
+            "The true epsilon is at least what was observed; nothing limits it. The estimate says "
+            "where it may be, and promises nothing."
         )
     return (
-        f"{_MEASURES} All numbers of a group are about the same thing. The true epsilon lies "
-        "between what was observed and what is proved; the estimate says where it may be, and "
-        "promises nothing. Un-noised SGD is the same model trained in the ordinary way, for "
-        "comparison: it is not released."
+        "The true epsilon lies between what was observed and what is proved. The estimate says "
+        "where it may be, and promises nothing."
     )

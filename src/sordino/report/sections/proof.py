@@ -10,36 +10,40 @@ from sordino.report.blocks import (
     Bullets,
     Cell,
     Facts,
-    Folded,
+    Group,
     Heading,
     Section,
+    Table,
     Text,
     listed,
 )
 from sordino.report.sections.protection import refuted
-from sordino.report.stages import Bound, Checked, Proved
+from sordino.report.stages import Bound, Proved
 from sordino.report.words_numbers import upper
 
 _TITLE = "How it was proved"
+_AGAIN = "It is checked again from the numbers in the certificate whenever somebody verifies it."
 
 
 def proof(assessment: Assessment) -> Section:
     """What every theorem says of this release, or why it says nothing."""
-    if assessment.proved_parts is not None:
-        found = theorems(assessment.proved_parts)
-        return Section(found.name, found.title, (*refuted(assessment), *found.blocks))
-    only = "Does not apply: nothing is proved of a mechanism that is only attacked."
-    return Section("proof", _TITLE, (Text(only),))
+    parts, release = assessment.proved_parts, assessment.release
+    if parts is None:
+        return Section("proof", _TITLE, (Text("No theorem was asked."),))
+    certified = release is not None and bool(release.certificate)
+    found = theorems(parts, certified=certified)
+    return Section(found.name, found.title, (*refuted(assessment), *found.blocks))
 
 
-def theorems(parts: Proved) -> Section:
+def theorems(parts: Proved, *, certified: bool = True) -> Section:
     """The section, of an assessment or of a certificate."""
     apply = [bound for bound in parts.bounds if _applies(bound)]
     printed = [bound for bound in parts.bounds if bound.kind == "as printed"]
     silent = [bound for bound in parts.bounds if not _applies(bound) and bound not in printed]
-    blocks: list[Block] = [*_outcome(parts)]
+    blocks: list[Block] = [*_outcome(parts, certified)]
     if apply:
-        blocks += [_ranking(apply), *(block for bound in apply for block in _theorem(bound))]
+        blocks += [_ranking(apply), *_conditions(apply)]
+    blocks += _trusted(parts, apply)
     if silent:
         blocks += [Heading("What does not apply, and why"), Facts(_reasons(silent))]
     if printed:
@@ -51,53 +55,61 @@ def _applies(bound: Bound) -> bool:
     return bound.epsilon is not None and bound.kind == "guarantee"
 
 
-def _outcome(parts: Proved) -> list[Block]:
+def _outcome(parts: Proved, certified: bool) -> list[Block]:
     blocks: list[Block] = []
     proved = parts.guarantee
     if proved is None:
         blocks.append(Text(parts.why_none, lead="Nothing is proved.", tone="warn"))
     else:
-        rests = (
-            f"The certificate rests on this statement: {proved.theorem}. It is checked again from "
-            "the numbers in the certificate whenever somebody verifies it."
-        )
-        blocks.append(Text(rests))
+        rests = f"The guarantee rests on this statement: {proved.theorem}."
+        blocks.append(Text(f"{rests} {_AGAIN}" if certified else rests))
     if parts.facts:
         numbers = tuple((name.capitalize(), text) for name, text in parts.facts.items())
         blocks += [Heading("Numbers of the proof"), Facts(numbers)]
-    if proved is not None and proved.assumes:
-        blocks += [
-            Folded(
-                f"What the guarantee takes on trust or assumes ({len(proved.assumes)})",
-                (Bullets(proved.assumes),),
-            )
-        ]
     return blocks
 
 
 def _ranking(bounds: list[Bound]) -> Block:
-    ordered = sorted(bounds, key=lambda bound: _epsilon(bound))
     rows = tuple(
-        (bound.name, Cell(_said(bound), "proved"), "the certificate's" if bound.used else "-")
-        for bound in ordered
+        (
+            bound.name + (", used by the guarantee" if bound.used else ""),
+            Cell(_said(bound), "proved"),
+            bound.theorem,
+        )
+        for bound in sorted(bounds, key=lambda bound: (_epsilon(bound), not bound.used))
     )
     caption = "What each theorem says of this same release: the least counts"
-    return listed(caption, ("theorem", "epsilon", "used"), *rows)
+    return listed(caption, ("theorem", "epsilon", "statement"), *rows)
 
 
-def _theorem(bound: Bound) -> list[Block]:
-    blocks: list[Block] = [
-        Heading(bound.name, mark=f"epsilon {_said(bound)}" + (", used" if bound.used else "")),
-        Text(bound.theorem),
-    ]
-    if bound.checked:
-        blocks.append(Bullets(tuple(_checked(each) for each in bound.checked)))
-    return blocks
+def _conditions(bounds: list[Bound]) -> list[Block]:
+    """What was checked: once for all theorems that share it, then what each needs besides."""
+    checked = [_checked(bound) for bound in bounds]
+    shared = [row for row in checked[0] if len(bounds) > 1 and all(row in each for each in checked)]
+    besides = ", besides" if shared else ""
+    named = [("for every theorem above", shared)]
+    for bound, rows in zip(bounds, checked, strict=True):
+        named.append((f"for {bound.name}{besides}", [row for row in rows if row not in shared]))
+    groups = tuple(Group(name, tuple(rows)) for name, rows in named if rows)
+    caption = "Preconditions that were checked, and by which numbers"
+    return [Table(caption, ("precondition", "numbers"), groups)] if groups else []
 
 
-def _checked(checked: Checked) -> str:
-    how = "Taken on trust" if checked.trusted else "Checked"
-    return f"{how}: {checked.what}" + (f" ({checked.numbers})" if checked.numbers else "")
+def _checked(bound: Bound) -> list[tuple[str, str]]:
+    return [(each.what, each.numbers or "-") for each in bound.checked if not each.trusted]
+
+
+def _trusted(parts: Proved, bounds: list[Bound]) -> list[Block]:
+    """What no code can see, of all theorems and of the guarantee, each once."""
+    told = [each for bound in bounds for each in bound.checked if each.trusted]
+    lines = [each.what + (f" ({each.numbers})" if each.numbers else "") for each in told]
+    # The guarantee's own list mostly says the same, without numbers.
+    known = {each.what for each in told}
+    assumed = () if parts.guarantee is None else parts.guarantee.assumes
+    lines += [each for each in assumed if each not in known]
+    if not lines:
+        return []
+    return [Heading("Taken on trust"), Bullets(tuple(dict.fromkeys(lines)))]
 
 
 def _reasons(bounds: list[Bound]) -> tuple[tuple[str, str], ...]:

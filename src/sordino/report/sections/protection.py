@@ -7,7 +7,8 @@ import math
 from sordino.privacy import Guarantee, Relation
 from sordino.report import drawing, words
 from sordino.report.assessment import Assessment, Records
-from sordino.report.blocks import Block, Bullets, Facts, Figure, Heading, Section, Text
+from sordino.report.blocks import Beside, Block, Bullets, Facts, Figure, Heading, Section, Text
+from sordino.report.drawing.tradeoff import least_missed
 from sordino.report.stages import Curve, Proved
 from sordino.report.words_numbers import about, chance, count, percent_up, upper
 
@@ -30,14 +31,10 @@ _LABELS_SHOWN = 10
 
 def protection(assessment: Assessment) -> Section:
     """Relation, unit, delta, odds, and the best possible guess."""
-    name, title = "protection", "What is released, and who is protected"
-    if assessment.question.mechanism:
-        only = "Does not apply: a mechanism that is only attacked has no guarantee to explain."
-        return Section(name, title, (Text(only),))
     blocks: list[Block] = [*refuted(assessment), *_promise(assessment)]
     if assessment.records is not None:
         blocks += [Heading("The records"), *_records(assessment.records)]
-    return Section(name, title, tuple(blocks))
+    return Section("protection", "What is released, and who is protected", tuple(blocks))
 
 
 def refuted(assessment: Assessment) -> list[Block]:
@@ -66,18 +63,16 @@ def _promise(assessment: Assessment) -> list[Block]:
 
 def at_most(parts: Proved, proved: Guarantee) -> list[Block]:
     """What an attacker can do at most."""
-    blocks: list[Block] = [
-        Heading("What an attacker can do at most"),
-        Text(_attacker(proved)),
+    heading = Heading("What an attacker can do at most")
+    said: list[Block] = [
         Text(best_guess(parts.best_guess, proved), lead="The best guess."),
         Text(odds(proved), lead="The odds."),
+        Text(_attacker(proved), lead="The attacker"),
     ]
-    if parts.tradeoff is not None:
-        blocks += [
-            Text(_seldom_wrong(parts.tradeoff), lead="Few false alarms."),
-            Figure(drawing.tradeoff(parts)),
-        ]
-    return blocks
+    if parts.tradeoff is None:
+        return [heading, *said]
+    said.insert(1, Text(_seldom_wrong(parts.tradeoff), lead="Few false alarms."))
+    return [heading, Beside(tuple(said), (Figure(drawing.tradeoff(parts)),))]
 
 
 def _who(assessment: Assessment, proved: Guarantee | None) -> tuple[tuple[str, str], ...]:
@@ -137,14 +132,15 @@ def odds(proved: Guarantee) -> str:
 
 
 def _attacker(proved: Guarantee) -> str:
-    return (
-        "The attacker is given the released model, the method and its settings, and knows every "
-        "record but the one that is protected, or may even have chosen them. What holds against "
-        "that attacker holds against everybody who knows less."
+    known = (
+        "every record but the one that is protected"
         if proved.unit == "one record"
-        else "The attacker is given the released model, the method and its settings, and knows "
-        "the records of everybody but the one person who is protected, or may even have chosen "
-        "them. What holds against that attacker holds against everybody who knows less."
+        else "the records of everybody but the one person who is protected"
+    )
+    return (
+        f"is given the released model, the method and its settings, and knows {known}, or may "
+        "even have chosen them. What holds against that attacker holds against everybody who "
+        "knows less."
     )
 
 
@@ -155,31 +151,12 @@ def _either(relation: Relation) -> str:
 
 
 def _seldom_wrong(tradeoff: Curve) -> str:
-    found = percent_up(1 - _least_missed(tradeoff, RARELY_WRONG))
+    found = percent_up(1 - least_missed(tradeoff, RARELY_WRONG))
     return (
         "An attacker who raises a false alarm in at most 1 of 100 cases recognises a record that "
         f"is there in at most {found} of the cases. The curve shows this for every rate of false "
         "alarms."
     )
-
-
-def _least_missed(tradeoff: Curve, alarms: float) -> float:
-    """Misses at a rate of false alarms, rounded to the safe side: no more than the true least.
-
-    The true curve falls and is convex, so it lies above its next point to the right, and above
-    the chords beside the gap in which `alarms` falls, drawn out into it.
-    """
-    points = sorted(zip(tradeoff.x, tradeoff.y, strict=True))
-    after = next((place for place, (x, _) in enumerate(points) if x >= alarms), None)
-    if after is None:
-        return 0.0
-    lowest = [points[after][1]]
-    for first, second in ((after - 2, after - 1), (after, after + 1)):
-        if first >= 0 and second < len(points):
-            (x, y), (next_x, next_y) = points[first], points[second]
-            if next_x > x:
-                lowest.append(y + (next_y - y) * (alarms - x) / (next_x - x))
-    return max(lowest)
 
 
 def _records(records: Records) -> list[Block]:

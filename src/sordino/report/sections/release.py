@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import shlex
 
-from sordino.report import drawing
+from sordino.report import drawing, words
 from sordino.report.assessment import Assessment
-from sordino.report.blocks import Block, Code, Facts, Figure, Folded, Heading, Section, Text, listed
+from sordino.report.blocks import (
+    Beside,
+    Block,
+    Cell,
+    Code,
+    Facts,
+    Figure,
+    Folded,
+    Heading,
+    Section,
+    Text,
+    listed,
+)
 from sordino.report.stages import Accuracy, Measure, Release
-from sordino.report.words_numbers import count, percent, percent_of_confidence, plain
+from sordino.report.words_numbers import about, count, percent, percent_of_confidence, plain
 
 
 def release(assessment: Assessment) -> Section:
@@ -16,7 +28,7 @@ def release(assessment: Assessment) -> Section:
     title = "The release"
     found = assessment.release
     if found is None:
-        return Section("release", title, (Text(_nothing(assessment)),))
+        return Section("release", title, (Text("Nothing was released."),))
     blocks: list[Block] = [
         Facts(_made(found, assessment.question.method)),
         *_settings(found),
@@ -25,12 +37,6 @@ def release(assessment: Assessment) -> Section:
         *_accuracy(assessment, found),
     ]
     return Section("release", title, tuple(blocks))
-
-
-def _nothing(assessment: Assessment) -> str:
-    if assessment.question.mechanism:
-        return "Does not apply: a mechanism that is only attacked releases nothing here."
-    return "Nothing was released."
 
 
 def _made(release: Release, asked: str) -> tuple[tuple[str, str], ...]:
@@ -52,7 +58,7 @@ def _settings(release: Release) -> list[Block]:
 
 def _where(release: Release) -> list[Block]:
     if not release.directory:
-        why = release.why_not or "The reason was not recorded."
+        why = words.full(release.why_not) or "The reason was not recorded."
         return [Text(why, lead="No model was written.", tone="warn")]
     check = Code(
         f"sordino certificate verify {shlex.quote(release.directory)}", "To check it, in the study:"
@@ -68,23 +74,51 @@ def _accuracy(assessment: Assessment, release: Release) -> list[Block]:
     found = release.accuracy
     if found is None:
         return [Text("No rows were held out, so the accuracy of the model is not known.")]
-    blocks: list[Block] = [Text(_cost(found)), _table(found)]
-    if found.again.low <= found.majority:
-        blocks.append(
-            Text(
-                "Some releases like this one are no better than always saying the most frequent "
-                "label. More rows or a larger epsilon would help.",
-                lead="Hardly useful.",
-                tone="warn",
-            )
-        )
-    if found.curve:
-        blocks.append(Figure(drawing.accuracy(found, assessment.question.epsilon)))
+    said: list[Block] = [Text(_cost(found)), *_table(found), *_useless(found)]
     exact = (
         f"All accuracies are exact counts over {count(found.test_rows)} held-out rows. They are "
         "themselves not private, which is one reason why this page is internal."
     )
-    return [*blocks, Text(exact)]
+    said.append(Text(exact))
+    if not found.curve:
+        return said
+    return [
+        Beside(tuple(said), (Figure(drawing.accuracy(found, assessment.question.epsilon)),)),
+        _curve(found),
+    ]
+
+
+def _useless(found: Accuracy) -> list[Block]:
+    """A warning where a coin with two unlike sides would do as well."""
+    if found.again.low > found.majority:
+        return []
+    often = (
+        "Releases like this one are on average"
+        if found.again.value <= found.majority
+        else "Some releases like this one are"
+    )
+    no_better = "no better than always saying the most frequent label"
+    help_ = "More rows or a larger epsilon would help."
+    return [Text(f"{often} {no_better}. {help_}", lead="Hardly useful.", tone="warn")]
+
+
+def _curve(found: Accuracy) -> Block:
+    """The figure in numbers."""
+    rows = tuple(
+        (
+            about(point.epsilon),
+            percent(point.accuracy.value),
+            _span(point.accuracy),
+            count(point.repeats),
+        )
+        for point in found.curve
+    )
+    table = listed(
+        "Mean accuracy of releases by epsilon, all else equal",
+        ("epsilon", "mean accuracy", "interval of the mean", "releases"),
+        *rows,
+    )
+    return Folded("The accuracy/epsilon curve in numbers", (table,), printed=False)
 
 
 def _cost(found: Accuracy) -> str:
@@ -100,24 +134,22 @@ def _cost(found: Accuracy) -> str:
     )
 
 
-def _table(found: Accuracy) -> Block:
-    rows = [("without privacy", percent(found.before.value), _of_rows(found.before))]
-    if found.after is not None:
-        rows.append(("this release", percent(found.after.value), _of_rows(found.after)))
-    rows.append(
-        (
-            f"{count(found.repeats)} releases like it, mean",
-            percent(found.again.value),
-            f"{percent_of_confidence(found.again.level)} of such releases: {_span(found.again)}",
-        )
-    )
+def _table(found: Accuracy) -> list[Block]:
+    level, share = (percent_of_confidence(each.level) for each in (found.before, found.again))
+    named = [("without privacy", found.before), ("this release", found.after)]
+    named.append((f"{count(found.repeats)} releases like it, mean", found.again))
+    rows: list[tuple[str | Cell, ...]] = [
+        (name, percent(measure.value), Cell(_span(measure), "number"))
+        for name, measure in named
+        if measure is not None
+    ]
     rows.append(("always the most frequent label", percent(found.majority), "-"))
-    return listed("Accuracy before and after", ("model", "accuracy", "uncertainty"), *rows)
-
-
-def _of_rows(measure: Measure) -> str:
-    level = percent_of_confidence(measure.level)
-    return f"{_span(measure)} ({level} interval, test rows being a sample)"
+    meaning = (
+        f"The range of one model is its {level} interval, the held-out rows being a sample; that "
+        f"of the releases is where {share} of them fall."
+    )
+    head = ("model", "accuracy", "range")
+    return [listed("Accuracy before and after", head, *rows), Text(meaning)]
 
 
 def _span(measure: Measure) -> str:
