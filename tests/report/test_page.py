@@ -159,7 +159,7 @@ class TestContent:
             "0.0213 (95% interval 0.0204 to 0.0222)",
             "by 0.0301 or more",
             "by 0.119 at most",
-            "4,000 tested runs could have refuted an epsilon below 5.8",
+            "4,000 tested runs could have refuted an epsilon below",
             "within the family of Gaussian mechanisms",
             "A crafted canary",
             "the labels were counted to find the classes",

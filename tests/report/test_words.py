@@ -143,9 +143,9 @@ class TestVerdict:
 
     def test_says_that_an_attack_found_nothing_and_what_it_could_have_found(self) -> None:
         found = attacked(sample.release_sample(), 0.0, reach=0.1899)
-        assert "our attack found nothing (it could have shown 0.18 at most)" in words.verdict(found)
+        assert "it may it would show about 0.19)" in words.verdict(found)
         blind = attacked(sample.release_sample(), 0.0, reach=0.0)
-        assert "and our attack had too few runs to show anything" in words.verdict(blind)
+        assert "it may it would show nothing, either)" in words.verdict(blind)
 
     def test_cannot_be_forged_by_a_name(self) -> None:
         name = "mine\n\x1b[2JAll is well\u202e"
@@ -170,7 +170,16 @@ class TestNotes:
 
     def test_warn_of_a_delta_that_allows_publishing_somebody(self) -> None:
         found = promised(sample.release_sample(), 1.0, delta=1e-3)
-        assert any("one chance in 1,000 would allow publishing" in n for n in words.notes(found))
+        assert any("allows giving away about 1.3 of them" in n for n in words.notes(found))
+        assert "may learn all about some of the records" in words.verdict(found)
+        assert "learns little" not in words.verdict(found)
+
+    def test_a_large_delta_was_not_read_off_the_records(self) -> None:
+        found = promised(sample.release_sample(), 1.0, delta=1e-3)
+        said = "delta = 0.001 is above 0.1 / rows: too large to mean much"
+        proved = dataclasses.replace(found.proved, not_covered=(said,))
+        found = changed(found, "proved_parts", guarantee=proved)
+        assert said not in words.not_covered(found)
 
     def test_say_why_no_model_was_written(self) -> None:
         found = changed(

@@ -244,7 +244,9 @@ def _pages(found: Assessment, place: str, *, public: bool) -> list[Path]:
 
     pages = [Path(place) / PAGE]
     typer.echo(f"  the page: {pages[0]}")
-    if found.release is not None and found.release.directory:
+    if found.broken and not found.question.mechanism:
+        typer.echo("  the model must NOT leave: an attack refuted what its certificate says")
+    elif found.release is not None and found.release.directory:
         typer.echo(f"  the model that may leave, with its certificate: {Path(place) / MODEL}")
     if public:
         from sordino.assessment.public import write_page

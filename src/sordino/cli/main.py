@@ -72,6 +72,9 @@ def main() -> None:
     except (InvalidArgument, NotApplicable) as error:
         typer.echo(str(error), err=True)
         sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("Stopped.", err=True)
+        sys.exit(130)
     except Refused as error:
         typer.echo(str(error), err=True)
         sys.exit(1)

@@ -85,10 +85,12 @@ def notes(assessment: Assessment) -> list[str]:
         lines.append(f"Why nothing is proved: {parts.why_none}")
     if assessment.state == "holds" and (leaks := not_covered(assessment)):
         lines.append(f"Not covered by the guarantee: {'; '.join(leaks)}.")
-    if proved is not None and records is not None and proved.delta * records.rows >= 1:
+    if _delta_too_large(assessment):
+        assert proved is not None
+        assert records is not None
         lines.append(
-            f"Delta is too large: with {records.rows:,} rows, {chance(proved.delta)} would allow "
-            "publishing somebody's record at random."
+            f"Delta is too large: with {records.rows:,} records, {chance(proved.delta)} for each "
+            f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
         )
     if release is not None and not release.directory:
         lines.append(f"No model was written. {full(release.why_not)}".rstrip())
@@ -120,7 +122,15 @@ def not_covered(assessment: Assessment) -> tuple[str, ...]:
     proved, records = assessment.proved, assessment.records
     from_proof = () if proved is None else proved.not_covered
     from_rows = () if records is None else records.reads_private_data
-    return tuple(what.rstrip(".") for what in dict.fromkeys([*from_rows, *from_proof]))
+    said = [what.rstrip(".") for what in dict.fromkeys([*from_rows, *from_proof])]
+    # The proof also names a delta that is too large, of which nothing was read: see `notes`.
+    return tuple(what for what in said if not what.startswith("delta = "))
+
+
+def _delta_too_large(assessment: Assessment) -> bool:
+    """Whether so many records may be given away by chance that the promise means little."""
+    proved, records = assessment.proved, assessment.records
+    return proved is not None and records is not None and proved.delta * records.rows > 0.1
 
 
 def unit(question: Question) -> str:
@@ -152,8 +162,14 @@ def full(text: str) -> str:
 def _holds(assessment: Assessment) -> str:
     proved = assessment.proved
     assert proved is not None
+    learns = learned(proved.epsilon, unit(assessment.question))
+    if _delta_too_large(assessment):
+        learns = "may learn all about some of the records, since delta is too large"
+    release = assessment.release
+    kept = release is None or release.directory
+    who = "Whoever gets this model" if kept else "Whoever got a model made like this"
     sentence = (
-        f"Whoever gets this model {learned(proved.epsilon, unit(assessment.question))}: epsilon is "
+        f"{who} {learns}: epsilon is "
         f"at most {upper(proved.epsilon)} (proved), {_estimate_said(assessment.estimated)}, and "
         f"{_attack_said(assessment.attack)}"
     )
@@ -229,6 +245,11 @@ def _above_proof(assessment: Assessment) -> list[str]:
         return []
     if estimated.epsilon <= proved.epsilon:
         return []
+    if math.isinf(estimated.epsilon):
+        return [
+            f"The estimate is infinite, and at most {upper(proved.epsilon)} is proved: what was "
+            "measured takes part of the noise for none."
+        ]
     said, most = compared(estimated.epsilon, proved.epsilon)
     return [
         f"The estimate of {said} lies above the {most} that is proved, so it is too high: the "
@@ -261,9 +282,10 @@ def _attack_said(attack: Attack | None) -> str:
         return "no attack was made"
     if attack.observed.epsilon > 0:
         return f"our attack shows an epsilon of at least {lower(attack.observed.epsilon, 2)}"
-    if attack.reach > 0:
-        return f"our attack found nothing (it could have shown {lower(attack.reach, 2)} at most)"
-    return "our attack had too few runs to show anything"
+    if attack.claimed is None:
+        return "our attack found nothing"
+    would = f"about {about(attack.reach, 2)}" if attack.reach > 0 else "nothing, either"
+    return f"our attack found nothing (of a model that leaks all it may it would show {would})"
 
 
 def _uncapitalised(text: str) -> str:
@@ -284,7 +306,7 @@ def _estimated_row(of: str, estimate: Estimate | None) -> Row:
     kind: Kind = "estimated"
     if estimate is None:
         return Row(of, kind, MEANINGS[kind], "none", "", "none could be made")
-    epsilon = f"about {about(estimate.epsilon)}"
+    epsilon = "infinite" if math.isinf(estimate.epsilon) else f"about {about(estimate.epsilon)}"
     certainty = f"{interval(estimate)}; no guarantee"
     return Row(of, kind, MEANINGS[kind], epsilon, about(estimate.delta), certainty)
 

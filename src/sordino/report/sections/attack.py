@@ -89,21 +89,27 @@ def _claim(attack: Attack) -> str:
 
 
 def _confidence(attack: Attack) -> str:
-    wrong = 1 - attack.observed.confidence
-    return f"an audit like this one shows too much in at most {about(100 * wrong)} of 100 cases"
+    wrong = about(100 * (1 - attack.observed.confidence))
+    said = f"an audit like this one shows too much in at most {wrong} of 100 cases"
+    if attack.curve_refuted is None:
+        return said
+    return f"{said}, and the test of the whole curve in as many again"
 
 
 def power(attack: Attack) -> str:
-    """What so many runs could have shown at most."""
+    """What so many runs could have shown."""
     runs = f"{count(attack.tested)} tested runs"
-    most, family = max(attack.reach, attack.observed.epsilon), ""
-    if attack.gaussian_reach is not None and attack.gaussian_reach > most:
-        family = f"; below {lower(attack.gaussian_reach)} if its noise is taken for Gaussian"
-    if most <= 0:
-        return f"{runs} are too few to refute any epsilon without a hypothesis{family}"
     if attack.claimed is None:
-        return f"{runs} could have shown an epsilon of {lower(most)} at most{family}"
-    return f"{runs} could have refuted an epsilon below {lower(most)}{family}"
+        most = max(attack.reach, attack.observed.epsilon)
+        return f"{runs} could have shown an epsilon of {lower(most)} at most"
+    would = f"an epsilon below {lower(attack.reach)}" if attack.reach > 0 else "no epsilon"
+    family = ""
+    if attack.gaussian_reach:
+        family = f", and one below {lower(attack.gaussian_reach)} if taken for Gaussian"
+    return (
+        f"{runs} could have refuted {would} of Gaussian noise that leaks all that is allowed"
+        f"{family}; what leaks more shows more"
+    )
 
 
 def _curve(refuted: bool) -> str:

@@ -50,11 +50,14 @@ def _own(own: OwnNoise) -> list[Block]:
         ("Training", own.training),
         (
             "Measured over",
-            f"{count(own.runs)} trainings: {count(own.seeds)} seeds and {count(own.neighbours)} "
-            "neighbouring datasets",
+            f"{count(own.runs)} trainings: {count(own.seeds)} seeds, each on the records and on "
+            f"{count(own.neighbours)} neighbouring datasets, and more on the attacked pair",
         ),
         ("Sigma: how widely the seed spreads a weight", _sigma(own)),
-        ("One record moves the weights, as seen", f"by {lower(own.sensitivity)} or more"),
+        (
+            "One record moves the weights, as seen (the crafted one, too)",
+            f"by {lower(own.sensitivity)} or more",
+        ),
         ("One record moves the weights, as proved", _bound(own)),
     ]
     if own.gaussian_share is not None:

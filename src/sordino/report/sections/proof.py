@@ -78,7 +78,7 @@ def _ranking(bounds: list[Bound]) -> Block:
         )
         for bound in sorted(bounds, key=lambda bound: (_epsilon(bound), not bound.used))
     )
-    caption = "What each theorem says of this same release: the least counts"
+    caption = "What each theorem says of this same release; the certificate rests on the used one"
     return listed(caption, ("theorem", "epsilon", "statement"), *rows)
 
 

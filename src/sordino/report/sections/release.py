@@ -32,7 +32,7 @@ def release(assessment: Assessment) -> Section:
     blocks: list[Block] = [
         Facts(_made(found, assessment.question.method)),
         *_settings(found),
-        *_where(found),
+        *_where(found, broken=assessment.broken),
         Heading("What the privacy costs"),
         *_accuracy(assessment, found),
     ]
@@ -56,13 +56,19 @@ def _settings(release: Release) -> list[Block]:
     return [Folded(f"Settings of the method ({len(given)})", (Facts(tuple(given)),))]
 
 
-def _where(release: Release) -> list[Block]:
+def _where(release: Release, *, broken: bool) -> list[Block]:
     if not release.directory:
         why = words.full(release.why_not) or "The reason was not recorded."
         return [Text(why, lead="No model was written.", tone="warn")]
     check = Code(
         f"sordino certificate verify {shlex.quote(release.directory)}", "To check it, in the study:"
     )
+    if broken:
+        refuted = (
+            f'The weights are in the directory "{release.directory}" of the study. An attack '
+            "refuted what their certificate says."
+        )
+        return [Text(refuted, lead="They must not leave.", tone="warn")]
     written = (
         f'The weights and their certificate are in the directory "{release.directory}" of the '
         "study. That directory, and nothing else of the study, may leave."
