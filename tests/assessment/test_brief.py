@@ -94,7 +94,7 @@ def test_the_effort_decides_what_is_not_given() -> None:
     quick, usual, much = (Brief(effort=name) for name in ("quick", "standard", "thorough"))
     assert [each.grid_seeds for each in (quick, usual, much)] == [32, 98, 200]
     assert [each.grid_neighbours for each in (quick, usual, much)] == [16, 50, 100]
-    assert [each.most_audit_runs for each in (quick, usual, much)] == [1_000, 20_000, 100_000]
+    assert [each.most_audit_runs for each in (quick, usual, much)] == [1_000, 40_000, 100_000]
     assert [each.repeats for each in (quick, usual, much)] == [5, 20, 50]
     given = replace(quick, seeds=20, neighbours=2, audit_runs=64)
     assert (given.grid_seeds, given.grid_neighbours, given.most_audit_runs) == (20, 2, 64)

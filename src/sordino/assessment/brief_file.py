@@ -55,7 +55,7 @@ effort = "standard"
 # ... and so many datasets that differ in one record.
 #neighbours = 50
 # Runs of the attack on each of two datasets. More runs can refute a larger epsilon.
-#audit_runs = 20000
+#audit_runs = 40000
 # How sure what the attack observes shall be.
 confidence = 0.99
 

@@ -30,6 +30,6 @@ class Effort:
 
 EFFORTS = {
     "quick": Effort(32, 16, 1_000, 5, 5),
-    "standard": Effort(98, 50, 20_000, 20, 7),
+    "standard": Effort(98, 50, 40_000, 20, 7),
     "thorough": Effort(200, 100, 100_000, 50, 9),
 }
