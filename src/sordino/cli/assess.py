@@ -98,22 +98,29 @@ def assess(
     if write_study:
         typer.echo(Brief.template(), nl=False)
         return
-    given = {
-        name: value
-        for name, value in (
-            *(("data", data), ("target", target), ("columns", columns), ("classes", classes)),
-            *(("data_norm", data_norm), ("data_dir", data_dir), ("model", model)),
-            *(("epsilon", epsilon), ("delta", delta), ("method", method), ("l2", l2)),
-            *(("max_rows_per_person", max_rows_per_person), ("seeds", seeds)),
-            *(("neighbours", neighbours), ("audit_runs", audit_runs), ("pair", pair)),
-            *(("confidence", confidence), ("mechanism", mechanism)),
-            ("effort", _effort(quick=quick, thorough=thorough)),
-        )
-        if value is not None
-    }
     with _wrong_input():
         brief = Brief() if study is None else Brief.from_file(study)
-        brief = brief.with_options(**given)
+        brief = brief.with_options(  # what is None stays as it is
+            data=data,
+            target=target,
+            columns=columns,
+            classes=classes,
+            data_norm=data_norm,
+            data_dir=data_dir,
+            model=model,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            l2=l2,
+            max_rows_per_person=max_rows_per_person,
+            effort=_effort(quick=quick, thorough=thorough),
+            seeds=seeds,
+            neighbours=neighbours,
+            audit_runs=audit_runs,
+            confidence=confidence,
+            mechanism=mechanism,
+            pair=pair,
+        )
         _check_claim(brief, epsilon, study)
         if public:
             _check_released(brief)
