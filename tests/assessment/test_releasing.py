@@ -118,6 +118,7 @@ def test_noise_in_words(method: str, words: str) -> None:
     assert releasing.noise_in_words(plan).startswith(said)
 
 
+@pytest.mark.slow
 def test_a_network_is_scored_and_not_written(tmp_path: Path) -> None:
     subject = Subject.of(replace(BRIEF, model="mlp"))
     found = released(subject, tmp_path)

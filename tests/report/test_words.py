@@ -143,9 +143,9 @@ class TestVerdict:
 
     def test_says_that_an_attack_found_nothing_and_what_it_could_have_found(self) -> None:
         found = attacked(sample.release_sample(), 0.0, reach=0.1899)
-        assert "it may it would show about 0.19)" in words.verdict(found)
+        assert "found nothing (so many runs would find about 0.19 in a model" in words.verdict(found)
         blind = attacked(sample.release_sample(), 0.0, reach=0.0)
-        assert "it may it would show nothing, either)" in words.verdict(blind)
+        assert "found nothing (nor would so few runs in a model" in words.verdict(blind)
 
     def test_cannot_be_forged_by_a_name(self) -> None:
         name = "mine\n\x1b[2JAll is well\u202e"

@@ -117,7 +117,9 @@ class Brief:
         self._set("epsilon", _check.positive("epsilon", self.epsilon, hint))
         if self.delta is not None:
             hint = "1e-6 is usual; left out, it follows from the number of records."
-            self._set("delta", setting.inside("delta", self.delta, (0.0, 1.0), hint))
+            pure = self.mechanism is not None and self.delta == 0  # a claim of its own
+            delta = 0.0 if pure else setting.inside("delta", self.delta, (0.0, 1.0), hint)
+            self._set("delta", delta)
         hint = "Pass the regulariser's weight, such as 0.001."
         self._set("l2", _check.non_negative("l2", self.l2, hint))
         hint = "Pass how many rows one person may have."

@@ -91,7 +91,10 @@ class StudyDirectory:
         if STUDY in there:
             different = brief.differences(Brief.from_file(self.root / STUDY))
             if different:
-                hint = "Pass another --out; this one was not changed."
+                hint = (
+                    "Pass another --out, which makes another release, and the two add up; this one "
+                    "was not changed."
+                )
                 self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
         elif foreign := sorted(name for name in there - _OURS if not name.endswith(PARTIAL)):
             hint = "Pass another --out; this one was not changed."
@@ -127,6 +130,9 @@ class StudyDirectory:
 
     def _check_records(self, fingerprint: str) -> None:
         if not (self.root / STATE).exists():
+            return
+        if not any((self.root / STAGES).glob("*.json")) and not (self.root / MODEL).exists():
+            shutil.rmtree(self.root / WORK, ignore_errors=True)  # nothing was finished: begin anew
             return
         known = json.loads((self.root / STATE).read_text("utf-8"))
         hint = "Pass another --out; finished stages are not mixed with new ones."

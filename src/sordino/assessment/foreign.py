@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,14 +71,20 @@ def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignG
         mechanism = mechanism()
     words = "two datasets given by the user"
     if pair is None:
-        prepared = brief.source().read()
+        source = brief.source()
+        prepared = source.read()
+        if brief.data_norm is None and not source.is_file:
+            # Of a dataset by name the intercept's 1 is in it, which a mechanism is not handed.
+            norm = math.sqrt(prepared.data_norm**2 - 1)
+            prepared = dataclasses.replace(prepared, data_norm=norm)
         D = rows(prepared)
         first, second = neighbour.canary(D)
         assert isinstance(second, Dataset)
         pair = (first.X, first.y), (second.X, second.y)
         words = (
-            f"{D.rows:,} rows (X, y) of {brief.data} within norm {prepared.data_norm:g}; one "
-            "record differs: crafted, at the norm bound, mislabelled, in a quiet direction"
+            f"{D.rows:,} rows (X, y) of {brief.data}; one record differs: crafted, anywhere within "
+            f"norm {prepared.data_norm:g} (entries may be negative), mislabelled, in a quiet "
+            "direction"
         )
     delta, _ = brief.delta_and_reason(None)
     claim = Claim(brief.epsilon, delta, Relation.REPLACE_ONE, source=name)

@@ -133,11 +133,13 @@ def assess(
     AssessmentError
         If `out` holds another assessment.
     """
-    asked = Brief(**settings) if brief is None else brief.with_options(**settings)
+    asked = (brief or Brief()).with_options(**settings)
     if isinstance(mechanism, str):
         asked, mechanism = asked.with_options(mechanism=mechanism), None
     elif mechanism is not None and asked.mechanism is None:
         asked = asked.with_options(mechanism=_name(mechanism))
+    if pair is None and asked.pair is None and not (asked.mechanism or "").startswith("gallery:"):
+        asked.source()  # a wrong target is said before a directory of another study is
     if out is None:
         _check_no_ledger()
         with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:

@@ -207,9 +207,11 @@ def _say(found: Assessment, place: str) -> None:
 
     from sordino.report import words
 
-    console = Console()
+    console = Console(emoji=False, markup=False)  # names are somebody else's
     if not console.is_terminal:
-        console = Console(width=_WIDE)  # a pipe has no width: leave lines whole
+        console = Console(
+            width=_WIDE, emoji=False, markup=False
+        )  # a pipe has no width: leave lines whole
     console.print()
     for sentence in (words.verdict(found), *words.notes(found)):
         if console.is_terminal:

@@ -26,4 +26,4 @@ def short_warnings(console: Console) -> Iterator[None]:
 
 def line(console: Console, text: str) -> None:
     """Print a line whole, as written: a terminal wraps it, and a log wants it in one piece."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -201,6 +201,12 @@ class Assessment:
             return "nothing proved"
         return "holds" if proved is not None and math.isfinite(proved.epsilon) else "nothing proved"
 
+    def __str__(self) -> str:
+        from sordino.report import words
+
+        numbers = (self.proved, self.estimated, self.observed)
+        return "\n".join([words.verdict(self), *(str(each) for each in numbers if each)])
+
     def _repr_html_(self) -> str:
         """For notebooks: the verdict, the axis and the three numbers."""
         from sordino.report.page import fragment

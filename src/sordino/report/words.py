@@ -18,6 +18,7 @@ from sordino.report.words_numbers import (
     chance,
     compared,
     lower,
+    percent,
     percent_of_confidence,
     printable,
     upper,
@@ -25,6 +26,7 @@ from sordino.report.words_numbers import (
 
 Kind = Literal["proved", "claimed", "estimated", "observed"]
 
+LEARNS_BY_DELTA = "may learn all about some of the records, since delta is too large"
 MEANINGS: dict[Kind, str] = {
     "proved": "nobody can learn more",
     "claimed": "what its makers say",
@@ -92,6 +94,12 @@ def notes(assessment: Assessment) -> list[str]:
             f"Delta is too large: with {records.rows:,} records, {chance(proved.delta)} for each "
             f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
         )
+    cost = None if release is None else release.accuracy
+    if cost is not None and cost.again.low <= cost.majority:
+        lines.append(
+            f"Hardly useful: {percent(cost.again.value)} right on average, and "
+            f"{percent(cost.majority)} by always saying the label most frequent in training."
+        )
     if release is not None and not release.directory:
         lines.append(f"No model was written. {full(release.why_not)}".rstrip())
     return [printable(line) for line in lines]
@@ -122,15 +130,23 @@ def not_covered(assessment: Assessment) -> tuple[str, ...]:
     proved, records = assessment.proved, assessment.records
     from_proof = () if proved is None else proved.not_covered
     from_rows = () if records is None else records.reads_private_data
-    said = [what.rstrip(".") for what in dict.fromkeys([*from_rows, *from_proof])]
-    # The proof also names a delta that is too large, of which nothing was read: see `notes`.
-    return tuple(what for what in said if not what.startswith("delta = "))
+    return leaks(*from_rows, *from_proof)
+
+
+def leaks(*said: str) -> tuple[str, ...]:
+    """What was read, each once; a proof also names a delta that is too large, which was not."""
+    once = dict.fromkeys(what.rstrip(".") for what in said)
+    return tuple(what for what in once if not what.startswith("delta = "))
 
 
 def _delta_too_large(assessment: Assessment) -> bool:
+    records = assessment.records
+    return delta_too_large(assessment.proved, None if records is None else records.rows)
+
+
+def delta_too_large(proved: Guarantee | None, rows: int | None) -> bool:
     """Whether so many records may be given away by chance that the promise means little."""
-    proved, records = assessment.proved, assessment.records
-    return proved is not None and records is not None and proved.delta * records.rows > 0.1
+    return proved is not None and rows is not None and proved.delta * rows > 0.1
 
 
 def unit(question: Question) -> str:
@@ -164,7 +180,7 @@ def _holds(assessment: Assessment) -> str:
     assert proved is not None
     learns = learned(proved.epsilon, unit(assessment.question))
     if _delta_too_large(assessment):
-        learns = "may learn all about some of the records, since delta is too large"
+        learns = LEARNS_BY_DELTA
     release = assessment.release
     kept = release is None or release.directory
     who = "Whoever gets this model" if kept else "Whoever got a model made like this"
@@ -284,8 +300,12 @@ def _attack_said(attack: Attack | None) -> str:
         return f"our attack shows an epsilon of at least {lower(attack.observed.epsilon, 2)}"
     if attack.claimed is None:
         return "our attack found nothing"
-    would = f"about {about(attack.reach, 2)}" if attack.reach > 0 else "nothing, either"
-    return f"our attack found nothing (of a model that leaks all it may it would show {would})"
+    if attack.reach > 0:
+        most = f"about {about(attack.reach, 2)} in a model that just keeps this promise"
+        return f"our attack found nothing (so many runs would find {most})"
+    return (
+        "our attack found nothing (nor would so few runs in a model that just keeps this promise)"
+    )
 
 
 def _uncapitalised(text: str) -> str:

@@ -28,8 +28,11 @@ def verdict(facts: PublicFacts) -> str:
     if proved is None or math.isinf(proved.epsilon):
         return "Nothing is promised about this model: treat it like the records themselves."
     unit = "any one record" if proved.unit == "one record" else f"any one person ({proved.unit})"
+    learns = words.learned(proved.epsilon, unit)
+    if words.delta_too_large(proved, facts.rows):
+        learns = words.LEARNS_BY_DELTA
     sentence = (
-        f"Whoever gets this model {words.learned(proved.epsilon, unit)}: epsilon is at most "
+        f"Whoever gets this model {learns}: epsilon is at most "
         f"{upper(proved.epsilon)} at delta = {upper(proved.delta)} (proved)"
     )
     if _reads(facts):
@@ -145,7 +148,7 @@ def _reads(facts: PublicFacts) -> tuple[str, ...]:
     proved = facts.guarantee
     from_proof = () if proved is None else proved.not_covered
     reads = [str(what) for what in facts.certificate["preprocessing"].get("reads", ())]
-    return tuple(dict.fromkeys([*reads, *from_proof]))
+    return words.leaks(*reads, *from_proof)
 
 
 def _not_covered(facts: PublicFacts) -> Iterator[str]:
@@ -153,7 +156,7 @@ def _not_covered(facts: PublicFacts) -> Iterator[str]:
     if proved is None:
         yield "Everything: nothing is promised."
     for what in _reads(facts):
-        yield f"What was read off the records beforehand: {what.rstrip('.')}."
+        yield f"Read off the records beforehand: {what}."
     if not facts.certificate["preprocessing"].get("declared", False):
         yield "How the rows were prepared: nobody declared it."
     yield from {

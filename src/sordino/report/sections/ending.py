@@ -87,7 +87,8 @@ def rerun(assessment: Assessment) -> Section:
     blocks: list[Block] = [
         Text(
             "The same command on the same records gives the same estimates and attacks, up to "
-            "the last digits on another machine. The noise of the release is new every time."
+            "the last digits on another machine. It also makes another release of the same "
+            "records: together the two tell more than either."
             if not assessment.question.mechanism
             else "The same command attacks the same mechanism again."
         )

@@ -81,12 +81,20 @@ def _who(assessment: Assessment, proved: Guarantee | None) -> tuple[tuple[str, s
     if proved is not None:
         facts.append(("Protected", proved.unit))
     facts.append(
-        ("Against which change", f"{RELATIONS[question.relation]} ({question.relation.value})")
+        (
+            "Against which change",
+            f"{_each(question.rows_per_person)}{RELATIONS[question.relation]} "
+            f"({question.relation.value})",
+        )
     )
     if proved is not None:
         facts.append(("Delta", delta_means(proved.delta)))
     facts.append(("Why this delta", question.delta_reason))
     return tuple((name, text) for name, text in facts if text)
+
+
+def _each(rows_per_person: int) -> str:
+    return "" if rows_per_person == 1 else "for each of these records, "
 
 
 def released(proved: Guarantee | None) -> str:
