@@ -143,7 +143,9 @@ class TestVerdict:
 
     def test_says_that_an_attack_found_nothing_and_what_it_could_have_found(self) -> None:
         found = attacked(sample.release_sample(), 0.0, reach=0.1899)
-        assert "found nothing (so many runs would find about 0.19 in a model" in words.verdict(found)
+        assert "found nothing (so many runs would find about 0.19 in a model" in words.verdict(
+            found
+        )
         blind = attacked(sample.release_sample(), 0.0, reach=0.0)
         assert "found nothing (nor would so few runs in a model" in words.verdict(blind)
 
