@@ -256,6 +256,28 @@ def test_the_public_page_comes_from_the_certificate_alone(study) -> None:
     assert json.loads(data)["certificate"]["guarantee"]["epsilon"] == found.proved.epsilon
 
 
+def test_printed_it_is_the_verdict_and_the_three_numbers(study) -> None:
+    _, found = study
+    first, *numbers = str(found).splitlines()
+    assert first == _verdict(found)
+    assert [line.split(":")[0] for line in numbers] == [
+        "proved",
+        "estimate, not a guarantee",
+        "observed",
+    ]
+
+
+def test_a_setting_that_is_none_is_refused_with_the_nearest() -> None:
+    with pytest.raises(sordino.InvalidArgument, match="Did you mean data"):
+        assess(dta="breast-cancer")
+
+
+def test_wrong_input_is_said_before_another_study_is(study) -> None:
+    place, _ = study
+    with pytest.raises(sordino.InvalidArgument, match="to be a file that exists"):
+        assess(data="nowhere.csv", target="ill", out=place)
+
+
 def test_a_notebook_gets_a_small_page(study) -> None:
     _, found = study
     shown = found._repr_html_()

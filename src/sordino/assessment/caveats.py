@@ -26,6 +26,11 @@ def _preparation(subject: Subject) -> list[str]:
         f"Read off the records beforehand: {what}. The guarantee does not cover what that tells."
         for what in subject.records.reads_private_data
     ]
+    if subject.recipe is None and not subject.prepared.description:
+        found.append(
+            "Whoever gets the model cannot prepare rows for it: bounds and levels that were read "
+            "off the records are not in its certificate."
+        )
     if subject.records.advice:
         found.append(subject.records.advice)
     return found
