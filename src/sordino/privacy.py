@@ -45,6 +45,22 @@ class Relation(enum.Enum):
     """One record is exchanged for one with zero gradient; the size is public."""
 
 
+RELATIONS = {
+    Relation.REPLACE_ONE: (
+        "one record is exchanged for any other; how many records there are is public"
+    ),
+    Relation.ADD_OR_REMOVE_ONE: (
+        "one record is there or is not; how many records there are stays private"
+    ),
+    Relation.ZERO_OUT: (
+        "one record is exchanged for one that never moves the training; how many records there "
+        "are is public"
+    ),
+}
+"""What each relation protects against. Part of a certificate's schema: another
+wording is a new version."""
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """A proved upper bound: no attack on what was released does better than (epsilon, delta).

@@ -68,11 +68,6 @@ class NetworkPlan:
     def _run(self) -> Run:
         return run_of(self.spec, None, self.rows, Relation.REPLACE_ONE)
 
-    @property
-    def why_not_final(self) -> str:
-        """Why nothing is proved of the final weights alone."""
-        return str(self._run.hidden)
-
     @functools.cached_property
     def proof(self) -> Proof:
         """Composition over all iterates, by privacy loss distributions."""

@@ -16,7 +16,6 @@ from sordino.cli.assess_options import (
     ColumnsFile,
     Confidence,
     DataDir,
-    DataNorm,
     Delta,
     Epsilon,
     Mechanism,
@@ -34,7 +33,7 @@ from sordino.cli.assess_options import (
     Thorough,
     WriteStudy,
 )
-from sordino.cli.record_options import Classes, OptionalData, Target
+from sordino.cli.record_options import Classes, DataNorm, OptionalData, Target
 from sordino.cli.stage_bars import StageBars
 from sordino.cli.warned import line, short_warnings
 

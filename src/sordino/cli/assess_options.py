@@ -43,14 +43,6 @@ ColumnsFile = Annotated[
         rich_help_panel=RECORDS,
     ),
 ]
-DataNorm = Annotated[
-    float | None,
-    typer.Option(
-        help="Public bound on a row's norm, the intercept's 1 included; longer rows are scaled "
-        "down. Default: 1 for a file, the declared bound for a dataset.",
-        rich_help_panel=RECORDS,
-    ),
-]
 Model = Annotated[
     str | None,
     typer.Option(

@@ -24,3 +24,11 @@ Classes = Annotated[
     str | None,
     typer.Option(metavar="A,B,...", help="The labels there can be.", rich_help_panel=RECORDS),
 ]
+DataNorm = Annotated[
+    float | None,
+    typer.Option(
+        help="Public bound on a row's norm, the intercept's 1 included; longer rows are scaled "
+        "down. Default: 1 for a file, the declared bound for a dataset.",
+        rich_help_panel=RECORDS,
+    ),
+]

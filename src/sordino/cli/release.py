@@ -15,7 +15,7 @@ from sordino.cli.data import DataDir
 from sordino.cli.preview import Preview
 from sordino.cli.promise import ModelName, Promise
 from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
-from sordino.cli.record_options import RECORDS, Classes, Data, Target
+from sordino.cli.record_options import RECORDS, Classes, Data, DataNorm, Target
 from sordino.cli.warned import line, short_warnings
 
 if TYPE_CHECKING:
@@ -64,14 +64,6 @@ ColumnsFile = Annotated[
         help="What is publicly known of a file's columns: bounds, levels, classes. Without it they "
         "are read off the rows, a leak that the certificate names. `sordino data describe` writes "
         "one to edit.",
-        rich_help_panel=RECORDS,
-    ),
-]
-DataNorm = Annotated[
-    float | None,
-    typer.Option(
-        help="Public bound on a row's norm, the intercept's 1 included; longer rows are scaled "
-        "down. Default: 1 for a file, the declared bound for a dataset.",
         rich_help_panel=RECORDS,
     ),
 ]

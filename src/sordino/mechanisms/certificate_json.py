@@ -8,7 +8,7 @@ from sordino import _check
 from sordino.mechanisms import certificate_words as words
 from sordino.mechanisms.certificate_parts import DatasetFacts, Label, Model, Preprocessing, Tuning
 from sordino.mechanisms.strict_json import CertificateError, Fields, refuse
-from sordino.privacy import Guarantee, Relation
+from sordino.privacy import RELATIONS, Guarantee, Relation
 from sordino.proofs.evidence import Evidence, from_plain
 
 _MODEL = (
@@ -57,7 +57,7 @@ def guarantee_to_plain(guarantee: Guarantee) -> dict[str, Any]:
     return {
         **values,
         "relation": guarantee.relation.value,
-        "relation_means": words.RELATIONS[guarantee.relation],
+        "relation_means": RELATIONS[guarantee.relation],
         "delta_means": words.delta_means(guarantee.delta),
     }
 

@@ -8,27 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sordino.mechanisms.strict_json import printable
-from sordino.privacy import Guarantee, Relation, rounded
+from sordino.privacy import RELATIONS, Guarantee, rounded
 
 if TYPE_CHECKING:
     from sordino.mechanisms.certificate import Certificate
 
 WIDTH = 92
 _LABELS_SHOWN = 10
-
-RELATIONS = {
-    Relation.REPLACE_ONE: (
-        "one record is exchanged for any other; how many records there are is public"
-    ),
-    Relation.ADD_OR_REMOVE_ONE: (
-        "one record is there or is not; how many records there are stays private"
-    ),
-    Relation.ZERO_OUT: (
-        "one record is exchanged for one that never moves the training; how many records there "
-        "are is public"
-    ),
-}
-"""What each relation protects against. Part of the schema: another wording is a new version."""
 
 SIGNATURES = (
     "Without a signature that was checked, only accidents are detected, not forgers: whoever can "

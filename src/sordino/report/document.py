@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from sordino.report.assessment import Assessment, State
 from sordino.report.plain import (
@@ -22,21 +22,16 @@ from sordino.report.plain import (
 
 SCHEMA: Final = "sordino-assessment"
 VERSION: Final = 1
-STAGE_SCHEMA = "sordino-assessment-stage"
 
 __all__ = [
     "DocumentError",
     "Summary",
     "curve",
     "dumps",
-    "dumps_stage",
     "from_plain",
     "loads",
-    "loads_stage",
     "to_plain",
 ]
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -111,32 +106,6 @@ def loads(content: str | bytes) -> Assessment:
     if summary != Summary.of(assessment):
         refuse("summary", "says something else than the rest of it")
     return assessment
-
-
-def dumps_stage(value: Any) -> str:
-    """One value of `stages` or `assessment`, as `dumps` writes them."""
-    return text({**_stage_header(type(value)), "value": to_plain(value)})
-
-
-def loads_stage(cls: type[_Value], content: str | bytes) -> _Value:
-    """Read what `dumps_stage` wrote of a `cls`.
-
-    Raises
-    ------
-    DocumentError
-        For anything else, with one sentence.
-    """
-    values = check_header(parse(content), STAGE_SCHEMA, VERSION)
-    header = _stage_header(cls)
-    check_keys(values, (*header, "value"), "")
-    for name, expected in header.items():
-        if values[name] != expected:
-            refuse(name, f"is {values[name]!r:.40}, and not {expected}")
-    return from_plain(cls, values["value"])
-
-
-def _stage_header(cls: type) -> dict[str, Any]:
-    return {"schema": STAGE_SCHEMA, "version": VERSION, "internal": True, "kind": cls.__name__}
 
 
 def text(values: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sordino.privacy import Guarantee, Relation
+from sordino.privacy import RELATIONS, Guarantee, Relation
 from sordino.report import drawing, words
 from sordino.report.assessment import Assessment, Records
 from sordino.report.blocks import Beside, Block, Bullets, Facts, Figure, Heading, Section, Text
@@ -12,18 +12,6 @@ from sordino.report.drawing.tradeoff import least_missed
 from sordino.report.stages import Curve, Proved
 from sordino.report.words_numbers import about, chance, count, percent_up, upper
 
-RELATIONS = {
-    Relation.REPLACE_ONE: (
-        "one record is exchanged for any other; how many records there are is public"
-    ),
-    Relation.ADD_OR_REMOVE_ONE: (
-        "one record is there or is not; how many records there are stays private"
-    ),
-    Relation.ZERO_OUT: (
-        "one record is exchanged for one that never moves the training; how many records there "
-        "are is public"
-    ),
-}
 RARELY_WRONG = 0.01
 """False accusations of the attacker for whom the trade-off is said in words."""
 _LABELS_SHOWN = 10
