@@ -1,0 +1,199 @@
+"""`sordino reproduce`: the papers' numbers beside ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sordino.cli.assess_options import DataDir
+from sordino.cli.stage_bars import StageBars
+from sordino.cli.warned import line, short_warnings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from sordino.papers.claims import Place
+    from sordino.papers.results import Reproduction, Result
+
+_WIDE = 160
+"""Columns of a pipe."""
+
+Which = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="WHICH...",
+        help="**all**; a paper, such as **v2**; a table or figure, such as **v2/table-3**; a row of "
+        "one, such as **v2/table-3/sigma**. **list** names all tables and figures.",
+    ),
+]
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick",
+        help="Small sizes: minutes. Claims that need the full size are not judged, and a printed "
+        "number also counts as met where our wider interval holds it.",
+    ),
+]
+Out = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR",
+        help="Everything is kept here and shared by all claims: the same command, or another, "
+        "computes only what is not there. INTERNAL.",
+    ),
+]
+Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
+Markdown = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write the table as Markdown, too.")
+]
+
+
+def reproduce(
+    which: Which,
+    quick: Quick = False,
+    out: Out = "sordino-reproduction",
+    data_dir: DataDir = None,
+    figures: Figures = True,
+    markdown: Markdown = None,
+) -> None:
+    """Every table and figure of five papers: the paper's number beside ours, with a verdict.
+
+    **v1**, **v2** (Hyland & Tople: SGD's own noise), **chen** (Chen, Lee & Kifer: private linear
+    models), **notes** (noise of DP-SGD) and **annamalai** (the final iterate leaks). What they
+    print, for which setting, and how far ours may be from it and why is data: one file a paper.
+
+    Verdicts: reproduced; differs (explained, if another claim that holds says why); not runnable
+    here (and what is missing). Stopped at any moment, the same command goes on where it was. Exit
+    code 1 if something differs and nothing explains it, 130 if stopped by Ctrl-C. Epsilons here
+    are the papers' estimates and formulas, no guarantees.
+
+    `sordino reproduce list`
+
+    `sordino reproduce v2/table-3`
+
+    `sordino reproduce all --quick`
+    """
+    if which == ["list"]:
+        _list()
+        return
+    found = _run(which, quick, out, data_dir, figures)
+    console = _console()
+    for place in found.places:
+        console.print(_table(place, found.of(place)))
+    _explanations(console, found)
+    page = _write(found, out, markdown)
+    for sentence in _summary(found):
+        line(console, sentence)
+    typer.echo(f"The page: {page}")
+    if found.unexplained:
+        raise typer.Exit(1)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(emoji=False, markup=False)
+    return console if console.is_terminal else Console(width=_WIDE, emoji=False, markup=False)
+
+
+def _list() -> None:
+    """Papers, and what each prints where."""
+    from rich import box
+    from rich.table import Table
+
+    from sordino.papers.reading import papers
+
+    console = _console()
+    for paper in papers().values():
+        title = f"{paper.key}: {paper.authors} ({paper.year}), {paper.title}"
+        table = Table("name", "what", "claims", box=box.SIMPLE_HEAD, title=title)
+        table.title_justify = "left"
+        for place in paper.places:
+            printed = sum(claim.printed is not None for claim in place.claims)
+            words = len(place.claims) - printed
+            said = [f"{printed} printed"] * bool(printed) + [f"{words} in words"] * bool(words)
+            table.add_row(place.name, place.title, ", ".join(said))
+        console.print(table)
+
+
+def _run(
+    which: list[str], quick: bool, out: str, data_dir: str | None, figures: bool
+) -> Reproduction:
+    from sordino.papers.reproduce import reproduce as run
+    from sordino.report.figures import errors
+
+    console = errors()
+    bars = StageBars(console)
+    try:
+        with short_warnings(console), bars.shown():
+            return run(
+                which, directory=out, data_dir=data_dir, quick=quick, pictures=figures, watch=bars
+            )
+    except KeyboardInterrupt:
+        line(console, f"Stopped. The same command goes on from here: {out}")
+        raise typer.Exit(130) from None
+
+
+def _table(place: Place, results: list[Result]) -> Table:
+    """Paper | ours | interval | verdict."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from sordino.papers import words
+
+    table = Table(box=box.SIMPLE_HEAD, title=f"{place.name}  {place.title}", title_justify="left")
+    for name in ("", "paper", "ours", "interval", "verdict"):
+        table.add_column(name, no_wrap=name in ("paper", "ours"))
+    colors = {"reproduced": "green", "differs": "bold red"}
+    for result in results:
+        claim = result.claim
+        label = claim.says if claim.printed is None else claim.row
+        verdict = f"{result.verdict}{f' ({result.why})' if result.why else ''}"
+        table.add_row(
+            f"{label}{f', {claim.column}' if claim.column else ''}",
+            words.asked(claim),
+            words.ours(result),
+            words.interval(result),
+            Text(verdict, style=colors.get(str(result.verdict), "yellow")),
+        )
+    return table
+
+
+def _explanations(console: Console, found: Reproduction) -> None:
+    """Each once, with what it is about."""
+    from sordino.papers.results import Verdict
+
+    texts: dict[str, list[str]] = {}
+    for name, result in found.results.items():
+        if result.verdict is Verdict.EXPLAINED and result.claim.explanation is not None:
+            texts.setdefault(result.claim.explanation.text, []).append(name)
+    for text, names in texts.items():
+        many = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        line(console, f"{names[0]}{many}: {text}")
+
+
+def _summary(found: Reproduction) -> list[str]:
+    from sordino.papers import words
+
+    return words.summary(found)
+
+
+def _write(found: Reproduction, out: str, markdown: str | None) -> Path:
+    from pathlib import Path
+
+    from sordino.papers.document import document
+    from sordino.papers.markdown import markdown as written
+    from sordino.papers.page import page
+
+    directory = Path(out)
+    (directory / "results.json").write_text(document(found), encoding="utf-8")
+    target = directory / "index.html"
+    target.write_text(page(found, directory), encoding="utf-8")
+    if markdown is not None:
+        Path(markdown).write_text(written(found), encoding="utf-8")
+    return target
