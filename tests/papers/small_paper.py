@@ -1,4 +1,4 @@
-"""A paper of our own, whose runs are arithmetic: what reading, keeping and judging are tested on."""
+"""A paper of our own, whose runs are arithmetic: reading, keeping and judging are tested on it."""
 
 import numpy as np
 

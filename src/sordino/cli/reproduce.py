@@ -26,8 +26,8 @@ Which = Annotated[
     list[str],
     typer.Argument(
         metavar="WHICH...",
-        help="**all**; a paper, such as **v2**; a table or figure, such as **v2/table-3**; a row of "
-        "one, such as **v2/table-3/sigma**. **list** names all tables and figures.",
+        help="**all**; a paper, such as **v2**; a table or figure, such as **v2/table-3**; a row "
+        "of one, such as **v2/table-3/sigma**. **list** names all tables and figures.",
     ),
 ]
 Quick = Annotated[

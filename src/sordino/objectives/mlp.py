@@ -6,10 +6,13 @@ outer products, so its norm is known without building it, and clipping costs one
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
 from sordino import _check
+from sordino.objectives import mlp_pass
 from sordino.objectives.batched import Array, Objective, Params, binary_log_loss, glorot
 from sordino.objectives.objective import ObjectiveSpec
 
@@ -45,9 +48,12 @@ class Mlp(Objective):
 
     def _units(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Hidden units after the relu, [group, example, run, unit]: one product a group."""
-        first = params[0]
-        product = torch.bmm(X, first.flatten(1, 2).transpose(1, 2))
-        return torch.relu(product).view(*product.shape[:2], *first.shape[1:3])
+        product = self._products(params, X)
+        return torch.relu(product).view(*product.shape[:2], *params[0].shape[1:3])
+
+    def _products(self, params: Params, X: torch.Tensor) -> torch.Tensor:
+        """Hidden units before the relu, [group, example, run x unit]."""
+        return torch.bmm(X, params[0].flatten(1, 2).transpose(1, 2))
 
     def _output(self, params: Params, units: torch.Tensor) -> torch.Tensor:
         hidden, bias = params[1][:, None, :, :-1], params[1][:, None, :, -1]
@@ -65,22 +71,25 @@ class Mlp(Objective):
         clip: float | None = None,
         weight: torch.Tensor | None = None,
     ) -> None:
-        """See `Objective.add_gradient`; written out, two large products and a few passes."""
-        units = self._units(params, X)
-        psi = self._output(params, units).sigmoid_().sub_(y.unsqueeze(2))
-        back = (units > 0) * params[1][:, None, :, :-1]  # dz/d(pre-activation)
-        if clip is not None:
-            rows = X.square().sum(dim=2, keepdim=True)
-            squared = rows * back.square().sum(dim=3) + units.square().sum(dim=3) + 1
-            psi.mul_((clip / (psi.abs() * squared.sqrt())).clamp_(max=1))
-        if weight is not None:
-            psi.mul_(weight.unsqueeze(2))
-        delta = back.mul_(psi.unsqueeze(3)).flatten(2)
+        """See `Objective.add_gradient`; two large products, and one compiled pass between them."""
         first, second = target
-        second.mul_(keep)
-        second[..., :-1].add_((units * psi.unsqueeze(3)).sum(dim=1), alpha=scale)
-        second[..., -1].add_(psi.sum(dim=1), alpha=scale)
-        first.flatten(1, 2).baddbmm_(delta.transpose(1, 2), X, beta=keep, alpha=scale)
+        units = self._products(params, X)
+        gradient = torch.empty_like(params[1], memory_format=torch.contiguous_format)
+        ones = torch.ones_like(y) if weight is None else weight.to(X.dtype)
+        squares = ones if clip is None else X.square().sum(dim=2)
+        scratch = np.empty((2, second.shape[1]), dtype=units.numpy().dtype)
+        mlp_pass.backward(
+            units.numpy(),
+            params[1].contiguous().numpy(),
+            y.to(X.dtype).contiguous().numpy(),
+            ones.contiguous().numpy(),
+            squares.contiguous().numpy(),
+            math.inf if clip is None else clip,
+            gradient.numpy(),
+            *scratch,
+        )
+        second.mul_(keep).add_(gradient, alpha=scale)
+        first.flatten(1, 2).baddbmm_(units.transpose(1, 2), X, beta=keep, alpha=scale)
 
     @property
     def width(self) -> int:

@@ -54,8 +54,7 @@ class Printed:
     @property
     def rounding(self) -> tuple[float, float]:
         """The numbers that are printed so, if rounded: half a unit either way."""
-        ends = self.value - self.unit / 2, self.value + self.unit / 2
-        return ends
+        return self.value - self.unit / 2, self.value + self.unit / 2
 
     def __str__(self) -> str:
         return self.text

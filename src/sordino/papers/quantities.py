@@ -38,7 +38,7 @@ def registry() -> dict[str, Quantity]:
 
 
 def drawings() -> dict[str, Callable[..., Any]]:
-    """Every drawing by name: called with the `Numbers` of its runs and arguments; a matplotlib figure."""
+    """Every drawing by name: from the `Numbers` of its runs and arguments to a figure."""
     from sordino.papers import drawing_erm, drawing_grid, drawing_noise, drawing_theory
 
     found: dict[str, Callable[..., Any]] = {}
