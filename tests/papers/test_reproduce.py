@@ -1,8 +1,11 @@
 """Runs are made once and kept; verdicts follow from numbers, tolerances and explanations."""
 
 import pytest
+from typer.testing import CliRunner
 
 from sordino._check import InvalidArgument
+from sordino.cli import main
+from sordino.papers import reproduce
 from sordino.papers.results import Verdict
 
 
@@ -102,6 +105,7 @@ def test_a_part_is_asked_with_what_explains_it(small):
     assert verdicts(found) == {
         "table-1/total/one": "reproduced",
         "table-1/total/two": "differs, explained",
+        "checks/two-more": "reproduced",
     }
 
 
@@ -110,3 +114,12 @@ def test_an_unknown_name_is_refused(small):
         small.run("small/table-9")
     with pytest.raises(InvalidArgument):
         small.run("small/table")  # a part of a name is no name
+
+
+def test_exits_with_1_where_nothing_explains_a_difference(tmp_path, small, monkeypatch):
+    small.texts["text"] = small.texts["text"].replace('printed = ["6.0"', 'printed = ["7.0"')
+    monkeypatch.setattr("sordino.papers.reading.papers", reproduce.papers)
+    command = ["reproduce", "small", "--out", str(tmp_path / "out"), "--no-figures"]
+    result = CliRunner().invoke(main.app, command)
+    assert result.exit_code == 1
+    assert "differs" in result.output

@@ -48,7 +48,10 @@ Out = Annotated[
 ]
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
 Markdown = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write the table as Markdown, too.")
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Write it as Markdown, too; pictures go beside it into a directory."
+    ),
 ]
 
 
@@ -187,7 +190,6 @@ def _write(found: Reproduction, out: str, markdown: str | None) -> Path:
     from pathlib import Path
 
     from sordino.papers.document import document
-    from sordino.papers.markdown import markdown as written
     from sordino.papers.page import page
 
     directory = Path(out)
@@ -195,5 +197,19 @@ def _write(found: Reproduction, out: str, markdown: str | None) -> Path:
     target = directory / "index.html"
     target.write_text(page(found, directory), encoding="utf-8")
     if markdown is not None:
-        Path(markdown).write_text(written(found), encoding="utf-8")
+        _write_markdown(found, directory, Path(markdown))
     return target
+
+
+def _write_markdown(found: Reproduction, directory: Path, file: Path) -> None:
+    """The file, and beside it a directory of its name with the pictures it shows."""
+    import shutil
+    from pathlib import Path
+
+    from sordino.papers.markdown import markdown
+
+    pictures = file.with_suffix("")
+    pictures.mkdir(parents=True, exist_ok=True)
+    for picture in found.pictures:
+        shutil.copyfile(directory / picture.png, pictures / Path(picture.png).name)
+    file.write_text(markdown(found, pictures), encoding="utf-8")

@@ -72,10 +72,9 @@ def reproduce(
     _make(bench, needed)
     results = _results(bench, needed)
     drawn = _pictures(bench, _places(chosen)) if pictures else ()
-    names = {claim.name for claim in chosen}
     return Reproduction(
         papers=tuple(papers().values()),
-        results={name: result for name, result in results.items() if name in names},
+        results=results,
         pictures=drawn,
         seconds=dict(bench.seconds),
         runs={name: bench.runs[name] for name in bench.seconds},

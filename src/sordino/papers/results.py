@@ -43,14 +43,17 @@ class Result:
 
     @property
     def off(self) -> str:
-        """By how much ours differs from the printed number: "1.35 times", "+0.4 points" or ""."""
+        """By how much ours differs from the printed number: "1.35 times", "+0.4 points" or "".
+
+        Differences around 0 (gains, printed with a sign) have no sensible ratio.
+        """
         printed = self.claim.printed
         if self.found is None or printed is None:
             return ""
         if printed.percent:
             return f"{self.found.value - printed.value:+.3g} points"
-        if printed.value == 0:
-            return f"{self.found.value:+.3g}"
+        if printed.value == 0 or printed.text[0] in "+-":
+            return f"{self.found.value - printed.value:+.3g}"
         return f"{self.found.value / printed.value:.3g} times"
 
 
@@ -73,7 +76,7 @@ class Reproduction:
     papers
         That were asked, whole.
     results
-        By the claim's name, of what was asked.
+        By the claim's name, of what was asked and of what its explanations lean on.
     pictures
         In order.
     seconds

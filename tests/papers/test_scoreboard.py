@@ -1,0 +1,97 @@
+"""What is counted, what is grouped, and the first lines that say it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sample_reproduction import sample
+
+from sordino.papers import effort, layout, scoreboard
+from sordino.papers.results import Result, Verdict
+from sordino.papers.scoreboard import Score
+
+
+def test_claims_are_counted_without_our_own_checks(tmp_path):
+    found = sample(tmp_path)
+    whole = scoreboard.total(found)
+    assert whole.printed == Score(reproduced=19, explained=1, differs=2, not_runnable=1)
+    assert whole.words == Score(reproduced=4, explained=0, differs=1, not_runnable=1)
+    for verdict, many in (
+        (Verdict.REPRODUCED, whole.printed.reproduced + whole.words.reproduced),
+        (Verdict.NOT_RUNNABLE, whole.printed.not_runnable + whole.words.not_runnable),
+    ):
+        assert found.count(verdict) == many
+    parts = [scoreboard.of_paper(found, paper).words for paper in found.papers]
+    assert sum(part.asked for part in parts) == whole.words.asked
+
+
+def test_only_all_of_them_are_a_hundred_percent():
+    assert Score(9999, 1, 0, 0).share == "99.9%"
+    assert str(Score(3, 0, 0, 5)) == "3 of 3 (100.0%)"
+    assert str(Score(0, 0, 0, 5)) == "none of 5 could be computed"
+
+
+def test_the_headline_hides_nothing(tmp_path):
+    found = sample(tmp_path)
+    assert scoreboard.headline(found) == (
+        "19 of 22 printed numbers are within tolerance (86.3%), and 4 of 5 claims in words hold. "
+        "3 differ, and nobody knows why; 1 differs for a reason that a run of ours supports; "
+        "1 check of ours fails; 2 could not be judged here."
+    )
+    well = {
+        name: Result(each.claim, each.found, Verdict.REPRODUCED)
+        for name, each in found.results.items()
+    }
+    assert scoreboard.headline(dataclasses.replace(found, results=well)) == (
+        "23 of 23 printed numbers are within tolerance (100.0%), and 6 of 6 claims in words hold. "
+        "None differs."
+    )
+    none = {name: each for name, each in found.results.items() if name.startswith("two/figure-1/b")}
+    text = scoreboard.headline(dataclasses.replace(found, results=none))
+    assert text == "Nothing could be computed here."
+
+
+def test_the_command_is_the_one_that_asks_for_this(tmp_path, monkeypatch):
+    found = sample(tmp_path, quick=True)
+    assert scoreboard.command(found) == "sordino reproduce one two --quick"
+    monkeypatch.setattr(scoreboard, "KEYS", ("one", "two"))
+    assert scoreboard.command(found) == "sordino reproduce all --quick"
+    some = {name: each for name, each in found.results.items() if "/table-6/" in name}
+    part = dataclasses.replace(found, results=some, quick=False)
+    assert scoreboard.command(part) == "sordino reproduce one/table-6"
+
+
+def test_advice_on_files_is_given_only_where_files_are_missing(tmp_path):
+    found = sample(tmp_path, quick=True)
+    assert "SORDINO_DATA" in scoreboard.how_to_run(found)
+    small = {name: each for name, each in found.results.items() if not name.endswith("/ipums")}
+    assert scoreboard.how_to_run(dataclasses.replace(found, results=small)) == ""
+
+
+def test_columns_stand_in_the_papers_order_also_where_rows_lack_some(tmp_path):
+    found = sample(tmp_path)
+    (place,) = [each for each in found.places if each.key == "table-7"]
+    table = layout.table(found.of(place))
+    assert list(table.columns) == list("abcdefghij")  # the first row has b and j only
+    assert table.columns["g"] == "MNIST, 10 classes"
+    assert list(table.rows[0].results) == ["b", "j"]
+
+
+def test_differences_of_one_reason_stand_together(tmp_path):
+    held = layout.differences(sample(tmp_path).results.values())
+    assert [(each.explained, [r.claim.name for r in each.results]) for each in held] == [
+        (True, ["one/table-3/sigma/c"]),
+        (False, ["one/table-3/factor/b"]),
+        (False, ["one/table-3/factor/c"]),
+        (False, ["one/table-3/seed-dominates/c"]),
+        (False, ["one/checks/maximum"]),
+    ]
+
+
+def test_time_is_told_by_paper_and_kind(tmp_path):
+    held = effort.efforts(sample(tmp_path))
+    assert [(each.paper, each.kind, each.seconds) for each in held] == [
+        ("one", "grid, cnn", 901.0),
+        ("one", "grid, logistic", 61.2),
+        ("one", "sizes", 0.2),
+    ]
