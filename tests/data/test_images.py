@@ -122,6 +122,15 @@ def test_random_projection_does_not_depend_on_the_rows(reader: Reader) -> None:
     assert np.array_equal(parts.test[0], changed.test[0])
 
 
+def test_unscaled_rows_are_those_of_the_projection(reader: Reader) -> None:
+    scaled = images.mnist_binary_grp(reader, "papers")
+    parts = images.mnist_binary_grp_unscaled(reader, "papers")
+    assert parts.norm_bound is None
+    norms = np.linalg.norm(parts.train[0], axis=1, keepdims=True)
+    assert norms.min() > 1
+    np.testing.assert_allclose(parts.train[0] / norms, scaled.train[0], rtol=1e-12)
+
+
 def _archive(**arrays: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)

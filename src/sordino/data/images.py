@@ -50,6 +50,11 @@ def mnist_binary_grp(read: Reader, form: Form) -> Parts:
     return _projected(_three_or_five(read), _random)
 
 
+def mnist_binary_grp_unscaled(read: Reader, form: Form) -> Parts:
+    """The same projection, rows as they come out of it: v1's numbers are of these."""
+    return _projected(_three_or_five(read), _random, scaled=False)
+
+
 def mnist_binary_crop(read: Reader, form: Form) -> Parts:
     """Digits 3 (label 0) and 5 (label 1), the central 10x10 pixels."""
     rest, test = (
@@ -103,16 +108,19 @@ def _flat(images: npt.NDArray[Any]) -> preprocess.Matrix:
     return np.asarray(images.reshape(len(images), -1) / 255.0)
 
 
-def _projected(parts: list[tuple[Pixels, npt.NDArray[np.int64]]], project: Projector) -> Parts:
+def _projected(
+    parts: list[tuple[Pixels, npt.NDArray[np.int64]]], project: Projector, *, scaled: bool = True
+) -> Parts:
     rest, test = ((_flat(images), y) for images, y in parts)
     train, validation = _first_tenth(rest)
     projection = project(train[0], COMPONENTS)
 
     def prepared(part: Rows) -> Rows:
-        return preprocess.clip_rows(projection.apply(part[0])), part[1]
+        X = projection.apply(part[0])
+        return (preprocess.clip_rows(X) if scaled else X), part[1]
 
-    reads = projection.reads_private_data
-    return Parts(prepared(train), prepared(validation), prepared(test), 1.0, reads)
+    bound, reads = 1.0 if scaled else None, projection.reads_private_data
+    return Parts(prepared(train), prepared(validation), prepared(test), bound, reads)
 
 
 def _first_tenth(rest: Rows) -> tuple[Rows, Rows]:
