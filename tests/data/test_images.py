@@ -124,7 +124,7 @@ def test_random_projection_does_not_depend_on_the_rows(reader: Reader) -> None:
 
 def test_unscaled_rows_are_those_of_the_projection(reader: Reader) -> None:
     scaled = images.mnist_binary_grp(reader, "papers")
-    parts = images.mnist_binary_grp_unscaled(reader, "papers")
+    parts = images.mnist_binary_grp_raw(reader, "papers")
     assert parts.norm_bound is None
     norms = np.linalg.norm(parts.train[0], axis=1, keepdims=True)
     assert norms.min() > 1

@@ -50,7 +50,7 @@ def mnist_binary_grp(read: Reader, form: Form) -> Parts:
     return _projected(_three_or_five(read), _random)
 
 
-def mnist_binary_grp_unscaled(read: Reader, form: Form) -> Parts:
+def mnist_binary_grp_raw(read: Reader, form: Form) -> Parts:
     """The same projection, rows as they come out of it: v1's numbers are of these."""
     return _projected(_three_or_five(read), _random, scaled=False)
 

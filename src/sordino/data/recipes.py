@@ -93,7 +93,7 @@ _ALL = (
         build=images.mnist_binary_grp,
     ),
     Recipe(
-        name="mnist-binary/grp-unscaled",
+        name="mnist-binary/grp-raw",
         task="handwritten digits; 1 is five, 0 is three; random projection to 50, not scaled",
         publication=publications.MNIST,
         files=files.MNIST,
@@ -104,7 +104,7 @@ _ALL = (
         steps=1850,
         settings_from="v1, Table II, whose numbers are of rows that were not scaled",
         reads_private_data=(),
-        build=images.mnist_binary_grp_unscaled,
+        build=images.mnist_binary_grp_raw,
     ),
     Recipe(
         name="mnist-binary/crop",
