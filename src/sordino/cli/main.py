@@ -21,6 +21,7 @@ from sordino.cli import (
     measure_show,
     release,
     report,
+    reproduce,
 )
 from sordino.privacy import NotApplicable, Refused
 
@@ -36,7 +37,7 @@ app = typer.Typer(
         "noise, measured; no guarantee) and **observed** epsilon (a lower bound won by an attack). "
         "`assess` does all of it and writes one page. The parts: `account` and `calibrate` prove, "
         "`release` releases (with `certificate` and `ledger` for its papers and its budget), "
-        "`measure` estimates, `audit` attacks."
+        "`measure` estimates, `audit` attacks, `reproduce` sets the papers' numbers beside ours."
     ),
 )
 app.command("assess")(assess.assess)
@@ -50,6 +51,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(certificate.app, name="certificate")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(data.app, name="data")
+app.command("reproduce")(reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)
