@@ -22,11 +22,10 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from sordino.audit.band import band
 from sordino.audit.worst_case import WorstCase
 from sordino.audit.worst_case_audit import WorstCaseAudit, audit_worst_case, play
-from sordino.audit.worst_case_estimates import area_estimate, paper_estimate, restricted_estimate
-from sordino.audit.worst_case_family import GRID, Family
+from sordino.audit.worst_case_family import Family
+from sordino.audit.worst_case_ways import WAYS, bounded, estimated
 from sordino.report import canvas
 from sordino.report.worst_case import Repeats, Setting, epsilons, error_curves
 
@@ -38,12 +37,6 @@ TRAININGS = ((0.1, 100), (0.01, 1024))
 """Sample rates and steps of Figure 2."""
 CURVES = ((0.5, 0.01, 1024), (1.0, 0.1, 100), (0.7, 0.02, 500))
 """Noise multiplier, sample rate and steps of Figure 1."""
-LABELS = {
-    "paper_printed": "estimate, paper's rule as printed (arrow: none up to 20 fits)",
-    "paper_restricted": "estimate, paper's rule, FPR and FNR in [0.01, 0.99]",
-    "area": "estimate, curve of the observed area",
-    "ours": "ours: lower bound within DP-SGD(q, T), 95% confidence",
-}
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ class Found:
     """Values by way and (steps, epsilon), one a repeat; runs and seconds of simulation by steps."""
 
     values: dict[str, dict[tuple[int, float], list[float]]] = field(
-        default_factory=lambda: {name: {} for name in LABELS}
+        default_factory=lambda: {name: {} for name in WAYS}
     )
     speed: dict[int, tuple[int, float]] = field(default_factory=dict)
 
@@ -83,24 +76,10 @@ def repeat(family: Family, epsilon: float, number: int, seed: int, size: Size, o
     runs, seconds = out.speed.get(family.steps, (0, 0.0))
     out.speed[family.steps] = runs + 2 * size.bound, seconds + time.perf_counter() - began
     few = negative[: size.estimate], positive[: size.estimate]
-    estimates = {
-        "paper_printed": paper_estimate,
-        "paper_restricted": restricted_estimate,
-        "area": area_estimate,
-    }
-    for way, estimate in estimates.items():
-        out.add(way, family.steps, epsilon, estimate(*few, family).epsilon)
-    bound = band(
-        negative,
-        positive,
-        family,
-        delta=DELTA,
-        confidence=CONFIDENCE,
-        family_name=family.name,
-        parameters=GRID,
-        direction="forward",
-    )
-    out.add("ours", family.steps, epsilon, bound.epsilon)
+    for way, value in estimated(few, family).items():
+        out.add(way, family.steps, epsilon, value)
+    ours = bounded((negative, positive), family, CONFIDENCE)
+    out.add("ours", family.steps, epsilon, ours)
 
 
 def named(steps: int) -> str:
@@ -136,7 +115,7 @@ def figure_two(out: Found, families: list[Family]) -> dict[str, list[Repeats]]:
                     if steps == family.steps
                 },
             )
-            for way, says in LABELS.items()
+            for way, says in WAYS.items()
         ]
     return panels
 

@@ -65,21 +65,25 @@ class Repeats:
     values: Mapping[float, Sequence[float]]
 
 
-def error_curves(settings: Sequence[Setting], *, log: bool) -> Figure:
+def error_curves(
+    settings: Sequence[Setting], *, log: bool, orders: Sequence[str] = tuple(ORDERS)
+) -> Figure:
     """FPR against FNR: a column a setting, a row an order of D and D′ (Figure 1)."""
     if not settings:
         _check.fail("settings", list(settings), "to hold at least one")
+    for order in orders:
+        _check.one_of("orders", order, tuple(ORDERS))
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     with canvas.styled():
         apart = ConstrainedLayoutEngine(wspace=0.07)  # labels of neighbours would meet
-        figure = Figure(figsize=(WIDTH, 5.2), layout=apart)
-        grid = figure.subplots(len(ORDERS), len(settings), squeeze=False, sharex=True, sharey=True)
-        for row, (order, words) in zip(grid, ORDERS.items(), strict=True):
+        figure = Figure(figsize=(WIDTH, 0.6 + 2.3 * len(orders)), layout=apart)
+        grid = figure.subplots(len(orders), len(settings), squeeze=False, sharex=True, sharey=True)
+        for row, order in zip(grid, orders, strict=True):
             for panel, setting in zip(row, settings, strict=True):
                 _curves(panel, setting.curves[order], log)
-            row[0].set_ylabel(f"{words}\n\nfalse-negative rate")
+            row[0].set_ylabel(f"{ORDERS[order]}\n\nfalse-negative rate")
         for top, bottom, setting in zip(grid[0], grid[-1], settings, strict=True):
             top.set_title(setting.title)
             bottom.set_xlabel("false-positive rate")
