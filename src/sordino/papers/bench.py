@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from sordino.papers.claims import Run
 from sordino.papers.kinds import KINDS
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Splits
+    from sordino.data.recipe import Form, Splits
     from sordino.papers.found import Numbers
 
 Tell = Callable[[int, int], None]
@@ -145,7 +145,8 @@ class Bench:
 
         if form is None:
             return load(data, data_dir=self.data_dir)
-        return load(data, form=form, data_dir=self.data_dir)
+        _check.one_of("form", form, ("papers", "erm"))
+        return load(data, form=cast("Form", form), data_dir=self.data_dir)
 
 
 def _read(path: Path) -> Numbers | None:
@@ -160,5 +161,6 @@ def _write(path: Path, numbers: Numbers) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
     with half.open("wb") as out:
-        np.savez_compressed(out, **numbers)
+        # The stubs take any keyword for allow_pickle; arrays of plain numbers need none.
+        np.savez_compressed(out, **dict(numbers))  # type: ignore[arg-type]
     half.replace(path)

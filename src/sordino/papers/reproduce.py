@@ -182,7 +182,7 @@ def _saved(directory: Path, place: Place, name: str, figure: Figure) -> Picture:
     from sordino.report import canvas
 
     says = f"{place.title} (ours)"
-    files = [f"figures/{name}.{suffix}" for suffix in ("svg", "png")]
-    for file in files:
+    svg, png = f"figures/{name}.svg", f"figures/{name}.png"
+    for file in (svg, png):
         canvas.save(figure, str(directory / file), says)
-    return Picture(place.name, *files, says)
+    return Picture(place.name, svg, png, says)
