@@ -72,16 +72,9 @@ SPECS = {
 def use_regime(regime, monkeypatch):
     """Single steps, shared products, or the torch loop of the networks: all must agree."""
     if regime == "torch":
-        from sordino.sgd import chunk, network
-
-        def descend(spec, table, weights, total, epoch, rates, noise):
-            inputs = weights.shape[2]
-            objective = build(spec.objective, inputs - int(spec.objective.intercept))
-            table = dataclasses.replace(table, X=table.X[:, :inputs].contiguous())
-            sums = None if total is None else (total,)
-            network.descend(objective, spec, table, (weights,), sums, epoch, rates, noise)
-
-        monkeypatch.setattr(chunk.linear, "descend", descend)
+        monkeypatch.setattr("sordino.sgd.chunk.by_torch", lambda spec: True)
+        # Compiled loops want rows followed by zeros, torch does not.
+        monkeypatch.setattr("sordino.sgd.table._columns", lambda objective: objective.parameters)
     else:
         monkeypatch.setattr("sordino.sgd.linear.FEW", 1000 if regime == "deep" else 0)
 

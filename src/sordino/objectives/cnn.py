@@ -145,9 +145,16 @@ class Cnn(Objective):
         return X.view(*X.shape[:2], height, width, channels).permute(0, 1, 4, 2, 3)
 
     def _batch_innermost(self, X: torch.Tensor) -> Array:
-        """[group, example, pixel] to [group, channel, row + 2, (column + 2) x example]."""
-        padded = functional.pad(self._images(X).permute(0, 2, 3, 4, 1), (0, 0, 1, 1, 1, 1))
-        return np.ascontiguousarray(padded.flatten(3).numpy())
+        """[group, example, pixel] to [group, channel, row + 2, 2, half the columns x example].
+
+        A column of zeros stands before the first and, for an even width, after the last; then
+        even columns and odd ones (`convolution`). The last of an odd width is in no window.
+        """
+        columns, examples = self.image[2] // 2 + 1, X.shape[1]
+        after = 2 * columns - 1 - self.image[2]
+        padded = functional.pad(self._images(X).permute(0, 2, 3, 4, 1), (0, 0, 1, after, 1, 1))
+        halves = padded.reshape(*padded.shape[:3], columns, 2, examples).transpose(3, 4)
+        return np.ascontiguousarray(halves.flatten(4).numpy())
 
     def step_operations(self, batch: int) -> int:
         """Of one step of one run: forward, and backward to weights and to inputs.

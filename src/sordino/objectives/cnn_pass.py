@@ -151,8 +151,8 @@ def add_gradient(
 ) -> None:
     """Add the gradient of sum_i weight_i loss_i to `gradient`.
 
-    X [channel, row + 2, (column + 2) x example] is padded by one on every side; y and weight
-    are [example].
+    X [channel, row + 2, 2, ...] is padded by one on every side and in halves (`convolution`); y
+    and weight are [example].
     """
     batch = len(y)
     _forward(layers, m, X, batch)
@@ -180,12 +180,14 @@ def add_gradient(
 
 @compiled
 def _forward(layers: Layers, m: Maps, X: Floats, batch: int) -> None:
-    plane = _plane(m, X.shape[1] - 2, X.shape[2] - 2 * batch)
+    rows, columns = m.which1.shape[1:]
+    halves = m.plane[: 8 * rows * columns].reshape(2, 2 * rows, 2, columns)
     for f in range(0, len(layers.bias1), 2):
-        _fill(plane, layers.bias1[f], layers.bias1[f + 1])
+        _fill(halves, layers.bias1[f], layers.bias1[f + 1])
         for c in range(len(X)):
-            conv.add_3x3(plane, X[c], layers.kernel1[f : f + 2, c], batch)
-        _pool_two(m.map1, m.which1, plane, f, batch)
+            conv.add_3x3(halves, X[c], layers.kernel1[f : f + 2, c], batch)
+        conv.pool_halves(m.map1[f], m.which1[f], halves[0])
+        conv.pool_halves(m.map1[f + 1], m.which1[f + 1], halves[1])
     _forward_2x2(layers.kernel2, layers.bias2, m.map1, m.map2, m.which2, m, batch)
     _forward_2x2(layers.kernel3, layers.bias3, m.map2, m.map3, m.which3, m, batch)
     flat = m.map3.reshape(layers.hidden.shape[1], batch)
@@ -233,7 +235,7 @@ def _conv_backward(
     """
     for f in range(len(full)):
         conv.unpool(full[f], which[f], pooled[f], 1, batch)
-        bias_gradient[f] += conv.total(full[f])
+        bias_gradient[f] += conv.total(pooled[f], which[f])
     for f in range(0, len(full), 2):
         for c in range(len(inputs)):
             pair = kernel_gradient[f : f + 2, c]
@@ -249,14 +251,13 @@ def _conv_backward(
 def _first_backward(
     kernel_gradient: Floats, bias_gradient: Floats, m: Maps, X: Floats, batch: int
 ) -> None:
-    plane = _plane(m, X.shape[1] - 2, X.shape[2] - 2 * batch)
-    plane[:] = 0  # what no window covers
     for f in range(0, len(bias_gradient), 2):
+        which, pooled = m.which1[f : f + 2], m.back1[f : f + 2]
         for i in range(2):
-            conv.unpool(plane[i], m.which1[f + i], m.back1[f + i], 0, batch)
-            bias_gradient[f + i] += conv.total(plane[i])
+            bias_gradient[f + i] += conv.total(pooled[i], which[i])
         for c in range(len(X)):
-            conv.add_kernel_gradient(kernel_gradient[f : f + 2, c], plane, X[c], 0, batch)
+            pair = kernel_gradient[f : f + 2, c]
+            conv.add_first_kernel_gradient(pair, which, pooled, X[c], batch)
 
 
 @compiled
@@ -284,7 +285,7 @@ def _dense_backward(
             for i in range(back.shape[1]):
                 total += back[u, i] * inputs[f, i]
             weight_gradient[u, f] += total
-        bias_gradient[u] += conv.total(back[u])
+        bias_gradient[u] += back[u].sum()
 
 
 @compiled

@@ -4,6 +4,12 @@ A feature map of a batch is [row, column x example]: the columns of all examples
 so a shift by one column is a shift by the batch size, and every loop runs over a whole row of all
 images at once. Two filters are taken at a time, so that each row is read once for both.
 Maps that a convolution reads are padded with zeros.
+
+The images themselves come in halves, [row, 2, half the columns x example]: even columns, then odd
+ones. Pooling them is then a comparison of four rows, without steps of two.
+
+Loops write one or two arrays and read few: the compiler must be able to check, each time, that
+they do not overlap, and gives up on vectors where that takes more than eight comparisons.
 """
 
 from __future__ import annotations
@@ -16,20 +22,83 @@ from sordino.objectives.compiled import compiled
 
 Floats = npt.NDArray[Any]
 
+NOBODY = 4
+"""In place of a winner: nothing in the window is above 0."""
+
 
 @compiled
 def add_3x3(out: Floats, image: Floats, kernel: Floats, batch: int) -> None:
-    """Add to out [2, row, ...] the convolution of one padded map with kernels [2, 3, 3]."""
+    """Add to out [2, row, 2, ...] the convolution of one padded map with kernels [2, 3, 3].
+
+    Both are in halves; the padding makes even what is odd, so out's even columns begin with one.
+    """
+    width = out.shape[3]
     for dh in range(3):
-        k0, k1, k2 = kernel[0, dh, 0], kernel[0, dh, 1], kernel[0, dh, 2]
-        m0, m1, m2 = kernel[1, dh, 0], kernel[1, dh, 1], kernel[1, dh, 2]
+        k, m = kernel[0, dh], kernel[1, dh]
         for h in range(out.shape[1]):
-            u, v, row = out[0, h], out[1, h], image[h + dh]
+            even, odd = image[h + dh, 0], image[h + dh, 1]
             # Slices, not shifted indices: those might be negative for all the compiler knows.
-            a, b, c = row[: len(u)], row[batch : batch + len(u)], row[2 * batch :]
-            for i in range(len(u)):
-                u[i] += k0 * a[i] + k1 * b[i] + k2 * c[i]
-                v[i] += m0 * a[i] + m1 * b[i] + m2 * c[i]
+            _add_three(out[0, h, 0], out[1, h, 0], k, m, even[:width], odd[:width], even[batch:])
+            _add_three(out[0, h, 1], out[1, h, 1], k, m, odd[:width], even[batch:], odd[batch:])
+
+
+@compiled
+def _add_three(u: Floats, v: Floats, k: Floats, m: Floats, a: Floats, b: Floats, c: Floats) -> None:
+    k0, k1, k2 = k[0], k[1], k[2]
+    m0, m1, m2 = m[0], m[1], m[2]
+    for i in range(len(u)):
+        u[i] += k0 * a[i] + k1 * b[i] + k2 * c[i]
+        v[i] += m0 * a[i] + m1 * b[i] + m2 * c[i]
+
+
+@compiled
+def pool_halves(out: Floats, which: Floats, plane: Floats) -> None:
+    """2x2 max pooling and relu of one map [row, 2, ...], as `pool`."""
+    for h in range(which.shape[0]):
+        best, winner = out[h], which[h]
+        a, b, c, d = plane[2 * h, 0], plane[2 * h, 1], plane[2 * h + 1, 0], plane[2 * h + 1, 1]
+        zero = plane.dtype.type(0)
+        for i in range(len(winner)):
+            best[i] = max(max(a[i], b[i]), max(max(c[i], d[i]), zero))
+        for i in range(len(winner)):
+            upper, lower = max(a[i], b[i]), max(c[i], d[i])
+            first = 0 if a[i] >= b[i] else 1
+            second = 2 if c[i] >= d[i] else 3
+            place = first if upper >= lower else second
+            winner[i] = place if max(upper, lower) > zero else NOBODY
+
+
+@compiled
+def add_first_kernel_gradient(
+    kernel: Floats, which: Floats, gradient: Floats, image: Floats, batch: int
+) -> None:
+    """Add to kernels [2, 3, 3] what the gradient [2, ...] of their pooled maps gives them."""
+    zero = kernel.dtype.type(0)
+    width = which.shape[2]
+    for dh in range(3):
+        s0, s1, s2, t0, t1, t2 = zero, zero, zero, zero, zero, zero
+        for h in range(which.shape[1]):
+            g, w, e, z = gradient[0, h], which[0, h], gradient[1, h], which[1, h]
+            upper, lower = image[2 * h + dh], image[2 * h + 1 + dh]
+            a0, a1, a2, a3 = upper[0, :width], upper[1, :width], upper[0, batch:], upper[1, batch:]
+            b0, b1, b2, b3 = lower[0, :width], lower[1, :width], lower[0, batch:], lower[1, batch:]
+            for i in range(width):
+                g0, g1 = g[i] if w[i] == 0 else zero, g[i] if w[i] == 1 else zero
+                g2, g3 = g[i] if w[i] == 2 else zero, g[i] if w[i] == 3 else zero
+                s0 += g0 * a0[i] + g1 * a1[i] + g2 * b0[i] + g3 * b1[i]
+                s1 += g0 * a1[i] + g1 * a2[i] + g2 * b1[i] + g3 * b2[i]
+                s2 += g0 * a2[i] + g1 * a3[i] + g2 * b2[i] + g3 * b3[i]
+                e0, e1 = e[i] if z[i] == 0 else zero, e[i] if z[i] == 1 else zero
+                e2, e3 = e[i] if z[i] == 2 else zero, e[i] if z[i] == 3 else zero
+                t0 += e0 * a0[i] + e1 * a1[i] + e2 * b0[i] + e3 * b1[i]
+                t1 += e0 * a1[i] + e1 * a2[i] + e2 * b1[i] + e3 * b2[i]
+                t2 += e0 * a2[i] + e1 * a3[i] + e2 * b2[i] + e3 * b3[i]
+        kernel[0, dh, 0] += s0
+        kernel[0, dh, 1] += s1
+        kernel[0, dh, 2] += s2
+        kernel[1, dh, 0] += t0
+        kernel[1, dh, 1] += t1
+        kernel[1, dh, 2] += t2
 
 
 @compiled
@@ -69,7 +138,7 @@ def add_kernel_gradient(kernel: Floats, out: Floats, image: Floats, pad: int, ba
 
 @compiled
 def pool(out: Floats, which: Floats, plane: Floats, rows: int, columns: int, batch: int) -> None:
-    """2x2 max pooling and relu of one map; `which` says who won (4: nobody was above 0).
+    """2x2 max pooling and relu of one map; `which` says who won, or `NOBODY`.
 
     The first of equals wins, as in Keras and torch.
     """
@@ -86,7 +155,7 @@ def pool(out: Floats, which: Floats, plane: Floats, rows: int, columns: int, bat
                 if b[at + batch] > best:
                     best, winner = b[at + batch], 3
                 out[h, to] = best if best > 0 else 0
-                which[h, to] = winner if best > 0 else 4
+                which[h, to] = winner if best > 0 else NOBODY
 
 
 @compiled
@@ -110,10 +179,12 @@ def unpool(plane: Floats, which: Floats, gradient: Floats, pad: int, batch: int)
 
 
 @compiled
-def total(plane: Floats) -> Any:
-    """Sum of a map; numpy's own would add one number at a time."""
-    flat = plane.reshape(plane.size)
-    found = plane.dtype.type(0)
-    for i in range(len(flat)):
-        found += flat[i]
+def total(gradient: Floats, which: Floats) -> Any:
+    """Sum of a pooled map's gradient where somebody won: what reaches the bias."""
+    zero = gradient.dtype.type(0)
+    found = zero
+    for h in range(which.shape[0]):
+        row, winner = gradient[h], which[h]
+        for i in range(len(winner)):
+            found += row[i] if winner[i] != NOBODY else zero
     return found

@@ -15,6 +15,8 @@ from sordino.sgd import full_batch, linear, network, planning
 from sordino.sgd.batches import Epoch, epochs
 from sordino.sgd.full_batch import FullBatch
 from sordino.sgd.grid import Grid
+from sordino.sgd.lanes import Lanes
+from sordino.sgd.spec import TrainSpec
 
 Array = npt.NDArray[Any]
 
@@ -27,14 +29,17 @@ class Chunk:
         self.spec = grid.spec
         self.seeds = grid.seeds[seeds]
         self.table = grid.table.of(neighbours)
-        self.params = grid.objective.unflatten(self._initial())
+        self.lanes = Lanes(
+            grid.objective,
+            self._initial(),
+            len(self.table.slot),
+            shares=by_torch(self.spec),
+            averages=self.spec.average_every is not None,
+        )
         wanted = self.seeds if self.spec.noise_multiplier else ()
         self.noise = [grid.noise.stream("noise", seed) for seed in wanted]
         self.drawn: torch.Tensor | None = None  # noise of coming steps, of full batches
         self.full = self._full_batch(seeds, neighbours)
-        self.total = None
-        if self.spec.average_every is not None:
-            self.total = tuple(torch.zeros_like(part) for part in self.params)
 
     def _full_batch(self, seeds: slice, neighbours: slice) -> FullBatch | None:
         grid = self.grid
@@ -55,8 +60,7 @@ class Chunk:
             start = np.stack(
                 [draw(grid.streams.stream("initial weights", seed)) for seed in self.seeds]
             )
-        tensor = torch.tensor(start, dtype=getattr(torch, spec.dtype))
-        return tensor[:, None].repeat(1, len(self.table.slot), 1)
+        return torch.tensor(start, dtype=getattr(torch, spec.dtype))
 
     def train(self) -> Array:
         """Train, and return [seed, neighbour, checkpoint, parameter]."""
@@ -66,7 +70,7 @@ class Chunk:
         shape = (len(self.seeds), len(self.table.slot), len(kept), grid.objective.parameters)
         out = np.empty(shape, dtype=spec.dtype)
         if 0 in kept:
-            out[:, :, kept[0]] = grid.objective.flatten(self.params).numpy()
+            out[:, :, kept[0]] = self.lanes.weights()
         taken = updates = 0
         since_average = since_restart = 0
         orders = self._orders()
@@ -79,9 +83,9 @@ class Chunk:
             for part in self._segments(taken, length):
                 self._descend(epoch.part(part), rates[part], steps - taken)
                 if averages and part.stop == length:
-                    self._average(spec.average_every or 1, length)
+                    self.lanes.average((spec.average_every or 1) * length)
                 if taken + part.stop in kept:
-                    out[:, :, kept[taken + part.stop]] = grid.objective.flatten(self.params).numpy()
+                    out[:, :, kept[taken + part.stop]] = self.lanes.weights()
             taken, updates = taken + length, updates + length
             since_average = 0 if averages else since_average + 1
             since_restart += 1
@@ -106,15 +110,16 @@ class Chunk:
     def _descend(self, epoch: Epoch, rates: npt.NDArray[np.float64], left: int) -> None:
         """Take these steps, of `left` that are still to come."""
         noise = self._draw(len(rates), left)
-        total = None if self.total is None else self.total[0]
+        if by_torch(self.spec):
+            args = (self.table, self.lanes, epoch, rates, noise)
+            network.descend(self.grid.objective, self.spec, *args)
+            return
+        weights = self.lanes.params[0]
+        total = None if self.lanes.total is None else self.lanes.total[0]
         if self.full is not None:
-            self.full.descend(self.params[0], total, rates, noise)
-        elif self.spec.objective.is_linear:
-            linear.descend(self.spec, self.table, self.params[0], total, epoch, rates, noise)
+            self.full.descend(weights, total, rates, noise)
         else:
-            objective = self.grid.objective
-            args = (self.table, self.params, self.total, epoch, rates, noise)
-            network.descend(objective, self.spec, *args)
+            linear.descend(self.spec, self.table, weights, total, epoch, rates, noise)
 
     def _draw(self, steps: int, left: int) -> torch.Tensor | None:
         """Noise of these steps [seed, step, parameter]; a stream gives the same in any parts."""
@@ -141,8 +146,7 @@ class Chunk:
             drawn[run] = normal
         return torch.from_numpy(drawn)
 
-    def _average(self, epochs_: int, steps_per_epoch: int) -> None:
-        assert self.total is not None
-        for part, sum_ in zip(self.params, self.total, strict=True):
-            part.copy_(sum_ / (epochs_ * steps_per_epoch))
-            sum_.zero_()
+
+def by_torch(spec: TrainSpec) -> bool:
+    """Whether steps are taken by `network`, where runs share a lane; else by a compiled loop."""
+    return not spec.objective.is_linear

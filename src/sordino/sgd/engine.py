@@ -122,7 +122,8 @@ def train(
     threads
         Worker threads; all cores of this process by default.
     progress
-        Called after each chunk, which is a second's work or so, with a `Progress`.
+        Called after each chunk, which is a second's work or so (a CNN's: some seconds), with a
+        `Progress`.
 
     Returns
     -------

@@ -2,7 +2,8 @@
 
 All neighbours of a seed see the same batch, so a step is one product for all of them. The few
 whose batch holds their own differing record (about batch/n of them) are stepped once more, from
-where they were, with the batch they really have, and written over the shared result.
+where they were, with the batch they really have, and written over the shared result. Before its
+first such batch a run is not trained at all: it is the run on the dataset itself (`lanes.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sordino.objectives.batched import Objective, Params
-from sordino.sgd.batches import Epoch
+from sordino.objectives.batched import Objective
+from sordino.sgd.batches import Epoch, Index
+from sordino.sgd.lanes import Lanes, Places
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.step import gather, step
 from sordino.sgd.table import Table
@@ -25,10 +27,10 @@ from sordino.sgd.table import Table
 class Touched:
     """Runs that a step must take with a batch of their own: the place that differs, and how."""
 
-    seed: torch.Tensor
-    neighbour: torch.Tensor
-    place: torch.Tensor
-    substitute: torch.Tensor
+    seed: Places
+    neighbour: Places
+    place: Places
+    substitute: Index
 
     def part(self, start: int, end: int) -> Touched:
         """Return some of them."""
@@ -40,33 +42,30 @@ def descend(
     objective: Objective,
     spec: TrainSpec,
     table: Table,
-    params: Params,
-    total: Params | None,
+    lanes: Lanes,
     epoch: Epoch,
     rates: npt.NDArray[np.float64],
     noise: torch.Tensor | None,
 ) -> None:
-    """Take these steps, in place; add each new iterate to `total` if it is wanted."""
-    index = torch.from_numpy(epoch.index)
+    """Take these steps, in place; add each new iterate to its sum if one is kept."""
     padded = table.has_empty or spec.order == "poisson"
     for t, touched in enumerate(_touched(table, epoch)):
-        now = index[:, t, : int(epoch.width[t])].contiguous()
+        now = epoch.index[:, t, : int(epoch.width[t])]
         rate = float(rates[t])
         normal = None if noise is None else objective.unflatten(noise[:, t].unsqueeze(1))
-        own = None
         if touched is not None:
-            own = tuple(part[touched.seed, touched.neighbour].unsqueeze(1) for part in params)
+            seed = torch.from_numpy(touched.seed)
+            at = seed, torch.from_numpy(lanes.part_ways(touched.seed, touched.neighbour))
+            own = tuple(part[at].unsqueeze(1) for part in lanes.params)
             theirs = now[touched.seed]
-            theirs[torch.arange(len(theirs)), touched.place] = touched.substitute
-            noise_of = None if normal is None else tuple(n[touched.seed] for n in normal)
+            theirs[np.arange(len(theirs)), touched.place] = touched.substitute
+            noise_of = None if normal is None else tuple(n[seed] for n in normal)
             step(objective, spec, own, gather(table, theirs, spec, padded), rate, noise_of)
-        step(objective, spec, params, gather(table, now, spec, padded), rate, normal)
-        if touched is not None and own is not None:
-            for part, mine in zip(params, own, strict=True):
-                part[touched.seed, touched.neighbour] = mine.squeeze(1)
-        if total is not None:
-            for part, sum_ in zip(params, total, strict=True):
-                sum_.add_(part)
+        step(objective, spec, lanes.params, gather(table, now, spec, padded), rate, normal)
+        if touched is not None:
+            for part, mine in zip(lanes.params, own, strict=True):
+                part[at] = mine.squeeze(1)
+        lanes.add_up()
 
 
 def _touched(table: Table, epoch: Epoch) -> Iterator[Touched | None]:
@@ -90,7 +89,7 @@ def _touched(table: Table, epoch: Epoch) -> Iterator[Touched | None]:
         np.repeat(place, many)[order],
         table.substitute[neighbour].astype(np.int32),
     )
-    all_ = Touched(*(torch.from_numpy(column) for column in columns))
+    all_ = Touched(*columns)
     start = 0
     for end in np.searchsorted(when[order], np.arange(len(epoch.width)), "right").tolist():
         yield all_.part(start, end) if end > start else None

@@ -19,6 +19,7 @@ NOISE_STEPS = 256
 """Steps whose noise is drawn ahead at once."""
 
 # Operations of a chunk: a second or less of work, so that progress is told and Ctrl-C heard.
+# (A CNN's takes longer, for the sake of what its runs share.)
 _CHUNK_OPERATIONS = 2e10
 # Chunks to cut at least, where there are seeds for it and it costs nothing: enough for many cores.
 _CHUNKS = 8
@@ -26,6 +27,8 @@ _CHUNKS = 8
 # cores (a megabyte in float32) while the interpreter's share of it stays small.
 _NETWORK_ELEMENTS = 1 << 18
 _MOST_NEIGHBOURS = 512
+# Runs' worth of work that a network's chunk should hold beside the run they all begin with.
+_RUNS_BESIDE_THE_COMMON_ONE = 16
 
 
 @dataclass(frozen=True)
@@ -121,13 +124,15 @@ def _fitting(need: Need, plan: Plan, budget: int) -> Plan:
 def _fastest(need: Need) -> Plan:
     spec, objective = need.spec, need.objective
     run = objective.step_operations(spec.batch_size) * spec.total_steps(need.slots)
-    runs = max(1, int(_CHUNK_OPERATIONS // run))
+    runs, alone = _CHUNK_OPERATIONS / run, _share_trained_alone(need)
     together = need.neighbours
     if need.splits_neighbours:
-        # A CNN's runs are taken one by one, so splitting them costs little.
-        most = min(_MOST_NEIGHBOURS, runs) if spec.objective.kind == "cnn" else _MOST_NEIGHBOURS
+        most = _MOST_NEIGHBOURS
+        if spec.objective.kind == "cnn":
+            # Its runs are taken one by one, so splitting them costs only the run they share.
+            most = min(most, int(max(runs, _RUNS_BESIDE_THE_COMMON_ONE) / alone))
         together = min(together, most)
-    many = max(1, runs // together)
+    many = max(1, int(runs / (1 + alone * (together - 1))))
     if spec.objective.is_linear:  # seeds are taken one by one
         many = min(many, -(-need.seeds // _CHUNKS))
     else:
@@ -138,6 +143,18 @@ def _fastest(need: Need) -> Plan:
     pairs = -(-need.seeds // (2 * max(many, unit)))
     seeds = -(-need.seeds // (2 * pairs))
     return Plan(min(-(-seeds // unit) * unit, need.seeds), together)
+
+
+def _share_trained_alone(need: Need) -> float:
+    """The part of its steps that a neighbour's run takes on its own, on average, about.
+
+    Of a network: those after its first batch with the differing record (`lanes`), which is equally
+    likely anywhere in the first pass over the data.
+    """
+    if need.spec.objective.is_linear:
+        return 1.0
+    passes = need.spec.total_steps(need.slots) * need.spec.batch_size / need.slots
+    return passes / 2 if passes < 1 else 1 - 1 / (2 * passes)
 
 
 def chunk_bytes(
@@ -152,7 +169,8 @@ def chunk_bytes(
 ) -> int:
     """Memory of one chunk at its peak, from above."""
     number = 4 if spec.dtype == "float32" else 8
-    runs, parameters = seeds * neighbours, objective.parameters
+    shared = 0 if spec.objective.is_linear else 1
+    runs, parameters = seeds * (neighbours + shared), objective.parameters
     batch = _widest_batch(spec, slots)
     per_epoch = spec.steps_per_epoch(slots)
     # Weights, their sum, a copy or two of the touched ones, and what the checkpoints keep.
@@ -166,7 +184,7 @@ def chunk_bytes(
     elif spec.objective.is_linear:
         step = neighbours * (batch + 2 * parameters) + batch * parameters
     else:
-        step = objective.step_numbers(seeds, neighbours, batch)
+        step = objective.step_numbers(seeds, neighbours + shared, batch)
         # At worst every run differs in this batch, and holds a copy of it with its own record.
         step += runs * batch * (objective.features + 1)
     # One run's noise is drawn in float64 first.

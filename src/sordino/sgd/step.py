@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from sordino.objectives.batched import Objective, Params
+from sordino.sgd.batches import Index
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import Table
 
@@ -24,9 +25,9 @@ class Batch:
     divisor: float
 
 
-def gather(table: Table, index: torch.Tensor, spec: TrainSpec, padded: bool) -> Batch:
+def gather(table: Table, index: Index, spec: TrainSpec, padded: bool) -> Batch:
     """Collect the rows that `index` [group, place] names; `padded` if some may be empty."""
-    flat = index.reshape(-1)
+    flat = torch.from_numpy(index.reshape(-1))
     # index_select, not X[index]: advanced indexing is five times slower here.
     X = torch.index_select(table.X, 0, flat).view(*index.shape, -1)
     y = torch.index_select(table.y, 0, flat).view(index.shape)
