@@ -30,8 +30,8 @@ def small(monkeypatch, tmp_path):
     def absent(settings, bench):
         raise DataError("The file somewhere.csv is missing.")
 
-    monkeypatch.setitem(kinds.KINDS, "arithmetic", (arithmetic, 1))
-    monkeypatch.setitem(kinds.KINDS, "absent", (absent, 1))
+    monkeypatch.setitem(kinds.KINDS, "arithmetic", kinds.Kind(arithmetic, ()))
+    monkeypatch.setitem(kinds.KINDS, "absent", kinds.Kind(absent, ()))
     texts = {"text": small_paper.TEXT}
 
     def papers():

@@ -32,6 +32,14 @@ def test_rows_become_claims_one_a_printed_cell():
         ("tolerance = { above = 0.0 }", "tolerance = { rounding = true }"),
         ("tolerance = { rounding = true }", "tolerance = { at_least = 1 }"),
         ('printed = ["6.0", "12"]', 'printed = ["six", "12"]'),
+        ("quick = { of = [1.0] }", "quick = { off = [1.0] }"),
+        ('key = "half"', 'key = "total"'),
+        ('cells = ["total/two"]', 'cells = ["total/two", "total/two"]'),
+        ('key = "half"', 'key = "half"\ncolumns = ["one", "three"]'),
+        (
+            "tolerance = { rounding = true }",
+            "tolerance = { tow = { rounding = true }, else = { rounding = true } }",
+        ),
     ],
 )
 def test_refuses_what_it_does_not_understand(old, new):

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from sordino._check import InvalidArgument
 from sordino.cli import main
-from sordino.papers import reproduce
+from sordino.papers import identity, kinds, reproduce, scoreboard
 from sordino.papers.results import Verdict
 
 
@@ -27,8 +27,10 @@ def test_every_claim_gets_its_verdict(small):
     assert found.results["small/table-1/total/two"].off == "0.833 times"
     assert "somewhere.csv" in found.results["small/figure-1/absent"].why
     assert not found.unexplained
-    assert found.count(Verdict.REPRODUCED, printed=True) == 2
-    assert found.count(Verdict.REPRODUCED) == 4  # the check of ours is not the paper's
+    results = list(found.results.values())
+    assert scoreboard.Score.of(scoreboard.printed(results)) == scoreboard.Score(2, 1, 0, 0)
+    # The check of ours is not the paper's.
+    assert scoreboard.Score.of(scoreboard.worded(results)) == scoreboard.Score(2, 0, 0, 1)
 
 
 def test_an_explanation_counts_only_while_its_check_holds(small):
@@ -65,10 +67,38 @@ def test_only_what_changed_is_made_again(small):
     assert [each["of"] for each in small.made[2:]] == [[11.0]]
 
 
-def test_another_version_of_a_kind_is_made_again(small):
+def test_other_code_is_made_again(small, monkeypatch):
     small.run("small/table-1")
-    small.kinds["arithmetic"] = (small.arithmetic, 2)
+    monkeypatch.setattr(identity, "of_kind", lambda kind: "another")
     small.run("small/table-1")
+    assert len(small.made) == 4
+
+
+def test_the_identity_of_a_kind_is_its_sources(tmp_path, monkeypatch):
+    (tmp_path / "sgd").mkdir()
+    (tmp_path / "sgd" / "a.py").write_text("1")
+    (tmp_path / "one.py").write_text("1")
+    monkeypatch.setattr(identity, "_PACKAGE", tmp_path)
+    monkeypatch.setitem(kinds.KINDS, "made up", kinds.Kind(None, ("sgd", "one.py")))
+    found = []
+    for path in ("sgd/a.py", "one.py", "other.py"):
+        found.append(identity.of_kind.__wrapped__("made up"))
+        (tmp_path / path).write_text("2")
+    assert len(set(found)) == 3
+    assert identity.of_kind.__wrapped__("made up") == found[-1]  # other.py is none of its sources
+
+
+def test_the_sources_of_every_kind_are_there():
+    for kind in kinds.KINDS.values():
+        for name in kind.sources:
+            assert (identity._PACKAGE / name).exists(), name
+
+
+def test_a_damaged_file_is_made_again(small, tmp_path):
+    small.run("small/table-1")
+    for path in (tmp_path / "kept" / "runs").iterdir():
+        path.write_bytes(path.read_bytes()[:50])
+    assert verdicts(small.run("small/table-1"))["table-1/total/one"] == "reproduced"
     assert len(small.made) == 4
 
 
@@ -89,9 +119,9 @@ def test_stopped_it_goes_on(small):
     def stops(settings, bench):
         if settings["of"] == [10.0]:
             raise KeyboardInterrupt
-        return whole[0](settings, bench)
+        return whole.make(settings, bench)
 
-    small.kinds["arithmetic"] = (stops, 1)
+    small.kinds["arithmetic"] = kinds.Kind(stops, ())
     with pytest.raises(KeyboardInterrupt):
         small.run("small/table-1")
     small.kinds["arithmetic"] = whole
@@ -110,7 +140,7 @@ def test_a_part_is_asked_with_what_explains_it(small):
 
 
 def test_an_unknown_name_is_refused(small):
-    with pytest.raises(InvalidArgument, match="small/table-1"):
+    with pytest.raises(InvalidArgument, match="reproduce list"):
         small.run("small/table-9")
     with pytest.raises(InvalidArgument):
         small.run("small/table")  # a part of a name is no name

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 from sample_reproduction import sample
 
 from sordino.papers import effort, layout, scoreboard
+from sordino.papers.found import Found
 from sordino.papers.results import Result, Verdict
 from sordino.papers.scoreboard import Score
+from sordino.papers.tolerance import Tolerance
 
 
 def test_claims_are_counted_without_our_own_checks(tmp_path):
@@ -16,13 +19,28 @@ def test_claims_are_counted_without_our_own_checks(tmp_path):
     whole = scoreboard.total(found)
     assert whole.printed == Score(reproduced=19, explained=1, differs=2, not_runnable=1)
     assert whole.words == Score(reproduced=4, explained=0, differs=1, not_runnable=1)
-    for verdict, many in (
-        (Verdict.REPRODUCED, whole.printed.reproduced + whole.words.reproduced),
-        (Verdict.NOT_RUNNABLE, whole.printed.not_runnable + whole.words.not_runnable),
-    ):
-        assert found.count(verdict) == many
     parts = [scoreboard.of_paper(found, paper).words for paper in found.papers]
     assert sum(part.asked for part in parts) == whole.words.asked
+
+
+def test_settings_repeats_and_wide_intervals_are_told_apart(tmp_path):
+    found = sample(tmp_path)
+    results = list(found.results.values())
+    first = scoreboard.printed(results)[0]
+    setting = replace(first, claim=replace(first.claim, setting=True))
+    changed = [setting if each is first else each for each in results]
+    assert len(scoreboard.printed(changed)) == len(scoreboard.printed(results)) - 1
+    assert scoreboard.settings(changed) == [setting]
+    again = replace(first, claim=replace(first.claim, name="again"))
+    assert again in scoreboard.repeated([*results, again])
+    assert first not in scoreboard.repeated([*results, again])
+    interval = replace(first.claim, tolerance=Tolerance("interval", 0.0))
+    value = interval.printed.value
+    wide = Result(interval, Found(value, 0.4 * value, 1.5 * value), Verdict.REPRODUCED)
+    assert wide.weak
+    assert not replace(wide, found=Found(value, 0.6 * value, 1.5 * value)).weak
+    assert not replace(wide, verdict=Verdict.DIFFERS).weak
+    assert not replace(wide, claim=first.claim).weak
 
 
 def test_only_all_of_them_are_a_hundred_percent():

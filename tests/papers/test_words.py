@@ -92,6 +92,7 @@ def test_the_summary_tells_what_is_missing_and_what_it_took(tmp_path):
     first, *others = words.summary(found)
     assert first.startswith("19 of 22 printed numbers are within tolerance (86.3%)")
     assert others == [
+        "Of these: without 16 numbers that are printed twice it is 5 of 6 (83.3%).",
         "2 of 3 checks of ours (what explanations lean on, and slips in print) hold.",
         f"2 claims not judged: {MISSING}",
         f"1 claim not judged: {NEEDS_FULL}.",

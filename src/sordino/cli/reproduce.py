@@ -27,7 +27,7 @@ Which = Annotated[
     typer.Argument(
         metavar="WHICH...",
         help="**all**; a paper, such as **v2**; a table or figure, such as **v2/table-3**; a row "
-        "of one, such as **v2/table-3/sigma**. **list** names all tables and figures.",
+        "of one, such as **v2/table-3/sigma**. **list** (or **list v2**) names tables and figures.",
     ),
 ]
 Quick = Annotated[
@@ -71,7 +71,8 @@ def reproduce(
 
     Verdicts: reproduced; differs (explained, if another claim that holds says why); not runnable
     here (and what is missing). Stopped at any moment, the same command goes on where it was. Exit
-    code 1 if something differs and nothing explains it, 130 if stopped by Ctrl-C. Epsilons here
+    code 1 if something differs and nothing explains it, or if nothing could be judged; 130 if
+    stopped by Ctrl-C. Epsilons here
     are the papers' estimates and formulas, no guarantees.
 
     `sordino reproduce list`
@@ -80,9 +81,11 @@ def reproduce(
 
     `sordino reproduce all --quick`
     """
-    if which == ["list"]:
-        _list()
+    if which[0] == "list":
+        _list(which[1:])
         return
+    if markdown is not None:
+        _check_writable(markdown)
     found = _run(which, quick, out, data_dir, figures)
     console = _console()
     for place in found.places:
@@ -92,8 +95,21 @@ def reproduce(
     for sentence in _summary(found):
         line(console, sentence)
     typer.echo(f"The page: {page}")
-    if found.unexplained:
+    if found.unexplained or not found.judged:
         raise typer.Exit(1)
+
+
+def _check_writable(file: str) -> None:
+    """Said before an hour of work."""
+    from pathlib import Path
+
+    from sordino import _check
+
+    try:
+        with Path(file).open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        _check.fail("--markdown", file, f"to be a file that can be written ({error.strerror})")
 
 
 def _console() -> Console:
@@ -103,22 +119,30 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=_WIDE, emoji=False, markup=False)
 
 
-def _list() -> None:
+def _list(wanted: list[str]) -> None:
     """Papers, and what each prints where."""
     from rich import box
     from rich.table import Table
 
     from sordino.papers.reading import papers
 
+    from sordino import _check
+
+    for key in wanted:
+        _check.one_of("PAPER", key, list(papers()))
     console = _console()
     for paper in papers().values():
+        if wanted and paper.key not in wanted:
+            continue
         title = f"{paper.key}: {paper.authors} ({paper.year}), {paper.title}"
         table = Table("name", "what", "claims", box=box.SIMPLE_HEAD, title=title)
         table.title_justify = "left"
         for place in paper.places:
-            printed = sum(claim.printed is not None for claim in place.claims)
-            words = len(place.claims) - printed
-            said = [f"{printed} printed"] * bool(printed) + [f"{words} in words"] * bool(words)
+            own = sum(claim.ours for claim in place.claims)
+            printed = sum(claim.printed is not None and not claim.ours for claim in place.claims)
+            words = len(place.claims) - printed - own
+            counts = {"printed": printed, "in words": words, "of ours": own}
+            said = [f"{many} {what}" for what, many in counts.items() if many]
             table.add_row(place.name, place.title, ", ".join(said))
         console.print(table)
 
@@ -155,10 +179,9 @@ def _table(place: Place, results: list[Result]) -> Table:
     colors = {"reproduced": "green", "differs": "bold red"}
     for result in results:
         claim = result.claim
-        label = claim.says if claim.printed is None else claim.row
-        verdict = f"{result.verdict}{f' ({result.why})' if result.why else ''}"
+        verdict = f"{words.verdict(result)}{f' ({result.why})' if result.why else ''}"
         table.add_row(
-            f"{label}{f', {claim.column}' if claim.column else ''}",
+            words.subject(claim),
             words.asked(claim),
             words.ours(result),
             words.interval(result),

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from zipfile import BadZipFile
 
 import numpy as np
 
 from sordino import _check
+from sordino.papers import identity
 from sordino.papers.claims import Run
 from sordino.papers.kinds import KINDS
 
@@ -72,9 +74,10 @@ class Bench:
         """What a run's numbers depend on, as a short name of a file."""
         run = self.runs[name]
         settings = self.settings(name)
-        _, version = KINDS[run.kind]
         uses = [self.address(other) for other in self.uses(name)]
-        text = json.dumps([run.kind, version, settings, uses], sort_keys=True)
+        files = identity.of_files(settings, self.data_dir)
+        facts = [run.kind, identity.of_kind(run.kind), settings, files, uses]
+        text = json.dumps(facts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def uses(self, name: str) -> list[str]:
@@ -115,16 +118,18 @@ class Bench:
         return found
 
     def _make(self, name: str) -> Numbers:
-        from sordino.data import DataError
+        from sordino.data.rawfile import DataError, MissingFileError
 
         for other in self.uses(name):
             self.numbers(other)
         run = self.runs[name]
-        make, _ = KINDS[run.kind]
+        make = KINDS[run.kind].make
         self.tell = self.begin(name)
         began = time.perf_counter()
         try:
             found = make(self.settings(name), self)
+        except MissingFileError as error:
+            raise NotHere(f"{error.raw.name} is missing") from error
         except DataError as error:
             raise NotHere(str(error)) from error
         self.seconds[name] = time.perf_counter() - began
@@ -132,8 +137,11 @@ class Bench:
         return found
 
     def store(self, *parts: Any) -> Path:
-        """A directory of its own for what a run keeps while it is made; named by its content."""
-        text = json.dumps(parts, sort_keys=True)
+        """A directory of its own for what a run keeps while it is made; named by its content.
+
+        The first of `parts` begins with the name of the kind that keeps it.
+        """
+        text = json.dumps([identity.of_kind(parts[0].split()[0]), *parts], sort_keys=True)
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         path = self.directory / "studies" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,8 +160,11 @@ class Bench:
 def _read(path: Path) -> Numbers | None:
     if not path.exists():
         return None
-    with np.load(path, allow_pickle=False) as kept:
-        return {name: kept[name] for name in kept.files}
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+            return {name: kept[name] for name in kept.files}
+    except (BadZipFile, OSError, ValueError, EOFError):
+        return None  # damaged: made again
 
 
 def _write(path: Path, numbers: Numbers) -> None:

@@ -75,6 +75,8 @@ class Claim:
         paper's.
     full
         Whether it can only be judged at full size, not with --quick.
+    setting
+        Whether the printed number is itself a setting of the run: it is shown, and not counted.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Claim:
     explanation: Explanation | None
     ours: bool
     full: bool
+    setting: bool
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,14 @@ def explained(results: Mapping[str, Result]) -> dict[str, Result]:
 
 
 def _explained(result: Result, results: Mapping[str, Result]) -> Result:
+    """A check that only needs the full size leaves it open with --quick; others must hold."""
     claim = result.claim
     if result.verdict is not Verdict.DIFFERS or claim.explanation is None:
         return result
     leans_on = [results[name] for name in claim.explanation.shown_by]
     for other in leans_on:
-        if other.verdict is Verdict.NOT_RUNNABLE:
-            why = f"differs, and what would explain it is {other.claim.name}: {other.why}"
+        if other.why == NEEDS_FULL:
+            why = f"differs, and what would explain it is {NEEDS_FULL}"
             return Result(claim, result.found, Verdict.NOT_RUNNABLE, why)
         if other.verdict is not Verdict.REPRODUCED:
             why = f"its explanation leans on {other.claim.name}, which does not hold"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,15 +67,37 @@ def _hidden_state(settings: Mapping[str, Any], bench: Bench) -> Numbers:
     return hidden_state.make(settings, bench)
 
 
-KINDS: dict[str, tuple[Make, int]] = {
-    "sizes": (_sizes, 1),
-    "grid": (_grid, 1),
-    "noise": (_noise, 1),
-    "features": (_features, 1),
-    "curves": (_curves, 1),
-    "formulas": (_formulas, 1),
-    "erm": (_erm, 1),
-    "erm-timing": (_erm_timing, 1),
-    "hidden-state": (_hidden_state, 1),
+_ERM = tuple(f"papers/erm{part}.py" for part in ("", "_fits", "_methods", "_settings"))
+_TRAINS = ("seeding.py", "data", "objectives", "sgd", "sensitivity", "store", "intrinsic")
+_RELEASES = (*_TRAINS, "accounting", "proofs", "mechanisms", "estimators")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a kind of run is made, and which sources its numbers come from.
+
+    `sources` are rooms and files of the package; where one of them changes, the numbers are made
+    anew.
+    """
+
+    make: Make
+    sources: tuple[str, ...]
+
+
+KINDS: dict[str, Kind] = {
+    "sizes": Kind(_sizes, ("data", "papers/sizes.py")),
+    "grid": Kind(_grid, (*_TRAINS, "papers/grid.py")),
+    "noise": Kind(_noise, (*_TRAINS, "papers/noise.py", "papers/published_rows.py")),
+    "features": Kind(_features, ("data", "papers/features.py")),
+    "curves": Kind(_curves, (*_TRAINS, "papers/curves.py")),
+    "formulas": Kind(
+        _formulas,
+        ("accounting", "intrinsic", "papers/formulas.py", "papers/formula_tables.py"),
+    ),
+    "erm": Kind(_erm, (*_RELEASES, *_ERM)),
+    "erm-timing": Kind(_erm_timing, (*_RELEASES, *_ERM, "papers/erm_timing.py")),
+    "hidden-state": Kind(
+        _hidden_state, ("seeding.py", "accounting", "audit", "papers/hidden_state.py")
+    ),
 }
-"""By name: the function, and the version of what it computes; another version is computed anew."""
+"""By name."""

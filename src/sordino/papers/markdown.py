@@ -42,6 +42,8 @@ def markdown(reproduction: Reproduction, pictures: Path | None = None) -> str:
 def _opening(found: Reproduction) -> Iterator[str]:
     yield "# The papers' numbers beside ours"
     yield f"**{_text(scoreboard.headline(found))}**"
+    if how := scoreboard.counted_how(found):
+        yield _text(how)
     if found.quick:
         yield f"**QUICK RUN.** {_text(scoreboard.QUICK)}"
     yield (

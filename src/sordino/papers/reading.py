@@ -11,7 +11,7 @@ from typing import Any
 from sordino import _check
 from sordino.papers.claims import Claim, Drawing, Explanation, Paper, Place, Run
 from sordino.papers.printed import Printed
-from sordino.papers.tolerance import ALONE, BESIDE_PRINTED, Tolerance
+from sordino.papers.tolerance import Tolerance
 
 KEYS = ("v1", "v2", "chen", "notes", "annamalai")
 """The papers, in the order they are shown."""
@@ -19,7 +19,7 @@ _COLUMN = "{column}"
 _PLACE = {"title", "printed_at", "columns", "rows", "explained", "drawings"}
 _ROW = {
     *("key", "row", "says", "quantity", "run", "runs", "arguments", "printed", "columns"),
-    *("tolerance", "reason", "ours", "full"),
+    *("tolerance", "reason", "ours", "full", "setting"),
 }
 
 
@@ -56,7 +56,9 @@ def read(key: str, text: str) -> Paper:
 
 def _run(paper: str, name: str, given: Mapping[str, Any]) -> Run:
     settings = {key: value for key, value in given.items() if key not in ("kind", "quick")}
-    return Run(f"{paper}/{name}", given["kind"], settings, given.get("quick", {}))
+    quick = given.get("quick", {})
+    _known(f"{paper}/{name}.quick", quick, set(settings))
+    return Run(f"{paper}/{name}", given["kind"], settings, quick)
 
 
 def _place(paper: str, key: str, given: Mapping[str, Any]) -> Place:
@@ -68,6 +70,7 @@ def _place(paper: str, key: str, given: Mapping[str, Any]) -> Place:
         for row in given.get("rows", [])
         for claim in _claims(paper, name, columns, row, given.get("explained", []))
     ]
+    _names_once(name, claims)
     _explanations_used(name, given.get("explained", []), claims)
     return Place(
         name,
@@ -94,6 +97,7 @@ def _claims(
     """One claim a column, or one alone where the row has none."""
     name = f"{place}/{given['key']}"
     _known(name, given, _ROW)
+    _known(f"{name}.columns", dict.fromkeys(given.get("columns", ())), set(columns))
     keys = list(given.get("columns", columns)) or [""]
     printed = given.get("printed", "")
     texts = printed if isinstance(printed, list) else [printed] * len(keys)
@@ -129,11 +133,12 @@ def _claim(
         runs=tuple(_full_name(paper, _filled(run, column)) for run in runs),
         arguments=arguments,
         printed=Printed.parse(text) if text else None,
-        tolerance=Tolerance.read(_of_column(given["tolerance"], column)),
+        tolerance=Tolerance.read(_of_column(given["tolerance"], column, columns)),
         reason=given["reason"],
         explanation=_explanation(name, place, explained),
         ours=given.get("ours", False),
         full=given.get("full", False),
+        setting=given.get("setting", False),
     )
     if claim.tolerance.needs_printed != (claim.printed is not None):
         wanted = "a printed number" if claim.tolerance.needs_printed else "no printed number"
@@ -143,10 +148,13 @@ def _claim(
     return claim
 
 
-def _of_column(given: Mapping[str, Any], column: str) -> Mapping[str, Any]:
+def _of_column(
+    given: Mapping[str, Any], column: str, columns: Mapping[str, str]
+) -> Mapping[str, Any]:
     """One tolerance for all, or a table of them by column: { adult = { ... }, else = { ... } }."""
-    if set(given) <= {*BESIDE_PRINTED, *ALONE}:
-        return given
+    if not all(isinstance(each, Mapping) for each in given.values()):
+        return given  # Tolerance.read refuses what it does not know
+    _known("tolerance", given, {*columns, "else"})
     chosen: Mapping[str, Any] = given[column] if column in given else given["else"]
     return chosen
 
@@ -161,14 +169,23 @@ def _explanation(
     return None
 
 
+def _names_once(place: str, claims: Sequence[Claim]) -> None:
+    names = [claim.name for claim in claims]
+    for name in names:
+        if names.count(name) > 1:
+            _check.fail(f"{place}.rows", name, "to be there once")
+
+
 def _explanations_used(
     place: str, explained: Sequence[Mapping[str, Any]], claims: Sequence[Claim]
 ) -> None:
-    names = {claim.name for claim in claims}
+    left = {claim.name for claim in claims}
     for each in explained:
         for cell in each["cells"]:
-            if f"{place}/{cell}" not in names:
-                _check.fail(f"{place}.explained.cells", cell, "to be a cell of that place")
+            if f"{place}/{cell}" not in left:
+                condition = "to be a cell of that place, explained once"
+                _check.fail(f"{place}.explained.cells", cell, condition)
+            left.remove(f"{place}/{cell}")
 
 
 def _filled(value: Any, column: str) -> Any:

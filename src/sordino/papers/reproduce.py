@@ -90,8 +90,8 @@ def selected(which: Iterable[str]) -> list[Claim]:
     for name in which:
         fits = {c.name for c in everything if name == ALL or f"{c.name}/".startswith(f"{name}/")}
         if not fits:
-            known = [ALL, *papers(), *(p.name for each in papers().values() for p in each.places)]
-            _check.one_of("WHICH", name, known, "`sordino reproduce list` names all of them.")
+            hint = "`sordino reproduce list` names tables and figures, such as v2/table-3."
+            _check.fail("WHICH", name, f"to be {ALL}, a paper of {list(papers())} or in one", hint)
         wanted |= fits
     return [claim for claim in everything if claim.name in wanted]
 

@@ -42,6 +42,16 @@ class Result:
     why: str = ""
 
     @property
+    def weak(self) -> bool:
+        """Whether it is met only in an interval of ours that is as wide as the number itself."""
+        printed, found = self.claim.printed, self.found
+        if self.claim.tolerance.kind != "interval" or self.verdict is not Verdict.REPRODUCED:
+            return False
+        if printed is None or found is None or found.low is None or found.high is None:
+            return False
+        return found.high - found.low > abs(printed.value)
+
+    @property
     def off(self) -> str:
         """By how much ours differs from the printed number: "1.35 times", "+0.4 points" or "".
 
@@ -107,13 +117,10 @@ class Reproduction:
         found = [place for paper in self.papers for place in paper.places]
         return [place for place in found if self.of(place)]
 
-    def count(self, verdict: Verdict, *, printed: bool = False) -> int:
-        """How many claims of the papers (not checks of ours) got it; of printed cells only."""
-        return sum(
-            result.verdict is verdict
-            for result in self.results.values()
-            if not result.claim.ours and (result.claim.printed is not None or not printed)
-        )
+    @property
+    def judged(self) -> bool:
+        """Whether anything could be judged here."""
+        return any(r.verdict is not Verdict.NOT_RUNNABLE for r in self.results.values())
 
     @property
     def unexplained(self) -> list[Result]:

@@ -76,8 +76,30 @@ class Line:
 
 
 def printed(results: Iterable[Result]) -> list[Result]:
-    """Of the papers' claims, the printed numbers."""
-    return [r for r in results if not r.claim.ours and r.claim.printed is not None]
+    """Of the papers' claims, the printed numbers that a run could have missed: not its settings."""
+    return [r for r in results if _is_printed(r) and not r.claim.setting]
+
+
+def settings(results: Iterable[Result]) -> list[Result]:
+    """Printed numbers that are settings of the runs, used as printed."""
+    return [r for r in results if _is_printed(r) and r.claim.setting]
+
+
+def repeated(results: Iterable[Result]) -> list[Result]:
+    """Of the printed numbers that are counted, those that ask for the same as one before."""
+    seen: set[str] = set()
+    found = []
+    for result in printed(results):
+        claim = result.claim
+        asked = repr((claim.quantity, claim.runs, sorted(claim.arguments.items(), key=str)))
+        if asked in seen:
+            found.append(result)
+        seen.add(asked)
+    return found
+
+
+def _is_printed(result: Result) -> bool:
+    return not result.claim.ours and result.claim.printed is not None
 
 
 def worded(results: Iterable[Result]) -> list[Result]:
@@ -130,8 +152,30 @@ def headline(reproduction: Reproduction) -> str:
     if whole.words.judged:
         parts.append(f"{whole.words.reproduced:,} of {whole.words.judged:,} claims in words hold")
     if not parts:
-        return "Nothing could be computed here."
+        own = checks(r for r in reproduction.results.values() if r.found is not None)
+        return "Only checks of ours were asked." if own else "Nothing could be computed here."
     return f"{', and '.join(parts)}. {_others(reproduction)}."
+
+
+def counted_how(reproduction: Reproduction) -> str:
+    """What is counted among the printed numbers, and how much that says; empty if nothing is."""
+    results = list(reproduction.results.values())
+    if not Score.of(printed(results)).judged:
+        return ""
+    twice = {result.claim.name for result in repeated(results)}
+    once = Score.of(r for r in printed(results) if r.claim.name not in twice)
+    weak = sum(result.weak for result in printed(results))
+    said = []
+    if many := len(settings(results)):
+        said.append(f"{counted(many, 'printed setting')} of the runs are shown and not counted")
+    if twice:
+        said.append(f"without {counted(len(twice), 'number')} that are printed twice it is {once}")
+    if weak:
+        said.append(
+            f"{counted(weak, 'number')} within tolerance only by an interval of ours as wide as "
+            "the number itself, which says little"
+        )
+    return f"Of these: {'; '.join(said)}." if said else ""
 
 
 def how_to_run(reproduction: Reproduction) -> str:

@@ -57,7 +57,7 @@ class Tolerance:
     def holds(self, found: Found, printed: Printed | None) -> bool:
         """Whether our number is within it."""
         value = found.value
-        if not math.isfinite(value) and self.kind not in ALONE:
+        if not math.isfinite(value):
             return False
         if not self.needs_printed:
             return {

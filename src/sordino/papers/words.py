@@ -75,7 +75,9 @@ def verdict(result: Result) -> str:
     """In words; a check of ours holds or fails, since no paper is reproduced by it."""
     if result.claim.ours:
         return _OF_CHECKS.get(result.verdict, str(result.verdict))
-    return str(result.verdict)
+    if result.claim.setting and result.verdict is Verdict.REPRODUCED:
+        return "a setting, as printed"
+    return f"{result.verdict}{', weakly' if result.weak else ''}"
 
 
 def subject(claim: Claim) -> str:
@@ -105,6 +107,7 @@ def summary(reproduction: Reproduction) -> list[str]:
     held = reproduction.results.values()
     own = Score.of(scoreboard.checks(held))
     lines = [scoreboard.headline(reproduction)]
+    lines += filter(None, [scoreboard.counted_how(reproduction)])
     if own.asked:
         holds = f"{own.reproduced:,} of {counted(own.asked, 'check')} of ours"
         lines.append(f"{holds} (what explanations lean on, and slips in print) hold.")

@@ -1,0 +1,54 @@
+"""What a run's numbers depend on beside its settings: sources, packages, files without checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from sordino.papers.kinds import KINDS
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
+_PACKAGE = Path(__file__).parent.parent
+
+
+@cache
+def of_kind(kind: str) -> str:
+    """A digest of the sources that make it, and of the versions of what they lean on."""
+    digest = hashlib.sha256()
+    for name in KINDS[kind].sources:
+        place = _PACKAGE / name
+        paths = [place] if place.suffix else sorted(place.rglob("*.py"))
+        for path in paths:
+            digest.update(
+                path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes()
+            )
+    for package in _PACKAGES:
+        digest.update(f"{package} {metadata.version(package)}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+def of_files(
+    settings: Mapping[str, Any], data_dir: str | os.PathLike[str] | None
+) -> list[tuple[str, int, int]]:
+    """Name, size and time of the user's own files.
+
+    Published files have checksums, and are refused if they do not fit: they need no identity.
+    """
+    from sordino.data import recipe
+    from sordino.data.sources import find
+
+    data = settings.get("data")
+    if not isinstance(data, str):
+        return []
+    found = []
+    for raw in recipe(data).files:
+        path = find(raw, data_dir)[1] if raw.digest is None else None
+        if path is not None:
+            status = path.stat()
+            found.append((path.name, status.st_size, status.st_mtime_ns))
+    return found
