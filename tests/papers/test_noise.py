@@ -1,5 +1,7 @@
 """Accuracies under noise: counted right, with the authors' vector, and asked in the paper's way."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,8 @@ MEASURED = {
     "neighbours": np.array(4),
     "vary/sensitivity": np.array(0.3),
     "vary/delta_s": np.linspace(0.1, 0.3, 200),
+    "fixed/sensitivity": np.array(0.36),
+    "fixed/delta_s": np.linspace(0.12, 0.36, 200),
 }
 
 
@@ -49,7 +53,8 @@ def bench(tmp_path_factory):
     given = {"a/grid": ("grid", GRID), "a/noise": ("noise", NOISE), "a/tests": ("noise", tests)}
     runs = {name: Run(name, kind, settings, {}) for name, (kind, settings) in given.items()}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(kinds.KINDS, "grid", (lambda settings, bench: MEASURED, 1))
+        measured = replace(kinds.KINDS["grid"], make=lambda settings, bench: MEASURED)
+        patched.setitem(kinds.KINDS, "grid", measured)
         yield Bench(tmp_path_factory.mktemp("bench"), runs)
 
 
@@ -98,23 +103,35 @@ def test_sigma_target_is_the_papers_formula(numbers):
 def test_a_maximum_has_a_range_around_it_and_draws_have_only_the_first_level(numbers):
     levels = numbers["some/sensitivities"]
     assert levels[0] == pytest.approx(0.2)
-    assert levels[1] < 0.2 < levels[-1]
-    assert numbers["some/target"].shape == (noise.LEVELS, 2, 12)
+    assert np.all(np.diff(levels[1:]) > 0)
+    # A maximum from a fixed start, where all distances are 1.2 times as large.
+    assert np.median(levels[1:]) == pytest.approx(1.2 * 0.2, rel=0.02)
+    assert numbers["some/target"].shape == (1 + noise.LEVELS, 2, 12)
     assert numbers["drawn/some/target"].shape == (1, 2, 6, 5)
-    same = {"seeds": 9, "neighbours": 9, "vary/delta_s": np.full(50, 3.0), "vary/sensitivity": 3.0}
-    assert noise.Largest.of(same, None).around().tolist() == [1.0] * noise.LEVELS
+    same = {"seeds": 9, "neighbours": 9}
+    for init, distance in (("vary", 2.0), ("fixed", 3.0)):
+        same |= {f"{init}/delta_s": np.full(50, distance), f"{init}/sensitivity": distance}
+    largest = noise.Largest.of(same, None)
+    assert largest.around(10.0, known=True).tolist() == [10.0] + [15.0] * noise.LEVELS
+    assert largest.around(3.0, known=False).tolist() == [3.0] * (1 + noise.LEVELS)
 
 
 def test_the_largest_of_many_distances():
-    uniform = {**MEASURED, "vary/delta_s": np.linspace(0, 1, 100_001), "vary/sensitivity": 1.0}
+    uniform = {**MEASURED}
+    for init in ("vary", "fixed"):
+        uniform |= {f"{init}/delta_s": np.linspace(0, 1, 100_001), f"{init}/sensitivity": 1.0}
     few, many = (noise.Largest.of(uniform, size) for size in (10, 1000))
     assert few.median == pytest.approx(0.5 ** (1 / 10), abs=1e-4)
     assert noise.Largest.of(uniform, None).many == 16  # half of 8 x 4
     drawn = np.random.default_rng(0).random((4000, 2, 10)).max(axis=2)
     ends = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975))
-    # Both are quantiles of a few thousand ratios, whose deviation is about 1 % there.
-    assert few.around()[[1, -1]] == pytest.approx(ends, rel=0.05)
-    assert np.ptp(many.around()) < np.ptp(few.around()) / 10
+    # Both are quantiles of a few thousand ratios, whose deviation is about 1 % there; the outermost
+    # of 20 equally likely levels are the middles of a twentieth: 2.5 and 97.5 %.
+    assert few.around(1.0, known=True)[[1, -1]] == pytest.approx(ends, rel=0.05)
+    wide, narrow = (np.ptp(each.around(1.0, known=True)) for each in (few, many))
+    assert narrow < wide / 10
+    median = few.around(few.median, known=False)
+    assert median[[1, -1]] == pytest.approx(np.quantile(drawn[:, 0], (0.025, 0.975)), rel=0.05)
     given = noise.NoiseSettings.read(NOISE)
     case = {"sensitivity": "largest", "sigma": 0.1, "comparisons": 10}
     assert noise.Case.of(case, given, uniform).sensitivities.tolist() == [few.median]
@@ -139,7 +156,9 @@ def test_other_test_rows_try_the_same_models_with_the_authors_vector(bench, numb
     assert bool(found["random_rows"])
     for name in ("noiseless", "some/target"):  # the recipe's own test rows come first
         assert found[name].tolist() == numbers[name].tolist()
-    assert found["drawn/some/target"].shape == (noise.LEVELS, 2, 2, 5)
+    # The printed sensitivity, and one of its own for each draw.
+    assert found["drawn/some/target"].shape == (2, 2, 2, 5)
+    assert found["drawn/all/target"].shape == (1, 2, 2, 5)
     assert np.ptp(found["drawn/noiseless"].mean(axis=1)) > 0
     asked = QUANTITIES["noisy_accuracy"](found, case="some", epsilon=1.0)
     assert asked.words == "median of 2 draws"
@@ -252,11 +271,24 @@ def test_one_more_draw_lies_between_those_that_are_returned():
     assert (found.low, found.value, found.high) == pytest.approx((0.2, 4.0, 7.8))
 
 
-def test_an_interval_spans_all_levels_but_the_value_is_of_the_first():
-    numbers = made([5, 5], [6, 6], levels=2)
-    numbers["c/target"] = np.array([[[5, 5]], [[3, 3]]])
+def test_an_interval_pools_the_equally_likely_levels_and_the_value_is_of_the_first():
+    numbers = made([5, 5], [6, 6], levels=101)
+    numbers["c/target"] = np.array([[[50, 50]], *([[level, level]] for level in range(100))])
     found = asked("noisy_accuracy", numbers)
-    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.3, 0.5))
+    # 95 % of levels, not the union of what each of them gives: the outermost two are left out.
+    assert (found.value, found.low, found.high) == pytest.approx((5.0, 0.2, 9.7))
+
+
+def test_draws_of_rows_are_judged_with_sensitivities_of_their_own():
+    drawn = [[value, value] for value in range(1, 80)]
+    numbers = made([5, 7], [6, 7], drawn=drawn)
+    own = numbers["drawn/c/target"] + 100
+    numbers["drawn/c/target"] = np.concatenate([numbers["drawn/c/target"], own])
+    numbers["drawn/c/augmented"] = np.repeat(numbers["drawn/c/augmented"], 2, axis=0)
+    numbers["random_rows"] = np.array(True)
+    found = asked("noisy_accuracy", numbers)
+    assert (found.value, found.high) == pytest.approx((4.0, 17.8))
+    assert found.low == 4.0  # never above the value
 
 
 def test_own_vectors_against_one():
@@ -264,10 +296,6 @@ def test_own_vectors_against_one():
     own = np.std([0.1, 0.2, 0.8, 0.9], ddof=1)
     found = asked("own_vectors_over_one", numbers)
     assert found.value == pytest.approx(own / np.std([0.5, 0.6], ddof=1))
-    stray = asked("spread_with_a_stray", numbers, models=4)
-    one = np.var([0.5, 0.6], ddof=1)
-    expected = [np.sqrt(one + (mean - 0.55) ** 2 / 4) for mean in (0.15, 0.85)]
-    assert stray.value == pytest.approx(np.mean(expected))
 
 
 def test_vectors_as_near_and_significance():
@@ -276,7 +304,8 @@ def test_vectors_as_near_and_significance():
     assert near(numbers, case="c", printed=[[1.0, 0.55]], within=0.01).words == "1 of 2"
     assert asked("gain_p_value", numbers).value == 0.0  # every model gains the same
     assert asked("gain_p_value", made([7, 8], [5, 6])).value == 1.0  # and loses
-    assert asked("above_prevalence", numbers).value == pytest.approx(0.15)
+    assert asked("off_prevalence", numbers).value == pytest.approx(0.15)
+    assert asked("off_prevalence", numbers, accuracy=0.3).value == pytest.approx(0.1)  # below it
 
 
 def test_curves_against_epsilon():

@@ -79,6 +79,7 @@ CASES = [
     ("delta", {"version": 1}, 1e-3),
     ("bound", {}, 0.4),
     ("bound", {"whole_batches": True}, 0.44),
+    ("bound_of_passes", {}, 0.44),  # 400 steps of 10 are four passes
     ("bound_that_holds", {}, 0.6),
     ("sigma", {}, 0.2),
     ("sigma", {"init": "fixed", "aggregate": "median"}, 0.11),
@@ -93,6 +94,7 @@ CASES = [
     ("accuracy_sd", {"percent": True}, 2),
     ("share_seed_above_data", {"init": "fixed"}, 13 / 16),  # 2 + 3 (0.2 is no more) + 4 + 4
     ("share_seed_above_data", {"init": "fixed", "of": "largest"}, 0.5),
+    ("share_seed_above_data", {"init": "fixed", "of": "largest", "largest": 0.4}, 0.25),
     ("share_seed_above_bound", {}, 0.5),
     ("median_seed_over_data", {"init": "fixed"}, 2.0),
     ("separation", {"init": "fixed"}, 0.5),
@@ -107,7 +109,7 @@ CASES = [
     ("share_rejected", {}, 1 / 6),
     ("share_rejected", {"hypotheses": "parameters"}, 2 / 6),  # 0.05 / 4 is above 0.01
     ("share_rejected", {"level": 2e-9, "corrected_for": 1}, 0),  # 5e-10: none below
-    ("sensitivity_slope", {}, 0.5),
+    ("sensitivity_slope", {}, 0.2 / 0.44),
     ("sensitivity_growth", {}, 4.0),
     ("sigma_growth", {"start": 0.5}, 1 / 3),
     ("sigma_growth", {"end": 0.5}, 3 / 4),
@@ -117,7 +119,6 @@ CASES = [
     ("sensitivity_trend", {}, 1.0),
     ("sigma_trend", {}, -1.0),
     ("final_spread", {}, 3 / 5),
-    ("bound_rises_per_pass", {}, 1.0),  # 400 steps of 10 are four passes
     ("sigma_settles", {"seeds": 3}, 0.04),
     ("sigma_settles", {"seeds": 5}, 0.0),
     ("sensitivity_settles", {"share": 2 / 3}, 0.2 / 0.15),
@@ -129,6 +130,11 @@ CASES = [
 @pytest.mark.parametrize(("name", "arguments", "expected"), CASES)
 def test_value(numbers, name, arguments, expected):
     assert ask(name, numbers, **arguments).value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_a_started_pass_counts_as_a_whole_one(numbers):
+    longer = {**numbers, "n": np.array(1009), "steps": np.array([450])}  # 100 whole batches a pass
+    assert ask("bound_of_passes", longer).value == pytest.approx(0.44 * 5 / 4.5)
 
 
 def test_epsilon_grows_as_sigma_falls(numbers):

@@ -3,12 +3,21 @@
 Hyland & Tople add noise to 500 trained models: sigma_target ("SGD as deterministic"), or what
 SGD's own noise leaves of it ("SGD as random", `intrinsic.augment`, which protects nobody).
 
-ONE VECTOR FOR ALL. Their code (github.com/microsoft/intrinsic-private-sgd, the earlier versions of
-test_private_model.py) sets the seed of NumPy's global generator to 0 before it draws the noise of a
-model, so every model of a table, at every epsilon, got the same vector, scaled. That vector can be
-drawn again, and is here ("vector"): their tables are reproduced, not only their law. What other
-vectors would have given is beside it ("drawn"). Where the rows themselves are of a projection or a
-split that nobody can draw again, it is those that are drawn, with the authors' vector.
+ONE VECTOR FOR ALL. Their code (github.com/microsoft/intrinsic-private-sgd, test_model_with_noise)
+has several versions. The earlier ones set the seed of NumPy's global generator to 0 before they
+draw the noise of a model, so that every model, at every epsilon, gets the same vector, scaled; the
+latest does not. The printed deviations say which was used: with a vector for each model they would
+be many times as large. The vector of seed 0 can be drawn again, and is here ("vector"): their
+tables are reproduced, not only their law. What other vectors would have given is beside it
+("drawn"). Where the rows themselves are of a projection or a split that nobody can draw again, it
+is those that are drawn, with the authors' vector.
+
+THE EMPIRICAL SENSITIVITY of these tables is one number a dataset, not a new one for each table: the
+largest of a histogram of distances that is kept in a file, named by the number of comparisons, the
+step and the kind of start. These tables read the file of the fixed start, the table of
+sensitivities that of the varying one. Only the latter is printed, and is what our settings have;
+where the other can have been is the law of the largest distance from a fixed start, over that of
+the largest from a varying one (`Largest`).
 
 Models are trained here, one a seed, on the dataset itself: one record moves no accuracy.
 """
@@ -39,9 +48,9 @@ Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int32]
 
-LEVELS = 5
-"""Sensitivities at which a case is computed whose sensitivity is a maximum over a sample."""
-_TAIL, _MAXIMA = 0.025, 2000
+LEVELS = 20
+"""Equally likely sensitivities at which a case is computed that has a maximum over a sample."""
+_MAXIMA = 2000
 _CASE = {"sensitivity", "sigma", "maximum", "comparisons"}
 
 
@@ -59,7 +68,7 @@ class NoiseSettings:
         By name, a table: `sensitivity` and `sigma` (SGD's own noise), each a number or the name of
         one of the grid's; `maximum` if the sensitivity is one over a sample of pairs, and of how
         many `comparisons` (half as many as the grid has runs, if not said). The sensitivity
-        "largest" is the median of such maxima.
+        "largest" is the median of such maxima, from a fixed start.
     vector
         Seed of NumPy's legacy generator that gives the authors' vector.
     models
@@ -103,34 +112,41 @@ class NoiseSettings:
 class Largest:
     """The law of the largest of `many` random distances: the authors' empirical sensitivity.
 
-    They compare runs of one seed on two datasets, half as many times as there are runs, and anew
-    for each table (for one grid of adult v1 prints 0.032, v2 0.036).
+    They compare runs of one seed on two datasets, half as many times as there are runs. `printed`
+    are distances from a varying start, whose largest is in the papers; `used` those from a fixed
+    one, whose largest the noise was computed with.
     """
 
-    distances: Floats
+    printed: Floats
+    used: Floats
     many: int
 
     @classmethod
     def of(cls, grid: Numbers, many: int | None) -> Largest:
         """Of a grid's distances, the largest of all among them."""
-        distances = np.append(grid["vary/delta_s"], grid["vary/sensitivity"]).astype(np.float64)
-        return cls(distances, many or int(grid["seeds"]) * int(grid["neighbours"]) // 2)
+        printed, used = (
+            np.append(grid[f"{init}/delta_s"], grid[f"{init}/sensitivity"]).astype(np.float64)
+            for init in ("vary", "fixed")
+        )
+        return cls(printed, used, many or int(grid["seeds"]) * int(grid["neighbours"]) // 2)
 
     @property
     def median(self) -> float:
-        """Of the largest."""
-        return float(np.quantile(self.distances, 0.5 ** (1 / self.many)))
+        """Of the largest that the noise was computed with."""
+        return float(np.quantile(self.used, 0.5 ** (1 / self.many)))
 
-    def around(self) -> Floats:
-        """Where else a largest one could have come out: factors, 1 first, then `LEVELS` - 1.
+    def around(self, sensitivity: float, *, known: bool) -> Floats:
+        """`sensitivity`, then where the one that was used can have been: `LEVELS`, equally likely.
 
-        The central 95 % of one such maximum over another.
+        The sensitivity is the printed largest if that is `known`; else it is the median of the one
+        that was used.
         """
         stream = seeding.stream("reproduce", "noise", "maxima")
         ranks = stream.random((2, _MAXIMA)) ** (1 / self.many)  # the largest of uniform numbers
-        one, other = np.quantile(self.distances, ranks)
-        low, high = np.quantile(one / other, (_TAIL, 1 - _TAIL))
-        return np.array([1.0, *np.geomspace(low, high, LEVELS - 1)])
+        used = np.quantile(self.used, ranks[0])
+        under = np.quantile(self.printed, ranks[1]) if known else np.array(self.median)
+        middles = (np.arange(LEVELS) + 0.5) / LEVELS
+        return np.array([1.0, *np.quantile(used / under, middles)]) * sensitivity
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,22 +163,22 @@ class Case:
         """Of a file's table; names are the grid's numbers."""
         largest = Largest.of(grid, given.get("comparisons"))
         sigma = _number(given["sigma"], grid)
-        if given["sensitivity"] == "largest":
-            sensitivity = largest.median
-        else:
-            sensitivity = _number(given["sensitivity"], grid)
-        around = largest.around() if given.get("maximum", False) else np.ones(1)
+        known = given["sensitivity"] != "largest"
+        sensitivity = _number(given["sensitivity"], grid) if known else largest.median
+        around = np.array([sensitivity])
+        if given.get("maximum", False):
+            around = largest.around(sensitivity, known=known)
         target = np.array(
             [
                 [
                     target_sigma(epsilon, settings.delta, each, formula="printed")
                     for epsilon in settings.epsilons
                 ]
-                for each in sensitivity * around
+                for each in around
             ]
         )
         left = np.vectorize(remaining_sigma)(target, sigma)
-        return cls(sensitivity * around, sigma, target, left)
+        return cls(around, sigma, target, left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,16 +300,19 @@ def _drawn(
 ) -> dict[str, Counts]:
     """Counts [level, epsilon, draw, model], and [draw, model] without noise.
 
-    Other levels than the first only of random rows, whose draws stand for the paper's own number.
+    Only of random rows, whose draws stand for the paper's own number, a second level: there each
+    draw has a sensitivity of its own, too, where that is a maximum over a sample.
     """
-    levels = None if given.rows in published_rows.RANDOM else 1
+    both = given.rows in published_rows.RANDOM
     noiseless: list[Counts] = []
     counts: dict[str, list[Counts]] = {f"{n}/{s}": [] for n in cases for s in _SETTINGS}
     for done, (bed, vector) in enumerate(islice(trials, given.draws)):
         noiseless.append(bed.noiseless[: given.drawn_models])
         for name, case in cases.items():
             for setting in _SETTINGS:
-                sigmas = getattr(case, setting)[:levels]
+                sigmas = getattr(case, setting)
+                own = [1 + done % LEVELS] if both and len(sigmas) > 1 else []
+                sigmas = sigmas[[0, *own]]
                 counts[f"{name}/{setting}"].append(bed.under(vector, sigmas, given.drawn_models))
         bench.tell(done + 1, given.draws)
     found = {f"drawn/{name}": np.stack(each, axis=2) for name, each in counts.items()}

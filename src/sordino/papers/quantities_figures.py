@@ -21,21 +21,26 @@ _PEAK_BINS = 60
 # Distances -----------------------------------------------------------------------------------
 
 
-def _share_seed_above_data(numbers: Numbers, *, init: str = "vary", of: str = "pairs") -> Found:
+def _share_seed_above_data(
+    numbers: Numbers, *, init: str = "vary", of: str = "pairs", largest: float | None = None
+) -> Found:
     """How often another seed moves the weights further than another record.
 
-    Of two pairs of runs chosen at random, or (`of="largest"`) against the largest delta_S.
+    Of two pairs of runs chosen at random, or (`of="largest"`) against the largest delta_S: ours, or
+    another one, such as a printed one.
     """
     _check.one_of("of", of, ("pairs", "largest"))
     seed = numbers[f"{init}/delta_v"]
     if of == "largest":
-        return Found(float((seed > float(numbers[f"{init}/sensitivity"])).mean()))
+        top = float(numbers[f"{init}/sensitivity"]) if largest is None else largest
+        return Found(float((seed > top).mean()))
     data = np.sort(numbers[f"{init}/delta_s"])
     return Found(float(np.searchsorted(data, seed, "left").mean() / len(data)))
 
 
 def _share_seed_above_bound(numbers: Numbers, *, init: str = "vary") -> Found:
-    return Found(float((numbers[f"{init}/delta_v"] > float(numbers["bound_printed"])).mean()))
+    bound = float(numbers["bound_whole_batches"])
+    return Found(float((numbers[f"{init}/delta_v"] > bound).mean()))
 
 
 def _median_seed_over_data(numbers: Numbers, *, init: str = "vary") -> Found:
@@ -211,8 +216,8 @@ def _sensitivity_slope(numbers: Numbers, *, init: str = "vary") -> Found:
     steps = numbers["steps"].astype(np.float64)
     if len(steps) < 2:
         return Found(math.nan)  # one checkpoint has no slope
-    slope = float(np.polyfit(steps, numbers[f"{init}/by_steps/sensitivity"], 1)[0])
-    return Found(slope / (float(numbers["bound_printed"]) / float(steps[-1])))
+    slope = float(np.polyfit(steps, _by_steps(numbers, init, "sensitivity"), 1)[0])
+    return Found(slope / (float(numbers["bound_whole_batches"]) / float(steps[-1])))
 
 
 def _growth(of: str) -> Quantity:
@@ -261,16 +266,6 @@ def _trend(of: str) -> Quantity:
         return Found(float(stats.spearmanr(numbers["steps"], held).statistic))
 
     return quantity
-
-
-def _bound_rises_per_pass(numbers: Numbers) -> Found:
-    """Jumps of the bound that holds, for each started pass."""
-    passes = math.ceil(
-        int(numbers["steps"][-1]) * int(numbers["batch_size"]) / int(numbers["n"]) - 1e-9
-    )
-    held = numbers["bound_curve/holds"]
-    rises = int((np.diff(held) > 1e-9 * held[-1]).sum())  # sums of equal steps differ by roundings
-    return Found(rises / passes, words=f"{rises} jumps in {passes} passes")
 
 
 def _final_spread(numbers: Numbers, *, init: str = "fixed") -> Found:
@@ -348,7 +343,6 @@ OF_ONE_RUN: dict[str, Quantity] = {
     "sensitivity_trend": _trend("sensitivity"),
     "sigma_trend": _trend("sigma"),
     "final_spread": _final_spread,
-    "bound_rises_per_pass": _bound_rises_per_pass,
     "sigma_settles": _sigma_settles,
     "less_stable": _less_stable,
     "sensitivity_settles": _sensitivity_settles,

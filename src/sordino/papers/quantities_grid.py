@@ -54,6 +54,14 @@ def _bound(numbers: Numbers, *, whole_batches: bool = False) -> Found:
     return Found(float(numbers["bound_whole_batches" if whole_batches else "bound_printed"]))
 
 
+def _bound_of_passes(numbers: Numbers) -> Found:
+    """2 ceil(k) L eta / B: holds where a pass is floor(n / B) whole batches, k of them started."""
+    per_pass = int(numbers["n"]) // int(numbers["batch_size"])
+    passes = int(numbers["steps"][-1]) / per_pass
+    whole = float(numbers["bound_whole_batches"])
+    return Found(whole * math.ceil(passes) / passes, words=f"{math.ceil(passes)} passes")
+
+
 def _bound_that_holds(numbers: Numbers) -> Found:
     return Found(float(numbers["bound_holds"]))
 
@@ -245,6 +253,7 @@ OF_ONE_RUN: dict[str, Quantity] = {
     "experiments": _experiments,
     "delta": _delta,
     "bound": _bound,
+    "bound_of_passes": _bound_of_passes,
     "bound_that_holds": _bound_that_holds,
     "sigma": _sigma,
     "sigma_of_datasets": _sigma_of_datasets,

@@ -1,9 +1,9 @@
 """What tables and figures ask of accuracies under noise (kind "noise").
 
 `case` names one way to compute the noise, `epsilon` the target. `over` says what an interval is
-over: "models" is the authors' vector, and a mean over as many models as the paper's (and, where the
-sensitivity is a maximum over a sample of pairs, over where else it could have come out); "draws" is
-other vectors; or, if the run has such, other random projections or test rows, with models drawn
+over: "models" is the authors' vector, and a mean over as many models as the paper's (together with
+where else the sensitivity could have come out, if it is a maximum over a sample of pairs); "draws"
+is other vectors; or, if the run has such, other random projections or test rows, with models drawn
 again, too: these are asked where nothing is said.
 """
 
@@ -97,18 +97,23 @@ def trio(numbers: Numbers, case: str, epsilon: float, over: str = "models", leve
 
 
 def _over(numbers: Numbers, case: str, epsilon: float, over: str, statistic: Statistic) -> Found:
-    """A statistic of models, with its interval."""
+    """A statistic of models, with the interval that holds 95 % of what else it could have been.
+
+    Where the sensitivity is a maximum over a sample, models and sensitivity are drawn together:
+    all levels after the first are equally likely.
+    """
     over = over or _natural(numbers)
     counted = f"drawn/{case}/target" if over == "draws" else f"{case}/target"
     held = [trio(numbers, case, epsilon, over, level) for level in range(len(numbers[counted]))]
+    likely = held[1:] or held
     if over == "draws":
-        again = [each.redrawn(numbers) if numbers["random_rows"] else each for each in held]
-        ends = [_predicted(statistic(each)) for each in again]
-        value, words = float(np.median(statistic(held[0]))), f"median of {len(again[0].gain)} draws"
+        again = [each.redrawn(numbers) if numbers["random_rows"] else each for each in likely]
+        ends = _predicted(np.concatenate([statistic(each) for each in again]))
+        value, words = float(np.median(statistic(held[0]))), f"median of {len(held[0].gain)} draws"
     else:
-        ends = [np.quantile(statistic(each.redrawn(numbers)), _TAILS) for each in held]
+        ends = np.quantile([statistic(each.redrawn(numbers)) for each in likely], _TAILS)
         value, words = float(statistic(held[0])), ""
-    low, high = float(np.min(ends)), float(np.max(ends))
+    low, high = (float(end) for end in ends)
     return Found(value, min(value, low), max(value, high), words)
 
 
@@ -199,15 +204,6 @@ def _own_over_one(numbers: Numbers, *, case: str, epsilon: float) -> Found:
     return Found(float(own.std(ddof=1) / one), words=f"{own.std(ddof=1):.3g} and {one:.3g}")
 
 
-def _with_a_stray(numbers: Numbers, *, case: str, epsilon: float, models: int) -> Found:
-    """Deviation over `models` that share a vector but for one, which has another; over draws."""
-    held = trio(numbers, case, epsilon).target
-    others = trio(numbers, case, epsilon, "draws").target.mean(axis=-1)
-    found = np.sqrt(held.var(ddof=1) + (others - held.mean()) ** 2 / models)
-    low, value, high = np.quantile(found, (_TAILS[0], 0.5, _TAILS[1]))
-    return Found(float(value), float(low), float(high))
-
-
 def _share_as_near(
     numbers: Numbers, *, case: str, printed: Sequence[Sequence[float]], within: float
 ) -> Found:
@@ -220,10 +216,17 @@ def _share_as_near(
     return Found(float(all_near.mean()), words=f"{all_near.sum()} of {len(all_near)}")
 
 
-def _above_prevalence(numbers: Numbers, *, case: str, epsilon: float) -> Found:
-    """Accuracy with all of the noise minus the share of label 1: a model that always says 1."""
+def _off_prevalence(
+    numbers: Numbers, *, case: str, epsilon: float, accuracy: float | None = None
+) -> Found:
+    """How far an accuracy, all of the noise's or a given one, is from the share of label 1.
+
+    That share is the accuracy of a model that always says 1.
+    """
     share = float(numbers["positive"] / numbers["rows"])
-    return Found(float(trio(numbers, case, epsilon).target.mean()) - share)
+    if accuracy is None:
+        accuracy = float(trio(numbers, case, epsilon).target.mean())
+    return Found(abs(accuracy - share), words=f"{accuracy:.3g} and {share:.3g}")
 
 
 def _gain_over(
@@ -310,9 +313,8 @@ QUANTITIES: dict[str, Quantity] = {
     "gap_closed": _gap_closed,
     "gain_p_value": _gain_p_value,
     "own_vectors_over_one": _own_over_one,
-    "spread_with_a_stray": _with_a_stray,
     "share_of_vectors_as_near": _share_as_near,
-    "above_prevalence": _above_prevalence,
+    "off_prevalence": _off_prevalence,
     "gain_over": _gain_over,
     "case_above": _case_above,
     "closed_more": _closed_more,

@@ -97,7 +97,8 @@ def _claims(
     """One claim a column, or one alone where the row has none."""
     name = f"{place}/{given['key']}"
     _known(name, given, _ROW)
-    _known(f"{name}.columns", dict.fromkeys(given.get("columns", ())), set(columns))
+    if columns:  # else the row has columns of its own
+        _known(f"{name}.columns", dict.fromkeys(given.get("columns", ())), set(columns))
     keys = list(given.get("columns", columns)) or [""]
     printed = given.get("printed", "")
     texts = printed if isinstance(printed, list) else [printed] * len(keys)
@@ -154,7 +155,8 @@ def _of_column(
     """One tolerance for all, or a table of them by column: { adult = { ... }, else = { ... } }."""
     if not all(isinstance(each, Mapping) for each in given.values()):
         return given  # Tolerance.read refuses what it does not know
-    _known("tolerance", given, {*columns, "else"})
+    if columns:
+        _known("tolerance", given, {*columns, "else"})
     chosen: Mapping[str, Any] = given[column] if column in given else given["else"]
     return chosen
 
