@@ -90,9 +90,7 @@ def _training(table: Numbers, *names: str) -> str:
     return ", ".join(f"{_SYMBOLS[name]} = {table[name][0]:g}" for name in names)
 
 
-def _log_log(
-    x: Array, lines: Sequence[Line], across: str, up: str, title: str
-) -> Figure:
+def _log_log(x: Array, lines: Sequence[Line], across: str, up: str, title: str) -> Figure:
     from matplotlib.figure import Figure
 
     low = min(float(y.min()) for _, y, _ in lines)
