@@ -49,6 +49,7 @@ def of(numbers, name, method):
     return quantities_erm.of_method(numbers, name, method)
 
 
+@pytest.mark.slow
 def test_a_study_has_a_number_for_every_method_budget_and_fold(small):
     _, numbers = small
     assert numbers["accuracies"].shape == numbers["objectives"].shape == (6, 2, 2)
@@ -60,6 +61,7 @@ def test_a_study_has_a_number_for_every_method_budget_and_fold(small):
     assert all(np.isfinite(of(numbers, "accuracies", m)).all() for m in others)
 
 
+@pytest.mark.slow
 def test_references_are_what_they_say(small):
     made, numbers = small
     train = made.splits("breast-cancer", "papers").train
@@ -72,6 +74,7 @@ def test_references_are_what_they_say(small):
     assert (of(numbers, "objectives", "none") < of(numbers, "objectives", "nsgd")).all()
 
 
+@pytest.mark.slow
 def test_the_best_setting_is_taken_for_every_budget(small):
     made, numbers = small
     kept = made.store("erm", erm._identity(ErmSettings.read(SMALL)))
@@ -81,6 +84,7 @@ def test_the_best_setting_is_taken_for_every_budget(small):
     np.testing.assert_array_equal(of(numbers, "accuracies", "nsgd"), folds[:, 0].T)
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_and_gives_the_same_numbers(small, tmp_path):
     _, whole = small
     first = bench(tmp_path, methods=["nsgd", "objective/2011"])
@@ -227,6 +231,7 @@ def test_iterations_are_counted_until_the_objective_is_near_its_minimum():
     assert erm_timing._until(risk, zero, 10 * best) == 1  # the first iterate is looked at first
 
 
+@pytest.mark.slow
 def test_times_are_of_every_method_and_size(tmp_path):
     settings = {
         "data": "breast-cancer",
