@@ -124,9 +124,8 @@ def _list(wanted: list[str]) -> None:
     from rich import box
     from rich.table import Table
 
-    from sordino.papers.reading import papers
-
     from sordino import _check
+    from sordino.papers.reading import papers
 
     for key in wanted:
         _check.one_of("PAPER", key, list(papers()))

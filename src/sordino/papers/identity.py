@@ -1,4 +1,4 @@
-"""What a run's numbers depend on beside its settings: sources, packages, files without checksums."""
+"""What a run depends on beside its settings: sources, packages, files without checksums."""
 
 from __future__ import annotations
 
