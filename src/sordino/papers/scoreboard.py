@@ -167,7 +167,11 @@ def counted_how(reproduction: Reproduction) -> str:
     weak = sum(result.weak for result in printed(results))
     said = []
     if many := len(settings(results)):
-        said.append(f"{counted(many, 'printed setting')} of the runs are shown and not counted")
+        both = Score.of(r for r in results if _is_printed(r))
+        what = f"{counted(many, 'printed setting')} of the runs are shown and not counted"
+        said.append(
+            f"{what} (with them it is {both}; in the papers' tables alone {_cells(results)})"
+        )
     if twice:
         said.append(f"without {counted(len(twice), 'number')} that are printed twice it is {once}")
     if weak:
@@ -176,6 +180,11 @@ def counted_how(reproduction: Reproduction) -> str:
             "the number itself, which says little"
         )
     return f"Of these: {'; '.join(said)}." if said else ""
+
+
+def _cells(results: Iterable[Result]) -> Score:
+    """Of the cells of tables: neither of figures nor of the running text."""
+    return Score.of(r for r in results if _is_printed(r) and "/table-" in r.claim.place)
 
 
 def how_to_run(reproduction: Reproduction) -> str:
