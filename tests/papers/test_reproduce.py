@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from sordino._check import InvalidArgument
 from sordino.cli import main
+from sordino.data import recipe
 from sordino.papers import identity, kinds, reproduce, scoreboard
 from sordino.papers.results import Verdict
 
@@ -86,6 +87,19 @@ def test_the_identity_of_a_kind_is_its_sources(tmp_path, monkeypatch):
         (tmp_path / path).write_text("2")
     assert len(set(found)) == 3
     assert identity.of_kind.__wrapped__("made up") == found[-1]  # other.py is none of its sources
+
+
+def test_the_users_own_files_are_known_by_size_and_time(tmp_path):
+    settings = {"data": "ipums", "folder": "ipums-us"}
+    (tmp_path / "ipums-us").mkdir()
+    assert identity.of_files(settings, tmp_path) == []
+    name = recipe("ipums").files[0].local_names[0]
+    file = tmp_path / "ipums-us" / name
+    file.write_text("a")
+    first = identity.of_files(settings, tmp_path)
+    file.write_text("ab")
+    assert identity.of_files(settings, tmp_path) != first
+    assert identity.of_files({"data": "adult"}, tmp_path) == []  # checked by their checksums
 
 
 def test_the_sources_of_every_kind_are_there():

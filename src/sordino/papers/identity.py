@@ -40,14 +40,18 @@ def of_files(
     Published files have checksums, and are refused if they do not fit: they need no identity.
     """
     from sordino.data import recipe
-    from sordino.data.sources import find
+    from sordino.data.sources import data_directory, find
 
     data = settings.get("data")
     if not isinstance(data, str):
         return []
+    parent, folder = data_directory(data_dir), settings.get("folder", "")
+    place = parent / folder if parent is not None and folder else data_dir
+    if folder and (parent is None or not (parent / folder).is_dir()):
+        return []
     found = []
     for raw in recipe(data).files:
-        path = find(raw, data_dir)[1] if raw.digest is None else None
+        path = find(raw, place)[1] if raw.digest is None else None
         if path is not None:
             status = path.stat()
             found.append((path.name, status.st_size, status.st_mtime_ns))
