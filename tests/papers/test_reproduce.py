@@ -167,3 +167,12 @@ def test_exits_with_1_where_nothing_explains_a_difference(tmp_path, small, monke
     result = CliRunner().invoke(main.app, command)
     assert result.exit_code == 1
     assert "differs" in result.output
+
+
+def test_exits_with_1_where_nothing_could_be_judged(tmp_path, small, monkeypatch):
+    monkeypatch.setattr("sordino.papers.reading.papers", reproduce.papers)
+    command = ["reproduce", "small/figure-1/absent", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(main.app, [*command, "--no-figures"])
+    assert result.exit_code == 1
+    assert "somewhere.csv" in result.output
+    assert "Nothing could be judged here" in result.output

@@ -66,7 +66,7 @@ def test_the_headline_hides_nothing(tmp_path):
     )
     none = {name: each for name, each in found.results.items() if name.startswith("two/figure-1/b")}
     text = scoreboard.headline(dataclasses.replace(found, results=none))
-    assert text == "Nothing could be computed here."
+    assert text == "Nothing could be judged here."
 
 
 def test_the_command_is_the_one_that_asks_for_this(tmp_path, monkeypatch):

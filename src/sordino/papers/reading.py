@@ -127,7 +127,7 @@ def _claim(
     claim = Claim(
         name=name,
         place=place,
-        row=given.get("row", given["key"]),
+        row=given.get("row") or given.get("says", "").rstrip(".") or given["key"],
         column=columns.get(column, column),
         says=given.get("says", ""),
         quantity=given["quantity"],

@@ -119,8 +119,9 @@ class Reproduction:
 
     @property
     def judged(self) -> bool:
-        """Whether anything could be judged here."""
-        return any(r.verdict is not Verdict.NOT_RUNNABLE for r in self.results.values())
+        """Whether anything of the papers could be judged here; of our checks, if only they are."""
+        asked = [r for r in self.results.values() if not r.claim.ours] or self.results.values()
+        return any(r.verdict is not Verdict.NOT_RUNNABLE for r in asked)
 
     @property
     def unexplained(self) -> list[Result]:

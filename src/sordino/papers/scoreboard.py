@@ -152,8 +152,8 @@ def headline(reproduction: Reproduction) -> str:
     if whole.words.judged:
         parts.append(f"{whole.words.reproduced:,} of {whole.words.judged:,} claims in words hold")
     if not parts:
-        own = checks(r for r in reproduction.results.values() if r.found is not None)
-        return "Only checks of ours were asked." if own else "Nothing could be computed here."
+        only = all(result.claim.ours for result in reproduction.results.values())
+        return "Only checks of ours were asked." if only else "Nothing could be judged here."
     return f"{', and '.join(parts)}. {_others(reproduction)}."
 
 
