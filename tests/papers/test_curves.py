@@ -36,6 +36,7 @@ def numbers(tmp_path_factory):
         return curves.make(SETTINGS, Bench(tmp_path_factory.mktemp("bench"), runs))
 
 
+@pytest.mark.slow
 def test_curves_fall_and_rise_on_the_way(numbers):
     assert numbers["steps"][[0, -1]].tolist() == [1, 60]
     assert int(numbers["chosen"]) == 40
@@ -45,6 +46,7 @@ def test_curves_fall_and_rise_on_the_way(numbers):
     assert (accuracy[-1] > accuracy[0]).all()
 
 
+@pytest.mark.slow
 def test_a_loss_is_the_cross_entropy_of_the_weights(numbers, tmp_path):
     from sordino.data import load
     from sordino.papers.grid import GridSettings
@@ -59,6 +61,7 @@ def test_a_loss_is_the_cross_entropy_of_the_weights(numbers, tmp_path):
     assert numbers["fast/accuracy"][-1, 0] == np.mean((chance > 0.5) == data.y)
 
 
+@pytest.mark.slow
 def test_who_is_better_and_sooner(numbers):
     assert QUANTITIES["better_at_the_end"](numbers, variant="fast").value > 0
     assert QUANTITIES["better_at_the_end"](numbers, variant="slow").value < 0

@@ -198,6 +198,7 @@ def results(tmp_path, skipped=()):
     )
 
 
+@pytest.mark.slow
 def test_the_notes_claims_but_the_slow_ones(tmp_path):
     found = results(tmp_path, SLOW)
     verdicts = {name: str(result.verdict) for name, result in found.items()}
