@@ -17,9 +17,8 @@ from markupsafe import Markup, escape
 import sordino
 from sordino.papers import effort, layout, scoreboard, words
 from sordino.papers.results import Picture, Reproduction, Verdict
-from sordino.report.drawing import palette
-from sordino.report.page import PAPER
 from sordino.report.page import TEMPLATES as REPORT
+from sordino.report.page import colours
 from sordino.report.words_numbers import printable, seconds
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -51,7 +50,7 @@ def page(reproduction: Reproduction, directory: Path) -> str:
     directory
         Where the files of its pictures are.
     """
-    style = "\n".join([_colours(), _file(REPORT / "page.css"), _file(TEMPLATES / "page.css")])
+    style = "\n".join([colours(), _file(REPORT / "page.css"), _file(TEMPLATES / "page.css")])
     template = _environment().get_template("page.html.j2")
     return template.render(
         found=reproduction,
@@ -115,19 +114,6 @@ def _source(picture: Picture, directory: Path) -> str:
     if path.stat().st_size > _LARGE and other.stat().st_size < path.stat().st_size:
         path, kind = other, "png"
     return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
-
-
-def _colours() -> str:
-    """The palette of the report's page, light, dark and printed."""
-    light = "".join(f"--{name}: {colour}; " for name, colour in palette.LIGHT.items())
-    strip = "--strip: {}; --strip-ink: #ffffff;".format
-    return (
-        f"{palette.css()}\n"
-        f":root {{ --paper: {PAPER['light']}; {strip(palette.LIGHT['ink'])} }}\n"
-        "@media (prefers-color-scheme: dark) "
-        f"{{ :root {{ --paper: {PAPER['dark']}; {strip(palette.DARK['grid'])} }} }}\n"
-        f"@media print {{ :root {{ {light}--paper: #ffffff; }} }}"
-    )
 
 
 @functools.cache

@@ -69,11 +69,6 @@ def _share_not_below(
     return Found((above + within) / total, words=words + (f": {', '.join(lost)}" if lost else ""))
 
 
-def _largest_shortfall(*runs: Numbers, method: str, other: str) -> Found:
-    """Most points by which `other` is above, over budgets."""
-    return Found(max(gap for run in runs for _, gap, _ in _gaps(run, method, other)))
-
-
 def _rank_correlation(numbers: Numbers, *, of: str, method: str) -> Found:
     """Of a method's mean over folds with epsilon: 1 if it always rises, -1 if it always falls."""
     means = of_method(numbers, of, method).mean(axis=-1)
@@ -87,12 +82,6 @@ def _gap_to_nonprivate(numbers: Numbers, *, method: str) -> Found:
     return Found(gap, gap - 2 * error, gap + 2 * error, f"at epsilon {epsilon:g}")
 
 
-def _rise(numbers: Numbers, *, method: str) -> Found:
-    """Points gained from the least to the largest budget."""
-    means = PERCENT * of_method(numbers, "accuracies", method).mean(axis=-1)
-    return Found(float(means[-1] - means[0]))
-
-
 def _surge(numbers: Numbers, *, method: str) -> Found:
     """Points still missing to the model without noise at the first budget that can be met.
 
@@ -103,14 +92,6 @@ def _surge(numbers: Numbers, *, method: str) -> Found:
     if len(met) in (0, len(gaps)):
         return Found(math.inf, words="no budget" if not met else "every budget can be met")
     return Found(met[0][1], words=f"first met at epsilon {met[0][0]:g}")
-
-
-def _gain(numbers: Numbers, *, method: str, over: str, until: float) -> Found:
-    """Points by which one method is above another, the mean over budgets up to `until`."""
-    gaps = [gap for epsilon, gap, _ in _gaps(numbers, over, method) if epsilon <= until]
-    errors = [error for epsilon, _, error in _gaps(numbers, over, method) if epsilon <= until]
-    middle, spread = float(np.mean(gaps)), 2 * float(np.linalg.norm(errors)) / len(errors)
-    return Found(middle, middle - spread, middle + spread)
 
 
 def _share_lower_objective(*runs: Numbers, method: str, other: str) -> Found:
@@ -170,12 +151,9 @@ QUANTITIES: dict[str, Quantity] = {
     "erm_columns": _scalar("columns"),
     "least_epsilon_2016": _scalar("least_epsilon_2016"),
     "share_not_below": _share_not_below,
-    "largest_shortfall": _largest_shortfall,
     "rank_correlation": _rank_correlation,
     "gap_to_nonprivate": _gap_to_nonprivate,
-    "rise": _rise,
     "surge": _surge,
-    "points_above": _gain,
     "share_lower_objective": _share_lower_objective,
     "noise_ratio": _noise_ratio,
     "seconds_ratio": _seconds_ratio,

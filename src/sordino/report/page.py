@@ -158,7 +158,7 @@ def _public(facts: PublicFacts) -> Page:
 
 
 def _html(page: Page) -> str:
-    style = _colours() + "\n" + _file("page.css")
+    style = colours() + "\n" + _file("page.css")
     return _environment().get_template("page.html.j2").render(page=page, style=style) + "\n"
 
 
@@ -231,7 +231,8 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {printable(line)}" for line in text.splitlines())
 
 
-def _colours() -> str:
+def colours() -> str:
+    """The palette as CSS: light, dark and printed."""
     light = "".join(f"--{name}: {colour}; " for name, colour in palette.LIGHT.items())
     return (
         f"{palette.css()}\n"
