@@ -84,7 +84,9 @@ def ours(question: Question) -> tuple[float, bool]:
         sampling="poisson",
         relation=Relation.ADD_OR_REMOVE_ONE,
     )
-    return profile.epsilon(question["delta"]), bool(getattr(profile, "fallbacks", ()))
+    delta = question["delta"]
+    fell_back = getattr(profile, "fallbacks", lambda delta: ())(delta)
+    return profile.epsilon(delta), bool(fell_back)
 
 
 def ours_calibrated(question: Question) -> tuple[float, bool]:

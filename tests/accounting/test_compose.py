@@ -184,8 +184,7 @@ def test_a_limit_stays():
     limited = pld(1.0, 0.05, 10, **POISSON, limit=tight)
     for composed in (times(limited, 50), compose([limited, gaussian(1.0)])):
         assert composed.limit == tight
-        composed.epsilon(1e-5)
-        assert composed.fallbacks
+        assert composed.fallbacks(1e-5)
 
 
 @pytest.mark.parametrize("other", [Relation.REPLACE_ONE, Relation.ZERO_OUT])

@@ -114,13 +114,13 @@ def test_fixed_size_golden(case):
     ],
 )
 def test_edges_are_numbers_soon(how, rate, noise, steps, delta):
-    before = time.monotonic()
+    before = time.process_time()
     profile = pld(noise, rate, steps, **how)
     moments = rdp(noise, rate, steps, **how)
     proved = profile.epsilon(delta)
     other = moments.epsilon(delta)
     deltas = [profile.delta(e) for e in (0.0, 1.0, 1e3, 1e300, math.inf)]
-    assert time.monotonic() - before < 10
+    assert time.process_time() - before < 10  # of the processor: it does not hang
     for value in (proved, other, *deltas):
         assert not math.isnan(value)
         assert value >= 0

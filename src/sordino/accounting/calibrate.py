@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from sordino import _check
 from sordino.accounting import gaussian, subsampled
-from sordino.accounting.convolution import Rough
+from sordino.accounting.aim import Rough
 from sordino.accounting.loss import DIRECTIONS
 from sordino.accounting.profile import Profile, Which
 from sordino.accounting.root import first_below
@@ -161,7 +161,7 @@ def _renyi_guess(
     def excess(log_noise: float) -> float:
         losses = profile_at(math.exp(log_noise)).losses
         assert losses is not None
-        return max(Rough(losses, way).tilt_at(log_delta)[1] for way in DIRECTIONS) - epsilon
+        return max(Rough.of(losses, way).saddle_at(log_delta).mean for way in DIRECTIONS) - epsilon
 
     try:
         low, high = _bracket(excess, 0.0, 1.0)

@@ -3,8 +3,12 @@
 The loss of each step is put on a grid so that its hockey-stick curve is the chord of the true
 one between grid points (Doroshenko et al. 2022): never below it, and off by the square of the
 spacing only. The composed law is taken under an exponential tilt that puts its centre at the
-epsilon asked for, so that a delta of 1e-30 has as many digits as one of 0.1, and the window of
-the FFT is narrow. Whatever the window leaves out is counted as a disclosure.
+epsilon asked for, so that the window of the FFT is narrow and a small delta has digits. Whatever
+the window leaves out is counted as a disclosure.
+
+An FFT's rounding is relative to the largest entry of the tilted law, not to each: where rare large
+losses leave a valley between themselves and the many small ones, no tilt lifts its bottom above
+that floor. So what rounding may have taken is bounded and added to delta (`Composed.log_noise`).
 """
 
 from __future__ import annotations
@@ -16,21 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy import fft
-from scipy.special import log_ndtr
 
+from sordino.accounting.aim import Rough, Saddle, TooLarge
 from sordino.accounting.loss import Direction, Loss
 
 Floats = npt.NDArray[np.float64]
-Components = Sequence[tuple[Loss, int]]
-
-COARSE_POINTS = 800
-"""Grid of the rough law that only chooses tilt, spacing and window."""
-DEVIATIONS = (6, 4, 3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -11, -15, -20, -26)
-"""Where a rough law of large losses has more points, in standard deviations."""
-LOG_FARTHEST = -700.0
-"""Probabilities of single losses below exp of this are put at infinity."""
-
-
 LOG_LOWER = -46.0
 """The least share of the low end of a law that is kept where it is: 1e-20."""
 
@@ -39,10 +33,14 @@ LEAST_FREQUENCY = 1e-26
 """Frequencies of the composed law that are taken for 0: ten digits below the rounding."""
 LOG_OUTSIDE = -25.0
 """Ln of the tilted probability left outside the window on either side, at most: 1e-11."""
+LOG_DOUBTED = -8.0
+"""Ln of the share of a delta that may be rounding and losses cut off: 3e-4."""
+ROUNDING = 1e-15
+"""Times log2 of its length: an FFT's error at one frequency, over the sum of what it transforms.
 
-
-class TooLarge(Exception):
-    """The computation would need more than its limit."""
+Every output is a sum of products of log2(n) factors, each rounded a few times (Higham 2002,
+Theorem 24.2): 5 units of rounding (1.1e-16) a stage for the transform, the rest for its power.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,12 @@ class Grid:
         """The grid's losses."""
         return np.arange(self.first, self.first + len(self.mass)) * np.float64(self.spacing)
 
+    def split(self, level: float) -> tuple[Grid, Grid]:
+        """The losses up to `level` and those above it, as two parts of one law."""
+        cut = min(max(math.floor(level / self.spacing) + 1 - self.first, 1), len(self.mass) - 1)
+        low = Grid(self.spacing, self.first, self.mass[:cut], 0.0)
+        return low, Grid(self.spacing, self.first + cut, self.mass[cut:], 0.0)
+
 
 def _log(mass: Floats) -> Floats:
     with np.errstate(divide="ignore"):
@@ -106,106 +110,6 @@ def discretise(
     return Grid(spacing, first, mass, float(drawn[-1]))
 
 
-class Rough:
-    """The composed law's cumulant function from coarse buckets: enough to aim by, not to prove."""
-
-    def __init__(
-        self, components: Components, direction: Direction, log_tail: float = LOG_FARTHEST / 4
-    ) -> None:
-        self.counts = [count for _, count in components]
-        self.log_tail = log_tail
-        self._laws = [_coarse(loss, direction, log_tail) for loss, _ in components]
-
-    def cumulant(self, theta: float) -> float:
-        """Ln E exp(theta L) of the composed loss."""
-        return float(self.cumulants(np.array([theta]))[0])
-
-    def cumulants(self, thetas: Floats) -> Floats:
-        """`cumulant` at many tilts."""
-        total = np.zeros(len(thetas))
-        for count, (log, at) in zip(self.counts, self._laws, strict=True):
-            exponents = log + thetas[:, None] * at
-            top = exponents.max(axis=1)
-            total += count * (top + np.log(np.exp(exponents - top[:, None]).sum(axis=1)))
-        return total
-
-    def slopes(self, theta: float) -> tuple[float, float]:
-        """Mean and variance of the composed loss under the tilt."""
-        mean = variance = 0.0
-        for count, (log, at) in zip(self.counts, self._laws, strict=True):
-            tilted = log + theta * at
-            weight = np.exp(tilted - tilted.max())
-            weight /= weight.sum()
-            centre = _dot(weight, at)
-            mean += count * centre
-            variance += count * _dot(weight, (at - centre) ** 2)
-        return mean, variance
-
-    def tilt_for(self, epsilon: float) -> float:
-        """The tilt >= 0 under which the composed loss has mean `epsilon` (the saddle point)."""
-        if self.slopes(0.0)[0] >= epsilon:
-            return 0.0
-        low, high = 0.0, 1.0
-        while self.slopes(high)[0] < epsilon and high < 1e7:
-            low, high = high, 4 * high
-        while high - low > 1e-2 * high:
-            middle = (low + high) / 2
-            if self.slopes(middle)[0] < epsilon:
-                low = middle
-            else:
-                high = middle
-        return high
-
-    def tilt_at(self, log_delta: float) -> tuple[float, float]:
-        """The tilt of the best Renyi order for this delta, and the epsilon it gives."""
-        thetas = np.geomspace(1e-4, 1e6, 41)
-        for _ in range(2):
-            rho = self.cumulants(thetas) / thetas
-            values = rho - np.log1p(1 / thetas) - (log_delta + np.log1p(thetas)) / thetas
-            best = int(np.argmin(values))
-            theta, value = float(thetas[best]), float(values[best])
-            ratio = thetas[1] / thetas[0]
-            thetas = theta * np.geomspace(1 / ratio, ratio, 9)
-        return theta, max(value, 0.0)
-
-    def window(self, theta: float, log_outside: float) -> tuple[float, float, float]:
-        """Losses outside which the tilted law has at most exp(log_outside), by Chernoff's bound.
-
-        Also the tilt that bounds the upper end.
-        """
-        here = self.cumulant(theta)
-        deviation = math.sqrt(self.slopes(theta)[1])
-        if deviation == 0:
-            raise TooLarge("a loss too sharp to aim at")
-        steps = np.geomspace(0.3, 30, 12) / deviation
-        highs = (self.cumulants(theta + steps) - here - log_outside) / steps
-        lows = -(self.cumulants(theta - steps) - here - log_outside) / steps
-        best = int(np.argmin(highs))
-        return float(lows.max()), float(highs[best]), theta + float(steps[best])
-
-
-def _coarse(loss: Loss, direction: Direction, log_tail: float) -> tuple[Floats, Floats]:
-    """Log masses and losses of buckets whose width grows with the size of the loss."""
-    low, high = loss.reach(log_tail, direction)
-    size = max(abs(low), abs(high), 1e-300)
-    ladder = np.geomspace(1e-9, 1.0, COARSE_POINTS // 2) * size
-    edges = np.concatenate([-ladder[::-1], [0.0], ladder])
-    inside = edges[(edges > low) & (edges < high)]
-    if high > 100:  # so little noise that a large loss is all but certain: the ladder is too coarse
-        inside = np.append(inside, [loss.reach(float(log_ndtr(k)), direction) for k in DEVIATIONS])
-        inside = inside[(inside > low) & (inside < high)]
-    # The very ends belong to it: the largest loss of a bounded law holds most of its mass.
-    edges = np.unique([low, *inside, np.nextafter(high, math.inf)])
-    drawn, other = loss.masses(edges, direction)
-    ends = np.concatenate([edges[:1], edges, edges[-1:]])
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        at = np.log(drawn / other)
-        log = np.log(drawn)
-    at = np.where(np.isfinite(at), np.clip(at, ends[:-1], ends[1:]), ends[:-1])
-    kept = drawn[:-1] > 0
-    return log[:-1][kept], at[:-1][kept]
-
-
 def _folded(weight: Floats, first: int, size: int) -> Floats:
     """A law on places first, first + 1, ... of a circle of `size` places."""
     begin = first % size
@@ -217,13 +121,20 @@ def _folded(weight: Floats, first: int, size: int) -> Floats:
     return np.asarray(np.bincount(places, weights=weight, minlength=size), dtype=np.float64)
 
 
-def _power(transform: npt.NDArray[np.complex128], count: int) -> npt.NDArray[np.complex128]:
-    """Transform ** count where that is not nothing (below 1e-26); few frequencies survive."""
-    size = np.abs(transform)
-    kept = size > LEAST_FREQUENCY ** (1 / count)
+def _power(
+    transform: npt.NDArray[np.complex128], count: int
+) -> tuple[npt.NDArray[np.complex128], npt.NDArray[np.bool_]]:
+    """Transform ** count where that is not nothing (below 1e-26), and where that is: at few."""
+    kept = np.abs(transform) > LEAST_FREQUENCY ** (1 / count)
     power = np.zeros_like(transform)
     power[kept] = transform[kept] ** count
-    return power
+    return power, kept
+
+
+def log_chernoff(pairs: Sequence[tuple[Grid, int]], theta: float, epsilon: float) -> float:
+    """Ln of a bound on delta at `epsilon` by one tilt, theta >= 0, of grids with their counts."""
+    logs = (count * _log_sum(_log(grid.mass) + theta * grid.losses) for grid, count in pairs)
+    return sum(logs) - theta * epsilon
 
 
 def _dot(first: Floats, second: Floats) -> float:
@@ -237,123 +148,138 @@ def _log_sum(values: Floats) -> float:
 
 
 class Composed:
-    """The composed loss in one direction under one tilt: delta near one epsilon.
+    """The composed loss in one direction under one tilt: a bound on delta near one epsilon.
 
-    `error` is the error of epsilon that `spacing` was chosen for; it is only remembered.
+    `pairs` are grids of one spacing with their counts; `rough` has the same laws and aims.
+    `lowest` is the least epsilon that will be asked for.
     """
 
     def __init__(
         self,
-        components: Components,
-        direction: Direction,
+        pairs: Sequence[tuple[Grid, int]],
         rough: Rough,
-        theta: float,
-        spacing: float,
+        saddle: Saddle,
+        lowest: float,
         most: int,
-        error: float = 0.0,
         log_outside: float = LOG_OUTSIDE,
     ) -> None:
-        self.theta, self.spacing, self.error, self.log_outside = theta, spacing, error, log_outside
-        steps = float(sum(rough.counts))
-        low, high, above = rough.window(self.theta, log_outside)
-        if (high - low) / spacing > most:
-            raise TooLarge(f"a window of {(high - low) / spacing:,.0f} points")
-        grids = [
-            discretise(loss, spacing, rough.log_tail, direction, most) for loss, _ in components
-        ]
-        pairs = list(zip(grids, rough.counts, strict=True))
-        first = max(math.floor(low / spacing), sum(c * g.first for g, c in pairs))
+        self.theta, self.spacing, self.log_outside = saddle.tilt, pairs[0][0].spacing, log_outside
+        self.steps = sum(count for _, count in pairs)
+        low, high, more = rough.window(saddle, log_outside)
+        low = min(low, lowest - self.spacing)
+        if (high - low) / self.spacing > most:
+            raise TooLarge(f"a window of {(high - low) / self.spacing:,.0f} points")
+        first = max(math.floor(low / self.spacing), sum(c * g.first for g, c in pairs))
         end = sum(c * (g.first + len(g.mass) - 1) for g, c in pairs)
-        last = min(math.ceil(high / spacing), end)
+        last = math.ceil(high / self.spacing)
+        if end - first <= max(1.25 * (last - first), 1 << 13):  # nothing need be left out above
+            last = end
         self._convolve(pairs, first, max(last, first + 16))
-        # What each step left at infinity, and what the window left above it.
-        log_above = self._log_above(pairs, last, above - theta) if last < end else -math.inf
-        cut = sum(c * g.infinite for g, c in pairs)
-        self.infinite = min(1.0, math.exp(min(0.0, log_above)) + cut)
-        # The power of a rounded transform has the rounding times its exponent.
-        self.rounding = 1e-10 + 8e-15 * steps
-        self._sums: tuple[Floats, Floats] | None = None
+        if last < end and abs(self._mean - saddle.mean) > 2 * (saddle.deviation + self.deviation):
+            raise TooLarge("losses that were not aimed at")
+        self.log_above = self._log_above(pairs, last, more) if last < end else -math.inf
+        # A log of a mass and a tilt are rounded relative to their size, once a step.
+        self.rounding = 1e-10 + 8e-15 * self.steps
 
-    def _log_above(self, pairs: list[tuple[Grid, int]], last: int, step: float) -> float:
+    def _log_above(self, pairs: Sequence[tuple[Grid, int]], last: int, step: float) -> float:
         """Ln of Chernoff's bound on what lies above the window, by tilts up to `step` larger.
 
         The rough law's best step may be far too large for the grid's own tail.
         """
         edge = self.spacing * last
         aim = self._log_scale - self.theta * edge + self.log_outside + 2
-        least = 0.0
+        least = math.inf
         for share in (1.0, 0.3, 0.1, 0.03, 0.01):
-            tilt = self.theta + share * step
-            logs = (c * _log_sum(_log(g.mass) + tilt * g.losses) for g, c in pairs)
-            least = min(least, sum(logs) - tilt * edge)
+            least = min(least, log_chernoff(pairs, self.theta + share * step, edge))
             if least <= aim:
                 break
         return least
 
-    def _convolve(self, pairs: list[tuple[Grid, int]], first: int, last: int) -> None:
+    def _convolve(self, pairs: Sequence[tuple[Grid, int]], first: int, last: int) -> None:
         size = fft.next_fast_len(last - first + 1, real=True)
-        spacing = pairs[0][0].spacing
-        self._log_scale, start, variance = 0.0, 0, 0.0
+        self._log_scale, self._mean, start, variance = 0.0, 0.0, 0, 0.0
         spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+        wrong = np.zeros(size // 2 + 1)
         for grid, count in pairs:
             tilted = _log(grid.mass) + self.theta * grid.losses
             log_sum = _log_sum(tilted)
             weight = np.exp(tilted - log_sum)
             centre = _dot(weight, grid.losses)
+            self._mean += count * centre
             variance += count * _dot(weight, (grid.losses - centre) ** 2)
             # With the mean at position 0 the transform stays near 1 where it matters.
-            middle = round(centre / spacing)
-            transform = _power(fft.rfft(_folded(weight, grid.first - middle, size)), count)
+            middle = round(centre / self.spacing)
+            transform, kept = _power(fft.rfft(_folded(weight, grid.first - middle, size)), count)
             spectrum *= transform
             # Denormal numbers would take longer than all the rest.
             spectrum[np.abs(spectrum) < LEAST_FREQUENCY] = 0.0
+            # A relative error of 1 / |transform| of one step, `count` times.
+            wrong[kept] += count * np.abs(transform[kept]) ** (-1 / count)
             self._log_scale += count * log_sum
             start += count * middle
         law = np.maximum(fft.irfft(spectrum, n=size), 0.0)
-        self._losses = spacing * np.arange(first, first + size, dtype=np.float64)
+        self._losses = self.spacing * np.arange(first, first + size, dtype=np.float64)
         self._law = np.roll(law, -((first - start) % size))
-        self._deviation = math.sqrt(variance) + 1e-300
+        self.deviation = math.sqrt(variance) + 1e-300
         self.centre = _dot(self._law, self._losses)
         whole = first <= sum(count * grid.first for grid, count in pairs)
         self._proved_from = -math.inf if whole else float(self._losses[0])
+        self._sums: tuple[Floats, Floats] | None = None
+        # By Parseval, what is wrong in all frequencies is as large in all losses together.
+        squares = 2 * _dot(np.abs(spectrum) ** 2, (1 + wrong) ** 2) / size
+        self._wrong = ROUNDING * math.log2(size) * math.sqrt(squares) + LEAST_FREQUENCY
 
-    def covers(self, epsilon: float) -> bool:
-        """Whether the tilt's centre is near enough to `epsilon` for full precision."""
-        inside = self._losses[0] < epsilon < self._losses[-1] - self._deviation
-        near = abs(epsilon - self.centre) < 2.5 * self._deviation
-        return inside and (near or (self.theta == 0 and epsilon < self.centre))
+    def log_noise(self, epsilon: float) -> float:
+        """Ln of the most that rounding can have taken from delta at `epsilon`.
 
-    def sharpness(self, epsilon: float) -> float:
-        """Density of the loss at `epsilon` over -d delta / d epsilon, where this is covered.
+        Errors of single losses times their weights e^(-theta x) (1 - e^-x), x = loss - epsilon: at
+        most the product of their Euclidean norms (Cauchy-Schwarz). The sum of squared weights is at
+        most their integral over the spacing, and once their largest.
+        """
+        theta = self.theta
+        beyond = max(float(self._losses[-1]) - epsilon, 0.0)
+        integral = 1 / max(theta * (2 * theta + 1) * (2 * theta + 2), 1e-300)
+        weights = min(integral, beyond) / self.spacing + 1 / (1 + theta) ** 2
+        return self._log_scale - theta * epsilon + math.log(self._wrong) + math.log(weights) / 2
 
-        A chord moves epsilon by at most this times spacing^2 / 8 a step: much more than the tilt
-        says where a rare large loss rises out of many small ones.
+    def log_folded(self, epsilon: float) -> float:
+        """Ln of about what losses outside the window, come back at its other end, add to delta."""
+        return self._log_scale - self.theta * epsilon + self.log_outside - math.log1p(self.theta)
+
+    def log_density_and_slope(self, epsilon: float) -> tuple[float, float]:
+        """Ln of the loss's density at `epsilon`, and of -d delta / d epsilon.
+
+        A chord moves epsilon by at most their ratio times spacing^2 / 8 a step: much more than the
+        tilt says where a rare large loss rises out of many small ones.
         """
         at, end = np.searchsorted(self._losses, [epsilon, epsilon + 50.0], side="right").tolist()
         near = self._law[max(at - 2, 0) : at + 2]
         over = self._losses[at:end] - epsilon
         slope = _dot(self._law[at:end], np.exp(-(1 + self.theta) * over))
-        return float(near.mean()) / (self.spacing * slope) if slope > 0 else 0.0
+        if slope <= 0 or not len(near):
+            return -math.inf, -math.inf
+        unit = self._log_scale - self.theta * epsilon
+        density = float(near.mean()) / self.spacing
+        return unit + math.log(max(density, 1e-300)), unit + math.log(slope)
 
     def log_share(self, epsilon: float) -> float:
         """Ln of what delta at `epsilon` is made of: the share of the tilted law near above it.
 
         Losses outside the window come back at its other end; they must be few against this.
         """
-        total, anchor = self._above(epsilon)
-        return self.theta * (epsilon - anchor) + math.log(total) if total > 0 else -math.inf
+        return self.log_delta(epsilon) - self._log_scale + self.theta * epsilon
 
     def log_delta(self, epsilon: float) -> float:
-        """Ln of an upper bound on delta at `epsilon`."""
+        """Ln of delta at `epsilon` by the computed law; the truth is at most exp(log_noise) above.
+
+        What lies above the window is not in it: `log_above`.
+        """
         if epsilon < self._proved_from:  # some mass between epsilon and the window is not here
-            return 0.0
+            return math.inf
         total, anchor = self._above(epsilon)
-        log_finite = -math.inf
-        if total > 0:
-            log_finite = self._log_scale - self.theta * anchor + math.log(total)
-            log_finite += self.rounding
-        log_infinite = math.log(self.infinite) if self.infinite > 0 else -math.inf
-        return min(0.0, float(np.logaddexp(log_finite, log_infinite)))
+        if total <= 0:
+            return -math.inf
+        return self._log_scale - self.theta * anchor + math.log(total) + self.rounding
 
     def _above(self, epsilon: float) -> tuple[float, float]:
         """Sum over losses l > epsilon of law(l) e^(-theta (l - anchor)) (1 - e^(epsilon - l))."""
@@ -362,8 +288,10 @@ class Composed:
         if at < len(self._losses) and self.theta * below < 500 and below < 80:
             first, second = self._suffix_sums()
             total = first[at] - math.exp(min(epsilon - self.centre, 700.0)) * second[at]
-            if total > 1e-6 * first[at]:  # else too many digits cancel
-                return float(total), self.centre
+            # Sums of n terms are rounded n times at most; else too many digits cancel.
+            lost = 4.4e-16 * len(first) * first[at]
+            if lost < 1e-6 * total:
+                return float(total + lost), self.centre
         over = self._losses[at:] - epsilon
         return _dot(self._law[at:] * np.exp(-self.theta * over), -np.expm1(-over)), epsilon
 
@@ -375,3 +303,65 @@ class Composed:
             second = first * np.exp(np.minimum(-away, 80.0))
             self._sums = np.cumsum(first[::-1])[::-1], np.cumsum(second[::-1])[::-1]
         return self._sums
+
+
+class Piece:
+    """An upper bound on delta: convolved terms, each with the ln of its factor, and disclosures.
+
+    `error` is the error of epsilon that the grid's spacing was chosen for.
+    """
+
+    def __init__(
+        self, terms: Sequence[tuple[float, Composed]], log_infinite: float, error: float
+    ) -> None:
+        self.terms, self.error = terms, error
+        above = [factor + term.log_above for factor, term in terms]
+        self.log_infinite = log_add(log_infinite, *above)
+
+    def bound(self, epsilon: float) -> tuple[float, float]:
+        """Ln of the bound, and of the part of it that makes up for what cannot be seen."""
+        known = log_add(*(factor + term.log_delta(epsilon) for factor, term in self.terms))
+        noise = (factor + term.log_noise(epsilon) for factor, term in self.terms)
+        doubtful = log_add(self.log_infinite, *noise)
+        return min(0.0, log_add(known, doubtful)), doubtful
+
+    def is_sound(self, epsilon: float) -> bool:
+        """Whether hardly anything of the bound is rounding or losses cut off or folded over."""
+        value, doubtful = self.bound(epsilon)
+        folded = (factor + term.log_folded(epsilon) for factor, term in self.terms)
+        return log_add(doubtful, *folded) - value <= LOG_DOUBTED
+
+    def sharpness(self, *epsilons: float) -> float:
+        """Density of the loss over -d delta / d epsilon, the largest at these."""
+        return max(map(self._sharpness, epsilons))
+
+    def _sharpness(self, epsilon: float) -> float:
+        both = [(f, *term.log_density_and_slope(epsilon)) for f, term in self.terms]
+        slope = log_add(*(factor + slope for factor, _, slope in both))
+        if slope == -math.inf:
+            return 0.0
+        return math.exp(log_add(*(factor + density for factor, density, _ in both)) - slope)
+
+    def is_fine(self, *epsilons: float) -> bool:
+        """Whether the grid's error at these is what was aimed at, or nearly."""
+        term = self.terms[0][1]
+        return term.steps * term.spacing**2 / 8 * self.sharpness(*epsilons) <= 4 * self.error
+
+
+def log_add(*logs: float) -> float:
+    """Ln of the sum of exponentials."""
+    top = max(logs)
+    if math.isinf(top):
+        return top
+    return top + math.log(math.fsum(math.exp(log - top) for log in logs))
+
+
+def log_any(chances: Sequence[tuple[int, float]]) -> float:
+    """Ln of the probability that any of so many independent events, of this chance each, happens.
+
+    ln(1 - prod (1 - p)^n).
+    """
+    if any(n > 0 and p >= 1 for n, p in chances):
+        return 0.0
+    none = math.fsum(n * math.log1p(-p) for n, p in chances)
+    return math.log(-math.expm1(none)) if none < 0 else -math.inf

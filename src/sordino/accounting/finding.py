@@ -72,7 +72,7 @@ class Finding:
         value = profile.epsilon(self.delta) if noise is None else noise
         notes = profile.notes
         if isinstance(profile, LossProfile):
-            notes += profile.fallbacks
+            notes += profile.fallbacks(self.delta)
         return replace(self, value=value, theorem=profile.theorem, profile=profile, notes=notes)
 
     def estimated(self, estimate: Estimate, noise: float | None = None) -> Finding:

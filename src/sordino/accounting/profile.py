@@ -99,8 +99,12 @@ class Profile(ABC):
         delta = _check.probability_below_one("delta", delta)
         _check.one_of("direction", direction, (*DIRECTIONS, "both"))
         target = math.log(delta) if delta > 0 else -math.inf
-        ways = DIRECTIONS if direction == "both" else (direction,)
-        return max(self._epsilon_one_way(target, way) for way in ways)
+        if direction == "both":
+            return self._epsilon_both(target)
+        return self._epsilon_one_way(target, direction)
+
+    def _epsilon_both(self, log_delta: float) -> float:
+        return max(self._epsilon_one_way(log_delta, way) for way in DIRECTIONS)
 
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
         def holds(epsilon: float) -> bool:
@@ -142,7 +146,8 @@ class Profile(ABC):
         """Lines under the trade-off function: ln of their slopes, and heights; kept once known."""
         known: dict[str, tuple[Floats, Floats]] = self.__dict__.setdefault("_known_lines", {})
         if direction not in known:
-            sizes = np.geomspace(1e-3, self._farthest(), 40)
+            farthest = self._farthest()
+            sizes = np.geomspace(1e-4 * farthest, farthest, 50)
             epsilons = np.concatenate([-sizes[::-1], [0.0], sizes])
             heights = np.array([self._height(float(e), direction) for e in epsilons])
             known[direction] = epsilons, heights
@@ -168,7 +173,7 @@ class Profile(ABC):
 
     def _farthest(self) -> float:
         """An epsilon beyond which delta is too small to move the trade-off function."""
-        return min(max(self.epsilon(1e-12), 1.0), 500.0)
+        return min(max(self.epsilon(1e-12), 1e-6), 500.0)
 
     def advantage(self) -> float:
         """How much better than chance the best guess of membership is: TPR - FPR, at most."""
@@ -224,8 +229,8 @@ class GaussianProfile(Profile):
 class LossProfile(Profile):
     """Privacy loss distributions, composed: `components` are laws with their counts.
 
-    Where the convolution would cost more than `limit`, the moments accountant answers, and
-    `fallbacks` says so; below delta 1e-11 the two are compared and the proved one is kept.
+    Where the convolution would cost more than `limit`, or delta is too small for it, the moments
+    accountant answers, and `fallbacks` says so.
     """
 
     components: Components
@@ -242,11 +247,10 @@ class LossProfile(Profile):
         curves: dict[Direction, Curve] = self.__dict__["_curves"]
         return curves[direction]
 
-    @property
-    def fallbacks(self) -> tuple[str, ...]:
-        """What was answered by the moments accountant instead, and why; empty if nothing was."""
-        curves: dict[Direction, Curve] = self.__dict__["_curves"]
-        return tuple(dict.fromkeys(note for curve in curves.values() for note in curve.fallbacks))
+    def fallbacks(self, delta: float) -> tuple[str, ...]:
+        """What the moments accountant answers of epsilon at `delta`, and why; mostly nothing."""
+        notes = (self._curve(way).fallback(self.epsilon(delta, way)) for way in DIRECTIONS)
+        return tuple(dict.fromkeys(note for note in notes if note is not None))
 
     @property
     def losses(self) -> Components:
@@ -259,6 +263,13 @@ class LossProfile(Profile):
 
     def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
         return self._curve(direction).log_delta(epsilon)
+
+    def _epsilon_both(self, log_delta: float) -> float:
+        forward, backward = (self._curve(way) for way in DIRECTIONS)
+        epsilon = forward.epsilon(log_delta)
+        if backward is forward or backward.is_surely_below(epsilon, log_delta):
+            return epsilon
+        return max(epsilon, backward.epsilon(log_delta))
 
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
         return self._curve(direction).epsilon(log_delta)
