@@ -9,6 +9,7 @@ from typing import Any
 
 import dp_accounting as dp
 import pytest
+from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
@@ -131,6 +132,20 @@ def test_an_unsupported_event_is_named_with_what_to_do(event: Any, named: str) -
     inside = dp.ComposedDpEvent([normal(1.0), repeated(event, 3)])
     with pytest.raises(NotApplicable, match=f"{named}.*Supported are GaussianDpEvent.*ZCDpEvent"):
         from_event(inside, Relation.REPLACE_ONE)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dp.PoissonSampledDpEvent(0.1, dp.ComposedDpEvent([dp.GaussianDpEvent(1.0)] * 2)),
+        MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]),
+    ],
+    ids=["composed inside", "mixture"],
+)
+def test_events_with_lists_in_them_are_refused_by_name(event: Any) -> None:
+    for nested in (event, dp.SelfComposedDpEvent(event, 3), dp.ComposedDpEvent([event, event])):
+        with pytest.raises(NotApplicable, match="There is no profile for"):
+            from_event(nested, Relation.ADD_OR_REMOVE_ONE)
 
 
 def test_arguments_are_checked() -> None:

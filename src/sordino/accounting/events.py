@@ -10,7 +10,6 @@ of the true loss. `Relation.ZERO_OUT` is its REPLACE_SPECIAL, with mu = 1/z as u
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -63,11 +62,12 @@ def from_event(event: DpEvent, relation: Relation) -> Profile:
         _check.fail("event", event, "to be a dp_accounting.DpEvent")
     if not isinstance(relation, Relation):
         _check.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
-    # Equal leaves are composed at once, however they were nested.
-    counts: Counter[Any] = Counter()
+    # Equal leaves are composed at once, however they were nested. By what they print, since events
+    # with lists in them cannot be hashed.
+    leaves: dict[str, tuple[Any, int]] = {}
     for leaf, count in _leaves(event, 1):
-        counts[leaf] += count
-    profiles = [_leaf_profile(leaf, count, relation) for leaf, count in counts.items()]
+        leaves[repr(leaf)] = leaf, count + leaves.get(repr(leaf), (leaf, 0))[1]
+    profiles = [_leaf_profile(leaf, count, relation) for leaf, count in leaves.values()]
     lost = [profile for profile in profiles if profile.mu == math.inf]
     return lost[0] if lost else compose(profiles or [_nothing(relation)])
 
