@@ -29,7 +29,8 @@ TWINS = ["os.fork,twin", "os.fork,same-id,twin", "namespaces,twin"]
 @pytest.fixture(scope="module")
 def everything() -> list[dict[str, Any]]:
     """What each process drew, in every way: one program, since to start it takes longest."""
-    command = [sys.executable, str(WORKER), *OWN_IDS, *ONE_ID, *TWINS]
+    quiet = "-Wignore::DeprecationWarning"  # fork beside threads
+    command = [sys.executable, quiet, str(WORKER), *OWN_IDS, *ONE_ID, *TWINS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert done.stderr == ""
     return [json.loads(line) for line in done.stdout.splitlines()]
