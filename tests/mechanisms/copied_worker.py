@@ -76,7 +76,7 @@ def _not_permitted(why: str) -> NoReturn:
 def _raw_clone(flags: int) -> int:
     """A copy that neither Python nor the C library is told of."""
     if platform.machine() not in CLONE:
-        _not_permitted(f"no number of the system call is known for {platform.machine()}")
+        _not_permitted(f"the number of the system call is not known for {platform.machine()}")
     arguments = [CLONE[platform.machine()], flags | signal.SIGCHLD, 0, 0, 0, 0]
     return _called(libc().syscall(*map(ctypes.c_long, arguments)))
 
@@ -114,6 +114,10 @@ def main(way: str, *options: str) -> None:
                 say("spawned", each)
         say("parent again", drawn(stream))
         return
+    if sys.platform != "linux" and way not in ("os.fork", "fork"):
+        _not_permitted("it is Linux's")
+    if sys.platform != "linux" and {way, *options} >= {"fork", "same-id"}:
+        _not_permitted("only Linux tells of forks that Python does not know of, by one id")
     if way == "namespaces":  # be process 1, as in a container
         _called(libc().unshare(NEW_PID))
         if child := os.fork():
