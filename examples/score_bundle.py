@@ -1,15 +1,17 @@
 """Score rows with a released model, without sordino: numpy and safetensors are enough.
 
-    python score_bundle.py BUNDLE ROWS.csv      (or ROWS.csv.gz, ROWS.npy)
+    python score_bundle.py BUNDLE ROWS.csv [--probabilities]      (or ROWS.csv.gz, ROWS.npy)
 
-Prints a label a line. Nothing in a bundle can run code: the certificate is JSON, the weights are
-safetensors. This program checks that the weights are the certified ones and says on standard error
-what is promised of them; whether that follows, `sordino certificate verify BUNDLE` computes.
+Prints a label a line; or, for a logistic regression, the probability of each label, as CSV with
+the labels in its first line. Nothing in a bundle can run code: the certificate is JSON, the weights
+are safetensors. This program checks that the weights are the certified ones and says on standard
+error what is promised of them; whether that follows, `sordino certificate verify BUNDLE` computes.
 
 Where the certificate has the public description of the table, rows are prepared by it: columns are
 found by their names, and the target need not be there. A missing number counts as the middle of its
 bounds; a missing or unknown level is zero in all of the level's columns. Where it has none, rows
-must come prepared as they were for the training.
+must come prepared as they were for the training. Either way a row longer than the certificate's
+data_norm (the intercept's constant 1 counted) is scaled down to it, since the training saw it so.
 """
 
 from __future__ import annotations
@@ -139,30 +141,63 @@ def number(cell: str, name: str = "") -> float:
     return value
 
 
-def predict(rows: np.ndarray, weights: dict[str, np.ndarray], labels: list[Any]) -> list[Any]:
+def score(
+    rows: np.ndarray, weights: dict[str, np.ndarray], certificate: dict[str, Any]
+) -> np.ndarray:
+    """What each linear model says of each row, scaled as in the training, with its constant."""
+    wide = np.column_stack([rows, np.ones(len(rows))]).astype(np.float64)
+    model, norm = certificate["model"], certificate["model"]["settings"].get("data_norm")
+    if norm is not None and certificate["method"] != "majority":  # which looks at no row
+        counted = wide if model["intercept"] else wide[:, :-1]
+        largest = np.abs(counted).max(axis=1, keepdims=True, initial=1e-150)  # squares overflow
+        lengths = np.linalg.norm(counted / largest, axis=1, keepdims=True)
+        scaled = counted / largest * (norm / np.maximum(lengths, 1))
+        counted[:] = np.where(lengths > norm / largest, scaled, counted)
+    return wide @ np.column_stack([weights["coef"], weights["intercept"]]).T
+
+
+def predict(scores: np.ndarray, labels: list[Any]) -> list[Any]:
     """The most likely label of each row."""
-    scores = rows @ weights["coef"].T + weights["intercept"]
     chosen = (scores[:, 0] > 0).astype(int) if len(labels) == 2 else scores.argmax(axis=1)
     return [labels[each] for each in chosen]
 
 
+def probabilities(scores: np.ndarray, labels: list[Any]) -> np.ndarray:
+    """Of each label; several models, each against the rest, are made to sum to 1."""
+    each = np.exp(-np.logaddexp(0, -scores))
+    if len(labels) == 2:
+        return np.column_stack([1 - each, each])
+    total = each.sum(axis=1, keepdims=True)
+    return np.where(total > 0, each / np.where(total > 0, total, 1), 1 / len(labels))
+
+
 def main() -> None:
-    """Print the promise to standard error, and a label a line."""
+    """Print the promise to standard error; then labels, or how likely they are."""
     if {"-h", "--help"} & set(sys.argv):
         print(__doc__)
         return
-    if len(sys.argv) != 3:
+    files = [each for each in sys.argv[1:] if each != "--probabilities"]
+    if len(files) != 2:
         print("Usage: score_bundle.py BUNDLE ROWS.csv; --help says more.", file=sys.stderr)
         sys.exit(2)
-    certificate, weights = read_bundle(Path(sys.argv[1]))
+    certificate, weights = read_bundle(Path(files[0]))
     promise, model = certificate["guarantee"], certificate["model"]
-    rows = read_rows(Path(sys.argv[2]), model, certificate["preprocessing"]["columns"])
+    asked_how_likely = "--probabilities" in sys.argv
+    if asked_how_likely and model["estimator"] != "PrivateLogisticRegression":
+        sys.exit(f"A {model['estimator']} has no probabilities.")
+    rows = read_rows(Path(files[1]), model, certificate["preprocessing"]["columns"])
     if promise is None:
         print(f"NOTHING IS PROMISED: {certificate['why_none']}", file=sys.stderr)
     else:
         claimed = f"epsilon = {promise['epsilon']} at delta = {promise['delta']}"
         print(f"{claimed}, {promise['relation']}, for {promise['unit']}", file=sys.stderr)
-    print(*predict(rows, weights, model["labels"]), sep="\n", flush=True)
+    scores, labels = score(rows, weights, certificate), model["labels"]
+    if asked_how_likely:
+        write = csv.writer(sys.stdout, lineterminator="\n")
+        write.writerows([labels, *probabilities(scores, labels).tolist()])
+    else:
+        print(*predict(scores, labels), sep="\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -103,6 +103,8 @@ def test_rows_are_scored_as_by_predict(classes: int, words: bool) -> None:
     weights = np.column_stack([model.coef_, model.intercept_])[None]
     right = np.count_nonzero(model.predict(test_X) == test_y)
     np.testing.assert_array_equal(held.right(np.repeat(weights, 3, axis=0)), [right] * 3)
+    said = model.decision_function(test_X).reshape(90, -1)  # scaled as in the training
+    np.testing.assert_allclose(held.X @ weights[0].T, said, rtol=1e-12, atol=1e-12)
 
 
 def test_a_class_that_training_did_not_know_is_never_right(subject: Subject) -> None:

@@ -106,6 +106,27 @@ def test_the_same_labels_as_the_library_without_target_and_ignored_columns(
     assert 0 < sum(expected) < 400  # not one label for all
 
 
+def test_probabilities_are_those_of_the_library(
+    directory: Path, people: pd.DataFrame, tmp_path: Path
+) -> None:
+    rows = tmp_path / "new.csv"
+    people.to_csv(rows, index=False)
+    model = sordino.load(directory / "model")
+    prepared = table_file.rows(rows, KNOWN)
+    assert (np.hypot(1, np.linalg.norm(prepared, axis=1)) > 2).any()  # some are scaled
+    done = _run("--probabilities", directory / "model", rows)
+    assert done.returncode == 0, done.stderr
+    labels, *lines = (line.split(",") for line in done.stdout.splitlines())
+    assert labels == ["0", "1"]
+    found = np.array(lines, dtype=float)
+    np.testing.assert_allclose(found, model.predict_proba(prepared), rtol=0, atol=1e-12)
+    machine = sordino.PrivateLinearSVC(8.0, 1e-6, classes=[0, 1]).fit(prepared, people["ill"])
+    machine.save(tmp_path / "machine")
+    assert _run(tmp_path / "machine", rows, "--probabilities").stderr == (
+        "A PrivateLinearSVC has no probabilities.\n"
+    )
+
+
 @pytest.mark.parametrize("form", ["plain", "windows", "semicolons", "tabs", "compressed"])
 def test_cells_are_read_as_sordino_reads_them(directory: Path, tmp_path: Path, form: str) -> None:
     """Prepared rows are compared, not labels only: each cell counts."""

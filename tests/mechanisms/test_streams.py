@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import pickle
 import time
 
@@ -13,7 +12,7 @@ import pytest
 from scipy import stats
 
 from sordino._check import InvalidArgument
-from sordino.mechanisms import CryptoNormals, NoiseStream, SeededNoise, noise
+from sordino.mechanisms import CryptoNormals, SeededNoise, noise
 
 FAR = 6.0  # standard errors: a sound source fails once in 10^9 tests
 
@@ -124,30 +123,6 @@ def test_a_key_is_changed_before_its_counter_ends(monkeypatch: pytest.MonkeyPatc
     stream.words(1)
     assert stream._cipher is not first
     _looks_normal(stream.standard_normal((50_000,)))
-
-
-def _bytes_of_child(stream: NoiseStream) -> bytes:
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, stream.uniforms((4,)).tobytes())
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        return pipe.read()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork beside threads
-def test_a_forked_process_draws_other_noise() -> None:
-    stream = CryptoNormals().stream("x")
-    theirs = [_bytes_of_child(stream) for _ in range(2)]
-    ours = stream.uniforms((4,)).tobytes()
-    assert [len(b) for b in theirs] == [32, 32]
-    assert len({*theirs, ours}) == 3
 
 
 @pytest.mark.slow

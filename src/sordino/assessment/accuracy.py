@@ -19,6 +19,7 @@ from scipy import stats
 from sordino.assessment import repeats
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
+from sordino.estimators.records import Scaling
 from sordino.estimators.task import Plan
 from sordino.privacy import NotApplicable
 from sordino.report.stages import Accuracy, AccuracyPoint, Measure
@@ -133,10 +134,10 @@ class HeldOut:
 
     @classmethod
     def of(cls, X: Any, y: Any, job: Job) -> HeldOut:
-        """Rows as `predict` takes them: not scaled into the norm."""
-        rows = np.asarray(X, dtype=np.float64)
-        if job.records.X.shape[1] > rows.shape[1]:
-            rows = np.column_stack([rows, np.ones(len(rows))])
+        """Rows as `predict` takes them: scaled like those of the training."""
+        given = np.asarray(X, dtype=np.float64)
+        intercept = job.records.X.shape[1] > given.shape[1]
+        rows = Scaling(job.records.norm, intercept).rows(given)
         place = {label: code for code, label in enumerate(job.classes.tolist())}
         labels = np.asarray(y).tolist()
         return cls(rows, np.array([place.get(label, -1) for label in labels], dtype=np.int64))

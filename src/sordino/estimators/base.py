@@ -23,7 +23,7 @@ from sordino.estimators.inputs import PrivateInputs
 from sordino.estimators.job import Job
 from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
+from sordino.estimators.records import Records, Scaling
 from sordino.estimators.reference import Majority
 from sordino.estimators.task import Plan, Settings, Task, default_delta
 from sordino.estimators.training import initial
@@ -282,12 +282,20 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         self.sigma_ = plan.sigma
         self.noise_ = released.noise if plan.proof is not None else "none"
         self.method_ = plan.method
+        self._scaling = self._scaled_as()
         self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
         if plan.spec is not None:  # batches are made equal
             self.settings_["batch_size"] = plan.spec.batch_size
         if papers is not None:
             self._ledger_entry = papers.entry
             self.certificate_ = saved.certificate(self, job, papers)
+
+    def _scaled_as(self) -> Scaling:
+        """How rows were scaled for the training; kept, since parameters may change after it."""
+        norm = self.data_norm
+        if norm is None or self.method_ == Majority.name:
+            norm = math.inf  # read off the rows, none is longer; and the majority looks at no row
+        return Scaling(float(norm), bool(self.fit_intercept))
 
     # Papers ------------------------------------------------------------------------------
 
@@ -340,10 +348,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
     # Predictions -------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Array:
-        """Score of each row: for two classes one number, above 0 for the second of `classes_`."""
+        """Score of each row: for two classes one number, above 0 for the second of `classes_`.
+
+        Rows longer than `data_norm` are scaled down to it as in the training.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        scores = np.asarray(X @ self.coef_.T + self.intercept_)
+        scores = self._scaling.scores(X, self.coef_, self.intercept_)
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Array:

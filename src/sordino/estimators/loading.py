@@ -57,6 +57,7 @@ def load(
         model.feature_names_in_ = np.array(papers.model.feature_names, dtype=object)
     model.privacy_, model.certificate_ = papers.guarantee, papers
     model.method_, model.noise_ = papers.method, papers.noise
+    model._scaling = model._scaled_as()
     model._ledger_entry = None
     return model
 
@@ -68,7 +69,10 @@ def _empty(described: Model) -> Any:
             f"The certificate is of a {described.estimator}, and this version knows "
             f"{' and '.join(ESTIMATORS)} only."
         )
-    model = ESTIMATORS[described.estimator]()
+    norm = described.settings.get("data_norm")
+    if norm is not None and not (type(norm) in (int, float) and 0 < norm < math.inf):
+        raise CertificateError("The certificate's data_norm is no number above 0.")
+    model = ESTIMATORS[described.estimator](data_norm=None)  # what is not named scales no row
     for name, value in described.settings.items():
         if name not in model.get_params() or name in KEPT_INSIDE:
             raise CertificateError(f"The certificate has a setting {name!r} that is none.")

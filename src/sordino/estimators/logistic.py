@@ -51,7 +51,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         alone for two classes), the intercept last. Methods that minimise have no use for them.
     data_norm
         A PUBLIC bound on the Euclidean norm of a row, the intercept's 1 included. Longer rows are
-        scaled down to it. None reads it off the data, with a `PrivacyLeakWarning`.
+        scaled down to it, in `fit` and before every prediction. None reads it off the data, with a
+        `PrivacyLeakWarning`; then no row is scaled.
     classes
         The labels there can be. None reads them off the data, with a `PrivacyLeakWarning`.
     fit_intercept
@@ -92,6 +93,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class: the logistic curve of the scores.
+
+        Rows longer than `data_norm` are scaled down to it as in the training: the model was fitted
+        to such rows, and far beyond the norm its curve would be too sure.
 
         With more than two classes each has a model of its own, and their probabilities are made
         to sum to 1.

@@ -1,4 +1,4 @@
-"""`Records`: the rows of one fit, scaled into their norm, and their labels."""
+"""`Records`: the rows of one fit, scaled into their norm (`Scaling`), and their labels."""
 
 from __future__ import annotations
 
@@ -14,8 +14,50 @@ from sordino.estimators.task import Task
 
 Array = npt.NDArray[Any]
 _BLOCK = 1 << 12
+_COLUMNS = 1 << 9
+"""Rows with more columns are scored fewer at a time: a block is a copy, and dense."""
 PLAIN = 1e12
 """Rows up to this much too long are scaled in their own precision: its error is in the slack."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How a row becomes what a model sees, in training and in prediction alike.
+
+    A model is fitted to scaled rows, so its scores and probabilities are those of scaled rows only.
+
+    Parameters
+    ----------
+    norm
+        Longer rows are scaled down to it, the others are left as they are; infinity scales none.
+    intercept
+        Whether rows get a constant 1 at the end, which is scaled with them.
+    """
+
+    norm: float
+    intercept: bool
+
+    def rows(self, X: Array) -> Array:
+        """The rows as the model sees them, each scaled on its own, in the precision of `X`."""
+        rows = np.empty((len(X), X.shape[1] + int(self.intercept)), dtype=X.dtype)
+        for start in range(0, len(X), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            block[:, : X.shape[1]] = X[start : start + _BLOCK]
+            if self.intercept:
+                block[:, -1] = 1
+            _scale_down(block, self.norm)
+        return rows
+
+    def scores(self, X: Any, coef: Array, intercept: Array) -> Array:
+        """What linear models say of each row, a column a model; `X` may be sparse (CSR)."""
+        weights = np.column_stack([coef, intercept]) if self.intercept else coef
+        scores = np.empty((X.shape[0], len(coef)))
+        step = max(1, _BLOCK * _COLUMNS // max(_COLUMNS, X.shape[1]))
+        for start in range(0, len(scores), step):
+            part = X[start : start + step]
+            rows = self.rows(part.toarray() if hasattr(part, "toarray") else part)
+            scores[start : start + step] = rows @ weights.T
+        return scores if self.intercept else scores + intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +77,7 @@ class Records:
         cls, X: Array, codes: npt.NDArray[np.int64], classes: int, norm: float, intercept: bool
     ) -> Records:
         """Scale rows into the norm, each on its own; how many were too long stays private."""
-        rows = np.empty((len(X), X.shape[1] + int(intercept)), dtype=X.dtype)
-        for start in range(0, len(X), _BLOCK):
-            block = rows[start : start + _BLOCK]
-            block[:, : X.shape[1]] = X[start : start + _BLOCK]
-            if intercept:
-                block[:, -1] = 1
-            _scale_down(block, norm)
+        rows = Scaling(norm, intercept).rows(X)
         rows.flags.writeable = False
         return cls(rows, codes, classes, norm)
 

@@ -157,6 +157,13 @@ def _before(certificate: Certificate) -> Iterator[str]:
             "numbers as 0 to 1 between their bounds, missing ones as the middle; levels as 0 or 1, "
             "missing and unknown ones as 0 in all"
         )
+    model, norm = certificate.model, certificate.model.settings.get("data_norm")
+    if norm is not None and certificate.method != "majority":
+        one = ", the intercept's constant 1 counted and scaled with it," if model.intercept else ""
+        yield (
+            f"Rows: one that is longer than {norm}{one} was scaled down to that norm; whoever "
+            "predicts with the weights must do the same first (sordino does)"
+        )
     if tuning.kind == "declared":
         yield (
             f"Tuning: declared, {tuning.candidates} candidates; the model is the best of "

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
+from sordino.mechanisms import copies
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -136,9 +137,16 @@ class OsGaussian:
     It takes about 55 microseconds a coordinate whatever the scale (5 s for 10^5). How long exactly
     depends on the noise drawn (Jin et al. 2022), so the time of one release is not to be published.
     OpenDP before 0.14.2 must not be used: a fault in its rational division biased the samples.
+
+    OpenDP draws its bits from OpenSSL's generator, seeded by the operating system, which nobody
+    outside can seed anew. It does so itself in a forked process, if that has another process id;
+    one that has not is refused (`copies`), here before anything is trained.
     """
 
     repeatable = False
+
+    def __init__(self) -> None:
+        copies.check_process_id()
 
     @property
     def name(self) -> str:
@@ -152,6 +160,7 @@ class OsGaussian:
         if scale == 0 or exact.size == 0:
             return exact
         noisy = np.array(_opendp_gaussian(scale)(exact.ravel().tolist()), dtype=np.float64)
+        copies.check_process_id()  # now: a fork in between would have copied the generator
         return _finite(noisy.reshape(exact.shape))
 
     def stream(self, *name: Name) -> NoiseStream:
@@ -250,10 +259,10 @@ class _Keystream(_Stream):
     def _open(self) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
+        self._owner = copies.here()  # first: a copy made in between must not own the key
         # The key is used once, so counter and nonce may start at 0.
         cipher = Cipher(algorithms.ChaCha20(os.urandom(32), bytes(16)), mode=None)
         self._cipher: CipherContext = cipher.encryptor()
-        self._owner = os.getpid()
         self._left = _BYTES_A_KEY
 
     def words(self, count: int) -> Words:
@@ -261,10 +270,14 @@ class _Keystream(_Stream):
         into = drawn.view(np.uint8)
         for start in range(0, len(into), len(_ZEROS)):
             part = into[start : start + len(_ZEROS)]
-            # A forked process has its parent's key: both would draw the same noise.
-            if self._owner != os.getpid() or self._left < len(part):
+            if self._left < len(part):
                 self._open()
             self._cipher.update_into(_ZEROS[: len(part)], part.data)
+            # A forked process has its parent's key: both would draw the same noise. Asked after
+            # drawing, so that a copy made in between notices too.
+            while self._owner != copies.here():
+                self._open()
+                self._cipher.update_into(_ZEROS[: len(part)], part.data)
             self._left -= len(part)
         return drawn
 

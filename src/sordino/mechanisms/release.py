@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
-from sordino.mechanisms.noise import Noise
 from sordino.privacy import Guarantee, Refused
 from sordino.proofs.proof import Proof
+
+if TYPE_CHECKING:
+    from sordino.mechanisms.noise import Noise
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,7 +23,7 @@ SLACK = 1e-9
 
 
 class ReleaseRefused(Refused, ValueError):
-    """What was asked to leave may not; nothing left, and no noise was drawn."""
+    """What was asked to leave may not; nothing left, and no noise was used."""
 
 
 @dataclass(frozen=True, eq=False)
