@@ -70,11 +70,33 @@ def _refused(answer: tuple[int, str, str], code: int = 1) -> str:
 def test_show_says_it_in_words_or_as_json(run: Run, model: Path) -> None:
     code, out, err = run("show", model)
     assert (code, err) == (0, "")
-    assert out.startswith(str(_about(WEIGHTS)))
-    assert "Shown as written" in out
-    assert run("show", model / bundle.CERTIFICATE)[1].startswith(str(_about(WEIGHTS)))
-    code, out, _ = run("show", model, "--json")
+    assert out.startswith("Verified just now")
+    assert out.endswith(f"\n\n{_about(WEIGHTS)}\n")
+    assert str(_about(WEIGHTS)) in run("show", model / bundle.CERTIFICATE)[1]
+    code, out, err = run("show", model, "--json")
     assert out == (model / bundle.CERTIFICATE).read_text()
+    assert err.startswith("Verified just now")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: v["guarantee"].update(epsilon=0.01),
+        lambda v: v["model"].update(sha256="00" * 32),
+        lambda v: v.update(noise="none"),
+    ],
+)
+def test_what_does_not_hold_is_shown_as_not_verified(
+    run: Run, model: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    _edit(model, change)
+    code, out, err = run("show", model)
+    assert (code, err) == (1, "")
+    assert out.startswith("NOT VERIFIED, so nothing below is proved: ")
+    assert "WHAT IS PROMISED" in out
+    code, out, err = run("show", model, "--json")
+    assert (code, json.loads(out)["method"]) == (1, "dp-agd")
+    assert err.startswith("NOT VERIFIED")
 
 
 def test_verify_accepts_what_holds(run: Run, model: Path) -> None:
