@@ -187,7 +187,8 @@ def test_no_single_value_can_be_changed(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROMISING)
 def test_no_single_value_of_any_papers_can_be_changed(name: str, tmp_path: Path) -> None:
-    assert Forged(name, tmp_path).slipped() == []
+    every = 8 if name == "tuned-poisson" else 2  # a second for each
+    assert Forged(name, tmp_path).slipped(every=every) == []
 
 
 def test_every_free_value_stands_in_some_papers() -> None:

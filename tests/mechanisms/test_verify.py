@@ -218,9 +218,9 @@ def test_edited_terms_are_refused(changed: dict[str, Any], part: str) -> None:
 
 
 def test_a_larger_delta_is_not_the_one_that_was_promised() -> None:
-    sentence = "claims delta=0.001, but the recorded numbers are for 1e-06"
+    sentence = "claims delta=0.0001, but the recorded numbers are for 1e-06"
     for evidence in (ADAPTIVE, KINDS[3]):
-        assert sentence in _refusal(_promise(_certificate(evidence), delta=1e-3))
+        assert sentence in _refusal(_promise(_certificate(evidence), delta=1e-4))
 
 
 @pytest.mark.parametrize("name", ["schedule", "sensitivity", "noise"])

@@ -123,11 +123,11 @@ def _recomputed(certificate: Certificate) -> tuple[str, ...]:
         refuse(
             f"claims epsilon={guarantee.epsilon!r}, but records no numbers from which that follows"
         )
+    contradictions.check(certificate)  # first, for a proof may take long
     proved = _proved(evidence, guarantee.delta)
     if not guarantee.epsilon >= proved.epsilon * (1 - SLACK):
         _refuse_epsilon(guarantee, proved)
     _check_terms(certificate, guarantee, proved)
-    contradictions.check(certificate)
     _check_asked(certificate, guarantee, proved)
     follows = (
         f"The claim follows from the recorded numbers: epsilon <= {rounded(guarantee.epsilon)} at "
@@ -192,8 +192,8 @@ def _check_asked(certificate: Certificate, claimed: Guarantee, proved: Guarantee
         refuse(f"makes a promise for epsilon={asked!r}, which is no number")
     reached = [claimed.epsilon]
     if isinstance(evidence, SelectionEvidence):  # there it is that of each training
-        alone = dict.fromkeys(evidence.candidates)
-        reached = [_proved(each, claimed.delta).epsilon for each in alone]
+        alone = evidence.proofs.values()
+        reached = [proof.guarantee(claimed.delta).epsilon for proof in alone]
     if max(reached) > asked * (1 + SLACK):
         refuse(f"claims epsilon={max(reached)!r}, but was fitted for {asked!r}")
     if here and min(reached) < asked * (1 - CLOSE):
