@@ -263,6 +263,17 @@ def test_a_theorem_may_be_worded_anew_in_another_version() -> None:
     assert sordino.__version__ in str(verdict)
 
 
+def test_another_version_may_have_other_words_but_no_other_numbers() -> None:
+    old = _certificate(versions={"sordino": "0.0.1"})
+    worded = {**old.facts, "sensitivity": "no gradient is longer than 1"}
+    verdict = verify_certificate(replace(old, facts=worded))
+    assert "Note: sordino 0.0.1 described its sensitivity as 'no gradient" in str(verdict)
+    for sensitivity in ("no gradient is longer than 0.1", "next to nothing", ""):
+        assert "describes its sensitivity as" in _refusal(
+            replace(old, facts={**old.facts, "sensitivity": sensitivity})
+        )
+
+
 def test_nothing_promised_is_verified_as_nothing() -> None:
     bare = _certificate(guarantee=None, why_none="random_state was given.")
     assert "promises nothing, and yet records" in _refusal(bare)

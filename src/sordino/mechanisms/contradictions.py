@@ -143,7 +143,7 @@ def _check_promise(certificate: Certificate) -> None:
     guarantee, evidence = certificate.guarantee, certificate.evidence
     settings = certificate.model.settings
     assert guarantee is not None
-    assert evidence is not None  # `verify` has computed the promise from it
+    assert evidence is not None  # `verify` asks for it first
     one = released(evidence)
     method = METHODS.get(certificate.method)
     if method is None or not isinstance(one, method.kind):
