@@ -34,7 +34,7 @@ TABLE: dict[str, tuple[str, ...]] = {
     "accounting": (),
     "sensitivity": ("accounting", "objectives.objective"),
     "proofs": ("accounting", "sensitivity", "objectives.objective", "sgd.spec"),
-    "mechanisms": ("accounting", "proofs"),
+    "mechanisms": ("data.cells", "data.columns", "accounting", "proofs"),
     "estimators": (
         *("seeding", "data", "objectives", "sgd"),
         *("accounting", "sensitivity", "proofs", "mechanisms"),

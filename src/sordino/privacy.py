@@ -195,3 +195,18 @@ def _check_relation(relation: object) -> None:
 def _check_open_unit(name: str, value: float) -> None:
     if not 0 < value < 1:
         _check.fail(name, value, "in (0, 1)", "Pass a confidence such as 0.95.")
+
+
+def default_delta(rows: int) -> float:
+    """1 / rows^2, rounded down to one digit: far below the chance 1 / rows of a random record."""
+    squared = max(int(rows), 10) ** 2
+    # In whole numbers, by its digits: in floating point 5e-06 would be 4.9999999999999996e-06.
+    places = len(str(squared - 1))
+    return float(f"{10**places // squared}e-{places}")
+
+
+def large_delta(delta: float, rows: int) -> tuple[str, ...]:
+    """What a promise does not cover whose delta is too large for so many records, if it is."""
+    if delta <= 0.1 / rows:
+        return ()
+    return (f"delta = {delta:g} is above 0.1 / rows: too large to mean much",)

@@ -11,7 +11,7 @@ from sordino._check import InvalidArgument
 from sordino.assessment.brief import Brief
 from sordino.data.columns import Column
 from sordino.estimators import methods
-from sordino.estimators.task import default_delta
+from sordino.privacy import default_delta
 
 DESCRIBED = {"age": {"bounds": [0, 120]}, "sex": {"levels": ["f", "m"]}, "id": {"ignore": True}}
 

@@ -13,18 +13,25 @@ import pytest
 
 from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import Certificate, Model
+from sordino.mechanisms.noise import CryptoNormals
 from sordino.privacy import Relation
 from sordino.proofs.evidence_kinds import AdaptiveEvidence
 
 WEIGHTS = bundle.weights_file([[0.5, -1.0]], [0.25])
 EVIDENCE = AdaptiveEvidence(relation=Relation.REPLACE_ONE, columns=3, rho=0.02, clip=1.0)
+SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(("epochs", "steps", "batch_size", "learning_rate", "average_every")),
+    **dict.fromkeys(("max_grad_norm", "accountant", "public_rows")),
+    **{"epsilon": 0.9, "delta": 1e-6, "relation": "replace-one", "method": "dp-agd", "l2": 0.001},
+    **{"data_norm": 1.0, "fit_intercept": True, "max_rows_per_person": 1},
+}
 CERTIFICATE = Certificate(
-    model=Model("PrivateLogisticRegression", {}, (0, 1), "int", 2, None, True, "00" * 32),
+    model=Model("PrivateLogisticRegression", SETTINGS, (0, 1), "int", 2, None, True, "00" * 32),
     guarantee=EVIDENCE.proof().guarantee(1e-6),
     method="dp-agd",
     evidence=EVIDENCE,
     facts=EVIDENCE.facts(),
-    noise="ChaCha20 keyed by the operating system",
+    noise=CryptoNormals.name,
 )
 
 Run = Callable[..., tuple[int, str, str]]
@@ -49,7 +56,7 @@ def _edit(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = directory / bundle.CERTIFICATE
     values = json.loads(path.read_text())
     change(values)
-    path.write_text(json.dumps(values))
+    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
 
 
 def _refused(answer: tuple[int, str, str], code: int = 1) -> str:
@@ -63,11 +70,33 @@ def _refused(answer: tuple[int, str, str], code: int = 1) -> str:
 def test_show_says_it_in_words_or_as_json(run: Run, model: Path) -> None:
     code, out, err = run("show", model)
     assert (code, err) == (0, "")
-    assert out.startswith(str(_about(WEIGHTS)))
-    assert "Shown as written" in out
-    assert run("show", model / bundle.CERTIFICATE)[1].startswith(str(_about(WEIGHTS)))
-    code, out, _ = run("show", model, "--json")
+    assert out.startswith("Verified just now")
+    assert out.endswith(f"\n\n{_about(WEIGHTS)}\n")
+    assert str(_about(WEIGHTS)) in run("show", model / bundle.CERTIFICATE)[1]
+    code, out, err = run("show", model, "--json")
     assert out == (model / bundle.CERTIFICATE).read_text()
+    assert err.startswith("Verified just now")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: v["guarantee"].update(epsilon=0.01),
+        lambda v: v["model"].update(sha256="00" * 32),
+        lambda v: v.update(noise="none"),
+    ],
+)
+def test_what_does_not_hold_is_shown_as_not_verified(
+    run: Run, model: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    _edit(model, change)
+    code, out, err = run("show", model)
+    assert (code, err) == (1, "")
+    assert out.startswith("NOT VERIFIED, so nothing below is proved: ")
+    assert "WHAT IS PROMISED" in out
+    code, out, err = run("show", model, "--json")
+    assert (code, json.loads(out)["method"]) == (1, "dp-agd")
+    assert err.startswith("NOT VERIFIED")
 
 
 def test_verify_accepts_what_holds(run: Run, model: Path) -> None:
@@ -100,7 +129,7 @@ def test_sign_and_verify_with_a_key_of_ones_own(run: Run, model: Path, tmp_path:
     (model / bundle.SIGNATURE).write_bytes(bytes(64))
     assert "signature is wrong" in _refused(run("verify", model, "--key", public))
     (model / bundle.SIGNATURE).write_bytes(signed)
-    _edit(model, lambda v: v.update(noise="another story"))
+    _edit(model, lambda v: v.update(date="2020-02-02"))
     assert run("verify", model)[0] == 0
     assert "signature is wrong" in _refused(run("verify", model, "--key", public))
 
@@ -158,7 +187,8 @@ def test_a_relation_edited_with_its_sentence_is_refused_too(run: Run, model: Pat
 
 
 def test_nothing_promised_is_shouted_and_verified_as_that(run: Run, tmp_path: Path) -> None:
-    none = replace(CERTIFICATE, guarantee=None, why_none="epsilon is infinite.")
+    nothing = {"guarantee": None, "evidence": None, "facts": {}}
+    none = replace(CERTIFICATE, why_none="epsilon is infinite.", **nothing)
     bundle.write(tmp_path / "model", _about(WEIGHTS, none), WEIGHTS)
     assert "NOTHING IS PROMISED" in run("show", tmp_path / "model")[1]
     code, out, _ = run("verify", tmp_path / "model")

@@ -29,7 +29,8 @@ from sordino.data.dataset import NORM_SLACK, row_norms
 from sordino.estimators import methods, training
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
-from sordino.estimators.task import Settings, Task, default_delta
+from sordino.estimators.task import Settings, Task
+from sordino.privacy import default_delta
 from sordino.sgd import engine
 from sordino.sgd.grid import prepare
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +14,8 @@ import sordino
 from sordino.accounting.profile import GaussianProfile
 from sordino.mechanisms import bundle, signature
 from sordino.mechanisms.certificate import Certificate, CertificateError, Model, Tuning
-from sordino.mechanisms.verify import METHODS, TRUST, verify, verify_certificate
+from sordino.mechanisms.noise import CryptoNormals, OsGaussian
+from sordino.mechanisms.verify import TRUST, verify, verify_certificate
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Guarantee, NotApplicable, Relation
 from sordino.proofs.evidence import Evidence
@@ -25,6 +26,7 @@ from sordino.proofs.evidence_kinds import (
     SelectionEvidence,
     StepsEvidence,
 )
+from sordino.proofs.output import SOURCES
 from sordino.proofs.proof import Proof
 from sordino.sgd.spec import TrainSpec
 
@@ -41,12 +43,20 @@ SPEC = TrainSpec(
     init="given",
     dtype="float64",
 )
-NOISY = replace(SPEC, order="poisson", max_grad_norm=1.0, noise_multiplier=2.0, drop_last=False)
+NOISY = replace(
+    SPEC,
+    order="poisson",
+    steps=8,
+    epochs=None,
+    max_grad_norm=1.0,
+    noise_multiplier=2.0,
+    drop_last=False,
+)
 ADAPTIVE = AdaptiveEvidence(rho=0.02, clip=1.0, **SHAPE)
 KINDS: list[Evidence] = [
     ADAPTIVE,
     AdaptiveEvidence(rho=0.02, clip=1.0, rows_per_person=3, **SHAPE),
-    OutputEvidence(spec=SPEC, rows=200, norm=1.0, sigma=0.5, **SHAPE),
+    OutputEvidence(spec=SPEC, rows=200, norm=1.0, sigma=0.5, source=SOURCES["bolt-on"], **SHAPE),
     StepsEvidence(spec=NOISY, rows=200, norm=1.0, delta=DELTA, **SHAPE),
     ObjectiveEvidence(
         loss="logistic",
@@ -59,8 +69,8 @@ KINDS: list[Evidence] = [
         **SHAPE,
     ),
     SelectionEvidence(
-        candidates=(ADAPTIVE, replace(ADAPTIVE, rho=0.01)),
-        selected=1,
+        candidates=(ADAPTIVE, replace(ADAPTIVE, clip=0.5)),
+        selected=0,
         mean=5.0,
         shape_of_runs=1.0,
         **SHAPE,
@@ -68,7 +78,12 @@ KINDS: list[Evidence] = [
 ]
 
 
-_METHOD = {kind: names[0] for kind, names in METHODS.items()}
+_METHOD = {
+    "output-perturbation": "bolt-on",
+    "noisy-steps": "dp-sgd",
+    "objective-perturbation": "objective",
+    "adaptive": "dp-agd",
+}
 
 
 def _released(evidence: Evidence) -> Evidence:
@@ -76,13 +91,37 @@ def _released(evidence: Evidence) -> Evidence:
     return evidence.candidates[evidence.selected] if selects else evidence
 
 
+def _settings(evidence: Evidence) -> dict[str, Any]:
+    """What such numbers were asked for."""
+    one = _released(evidence)
+    trained = isinstance(one, OutputEvidence | StepsEvidence)
+    return {
+        "epsilon": one.proof().guarantee(DELTA).epsilon,
+        "delta": DELTA,
+        "relation": "replace-one",
+        "method": _METHOD[one.kind],
+        "l2": 0.01,
+        "epochs": None,
+        "steps": None,
+        "batch_size": 50 if trained else None,
+        "learning_rate": 0.5 if trained else None,
+        "average_every": None,
+        "max_grad_norm": None,
+        "accountant": "best" if isinstance(one, StepsEvidence) else None,
+        "data_norm": 1.0,
+        "fit_intercept": True,
+        "max_rows_per_person": one.rows_per_person,
+        "public_rows": None,
+    }
+
+
 def _certificate(evidence: Evidence = ADAPTIVE, **changed: Any) -> Certificate:
-    tuning = Tuning()
+    tuning, one = Tuning(), _released(evidence)
     if isinstance(evidence, SelectionEvidence):
         tuning = Tuning("declared", len(evidence.candidates), evidence.runs_in_words)
     model = Model(
         estimator="PrivateLogisticRegression",
-        settings={"delta": None},
+        settings=_settings(evidence),
         labels=(0, 1),
         label_type="int",
         features=3,
@@ -90,13 +129,14 @@ def _certificate(evidence: Evidence = ADAPTIVE, **changed: Any) -> Certificate:
         intercept=True,
         sha256=bundle.digest(WEIGHTS),
     )
+    on_output = isinstance(one, OutputEvidence | ObjectiveEvidence)
     honest = Certificate(
         model=model,
         guarantee=evidence.proof().guarantee(DELTA),
-        method=_METHOD.get(_released(evidence).kind, "dp-agd"),
+        method=_METHOD[one.kind],
         evidence=evidence,
         facts=evidence.facts(),
-        noise="from the operating system",
+        noise=OsGaussian().name if on_output else CryptoNormals.name,
         tuning=tuning,
     )
     return replace(honest, **changed)
@@ -151,8 +191,12 @@ def test_the_refusal_names_what_was_claimed_and_what_is_proved() -> None:
     )
 
 
-def test_a_claim_that_is_too_modest_holds_and_is_noted() -> None:
-    verdict = verify_certificate(_promise(_certificate(), epsilon=2.0))
+def test_a_claim_that_is_too_modest_is_noted_of_another_version_and_refused_of_this() -> None:
+    modest = _promise(_certificate(), epsilon=2.0)
+    assert "claims epsilon=2.0, but its numbers are those of" in _refusal(modest)
+    settings = {**modest.model.settings, "epsilon": 2.0}
+    old = replace(modest, versions={"sordino": "0.0.1"})
+    verdict = verify_certificate(replace(old, model=replace(old.model, settings=settings)))
     assert "Note: the recorded numbers prove a smaller epsilon still" in str(verdict)
     assert "epsilon <= 2 " in verdict.findings[0]
 
@@ -174,12 +218,9 @@ def test_edited_terms_are_refused(changed: dict[str, Any], part: str) -> None:
 
 
 def test_a_larger_delta_is_not_the_one_that_was_promised() -> None:
-    raised = _promise(_certificate(), delta=1e-3)
-    model = replace(raised.model, settings={"delta": DELTA})
-    sentence = "claims delta=0.001, but the recorded numbers are for 1e-06"
-    assert sentence in _refusal(replace(raised, model=model))
-    assert sentence in _refusal(_promise(_certificate(KINDS[3]), delta=1e-3))
-    verify_certificate(raised)  # nothing recorded contradicts it, and it is true
+    sentence = "claims delta=0.0001, but the recorded numbers are for 1e-06"
+    for evidence in (ADAPTIVE, KINDS[3]):
+        assert sentence in _refusal(_promise(_certificate(evidence), delta=1e-4))
 
 
 @pytest.mark.parametrize("name", ["schedule", "sensitivity", "noise"])
@@ -196,7 +237,7 @@ def test_facts_must_be_what_the_numbers_say(name: str) -> None:
 def test_the_numbers_themselves_cannot_be_edited_alone() -> None:
     honest = _certificate()
     less = replace(honest, evidence=replace(ADAPTIVE, rho=0.01))
-    assert "describes its schedule" in _refusal(less)
+    assert "but its numbers are those of" in _refusal(less)
     more = replace(honest, evidence=replace(ADAPTIVE, rho=0.04))
     assert "prove only" in _refusal(more)
 
@@ -222,23 +263,35 @@ def test_a_theorem_may_be_worded_anew_in_another_version() -> None:
     assert sordino.__version__ in str(verdict)
 
 
+def test_another_version_may_have_other_words_but_no_other_numbers() -> None:
+    old = _certificate(versions={"sordino": "0.0.1"})
+    worded = {**old.facts, "sensitivity": "no gradient is longer than 1"}
+    verdict = verify_certificate(replace(old, facts=worded))
+    assert "Note: sordino 0.0.1 described its sensitivity as 'no gradient" in str(verdict)
+    for sensitivity in ("no gradient is longer than 0.1", "next to nothing", ""):
+        assert "describes its sensitivity as" in _refusal(
+            replace(old, facts={**old.facts, "sensitivity": sensitivity})
+        )
+
+
 def test_nothing_promised_is_verified_as_nothing() -> None:
     bare = _certificate(guarantee=None, why_none="random_state was given.")
-    for certificate in (bare, replace(bare, evidence=None, facts={})):
-        verdict = verify_certificate(certificate)
-        assert verdict.guarantee is None
-        assert "NOTHING IS PROMISED" in verdict.findings[0]
-        assert "claim follows" not in str(verdict)
+    assert "promises nothing, and yet records" in _refusal(bare)
+    verdict = verify_certificate(replace(bare, evidence=None, facts={}))
+    assert verdict.guarantee is None
+    assert "NOTHING IS PROMISED" in verdict.findings[0]
+    assert "claim follows" not in str(verdict)
 
 
 # Numbers that somebody made up
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fixed(Evidence):
+class Fixed(AdaptiveEvidence):
     """Gaussian DP of a given mu; or a proof that fails."""
 
-    kind: ClassVar[str] = "adaptive"
+    rho: float = 0.5
+    clip: float = 1.0
     mu: float = 1.0
     error: Exception | None = None
 
@@ -302,13 +355,13 @@ def test_any_edit_of_a_signed_certificate_is_seen(written: Path) -> None:
     bundle.write_signature(written, signature.sign(path.read_bytes(), key))
     plain = json.loads(path.read_text())
     edits: list[Callable[[], object]] = [
-        lambda: plain.update(noise="plenty"),
-        lambda: plain["dataset"].update(name="others"),
+        lambda: plain.update(date="2020-02-02"),
+        lambda: plain["guarantee"].update(not_covered=["the classes"]),
         lambda: plain["preprocessing"].update(declared=True),
     ]
     for edit in edits:
         edit()
-        path.write_text(json.dumps(plain))
+        path.write_text(json.dumps(plain, indent=2, sort_keys=True) + "\n")
         verify(bundle.read(written))  # a forger is not detected without the key
         with pytest.raises(CertificateError, match="signature is wrong"):
             verify(bundle.read(written), public_key=key.public_key())

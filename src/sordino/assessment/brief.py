@@ -225,7 +225,7 @@ class Brief:
             )
         if rows is None:
             return USUAL_DELTA, "A usual value, since the number of records is not known."
-        from sordino.estimators.task import default_delta
+        from sordino.privacy import default_delta
 
         return default_delta(rows), (
             f"1 / N^2 for N = {rows:,} records, rounded down to one digit: far below 1 / N, the "

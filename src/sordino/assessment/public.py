@@ -1,18 +1,26 @@
 """Pages from a study that is there: the internal one again, and the one that may leave.
 
-The public one is made from the model's certificate alone, as anybody could who has it.
+The public one is made from the model's certificate alone, as anybody could who has it. Neither says
+"proved" of papers that were not verified at that moment.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sordino import _check
 from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, found
+from sordino.mechanisms.strict_json import CertificateError
+from sordino.privacy import Guarantee
 from sordino.report import public as published
 from sordino.report.assessment import Assessment
 from sordino.report.public import PublicFacts, public_facts
+from sordino.report.stages import Release
+
+if TYPE_CHECKING:
+    from sordino.mechanisms.bundle import Bundle
 
 FORMATS = ("html", "md", "json")
 
@@ -24,27 +32,72 @@ def read(directory: str | os.PathLike[str]) -> Assessment:
     return document.loads((found(directory) / ASSESSMENT).read_text("utf-8"))
 
 
+def verified(root: Path, release: Release | None, proved: Guarantee | None) -> Bundle | None:
+    """The model that a study released, if it is in its place, and its papers hold at this moment.
+
+    Parameters
+    ----------
+    root
+        The study.
+    release, proved
+        What the study says of it, as it was kept: files that may have been changed since.
+
+    Returns
+    -------
+    Bundle or None
+        None where nothing was written, or where the model was taken out of the study. Then only
+        the certificate that the study keeps was verified.
+
+    Raises
+    ------
+    AssessmentError
+        If the certificate does not hold up, the weights are not those that it is about, the model
+        is that of another release, or the study says something else than the certificate.
+    """
+    if release is None or not release.certificate:
+        return None
+    from sordino.mechanisms import bundle
+    from sordino.mechanisms.certificate import Certificate
+    from sordino.mechanisms.verify import verify, verify_certificate
+
+    content, model = release.certificate.encode(), None
+    try:
+        kept = Certificate.from_json(content)
+        if (root / MODEL).exists():
+            model = bundle.read(root / MODEL)
+            verify(model)
+        else:
+            verify_certificate(kept, content)
+    except CertificateError as reason:
+        raise AssessmentError(f"{root / MODEL} does not hold up. {reason}") from None
+    if model is not None and model.certificate_bytes != content:
+        hint = "Put back the model that this study released."
+        raise AssessmentError(f"{root / MODEL} is of another release. {hint}")
+    if proved != kept.guarantee:
+        hint = "Somebody changed what it keeps: assess anew."
+        raise AssessmentError(f"{root} says something else than its certificate does. {hint}")
+    return model
+
+
 def facts(directory: str | os.PathLike[str]) -> PublicFacts:
     """What may be shown of a study's release: its certificate, and what follows from it."""
     from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of
-    from sordino.mechanisms import bundle
 
     root = found(directory)
-    if read(root).broken:
+    assessment = read(root)
+    if assessment.broken:
         hint = "An attack refuted what its certificate says: nothing of it may leave."
         raise AssessmentError(f"Expected {root} to hold a model that keeps its promise. {hint}")
-    if not (root / MODEL).exists():
-        hint = "Nothing was released, so there is nothing to show."
+    model = verified(root, assessment.release, assessment.proved)
+    if model is None:
+        hint = "Nothing was released, or it was taken away, so there is nothing to show."
         raise AssessmentError(f"Expected {root} to hold a released model. {hint}")
-    certificate, content = bundle.read_certificate(root / MODEL)
+    certificate, content = model.certificate, model.certificate_bytes.decode("ascii")
     if certificate.guarantee is None or certificate.evidence is None:
-        return public_facts(content.decode("ascii"))
+        return public_facts(content)
     bounds, profile = bounds_of_evidence(certificate.evidence, certificate.guarantee.delta)
     return public_facts(
-        content.decode("ascii"),
-        tradeoff=curve_of(profile),
-        best_guess=best_guess(profile),
-        bounds=bounds,
+        content, tradeoff=curve_of(profile), best_guess=best_guess(profile), bounds=bounds
     )
 
 
@@ -56,7 +109,9 @@ def page_text(directory: str | os.PathLike[str], form: str, *, public: bool) -> 
     if public:
         makers = {"html": page.public_page, "md": page.public_markdown, "json": published.dumps}
         return makers[form](facts(directory))
-    return {"html": page.page, "md": page.markdown, "json": document.dumps}[form](read(directory))
+    assessment = read(directory)
+    verified(found(directory), assessment.release, assessment.proved)
+    return {"html": page.page, "md": page.markdown, "json": document.dumps}[form](assessment)
 
 
 def write_page(

@@ -169,6 +169,7 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
     from sordino.assessment import attacking, measuring, proving, releasing
     from sordino.assessment.caveats import caveats
     from sordino.assessment.provenance import provenance
+    from sordino.assessment.public import verified
     from sordino.assessment.subject import Subject
     from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
 
@@ -192,6 +193,8 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
             Release,
             lambda work, tell: releasing.release(subject, directory.root / MODEL, work, tell),
         )
+        # A study that goes on repeats what it said; what it says of a model must still be so.
+        verified(directory.root, released, proved.guarantee)
         attacks = (
             stages.do(
                 "attack_release",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from sordino.mechanisms.verify import Verdict
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,16 +41,21 @@ def show(
 ) -> None:
     """Say in plain words what is promised, for whom, how, and what is NOT covered.
 
-    The file is shown as it is, not verified. Example: `sordino certificate show model/`
+    It is verified first, and what does not hold up is shown as NOT VERIFIED, with exit code 1.
+    Example: `sordino certificate show model/`
     """
     from sordino.mechanisms import bundle
+    from sordino.mechanisms.certificate import CertificateError
 
     certificate, _ = bundle.read_certificate(path)
-    if json:
-        typer.echo(certificate.to_json(), nl=False)
-        return
-    typer.echo(str(certificate))
-    typer.echo(f"\nShown as written. To check it: sordino certificate verify {path}")
+    state, holds = f"Verified just now; for all findings: sordino certificate verify {path}", True
+    try:
+        _verdict(path)
+    except CertificateError as reason:
+        state, holds = f"NOT VERIFIED, so nothing below is proved: {reason}", False
+    typer.echo(state, err=json)
+    typer.echo(certificate.to_json() if json else f"\n{certificate}", nl=not json)
+    raise typer.Exit(0 if holds else 1)
 
 
 @app.command()
@@ -72,19 +80,7 @@ def verify(
     OpenSSL can check the signature as well: `openssl pkeyutl -verify -pubin -inkey them.public.pem
     -rawin -in model/certificate.json -sigfile model/certificate.json.sig`
     """
-    from sordino import _check
-    from sordino.mechanisms import bundle, signature
-    from sordino.mechanisms import verify as checks
-
-    public = None if key is None else signature.load_public(key)
-    if path.is_dir():
-        verdict = checks.verify(bundle.read(path), public_key=public)
-    else:
-        certificate, _ = bundle.read_certificate(path)
-        if public is not None:
-            hint = "A signature is checked together with the weights."
-            _check.fail("path", path, "to be a bundle's directory where --key is given", hint)
-        verdict = checks.verify_certificate(certificate)
+    verdict = _verdict(path, key)
     typer.echo(str(verdict))
     if verdict.guarantee is None:  # a script that asks before it publishes must not go on
         raise typer.Exit(1)
@@ -144,6 +140,22 @@ def new_key(
     typer.echo(f"Private key, for you alone: {private}")
     typer.echo(f"Public key, for whoever verifies: {beside}")
     typer.echo(f"Its name: {signature.key_name(made)}")
+
+
+def _verdict(path: Path, key: Path | None = None) -> Verdict:
+    """What there is to say of a bundle, or of a certificate alone."""
+    from sordino import _check
+    from sordino.mechanisms import bundle, signature
+    from sordino.mechanisms import verify as checks
+
+    public = None if key is None else signature.load_public(key)
+    if path.is_dir():
+        return checks.verify(bundle.read(path), public_key=public)
+    certificate, content = bundle.read_certificate(path)
+    if public is not None:
+        hint = "A signature is checked together with the weights."
+        _check.fail("path", path, "to be a bundle's directory where --key is given", hint)
+    return checks.verify_certificate(certificate, content)
 
 
 def _ask(*, twice: bool = False) -> str:

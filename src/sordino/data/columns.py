@@ -26,7 +26,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,19 @@ class Columns:
     def ignored(self) -> list[str]:
         """Names of the columns that are left out."""
         return [name for name, column in self.columns.items() if column.ignore]
+
+
+def feature_names(described: Mapping[str, Column], secret: Collection[str] = ()) -> tuple[str, ...]:
+    """Names of the features; levels of `secret` columns are numbered, since names are published."""
+    from sordino.data.cells import spelled
+
+    names: list[str] = []
+    for name, column in described.items():
+        levels: list[Any] = [] if column.levels is None else list(spelled(column.levels))
+        numbered = [f"{name}#{number}" for number in range(1, len(levels) + 1)]
+        named = [f"{name}={level}" for level in levels]
+        names += (numbered if name in secret else named) or [name]
+    return tuple(names)
 
 
 def known_column(argument: str, name: str, names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.data import frames
 from sordino.data.cells import Cells, Unusable, spelled
-from sordino.data.columns import Column, Columns, Label, known_column
+from sordino.data.columns import Column, Columns, Label, feature_names, known_column
 from sordino.data.rawfile import DataError
 from sordino.privacy import PrivacyLeakWarning
 
@@ -121,7 +121,7 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
     return UserTable(
         _encoded(str(path), cells, described),
         y,
-        _features(described, secret=described if known.read_from_data else inferred),
+        feature_names(described, secret=described if known.read_from_data else inferred),
         None if known.classes is None else tuple(spelled(known.classes).tolist()),
         reads,
         _notes(described, names, known),
@@ -168,7 +168,7 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
         what = str(source)
     cells = {name: Cells(name, frame[name]) for name in described}
     X = _encoded(what, cells, described)
-    return pd.DataFrame(X, index=frame.index, columns=list(_features(described)), copy=False)
+    return pd.DataFrame(X, index=frame.index, columns=list(feature_names(described)), copy=False)
 
 
 def describe(path: str | Path, target: str) -> str:
@@ -251,7 +251,7 @@ def _words(labels: Sequence[Label] | None) -> bool:
 
 
 def _encoded(what: str, cells: Mapping[str, Cells], described: Mapping[str, Column]) -> Floats:
-    count, width = len(next(iter(cells.values())).series), len(_features(described))
+    count, width = len(next(iter(cells.values())).series), len(feature_names(described))
     if count * width * 8 > MOST_BYTES:
         gigabytes = count * width * 8 / 1e9
         raise DataError(
@@ -279,17 +279,6 @@ def _fill(block: Floats, cells: Cells, column: Column) -> None:
         why = "has none of its levels in any row"
         raise Unusable(cells.name, why, "Check how they are spelled.")
     block[known, places[known]] = 1.0
-
-
-def _features(described: Mapping[str, Column], secret: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the features; levels of `secret` columns are numbered, since names are published."""
-    names = []
-    for name, column in described.items():
-        levels: list[Any] = [] if column.levels is None else list(spelled(column.levels))
-        numbered = [f"{name}#{number}" for number in range(1, len(levels) + 1)]
-        named = [f"{name}={level}" for level in levels]
-        names += (numbered if name in secret else named) or [name]
-    return tuple(names)
 
 
 def _reads(inferred: Mapping[str, Column]) -> tuple[str, ...]:

@@ -25,12 +25,12 @@ from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records, Scaling
 from sordino.estimators.reference import Majority
-from sordino.estimators.task import Plan, Settings, Task, default_delta
+from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import initial
 from sordino.mechanisms.certificate import Certificate
 from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, ReleaseRefused, release
-from sordino.privacy import Guarantee, NotApplicable, Relation
+from sordino.privacy import Guarantee, NotApplicable, Relation, default_delta, large_delta
 
 Array = npt.NDArray[Any]
 
@@ -167,8 +167,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
         leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
-        if task.delta > 0.1 / task.rows:
-            leaks += (f"delta = {task.delta:g} is above 0.1 / rows: too large to mean much",)
+        leaks += large_delta(task.delta, task.rows)
         return Job(plan, records, start, classes, X, leaks, self._why_none(plan))
 
     def _why_none(self, plan: Plan) -> str:

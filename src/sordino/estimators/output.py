@@ -10,15 +10,12 @@ from sordino.estimators import rules
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import TrainedMethod
 from sordino.proofs.evidence_kinds import OutputEvidence
-from sordino.proofs.output import OutputPerturbation
+from sordino.proofs.output import SOURCES, OutputPerturbation
 from sordino.sgd.spec import Schedule, TrainSpec
 
 
 class OutputMethod(TrainedMethod):
     """A training whose final weights get Gaussian noise, once."""
-
-    source: str
-    """Who it is by, for the theorem's name."""
 
     def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
         """Settings, sensitivity, noise and proof."""
@@ -32,7 +29,7 @@ class OutputMethod(TrainedMethod):
             norm=task.norm,
             sigma=1.0,
             start_norm=start_norm,
-            source=self.source,
+            source=SOURCES[self.name],
             relation=task.relation,
             columns=task.columns,
             problems=task.problems,
@@ -90,7 +87,6 @@ class RestartedAverages(OutputMethod):
     """RSGD-AR of Chen, Lee & Kifer 2019: permute once, average and restart every few epochs."""
 
     name = "rsgd-ar"
-    source = "RSGD-AR (Chen, Lee & Kifer 2019, Proposition 3, corrected)"
     takes = ("epochs", "batch_size", "learning_rate", "average_every", "max_grad_norm")
 
     def settings(self, task: Task, given: Settings) -> Settings:
@@ -112,7 +108,6 @@ class NumericSgd(OutputMethod):
     """
 
     name = "nsgd"
-    source = "NSGD (Chen, Lee & Kifer 2019, Lemma 2)"
     takes = ("epochs", "batch_size", "learning_rate", "max_grad_norm")
 
     def settings(self, task: Task, given: Settings) -> Settings:
@@ -134,7 +129,6 @@ class BoltOn(OutputMethod):
     """
 
     name = "bolt-on"
-    source = "bolt-on SGD (Wu et al. 2017)"
     takes = ("epochs", "batch_size", "learning_rate", "max_grad_norm", "l2")
 
     def settings(self, task: Task, given: Settings) -> Settings:
@@ -155,7 +149,6 @@ class OutputGradientDescent(OutputMethod):
     """Full-batch gradient descent with a fixed rate (OutPert-GD of Zhang et al. 2017)."""
 
     name = "output-gd"
-    source = "output perturbation of gradient descent (Zhang et al. 2017; Chen et al. 2019)"
     takes = ("steps", "learning_rate", "max_grad_norm")
 
     def settings(self, task: Task, given: Settings) -> Settings:

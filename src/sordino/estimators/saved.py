@@ -92,7 +92,7 @@ def described(model: Any, classes: npt.NDArray[Any], weights: bytes = b"") -> Mo
 def _plain(model: Any) -> dict[str, Any]:
     """The parameters, as plain values."""
     values = {k: v for k, v in model.get_params().items() if k not in KEPT_INSIDE}
-    values["relation"] = getattr(model.relation, "value", model.relation)
+    values["relation"] = model._relation().value  # however it was spelled
     plain = {}
     for name, value in values.items():
         value = value.item() if isinstance(value, np.generic) else value

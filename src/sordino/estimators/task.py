@@ -205,11 +205,3 @@ class Plan:
     def noise_inside(self) -> str:
         """Where the training itself adds noise; empty if only the release does."""
         return "" if self.sigma == self.scale else self.noise_at
-
-
-def default_delta(rows: int) -> float:
-    """1 / rows^2, rounded down to one digit: far below the chance 1 / rows of a random record."""
-    squared = max(int(rows), 10) ** 2
-    # In whole numbers, by its digits: in floating point 5e-06 would be 4.9999999999999996e-06.
-    places = len(str(squared - 1))
-    return float(f"{10**places // squared}e-{places}")

@@ -188,12 +188,15 @@ def _opened(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
         if not np.isfinite(tensor).all():
             _refuse(f"{name} in {WEIGHTS} holds numbers that are not finite.")
         tensor.setflags(write=False)
-    _check_intercept(certificate, model, tensors["intercept"])
-    return tensors["coef"], tensors["intercept"]
+    coef, intercept = tensors["coef"], tensors["intercept"]
+    if weights_file(coef, intercept) != content:
+        _refuse(f"{WEIGHTS} holds something else beside coef and intercept, or has them otherwise.")
+    _check_intercept(certificate, model, intercept)
+    return coef, intercept
 
 
 def _check_intercept(certificate: Certificate, model: Model, intercept: Floats) -> None:
-    if certificate.guarantee is not None and not model.intercept and intercept.any():
+    if certificate.guarantee is not None and not model.intercept and any(intercept.tobytes()):
         _refuse(f"{WEIGHTS} has an intercept that the guarantee is not about.")
 
 

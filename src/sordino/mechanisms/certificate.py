@@ -21,6 +21,7 @@ from sordino import _check
 from sordino.mechanisms import certificate_json as plain
 from sordino.mechanisms import certificate_words as words
 from sordino.mechanisms.certificate_parts import (
+    PACKAGES,
     DatasetFacts,
     Model,
     Preprocessing,
@@ -33,11 +34,6 @@ from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import SelectionEvidence
 
 SCHEMA, VERSION = "sordino-certificate", 1
-PACKAGES = (
-    *("numpy", "scipy", "opendp", "cryptography", "safetensors"),
-    *("scikit-learn", "dp-accounting", "torch"),
-)
-
 _TOP = (
     *("schema", "version", "date", "model", "guarantee", "why_none", "method", "evidence"),
     *("facts", "noise", "preprocessing", "tuning", "dataset", "ledger_entry", "versions"),

@@ -15,6 +15,11 @@ from sordino import _check
 from sordino.mechanisms.fingerprint import is_sha256
 
 LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+PACKAGES = (
+    *("numpy", "scipy", "opendp", "cryptography", "safetensors"),
+    *("scikit-learn", "dp-accounting", "torch"),
+)
+"""Whose versions a certificate states, beside sordino's and Python's."""
 TUNINGS = ("none declared", "declared", "unknown")
 
 Label = bool | int | float | str

@@ -151,8 +151,13 @@ class OsGaussian:
     @property
     def name(self) -> str:
         """The source in words, with OpenDP's version."""
+        return self.named(version("opendp"))
+
+    @staticmethod
+    def named(opendp: str) -> str:
+        """What `name` is under this version of OpenDP: for whoever reads it in a certificate."""
         how = "discrete, exact sampling; the operating system's randomness"
-        return f"OpenDP {version('opendp')} Gaussian ({how})"
+        return f"OpenDP {opendp} Gaussian ({how})"
 
     def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
         """`values` plus independent N(0, scale^2) on each; at scale 0 an exact copy."""

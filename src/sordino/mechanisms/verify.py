@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import sordino
+from sordino.mechanisms import contradictions
 from sordino.mechanisms.bundle import SIGNATURE, WEIGHTS, Bundle
 from sordino.mechanisms.certificate import Certificate
 from sordino.mechanisms.certificate_words import SIGNATURES
 from sordino.mechanisms.release import SLACK
-from sordino.mechanisms.strict_json import CertificateError
+from sordino.mechanisms.strict_json import CertificateError, refuse
 from sordino.privacy import Guarantee, NotApplicable, rounded
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import SelectionEvidence
@@ -19,14 +21,9 @@ from sordino.proofs.evidence_kinds import SelectionEvidence
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-METHODS = {
-    "output-perturbation": ("rsgd-ar", "nsgd", "bolt-on", "output-gd"),
-    "noisy-steps": ("noisy-gd", "dp-sgd"),
-    "objective-perturbation": ("objective",),
-    "adaptive": ("dp-agd",),
-}
-"""What each kind of numbers may be of."""
-LOSSES = {"PrivateLogisticRegression": "logistic", "PrivateLinearSVC": "huber-svm"}
+CLOSE = 0.01
+"""Noise is calibrated: what the numbers prove is what was asked for and claimed, nearly."""
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 TRUST = (
     "The recorded noise itself is taken on trust: nobody can see from the weights that it was "
     "added."
@@ -66,7 +63,7 @@ def verify(bundle: Bundle, *, public_key: Ed25519PublicKey | None = None) -> Ver
     return Verdict(
         bundle.certificate.guarantee,
         (
-            *_claim(bundle.certificate),
+            *_claim(bundle.certificate, bundle.certificate_bytes),
             f"{WEIGHTS} holds the weights that were certified (SHA-256).",
             *signed,
             TRUST,
@@ -74,8 +71,15 @@ def verify(bundle: Bundle, *, public_key: Ed25519PublicKey | None = None) -> Ver
     )
 
 
-def verify_certificate(certificate: Certificate) -> Verdict:
+def verify_certificate(certificate: Certificate, content: bytes | None = None) -> Verdict:
     """Check a certificate alone: whether its claim follows, not whose weights it is about.
+
+    Parameters
+    ----------
+    certificate
+        The certificate.
+    content
+        The bytes that it was read from, if it was.
 
     Raises
     ------
@@ -83,7 +87,7 @@ def verify_certificate(certificate: Certificate) -> Verdict:
         If it does not follow, with the difference.
     """
     findings = (
-        *_claim(certificate),
+        *_claim(certificate, content),
         "The weights were not looked at: this is the certificate alone.",
         f"No signature was checked. {SIGNATURES}",
         TRUST,
@@ -104,32 +108,41 @@ def _signature(bundle: Bundle, key: Ed25519PublicKey | None) -> tuple[str, ...]:
     return (f"The certificate was signed by the key {signature.key_name(key)}.",)
 
 
-def _claim(certificate: Certificate) -> tuple[str, ...]:
-    """What was found of the claim, recomputed."""
+def _claim(certificate: Certificate, content: bytes | None) -> tuple[str, ...]:
+    """What was found of the claim, recomputed, and of everything that stands beside it."""
+    found = _recomputed(certificate)
+    if content is not None and certificate.to_json().encode() != content:
+        refuse("is not written as sordino writes it, to the letter: blanks could tell something")
+    return found
+
+
+def _recomputed(certificate: Certificate) -> tuple[str, ...]:
     guarantee, evidence = certificate.guarantee, certificate.evidence
     if guarantee is None:
-        nothing = f"NOTHING IS PROMISED by this certificate: {certificate.why_none}"
-        return (nothing, *(() if evidence is None else _facts(certificate, evidence)))
+        contradictions.check(certificate)
+        return (f"NOTHING IS PROMISED by this certificate: {certificate.why_none}",)
     if evidence is None:
-        _refuse(
+        refuse(
             f"claims epsilon={guarantee.epsilon!r}, but records no numbers from which that follows"
         )
+    contradictions.check(certificate)  # first, for a proof may take long
     proved = _proved(evidence, guarantee.delta)
     if not guarantee.epsilon >= proved.epsilon * (1 - SLACK):
         _refuse_epsilon(guarantee, proved)
     _check_terms(certificate, guarantee, proved)
+    _check_asked(certificate, guarantee, proved)
     follows = (
         f"The claim follows from the recorded numbers: epsilon <= {rounded(guarantee.epsilon)} at "
         f"delta = {rounded(guarantee.delta)}, {guarantee.relation.value}, for {guarantee.unit}."
     )
-    _check_settings(certificate, guarantee)
+    agree = "Settings, model, noise and numbers agree with each other."
     notes = [*_facts(certificate, evidence), *_wording(certificate, guarantee, proved)]
     left_out = (*guarantee.not_covered, *certificate.preprocessing.reads)
     notes += [f"NOT COVERED by it, as the certificate says: {what}." for what in left_out]
-    if guarantee.epsilon > proved.epsilon * (1 + 1e-6):
+    if guarantee.epsilon > proved.epsilon * (1 + CLOSE):
         less = rounded(proved.epsilon)
         notes.append(f"Note: the recorded numbers prove a smaller epsilon still, {less}.")
-    return (follows, *notes)
+    return (follows, agree, *notes)
 
 
 def _proved(evidence: Evidence, delta: float) -> Guarantee:
@@ -144,12 +157,12 @@ def _proved(evidence: Evidence, delta: float) -> Guarantee:
 
 def _refuse_epsilon(claimed: Guarantee, proved: Guarantee) -> NoReturn:
     if math.isinf(proved.epsilon):
-        _refuse(
+        refuse(
             f"claims epsilon={claimed.epsilon!r}, but at delta={claimed.delta!r} the recorded "
             "numbers prove nothing"
         )
     more = rounded(proved.epsilon - claimed.epsilon, digits=6)
-    _refuse(
+    refuse(
         f"claims epsilon={claimed.epsilon!r}, but the recorded numbers prove only "
         f"{rounded(proved.epsilon, digits=6)} ({more} more)"
     )
@@ -168,26 +181,29 @@ def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee
     ]
     for name, is_claimed, is_proved in terms:
         if is_proved is not None and is_claimed != is_proved:
-            _refuse(f"claims {name}={is_claimed!r}, but the recorded numbers are for {is_proved!r}")
+            refuse(f"claims {name}={is_claimed!r}, but the recorded numbers are for {is_proved!r}")
 
 
-def _check_settings(certificate: Certificate, claimed: Guarantee) -> None:
-    """What the estimator was asked for must fit what is claimed of it."""
-    settings, evidence = certificate.model.settings, certificate.evidence
-    if isinstance(evidence, SelectionEvidence):
-        evidence = evidence.candidates[evidence.selected]
-    assert evidence is not None
-    if certificate.method not in METHODS.get(evidence.kind, ()):
-        _refuse(f"names the method {certificate.method!r}, but its numbers are of {evidence.kind}")
-    loss = LOSSES.get(certificate.model.estimator)
-    if None not in (loss, evidence.loss_kind) and loss != evidence.loss_kind:
-        _refuse(f"is of a {certificate.model.estimator}, but its loss is {evidence.loss_kind}")
-    if settings.get("relation", claimed.relation.value) != claimed.relation.value:
-        _refuse(f"claims {claimed.relation.value}, but was fitted for {settings['relation']!r}")
-    asked = settings.get("epsilon", math.inf)
-    one = certificate.tuning.kind != "declared"  # there it is that of each training
-    if one and isinstance(asked, int | float) and claimed.epsilon > asked * (1 + SLACK):
-        _refuse(f"claims epsilon={claimed.epsilon!r}, but was fitted for {asked!r}")
+def _check_asked(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> None:
+    """The noise was made for the epsilon that was asked for, and that is what is claimed."""
+    here, evidence = contradictions.made_here(certificate), certificate.evidence
+    if here and claimed.epsilon > proved.epsilon * (1 + CLOSE):
+        _refuse_other(f"claims epsilon={claimed.epsilon!r}", proved.epsilon)
+    asked = certificate.model.settings["epsilon"]
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        refuse(f"makes a promise for epsilon={asked!r}, which is no number")
+    reached = [claimed.epsilon]
+    if isinstance(evidence, SelectionEvidence):  # there it is that of each training
+        alone = evidence.proofs.values()
+        reached = [proof.guarantee(claimed.delta).epsilon for proof in alone]
+    if max(reached) > asked * (1 + SLACK):
+        refuse(f"claims epsilon={max(reached)!r}, but was fitted for {asked!r}")
+    if here and min(reached) < asked * (1 - CLOSE):
+        _refuse_other(f"was fitted for epsilon={asked!r}", min(reached))
+
+
+def _refuse_other(said: str, proved: float) -> NoReturn:
+    refuse(f"{said}, but its numbers are those of {rounded(proved, digits=6)}")
 
 
 def _facts(certificate: Certificate, evidence: Evidence) -> tuple[str, ...]:
@@ -199,28 +215,35 @@ def _facts(certificate: Certificate, evidence: Evidence) -> tuple[str, ...]:
     facts = dict(certificate.facts)
     if isinstance(evidence, SelectionEvidence):
         recomputed["tuning"], facts["tuning"] = evidence.runs_in_words, certificate.tuning.runs
+    notes = []
     for name in sorted({*recomputed, *facts}):
         recorded, found = facts.get(name, "nothing"), recomputed.get(name, "nothing")
-        if recorded != found and _made_by(certificate) == sordino.__version__:
-            _refuse(f"describes its {name} as {recorded!r}, but its numbers say {found!r}")
-        if recorded != found:  # an older version may have had other words for the same numbers
-            return (
+        # An older version may have had other words, but for the same numbers.
+        alike = _NUMBER.findall(recorded) == _NUMBER.findall(found)
+        if recorded != found and (contradictions.made_here(certificate) or not alike):
+            refuse(f"describes its {name} as {recorded!r}, but its numbers say {found!r}")
+        if recorded != found:
+            notes.append(
                 f"Note: sordino {_made_by(certificate)} described its {name} as {recorded!r}; from "
-                f"the numbers sordino {sordino.__version__} says {found!r}.",
+                f"the numbers sordino {sordino.__version__} says {found!r}."
             )
-    return ("Schedule, sensitivity and noise are described as the recorded numbers say.",)
+    return tuple(notes) or (
+        "Schedule, sensitivity and noise are described as the recorded numbers say.",
+    )
 
 
 def _wording(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> tuple[str, ...]:
     """Theorems and assumptions may be worded anew from version to version, not within one."""
-    missing = [line for line in proved.assumes if line not in claimed.assumes]
-    if claimed.theorem == proved.theorem and not missing:
+    if (claimed.theorem, claimed.assumes) == (proved.theorem, proved.assumes):
         return ()
-    made_by = _made_by(certificate)
-    if made_by == sordino.__version__ and missing:
-        _refuse(f"leaves out an assumption of its proof: {missing[0]}")
-    if made_by == sordino.__version__:
-        _refuse(f"names the theorem {claimed.theorem!r}, but its numbers go by {proved.theorem!r}")
+    made_by, here = _made_by(certificate), contradictions.made_here(certificate)
+    missing = [line for line in proved.assumes if line not in claimed.assumes]
+    if here and missing:
+        refuse(f"leaves out an assumption of its proof: {missing[0]}")
+    if here and claimed.theorem == proved.theorem:
+        refuse("assumes more than its proof does, or in another order")
+    if here:
+        refuse(f"names the theorem {claimed.theorem!r}, but its numbers go by {proved.theorem!r}")
     return (
         f"Note: sordino {made_by} worded the theorem or its assumptions otherwise than "
         f"{sordino.__version__} does; the numbers agree.",
@@ -229,7 +252,3 @@ def _wording(certificate: Certificate, claimed: Guarantee, proved: Guarantee) ->
 
 def _made_by(certificate: Certificate) -> str | None:
     return certificate.versions.get("sordino")
-
-
-def _refuse(what: str) -> NoReturn:
-    raise CertificateError(f"The certificate {what}.")

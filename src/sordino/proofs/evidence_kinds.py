@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -286,13 +287,16 @@ class SelectionEvidence(Evidence):
         if self.candidates[self.selected].shape != self.shape:
             _check.fail("selected", self.selected, "to have as many weights as were released")
 
+    @functools.cached_property
+    def proofs(self) -> dict[Evidence, Proof]:
+        """What is proved of each candidate alone."""
+        return {each: each.proof() for each in dict.fromkeys(self.candidates)}
+
     def proof(self) -> Proof:
         """What these numbers prove."""
-        proofs = [each.proof() for each in dict.fromkeys(self.candidates)]
-        chosen = self.candidates[self.selected].proof()
-        profile = repeat_and_select(
-            [proof.profile for proof in proofs], mean=self.mean, shape=self.shape_of_runs
-        )
+        chosen = self.proofs[self.candidates[self.selected]]
+        profiles = [proof.profile for proof in self.proofs.values()]
+        profile = repeat_and_select(profiles, mean=self.mean, shape=self.shape_of_runs)
         return Proof(
             profile=profile,
             sampling=chosen.sampling,

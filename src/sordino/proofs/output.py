@@ -20,6 +20,14 @@ from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
 from sordino.sensitivity import Sensitivity
 from sordino.sgd.spec import TrainSpec
 
+SOURCES = {
+    "rsgd-ar": "RSGD-AR (Chen, Lee & Kifer 2019, Proposition 3, corrected)",
+    "nsgd": "NSGD (Chen, Lee & Kifer 2019, Lemma 2)",
+    "bolt-on": "bolt-on SGD (Wu et al. 2017)",
+    "output-gd": "output perturbation of gradient descent (Zhang et al. 2017; Chen et al. 2019)",
+}
+"""Who the training of each method is by, for the theorem's name."""
+
 
 @dataclass(frozen=True)
 class OutputPerturbation:
