@@ -19,6 +19,8 @@ from sordino.mechanisms.noise import SeededNoise
 from sordino.privacy import Refused
 from sordino.report.stages import Plain, Release
 from sordino.sgd.spec import TrainSpec
+from sordino.store.disk import Disk
+from sordino.store.refusal import explained
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
@@ -85,7 +87,7 @@ def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassif
     """
     if place.is_dir() and any(place.iterdir()):
         found = _before(subject, place)
-        mark.write_text(found.certificate_.model.sha256)
+        _marked(mark, found)
         return found
     if mark.exists():
         raise AnotherRelease(
@@ -93,15 +95,20 @@ def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassif
             f"{mark.read_text()[:16]}...). Put it back: a second one would be a second release."
         )
     assert subject.estimator is not None
-    fitted = copy.copy(subject.estimator).fit(subject.X, subject.y)
-    fitted.save(
-        place,
+    fitted = copy.copy(subject.estimator)
+    fitted.fit_and_save(
+        *(subject.X, subject.y, place),
         preprocessing=subject.prepared.reads_private_data,
         columns=subject.prepared.description,
         tuning="none declared",
     )
-    mark.write_text(fitted.certificate_.model.sha256)
+    _marked(mark, fitted)
     return fitted
+
+
+def _marked(mark: Path, released: PrivateLinearClassifier) -> None:
+    with explained(mark.parent, "written"):
+        Disk(mark.parent).put(mark.name, released.certificate_.model.sha256.encode())
 
 
 def _before(subject: Subject, place: Path) -> PrivateLinearClassifier:
