@@ -147,8 +147,19 @@ def subject() -> Subject:
     return Subject.of(brief)
 
 
-@pytest.mark.parametrize("on", [False, True], ids=["one operation", "all from it on"])
-@pytest.mark.parametrize("way", [at_once, in_turn, tuned, assessed])
+@pytest.mark.parametrize(
+    ("way", "on"),
+    [
+        (at_once, False),
+        (at_once, True),
+        (in_turn, False),
+        (assessed, False),
+        pytest.param(in_turn, True, marks=pytest.mark.slow),
+        pytest.param(assessed, True, marks=pytest.mark.slow),
+        pytest.param(tuned, False, marks=pytest.mark.slow),
+        pytest.param(tuned, True, marks=pytest.mark.slow),
+    ],
+)
 def test_whatever_fails_is_said(
     tmp_path: Path,
     subject: Subject,
