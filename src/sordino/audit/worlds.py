@@ -174,7 +174,7 @@ def check_memory(runs: int, numbers: int) -> None:
 
 def _fail_memory(runs: int, numbers: int) -> NoReturn:
     held = f"[2 x {runs} runs x {numbers} numbers: {16 * runs * numbers} bytes]"
-    hint = "Ask for fewer, or pass output= with what an attacker would look at."
+    hint = "Ask for fewer; in Python, output= may say what of a run an attacker looks at."
     _check.fail("runs", held, "to fit in memory", hint)
 
 

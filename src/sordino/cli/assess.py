@@ -35,7 +35,7 @@ from sordino.cli.assess_options import (
 )
 from sordino.cli.record_options import Classes, DataNorm, OptionalData, Target
 from sordino.cli.stage_bars import StageBars
-from sordino.cli.warned import line, short_warnings
+from sordino.cli.warned import line, short_warnings, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,8 +185,8 @@ def _run(brief: Brief, place: str) -> Assessment:
     try:
         with short_warnings(console), bars.shown():
             return run(brief, out=place, watch=bars, mechanism=mechanism, pair=pair)
-    except KeyboardInterrupt:
-        line(console, f"Stopped. The same command goes on from here: {place}")
+    except KeyboardInterrupt as stop:
+        line(console, f"{stopped(stop)} The same command goes on from here: {place}")
         raise typer.Exit(130) from None
 
 

@@ -17,7 +17,7 @@ from sordino.cli.preview import Preview
 from sordino.cli.promise import ModelName, Promise
 from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
 from sordino.cli.record_options import RECORDS, Classes, Data, DataNorm, Target
-from sordino.cli.warned import line, short_warnings
+from sordino.cli.warned import line, short_warnings, stopped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,7 +179,7 @@ def release(
             typer.echo(json_text.dumps(found.to_dict(), indent=2) if json else str(found))
             return
         assert place is not None
-        with _busy(console, f"Training on {data}"):
+        with _busy(console, f"Training on {data}"), _told(console):
             estimator.fit_and_save(
                 *(prepared.X, prepared.y, place),
                 sign=None if key is None else partial(_signed, key),
@@ -219,6 +219,16 @@ def _signed(key: Any, content: bytes) -> bytes:
     from sordino.mechanisms import signature
 
     return signature.sign(content, key)
+
+
+@contextmanager
+def _told(console: Console) -> Iterator[None]:
+    """Whoever stops it is told what it cost."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        line(console, stopped(stop))
+        raise typer.Exit(130) from None
 
 
 @contextmanager
