@@ -13,6 +13,15 @@ from sordino.data.columns import Column
 from sordino.estimators import methods
 from sordino.privacy import default_delta
 
+HARDER = {
+    "effort": "thorough",
+    "seeds": 99,
+    "neighbours": 3,
+    "audit_runs": 64,
+    "confidence": 0.9,
+}
+GRIDS = ["own_noise", "release_estimate"]
+ATTACKS = ["attack_release", "attack_plain", "attack_mechanism"]
 DESCRIBED = {"age": {"bounds": [0, 120]}, "sex": {"levels": ["f", "m"]}, "id": {"ignore": True}}
 
 
@@ -183,14 +192,33 @@ def test_differences_are_said_with_both_values(tmp_path, monkeypatch) -> None:
     assert narrow.differences(brief) == [
         "columns.age is bounds = [0, 90] here and bounds = [0, 120] there"
     ]
-    # What gives the same results is the same.
-    assert replace(brief, seeds=98, data_dir="elsewhere").differences(brief) == []
-    (moved,) = replace(brief, seeds=99).differences(brief)
-    assert moved == "seeds is 99 here and 98 there"
+    # What makes the same release is the same.
+    assert replace(brief, data_dir="elsewhere", **HARDER).differences(brief) == []
     there = brief.to_toml()
     monkeypatch.chdir(tmp_path)
     (moved,) = brief.differences(Brief.from_toml(there))
     assert moved.startswith(f"data is {tmp_path / 'people.csv'} here and ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "stages"),
+    [
+        ({}, []),
+        ({"epsilon": 2.0, "l2": 0.1}, []),
+        ({"confidence": 0.95}, ATTACKS),
+        ({"audit_runs": 500}, ATTACKS),
+        ({"seeds": 30}, GRIDS),
+        ({"neighbours": 3}, GRIDS),
+        ({"effort": "quick"}, [*GRIDS, *ATTACKS, "release"]),
+        ({"effort": "quick", "audit_runs": 400}, [*GRIDS, *ATTACKS, "release"]),
+    ],
+)
+def test_looking_harder_does_some_stages_again(changed: dict, stages: list[str]) -> None:
+    brief = Brief()
+    assert replace(brief, **changed).redone(brief) == stages
+    # The effort decides nothing of an attack whose runs are given.
+    given = replace(brief, audit_runs=400)
+    assert replace(given, effort="quick").redone(given) == [*GRIDS, "release"]
 
 
 def test_settings_are_plain_values() -> None:
@@ -208,7 +236,7 @@ def test_settings_are_plain_values() -> None:
         ({}, "assessment-digits-binary-logistic-epsilon-1"),
         (
             {"epsilon": 0.5, "effort": "quick"},
-            "assessment-digits-binary-logistic-epsilon-0.5-quick",
+            "assessment-digits-binary-logistic-epsilon-0.5",
         ),
         ({"data": "../my data/t.csv.gz", "model": "svm"}, "assessment-t-svm-epsilon-1"),
         ({"mechanism": "mine.py:train"}, "assessment-mine.py-train"),

@@ -28,7 +28,7 @@ def released(subject: Subject, place: Path) -> Release:
     return releasing.release(subject, place / "model", place, lambda done, total: None)
 
 
-def no_fit(self: PrivateLinearClassifier, X: object, y: object) -> None:
+def no_fit(*_: object, **__: object) -> None:
     pytest.fail("a second release")
 
 
@@ -67,17 +67,28 @@ def test_a_ledger_is_charged_for_the_release_alone(subject: Subject, tmp_path: P
         assert len(ledger.status().entries) == 1
 
 
+def test_the_model_comes_last(subject: Subject, tmp_path: Path) -> None:
+    """Whatever fails, nothing was released: the scores of others like it, or the page."""
+
+    def stop(*_: object) -> None:
+        raise ZeroDivisionError
+
+    for how in ({"progress": stop}, {"progress": lambda done, total: None, "rehearse": stop}):
+        with pytest.raises(ZeroDivisionError):
+            releasing.release(subject, tmp_path / "model", tmp_path, **how)
+        assert not (tmp_path / "model").exists()
+        assert not (tmp_path / "released").exists()
+
+
 def test_stopped_after_the_release_it_goes_on_with_the_same_model(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(done: int, total: int) -> None:
-        if done > total / 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        releasing.release(subject, tmp_path / "model", tmp_path, stop)
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateLinearClassifier, "predict", _stop)  # which scores it
+        with pytest.raises(KeyboardInterrupt):
+            released(subject, tmp_path)
     weights = (tmp_path / "model" / "model.safetensors").read_bytes()
-    monkeypatch.setattr(PrivateLinearClassifier, "fit", no_fit)
+    monkeypatch.setattr(PrivateLinearClassifier, "fit_and_save", no_fit)
     found = released(subject, tmp_path)
     assert (tmp_path / "model" / "model.safetensors").read_bytes() == weights
     (tmp_path / "afresh").mkdir()
@@ -85,6 +96,10 @@ def test_stopped_after_the_release_it_goes_on_with_the_same_model(
         subject, tmp_path / "model", tmp_path / "afresh", lambda done, total: None
     )
     assert found == whole
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_model_that_was_made_otherwise_is_refused(subject: Subject, tmp_path: Path) -> None:

@@ -77,6 +77,36 @@ def test_a_table_of_ones_own_and_its_pages(program, table: Path, tmp_path: Path)
     assert "observed" not in text
 
 
+LATER = {
+    "runs": (("--audit-runs", 10**12), "to fit in memory"),
+    "seeds": (("--seeds", 10**6), "Expected seeds=1000000 <= 5000"),
+    "confidence": (("--confidence", 1 - 1e-15, "--audit-runs", 64), "needs at least"),
+}
+
+
+def test_what_a_later_stage_would_refuse_is_refused_before_the_release(
+    program, table: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    asked = ("assess", "--data", table, "--target", "ill", *SMALL, "--out", out)
+    for options, said in LATER.values():
+        code, text, err = program(*asked, *options)
+        assert (code, text) == (2, "")
+        assert said in err.splitlines()[-1]
+        assert not out.exists()
+    assert program(*asked)[0] == 0
+    model = (out / "model" / "model.safetensors").read_bytes()
+    code, _, err = program(*asked, "--audit-runs", 10**12)
+    assert code == 2
+    code, text, err = program(*asked, "--audit-runs", 210, "--confidence", 0.95)
+    assert code == 0
+    assert "95%" in text
+    assert (out / "model" / "model.safetensors").read_bytes() == model
+    code, _, err = program(*asked, "--epsilon", 1.5)
+    assert code == 2
+    assert "epsilon is 1.5 here and 1.0 there" in err
+
+
 def test_a_study_to_edit_is_what_it_does_by_itself(program, tmp_path: Path) -> None:
     code, text, err = program("assess", "--write-study")
     assert (code, err) == (0, "")

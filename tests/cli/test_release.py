@@ -243,6 +243,32 @@ def test_a_place_or_ledger_that_cannot_be_used_costs_no_training(run, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        (OSError(28, "No space left on device"), 1, "could not be written: No space left"),
+        (KeyboardInterrupt(), 130, "Stopped."),
+    ],
+)
+def test_what_fails_after_it_was_charged_says_what_it_cost(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException, code: int, said: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise end
+
+    book = tmp_path / "budgets.db"
+    Ledger(book, dataset="d", epsilon=4, delta=1e-3).create()
+    monkeypatch.setattr(bundle.os, "replace", fails)
+    asked = ("--data", "digits/binary", "--epsilon", 2, "--out", tmp_path / "model")
+    found, text, err = run("release", *asked, "--ledger", book, "--dataset", "d")
+    (entry,) = Ledger(book, dataset="d").status().entries
+    assert (found, text) == (code, "")
+    assert said in err
+    assert f"(entry {entry.id}), and its budget stays spent" in err
+    assert f"failed to write {tmp_path / 'model'}" in entry.explanation
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
     ("listed", "classes", "labels"),
     [("no,yes", ["no", "yes"], ["no", "yes"]), ("0, 1,2", [0, 1, 2], [0, 1])],
 )

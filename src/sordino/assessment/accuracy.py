@@ -41,10 +41,8 @@ _RANGE = 5
 _BLOCK = 1 << 22
 
 
-def linear_accuracy(
-    subject: Subject, released: PrivateLinearClassifier, work: Path, progress: Progress
-) -> Accuracy | None:
-    """Of a linear model's release and of others like it; None if there are no held-out rows."""
+def linear_accuracy(subject: Subject, work: Path, progress: Progress) -> Accuracy | None:
+    """Of releases like that of a linear model; None if there are no held-out rows."""
     if subject.test_X is None:
         return None
     job, chosen = subject.job, subject.brief.epsilon
@@ -52,17 +50,26 @@ def linear_accuracy(
     held = HeldOut.of(subject.test_X, subject.test_y, job)
     plain = repeats.without_privacy(job)
     shares = _shares(subject, job, held, plain, work, progress)
-    predicted = np.asarray(released.predict(subject.test_X))
-    right = int(np.count_nonzero(predicted == np.asarray(subject.test_y)))
     return Accuracy(
         before=wilson(int(held.right(plain[None])[0]), held.rows),
-        after=wilson(right, held.rows),
+        after=None,
         again=spread(shares[chosen]),
         repeats=len(shares[chosen]),
         majority=float(np.mean(held.codes == np.bincount(job.records.codes).argmax())),
         curve=curve(shares),
         test_rows=held.rows,
     )
+
+
+def scored(
+    known: Accuracy | None, subject: Subject, released: PrivateLinearClassifier
+) -> Accuracy | None:
+    """The same with that of the model that was released."""
+    if known is None:
+        return None
+    predicted = np.asarray(released.predict(subject.test_X))
+    right = int(np.count_nonzero(predicted == np.asarray(subject.test_y)))
+    return replace(known, after=wilson(right, len(predicted)))
 
 
 def _shares(

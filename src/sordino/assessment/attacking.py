@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from sordino.accounting.profile import ApproximateProfile
 from sordino.assessment import audit_cost
-from sordino.audit import neighbour, own
+from sordino.assessment.measured_runs import parameters
+from sordino.audit import game, neighbour, own
 from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
 from sordino.audit.game import Audit, audit
 from sordino.audit.minimised import MinimisedFit
@@ -93,6 +94,24 @@ def _runs(subject: Subject, each: float, share: float) -> int:
         return brief.audit_runs
     seconds = share * audit_cost.SECONDS[brief.effort]
     return audit_cost.runs_within(seconds, each, brief.most_audit_runs)
+
+
+def check(subject: Subject) -> None:
+    """Refuse, before anything is written, what an attack would refuse later.
+
+    Raises
+    ------
+    InvalidArgument
+        For runs that are too few for the confidence, or do not fit in memory.
+    """
+    how = {"delta": subject.delta, "confidence": subject.brief.confidence}
+    numbers = parameters(subject.plain, subject.D)
+    game.check(plain_runs(subject), numbers, **how)
+    if subject.network is not None:
+        numbers = parameters(subject.network.spec, subject.D)
+    elif subject.job is not None:
+        numbers = subject.job.start.size
+    game.check(audit_runs(subject), numbers, **how)
 
 
 # Three attacks --------------------------------------------------------------------------

@@ -30,6 +30,12 @@ USUAL_DELTA = 1e-5
 """Where nobody knows how many records there are."""
 
 _TEXTS = ("target", "columns", "data_dir", "mechanism", "pair")
+_EPSILONS = (1e-301, 1e301)
+"""A tenth and ten times of it, on the accuracy's curve, are numbers, too."""
+_MOST_ROWS = 10**15
+"""Of one person: no proof goes further."""
+_LOOKS = ("effort", "seeds", "neighbours", "audit_runs", "confidence")
+"""How hard it is looked at: no part of what is released."""
 _HEADING = "What was asked; `sordino assess study.toml` asks it again."
 
 
@@ -114,7 +120,7 @@ class Brief:
             hint = "No other method is proved for a network; leave it out."
             _check.fail("method", self.method, "to be dp-sgd for model=mlp", hint)
         hint = "Pass the budget you promise, such as 1.0."
-        self._set("epsilon", _check.positive("epsilon", self.epsilon, hint))
+        self._set("epsilon", setting.inside("epsilon", self.epsilon, _EPSILONS, hint))
         if self.delta is not None:
             hint = "1e-6 is usual; left out, it follows from the number of records."
             pure = self.mechanism is not None and self.delta == 0  # a claim of its own
@@ -124,6 +130,8 @@ class Brief:
         self._set("l2", _check.non_negative("l2", self.l2, hint))
         hint = "Pass how many rows one person may have."
         rows = _check.whole("max_rows_per_person", self.max_rows_per_person, hint, at_least=1)
+        if rows > _MOST_ROWS:
+            _check.fail("max_rows_per_person", rows, f"<= {_MOST_ROWS}", hint)
         self._set("max_rows_per_person", rows)
         if self.data_norm is not None:
             hint = "Pass a norm that you know without looking at the data, such as 1.0."
@@ -306,7 +314,6 @@ class Brief:
         else:
             data = os.path.basename(self.data).split(".")[0] if "." in self.data else self.data
             parts = [data, self.model, f"epsilon-{self.epsilon:g}"]
-        parts += [self.effort] if self.effort != _DEFAULT.effort else []
         return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(["assessment", *parts])).strip("-.")
 
     def settings(self) -> dict[str, str | int | float | bool | None]:
@@ -319,10 +326,10 @@ class Brief:
         return found
 
     def differences(self, other: Brief) -> list[str]:
-        """What is asked otherwise than by `other`, a phrase each, with both values.
+        """What makes another release than that of `other`, a phrase each, with both values.
 
-        Where raw files are does not count, since their content is checked; nor whether a number was
-        given or follows from the effort.
+        Where raw files are does not count, since their content is checked; nor how hard it is
+        looked at, which may change without another release (`redone`).
         """
         mine, theirs = self._compared(), other._compared()
         names = dict.fromkeys((*mine, *theirs))
@@ -332,12 +339,24 @@ class Brief:
             if mine.get(name) != theirs.get(name)
         ]
 
+    def redone(self, other: Brief) -> list[str]:
+        """Stages that must be done again after those of `other`, as they look harder or less so."""
+        mine, theirs = self._looks(), other._looks()
+        return [stage for stage in mine if mine[stage] != theirs[stage]]
+
+    def _looks(self) -> dict[str, tuple[object, ...]]:
+        """What each stage depends on beside the release; one that is not named, on nothing."""
+        grid = self.effort, self.seeds, self.neighbours
+        attack = self.audit_runs or self.effort, self.confidence
+        measured = dict.fromkeys(("own_noise", "release_estimate"), grid)
+        attacked = dict.fromkeys(("attack_release", "attack_plain", "attack_mechanism"), attack)
+        return measured | attacked | {"release": (self.effort,)}
+
     def _compared(self) -> dict[str, str | int | float | bool | None]:
         resolved = dataclasses.replace(self, **brief_file.in_full(self._values())).settings()
-        del resolved["data_dir"]
-        resolved["order of columns"] = ", ".join(self.described) or None
-        counts = (self.grid_seeds, self.grid_neighbours, self.most_audit_runs)
-        return resolved | dict(zip(("seeds", "neighbours", "audit_runs"), counts, strict=True))
+        for name in ("data_dir", *_LOOKS):
+            del resolved[name]
+        return resolved | {"order of columns": ", ".join(self.described) or None}
 
     def _values(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _NAMES}

@@ -10,7 +10,8 @@
     report.html      the page
 
 Files are there whole or not at all. One process writes; the same study, of the same records, goes
-on; another one is refused.
+on. Asked to look harder, or less so, it does the stages again that depend on it, and keeps its
+release. Another study is refused, unless this one failed before it released anything.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +34,10 @@ from sordino.store.refusal import explained
 
 README, STUDY, STATE = "README.txt", "study.toml", "state.json"
 STAGES, WORK, MODEL = "stages", "work", "model"
+MARK = "released"
+"""File of the release's work: the SHA-256 of the weights that were released."""
+_GRIDS = ("own_noise", "release_estimate")
+"""Stages whose runs cannot be used where others are asked for."""
 ASSESSMENT, PAGE = "assessment.json", "report.html"
 README_TEXT = """\
 INTERNAL: do not publish or share this directory.
@@ -73,9 +78,14 @@ class StudyDirectory:
             If it holds something else.
         """
         root = Path(path).expanduser().absolute()
-        if not root.exists():
+        try:
+            os.lstat(root)
+        except FileNotFoundError:
             _check_parent(root)
             return cls(root)
+        except (OSError, ValueError) as error:  # too long, or with a zero character
+            why = getattr(error, "strerror", None) or error
+            _check.fail("--out", root, f"to be a directory that can be made ({why})")
         if not root.is_dir():
             _check.fail("--out", root, "to be a directory, not a file", "Pass another one.")
         if not os.access(root, os.W_OK | os.X_OK | os.R_OK):
@@ -90,7 +100,7 @@ class StudyDirectory:
         there = set(os.listdir(self.root))
         if STUDY in there:
             different = brief.differences(Brief.from_file(self.root / STUDY))
-            if different:
+            if different and not self._failed():
                 hint = (
                     "Pass another --out, which makes another release, and the two add up; this one "
                     "was not changed."
@@ -113,8 +123,8 @@ class StudyDirectory:
         lock = WriterLock(self.root)
         try:
             self._check_same(brief)
-            self._check_records(fingerprint)
             with explained(self.root, "written"):
+                self._make_way(brief, fingerprint)
                 self._disk.put(README, README_TEXT.encode())
                 for name in (STAGES, WORK):
                     self._disk.make(name)
@@ -124,24 +134,57 @@ class StudyDirectory:
                 self._disk.put(STATE, json.dumps(state).encode())
                 self._disk.put(STUDY, brief.to_toml().encode())
                 self._disk.settle(["."])
-            yield
+            try:
+                yield
+            except Exception:
+                with suppress(OSError):
+                    self._disk.put(STATE, json.dumps(state | {"failed": True}).encode())
+                raise
         finally:
             lock.release()
 
-    def _check_records(self, fingerprint: str) -> None:
-        if not (self.root / STATE).exists():
+    @property
+    def _released(self) -> bool:
+        return any((self.root / name).exists() for name in (MODEL, f"{WORK}/release/{MARK}"))
+
+    def _failed(self) -> bool:
+        """Whether what was asked here failed before anything was released or finished."""
+        if self._released or (self.root / ASSESSMENT).exists():
+            return False
+        return self._state().get("failed") is True
+
+    def _state(self) -> dict[str, Any]:
+        path = self.root / STATE
+        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+    def _make_way(self, brief: Brief, fingerprint: str) -> None:
+        """Drop what was found for another question, or refuse; a release is never dropped."""
+        state, study = self._state(), self.root / STUDY
+        before = Brief.from_file(study) if study.exists() else brief
+        other = self._other_records(state, fingerprint) if state else ""
+        begun = self._released or any((self.root / STAGES).glob("*.json"))
+        if not begun or (self._failed() and (other or brief.differences(before))):
+            self._disk.drop(STATE)
+            for name in (STAGES, WORK):
+                shutil.rmtree(self.root / name, ignore_errors=True)
             return
-        if not any((self.root / STAGES).glob("*.json")) and not (self.root / MODEL).exists():
-            shutil.rmtree(self.root / WORK, ignore_errors=True)  # nothing was finished: begin anew
-            return
-        known = json.loads((self.root / STATE).read_text("utf-8"))
-        hint = "Pass another --out; finished stages are not mixed with new ones."
-        if known.get("sordino") != (now := sordino.__version__):
-            other = f"to have been made by sordino {now}, not by {known.get('sordino')}"
-            self._refuse(other, hint)
-        if known.get("fingerprint") != fingerprint:
+        if other:
+            self._refuse(other, "Pass another --out; finished stages are not mixed with new ones.")
+        for stage in brief.redone(before):
+            for name in (ASSESSMENT, PAGE, f"{STAGES}/{stage}.json"):
+                self._disk.drop(name)
+            if stage in _GRIDS:
+                shutil.rmtree(self.root / WORK / stage, ignore_errors=True)
+
+    @staticmethod
+    def _other_records(state: dict[str, Any], fingerprint: str) -> str:
+        """How the records or the program differ from those that it was begun with; or nothing."""
+        if state.get("sordino") != (now := sordino.__version__):
+            return f"to have been made by sordino {now}, not by {state.get('sordino')}"
+        if state.get("fingerprint") != fingerprint:
             same = "to be of the same records, code and description of columns"
-            self._refuse(f"{same}, and something has changed since it was begun", hint)
+            return f"{same}, and something has changed since it was begun"
+        return ""
 
     def work(self, stage: str) -> Path:
         """Where a stage keeps what it has so far."""

@@ -13,6 +13,7 @@ import numpy as np
 from sordino import _check
 from sordino.assessment.brief import Brief
 from sordino.assessment.source import Prepared
+from sordino.audit import game as audit_game
 from sordino.audit import neighbour
 from sordino.audit.claim import Claim
 from sordino.audit.worlds import identity
@@ -47,6 +48,15 @@ class ForeignGame:
     def identity(self) -> str | None:
         """Of code and data; None where it cannot be told whether they are the same as before."""
         return identity(self.mechanism, self.D, self.D_prime)
+
+    def runs_for(self, brief: Brief) -> int:
+        """Runs in each world: as asked, as its recipe says, or what the effort affords."""
+        return brief.audit_runs or self.runs or brief.most_audit_runs
+
+    def check(self, brief: Brief) -> None:
+        """Refuse, before anything is written, runs that the attack would refuse later."""
+        delta, confidence = self.claim.delta, brief.confidence
+        audit_game.check(self.runs_for(brief), 1, delta=delta, confidence=confidence)
 
 
 def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignGame:
@@ -131,7 +141,7 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
             claim=found.claim,
             score=found.score,
             confidence=brief.confidence,
-            runs=brief.audit_runs or found.runs or brief.most_audit_runs,
+            runs=found.runs_for(brief),
             pair=found.pair,
             directory=work,
             progress=tell,

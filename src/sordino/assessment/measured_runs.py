@@ -47,6 +47,13 @@ def of_run(spec: TrainSpec, rows: int, columns: int) -> float:
     return audit_cost.of_training(spec, rows, columns) / _WORLDS
 
 
+def parameters(spec: TrainSpec, D: Dataset) -> int:
+    """Numbers of one trained model."""
+    from sordino.objectives import build
+
+    return build(spec.objective, D.features, D.image_shape).parameters
+
+
 def seeds_of_pair(seeds: int, parameters: int) -> int:
     """Seeds that one pair deserves, of a grid with so many, where a direction must be learned."""
     wanted = SEEDS_A_WEIGHT * max(seeds, parameters)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import threadpoolctl
 
+from sordino import _check
 from sordino.assessment import audit_cost, fitted_runs, measured_runs
 from sordino.assessment.distance import ATTACKED, Distance, Evidence, together
 from sordino.assessment.measured_runs import Tally, Training
@@ -32,6 +33,7 @@ from sordino.privacy import Relation
 from sordino.report.canvas import density
 from sordino.report.stages import Curve, Estimated, Measure, OwnNoise
 from sordino.seeding import stream
+from sordino.sgd.planning import default_memory
 from sordino.sgd.spec import TrainSpec
 
 if TYPE_CHECKING:
@@ -69,14 +71,8 @@ def own_noise(subject: Subject, directory: Path, progress: Progress) -> OwnNoise
     StudyError
         If the training diverges.
     """
-    brief, D, spec = subject.brief, subject.D, subject.plain
-    each = measured_runs.of_run(spec, D.rows, D.features)
-    seeds, many = brief.grid_seeds, brief.grid_neighbours
-    if brief.neighbours is None:
-        many = measured_runs.affordable_neighbours(brief.effort, each, seeds, many)
-    many = min(many, D.rows - 1)
-    wanted = measured_runs.seeds_of_pair(seeds, _parameters(spec, D))
-    of_pair = max(seeds, measured_runs.affordable(brief.effort, each, 2, wanted))
+    D, spec = subject.D, subject.plain
+    seeds, many, of_pair = _sizes(subject)
     tally = Tally(progress, seeds * (many + 1) + 2 * of_pair)
     pair, fitting = subject.pair, _fitting(spec, D.rows - 1)
     grid = Training(fitting).grid(D, seeds, many, directory / "grid", tally)
@@ -86,6 +82,37 @@ def own_noise(subject: Subject, directory: Path, progress: Progress) -> OwnNoise
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         evidence = _own_evidence(subject, grid, attacked)
         return _described(subject, grid, attacked, evidence)
+
+
+def check(subject: Subject) -> None:
+    """Refuse, before anything is written, a grid that could not be measured later.
+
+    Raises
+    ------
+    InvalidArgument
+        For more seeds than can be tested, or runs that do not fit in memory.
+    """
+    seeds, many, of_pair = _sizes(subject)
+    if seeds > normality.MOST_SEEDS:
+        hint = "Whether their noise is Gaussian cannot be told of more."
+        _check.fail("seeds", seeds, f"<= {normality.MOST_SEEDS}", hint)
+    numbers = measured_runs.parameters(subject.plain, subject.D)
+    held = 8 * numbers * max(seeds * (many + 1), 2 * of_pair)
+    if held > default_memory():
+        hint = f"A model has {numbers:,} numbers: ask for fewer seeds or neighbours."
+        _check.fail("neighbours", many, f"to give runs that fit in memory ({held:,} bytes)", hint)
+
+
+def _sizes(subject: Subject) -> tuple[int, int, int]:
+    """Seeds and neighbours of the grid, and seeds of the attacked pair."""
+    brief, D, spec = subject.brief, subject.D, subject.plain
+    each = measured_runs.of_run(spec, D.rows, D.features)
+    seeds, many = brief.grid_seeds, brief.grid_neighbours
+    if brief.neighbours is None:
+        many = measured_runs.affordable_neighbours(brief.effort, each, seeds, many)
+    wanted = measured_runs.seeds_of_pair(seeds, measured_runs.parameters(spec, D))
+    of_pair = max(seeds, measured_runs.affordable(brief.effort, each, 2, wanted))
+    return seeds, min(many, D.rows - 1), of_pair
 
 
 def _own_evidence(subject: Subject, grid: Floats, attacked: Floats) -> Evidence:
@@ -223,7 +250,7 @@ def _release_evidence(subject: Subject, directory: Path, progress: Progress) -> 
         pairs=pairs,
         D=subject.D,
         at=subject.problem,
-        parameters=_parameters(spec, subject.D),
+        parameters=measured_runs.parameters(spec, subject.D),
         effort=brief.effort,
         seeds=brief.grid_seeds,
         neighbours=brief.grid_neighbours,
@@ -283,9 +310,3 @@ def _pairs(job: Job, pair: Pair) -> list[Pair]:
     return [
         Pair(*(each.dataset(problem) for each in worlds)) for problem in range(worlds[0].problems)
     ]
-
-
-def _parameters(spec: TrainSpec, D: Dataset) -> int:
-    from sordino.objectives import build
-
-    return build(spec.objective, D.features, D.image_shape).parameters

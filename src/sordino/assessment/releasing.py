@@ -9,9 +9,11 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sordino.assessment.directory import MARK
 from sordino.estimators import load
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.task import Plan
@@ -19,6 +21,8 @@ from sordino.mechanisms.noise import SeededNoise
 from sordino.privacy import Refused
 from sordino.report.stages import Plain, Release
 from sordino.sgd.spec import TrainSpec
+from sordino.store.disk import Disk
+from sordino.store.refusal import explained
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
@@ -31,16 +35,20 @@ NO_NETWORKS = (
 )
 
 
-RELEASED = "released"
-"""File with the SHA-256 of the weights that were released."""
-
-
 class AnotherRelease(Refused):
     """A bundle in the place of this study's that is another one, or none where one was."""
 
 
-def release(subject: Subject, place: Path, work: Path, progress: Progress) -> Release:
+def release(
+    subject: Subject,
+    place: Path,
+    work: Path,
+    progress: Progress,
+    rehearse: Callable[[Release], object] = lambda planned: None,
+) -> Release:
     """Release the model, or take the one that was released before, and score it.
+
+    The model comes last: whatever else could fail has been done by then.
 
     Parameters
     ----------
@@ -52,6 +60,8 @@ def release(subject: Subject, place: Path, work: Path, progress: Progress) -> Re
         Directory for accuracies found so far.
     progress
         Called with (done, total) repeats.
+    rehearse
+        Called with all that is known before the release, to fail now if it cannot be shown.
 
     Raises
     ------
@@ -62,19 +72,28 @@ def release(subject: Subject, place: Path, work: Path, progress: Progress) -> Re
     """
     if subject.network is not None:
         return _network(subject, work, progress)
-    from sordino.assessment.accuracy import linear_accuracy
+    from sordino.assessment.accuracy import linear_accuracy, scored
 
     job = subject.job
     assert job is not None
-    released = _released(subject, place, work / RELEASED)
-    return Release(
-        method=released.method_,
+    planned = Release(
+        method=job.plan.method,
         settings=_settings(job.plan),
         noise=noise_in_words(job.plan),
+        source="",
+        accuracy=linear_accuracy(subject, work, progress),
+        why_not="it was not released yet",
+    )
+    rehearse(planned)
+    released = _released(subject, place, work / MARK)
+    return replace(
+        planned,
+        method=released.method_,
         source=released.certificate_.noise,
-        accuracy=linear_accuracy(subject, released, work, progress),
+        accuracy=scored(planned.accuracy, subject, released),
         directory=place.name,
         certificate=released.certificate_.to_json(),
+        why_not="",
     )
 
 
@@ -85,7 +104,7 @@ def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassif
     """
     if place.is_dir() and any(place.iterdir()):
         found = _before(subject, place)
-        mark.write_text(found.certificate_.model.sha256)
+        _marked(mark, found)
         return found
     if mark.exists():
         raise AnotherRelease(
@@ -93,15 +112,20 @@ def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassif
             f"{mark.read_text()[:16]}...). Put it back: a second one would be a second release."
         )
     assert subject.estimator is not None
-    fitted = copy.copy(subject.estimator).fit(subject.X, subject.y)
-    fitted.save(
-        place,
+    fitted = copy.copy(subject.estimator)
+    fitted.fit_and_save(
+        *(subject.X, subject.y, place),
         preprocessing=subject.prepared.reads_private_data,
         columns=subject.prepared.description,
         tuning="none declared",
     )
-    mark.write_text(fitted.certificate_.model.sha256)
+    _marked(mark, fitted)
     return fitted
+
+
+def _marked(mark: Path, released: PrivateLinearClassifier) -> None:
+    with explained(mark.parent, "written"):
+        Disk(mark.parent).put(mark.name, released.certificate_.model.sha256.encode())
 
 
 def _before(subject: Subject, place: Path) -> PrivateLinearClassifier:

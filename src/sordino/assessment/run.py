@@ -3,12 +3,13 @@
     read     records, plan, the crafted pair               nothing is written before this is done
     prove    what every theorem says of the release
     measure  SGD's own noise, and the release's             estimates
-    release  train once, add noise, write the bundle        accuracy before and after
     attack   the release, and SGD without added noise       observations
+    release  train once, add noise, write the bundle        accuracy before and after
     report   assessment.json and report.html
 
-A stage that is finished is never done again, so a study goes on where it stopped; above all it
-releases once.
+The release comes last, so that whatever else can fail has failed before, and nothing is spent. A
+stage that is finished is never done again unless it is asked to look harder, so a study goes on
+where it stopped; above all it releases once.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def assess(
     pair: tuple[Any, Any] | None = None,
     **settings: Any,
 ) -> Assessment:
-    """How private is the model I am about to release? Train, prove, measure, release, attack.
+    """How private is the model I am about to release? Prove, measure, attack, release.
 
     Parameters
     ----------
@@ -129,16 +130,20 @@ def assess(
     Raises
     ------
     InvalidArgument, DataError, NotApplicable
-        In one sentence, before anything is written.
+        In one sentence, before anything is released.
     AssessmentError
-        If `out` holds another assessment.
+        If `out` holds another release.
     """
     asked = (brief or Brief()).with_options(**settings)
     if isinstance(mechanism, str):
         asked, mechanism = asked.with_options(mechanism=mechanism), None
     elif mechanism is not None and asked.mechanism is None:
         asked = asked.with_options(mechanism=_name(mechanism))
-    if pair is None and asked.pair is None and not (asked.mechanism or "").startswith("gallery:"):
+    gallery = (asked.mechanism or "").startswith("gallery:")
+    if pair is not None and (asked.mechanism is None or gallery):
+        hint = "Two datasets of your own go with a mechanism of your own."
+        _check.fail("pair", "[given]", "to be left out without a mechanism", hint)
+    if pair is None and asked.pair is None and not gallery:
         asked.source()  # a wrong target is said before a directory of another study is
     if out is None:
         _check_no_ledger()
@@ -159,6 +164,7 @@ def _assess(
     if brief.mechanism is not None:
         with stages.always("read"):
             game = foreign.game(brief, mechanism, pair)
+            game.check(brief)
         with directory.opened(brief, game.identity or ""):
             return _reported(stages, foreign.attacked(brief, game, stages))
     return _released(brief, stages)
@@ -176,6 +182,8 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
     directory = stages.directory
     with stages.always("read"):
         subject = Subject.of(brief)
+        measuring.check(subject)
+        attacking.check(subject)
         if not (directory.root / MODEL).exists():
             subject.ask_ledger()
     with directory.opened(brief, subject.fingerprint):
@@ -188,13 +196,6 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
             Estimated,
             lambda work, tell: measuring.release_estimate(subject, work, tell),
         )
-        released = stages.do(
-            "release",
-            Release,
-            lambda work, tell: releasing.release(subject, directory.root / MODEL, work, tell),
-        )
-        # A study that goes on repeats what it said; what it says of a model must still be so.
-        verified(directory.root, released, proved.guarantee)
         attacks = (
             stages.do(
                 "attack_release",
@@ -207,29 +208,48 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
                 lambda work, tell: attacking.attack_plain(subject, work, tell),
             ),
         )
-        found = Assessment(
-            question=subject.question(rerun(brief, directory.root)),
-            records=subject.records,
-            proved_parts=proved,
-            release=released,
-            release_estimated=estimated,
-            own_noise=own,
-            attacks=attacks,
-            caveats=caveats(subject, proved, released, attacks),
-            provenance=provenance(subject, stages.seconds),
+
+        def found(released: Release) -> Assessment:
+            return Assessment(
+                question=subject.question(rerun(brief, directory.root)),
+                records=subject.records,
+                proved_parts=proved,
+                release=released,
+                release_estimated=estimated,
+                own_noise=own,
+                attacks=attacks,
+                caveats=caveats(subject, proved, released, attacks),
+                provenance=provenance(subject, stages.seconds),
+            )
+
+        released = stages.do(
+            "release",
+            Release,
+            lambda work, tell: releasing.release(
+                *(subject, directory.root / MODEL, work, tell),
+                rehearse=lambda planned: _shown(found(planned)),
+            ),
         )
-        return _reported(stages, found)
+        # A study that goes on repeats what it said; what it says of a model must still be so.
+        verified(directory.root, released, proved.guarantee)
+        return _reported(stages, found(released))
+
+
+def _shown(found: Assessment) -> tuple[str, str, Assessment]:
+    """Everything as data, the page, and what was found as `sordino report` reads it."""
+    from sordino.report import document, page
+
+    text = document.dumps(found)
+    found = document.loads(text)
+    return text, page.page(found), found
 
 
 def _reported(stages: Stages, found: Assessment) -> Assessment:
     """Write the page, and everything as data."""
-    from sordino.report import document, page
-
     with stages.always("report"):
-        text = document.dumps(found)
-        found = document.loads(text)  # as `sordino report` reads it, to the same page
+        text, shown, found = _shown(found)
         stages.directory.write(ASSESSMENT, text)
-        stages.directory.write(PAGE, page.page(found))
+        stages.directory.write(PAGE, shown)
     return found
 
 

@@ -294,7 +294,7 @@ def check_runs(runs: int, *, delta: float, confidence: float, each: str = "runs 
     delta = _check.probability_below_one("delta", delta)
     level = level_of(confidence)
     # 1 - (level/2)^(1/n) < (1 - delta)/2, solved for n.
-    least = math.floor(math.log(level / 2) / math.log((1 + delta) / 2)) + 1
+    least = math.floor(math.log(level / 2) / math.log1p((delta - 1) / 2)) + 1
     if runs < least:
         hint = f"A confidence of {confidence:.6g} at delta = {delta:.3g} needs at least {least}."
         _check.fail("runs", runs, f"to be enough {each} for this confidence", hint)

@@ -27,7 +27,7 @@ from sordino.audit.claim import Claim
 from sordino.audit.pairing import Paired, paired
 from sordino.audit.power import gaussian_reach, reach
 from sordino.audit.scores import Fitted, Score
-from sordino.audit.worlds import Progress, TrainedRelease, outputs
+from sordino.audit.worlds import Progress, TrainedRelease, check_memory, outputs
 from sordino.privacy import Observation, Relation, rounded
 from sordino.seeding import stream
 from sordino.sgd.spec import TrainSpec
@@ -305,6 +305,22 @@ def _claimed(
     if claim is None:
         return None, delta
     return Claim(claim, delta, pair.relation or Relation.REPLACE_ONE), delta
+
+
+def check(runs: int, numbers: int, *, delta: float, confidence: float) -> None:
+    """Refuse, before anything is run, what `audit` would refuse of so many runs.
+
+    Parameters
+    ----------
+    runs
+        In each world.
+    numbers
+        That one run gives; 1 if nobody knows.
+    delta, confidence
+        Of the statement.
+    """
+    _tested_runs(runs, delta, confidence)
+    check_memory(runs, numbers)
 
 
 def _tested_runs(runs: int, delta: float, confidence: float) -> int:

@@ -122,7 +122,7 @@ class _Made:
     def __init__(self, runs: int, progress: Progress | None) -> None:
         self.runs = runs
         self.progress = progress
-        _check_memory(runs, 1)
+        check_memory(runs, 1)
         self.done = np.zeros((2, runs), dtype=bool)
         self.count = 0
         self.values: Floats | None = None
@@ -158,14 +158,15 @@ class _Made:
 
 def _room(runs: int, numbers: int) -> Floats:
     """An array for all outputs."""
-    _check_memory(runs, numbers)
+    check_memory(runs, numbers)
     try:
         return np.empty((2, runs, numbers))
     except MemoryError:
         _fail_memory(runs, numbers)
 
 
-def _check_memory(runs: int, numbers: int) -> None:
+def check_memory(runs: int, numbers: int) -> None:
+    """Refuse more runs, of so many numbers each in both worlds, than this machine can hold."""
     # Asked for more than there is, systems say yes, and end the process when it is used.
     if 16 * runs * numbers > _memory():
         _fail_memory(runs, numbers)
@@ -173,7 +174,7 @@ def _check_memory(runs: int, numbers: int) -> None:
 
 def _fail_memory(runs: int, numbers: int) -> NoReturn:
     held = f"[2 x {runs} runs x {numbers} numbers: {16 * runs * numbers} bytes]"
-    hint = "Ask for fewer, or pass output= with what an attacker would look at."
+    hint = "Ask for fewer; in Python, output= may say what of a run an attacker looks at."
     _check.fail("runs", held, "to fit in memory", hint)
 
 

@@ -1,4 +1,4 @@
-"""`sordino assess`: the main job. Train, prove, measure, release, attack; one page."""
+"""`sordino assess`: the main job. Prove, measure, attack, release; one page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from sordino.cli.assess_options import (
 )
 from sordino.cli.record_options import Classes, DataNorm, OptionalData, Target
 from sordino.cli.stage_bars import StageBars
-from sordino.cli.warned import line, short_warnings
+from sordino.cli.warned import line, short_warnings, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,14 +79,15 @@ def assess(
 ) -> None:
     """How private is the model I am about to release? One page that says it.
 
-    Trains, proves, measures, releases and attacks one model of one dataset, and writes a directory:
+    Trains, proves, measures, attacks and releases one model of one dataset, and writes a directory:
     the page (report.html), everything on it as data (assessment.json), and the released model with
     its certificate (model/). Three numbers of the same release, never mixed up: **proved** epsilon
     (a theorem), **estimated** (measured, no guarantee), **observed** (won by an attack).
 
     Without options it assesses handwritten digits that come with scikit-learn, in a minute or two.
-    Stopped at any moment, the same command goes on where it was. Exit code 1 if an attack refutes
-    what is proved or claimed, 2 for what cannot be assessed, 130 if stopped by Ctrl-C.
+    Stopped at any moment, the same command goes on where it was; asked to look harder, it keeps the
+    model that it released. Exit code 1 if an attack refutes what is proved or claimed, 2 for what
+    cannot be assessed, 130 if stopped by Ctrl-C.
 
     `sordino assess`
 
@@ -184,8 +185,8 @@ def _run(brief: Brief, place: str) -> Assessment:
     try:
         with short_warnings(console), bars.shown():
             return run(brief, out=place, watch=bars, mechanism=mechanism, pair=pair)
-    except KeyboardInterrupt:
-        line(console, f"Stopped. The same command goes on from here: {place}")
+    except KeyboardInterrupt as stop:
+        line(console, f"{stopped(stop)} The same command goes on from here: {place}")
         raise typer.Exit(130) from None
 
 

@@ -6,6 +6,7 @@ import json as json_text
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ from sordino.cli.preview import Preview
 from sordino.cli.promise import ModelName, Promise
 from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
 from sordino.cli.record_options import RECORDS, Classes, Data, DataNorm, Target
-from sordino.cli.warned import line, short_warnings
+from sordino.cli.warned import line, short_warnings, stopped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,10 +150,11 @@ def release(
 ) -> None:
     """Train a private model, write it with its certificate, and say in words what is promised.
 
-    All arguments are checked before the records are read, and the budget is spent before the model
-    is written. What the guarantee does not cover is said on standard error and in the certificate.
-    In a file, a missing number counts as the middle of its bounds, and a missing or unknown level
-    is zero in all of the level's columns.
+    All arguments are checked before the records are read. The budget is spent when the model is on
+    the disk, before it gets its name: a disk that is full costs nothing. What the guarantee does
+    not cover is said on standard error and in the certificate. In a file, a missing number counts
+    as the middle of its bounds, and a missing or unknown level is zero in all of the level's
+    columns.
 
     `sordino release --data breast-cancer --epsilon 2 --out model`
 
@@ -177,18 +179,16 @@ def release(
             typer.echo(json_text.dumps(found.to_dict(), indent=2) if json else str(found))
             return
         assert place is not None
-        with _busy(console, f"Training on {data}"):
-            fitted = estimator.fit(prepared.X, prepared.y)
-        fitted.save(
-            place,
-            preprocessing=prepared.reads_private_data,
-            columns=prepared.description,
-            tuning=_TUNINGS[tuning],
-        )
-        if key is not None:
-            _sign(place, fitted.certificate_, key)
-        _say(console, prepared, fitted, book)
-    _print(fitted.certificate_, place, signed=key is not None, as_json=json)
+        with _busy(console, f"Training on {data}"), _told(console):
+            estimator.fit_and_save(
+                *(prepared.X, prepared.y, place),
+                sign=None if key is None else partial(_signed, key),
+                preprocessing=prepared.reads_private_data,
+                columns=prepared.description,
+                tuning=_TUNINGS[tuning],
+            )
+        _say(console, prepared, estimator, book)
+    _print(estimator.certificate_, place, signed=key is not None, as_json=json)
     if prepared.advice:
         line(console, f"Note: {prepared.advice}")
 
@@ -215,12 +215,20 @@ def _ask(path: str) -> str:
     return str(typer.prompt(f"Passphrase of {path}", hide_input=True, err=True))
 
 
-def _sign(place: Path, certificate: Certificate, key: Any) -> None:
-    """Sign what was written, not what somebody may have put in its place since."""
-    from sordino.mechanisms import bundle, signature
+def _signed(key: Any, content: bytes) -> bytes:
+    from sordino.mechanisms import signature
 
-    content = certificate.to_json().encode()
-    bundle.write_signature(place, signature.sign(content, key))
+    return signature.sign(content, key)
+
+
+@contextmanager
+def _told(console: Console) -> Iterator[None]:
+    """Whoever stops it is told what it cost."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        line(console, stopped(stop))
+        raise typer.Exit(130) from None
 
 
 @contextmanager

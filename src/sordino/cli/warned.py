@@ -27,3 +27,8 @@ def short_warnings(console: Console) -> Iterator[None]:
 def line(console: Console, text: str) -> None:
     """Print a line whole, as written: a terminal wraps it, and a log wants it in one piece."""
     console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def stopped(stop: KeyboardInterrupt) -> str:
+    """That it was stopped, and what that cost if a release was recorded."""
+    return " ".join(["Stopped.", *getattr(stop, "__notes__", ())])

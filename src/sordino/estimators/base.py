@@ -25,14 +25,17 @@ from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records, Scaling
 from sordino.estimators.reference import Majority
+from sordino.estimators.saved import Sign
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import initial
 from sordino.mechanisms.certificate import Certificate
+from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, ReleaseRefused, release
 from sordino.privacy import Guarantee, NotApplicable, Relation, default_delta, large_delta
 
 Array = npt.NDArray[Any]
+Pathlike = str | os.PathLike[str]
 
 CLASSES_READ = "which classes there are was read off the labels"
 _SETTINGS = (
@@ -50,6 +53,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
     _kind: str
     privacy_: Guarantee | None
     certificate_: Certificate
+    _ledger_entry: Entry | None
 
     def __init__(
         self,
@@ -152,8 +156,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         # Asked before the hours of training, and again, for good, before the model leaves.
         door = Door.of(job, self)
         weights = self._train(job)
-        with door.recorded() as papers:
-            self._keep(job, self._release(job, *weights), papers)
+        with door.recorded() as entry:
+            self._keep(job, self._release(job, *weights), door.papers())
+            self._ledger_entry = entry
         return self
 
     def _prepare(self, X: Any, y: Any) -> Job:
@@ -286,7 +291,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         if plan.spec is not None:  # batches are made equal
             self.settings_["batch_size"] = plan.spec.batch_size
         if papers is not None:
-            self._ledger_entry = papers.entry
             self.certificate_ = saved.certificate(self, job, papers)
 
     def _scaled_as(self) -> Scaling:
@@ -325,7 +329,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         self.certificate_ = saved.declared(self.certificate_, preprocessing, columns, tuning)
         return self
 
-    def save(self, directory: str | os.PathLike[str], **declared: Any) -> Path:
+    def save(self, directory: Pathlike, **declared: Any) -> Path:
         """Write the model and its certificate to a new directory: what may leave the building.
 
         Parameters
@@ -343,6 +347,32 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         """
         self.declare(**declared)
         return saved.save(self, Path(directory))
+
+    def fit_and_save(
+        self, X: Any, y: Any, directory: Pathlike, *, sign: Sign | None = None, **declared: Any
+    ) -> Path:
+        """`fit`, then `save`; a ledger is charged between writing the files and naming them.
+
+        A place that cannot be written costs no budget then. If the system fails after that, the
+        ledger's entry says so, the budget stays spent, and the model stays here, to be saved.
+
+        Parameters
+        ----------
+        X, y, directory, **declared
+            As for `fit` and `save`.
+        sign
+            From the certificate's bytes to a signature that is put beside it.
+        """
+        made = copy.copy(self)
+        made._ledger_entry = None
+        try:
+            place = saved.fit_and_save(made, X, y, directory, sign, declared)
+        except BaseException:
+            if made._ledger_entry is not None:
+                self.__dict__.update(made.__dict__)
+            raise
+        self.__dict__.update(made.__dict__)
+        return place
 
     # Predictions -------------------------------------------------------------------------
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sordino.estimators.job import Job
 from sordino.mechanisms.fingerprint import salted
-from sordino.mechanisms.ledger import Charge, Entry, Ledger, LedgerError, current
+from sordino.mechanisms.ledger import Charge, Entry, Ledger, LedgerError, current, new_id
 
 SENT = "_sent_from_an_open_ledger"
 """Attribute of an estimator that was pickled while a ledger was open."""
@@ -17,19 +17,26 @@ SENT = "_sent_from_an_open_ledger"
 
 @dataclass(frozen=True)
 class Papers:
-    """What a ledger adds to a certificate; empty without one."""
+    """What a ledger adds to a certificate; empty without one.
+
+    `line` is the id of the entry, which may not be recorded yet.
+    """
 
     dataset: str | None = None
     fingerprint: str | None = None
-    entry: Entry | None = None
+    line: str | None = None
 
 
 @dataclass(frozen=True)
 class Door:
-    """The way out of one fit. Without a ledger it stands open."""
+    """The way out of one fit. Without a ledger it stands open.
+
+    `line` is the id of the entry that will be made, so that papers can name it before.
+    """
 
     ledger: Ledger | None
     charge: Charge | None
+    line: str = field(default_factory=new_id)
 
     @classmethod
     def of(cls, job: Job, model: object) -> Door:
@@ -51,20 +58,33 @@ class Door:
         ledger.check(charge)
         return cls(ledger, charge)
 
+    def papers(self) -> Papers:
+        """What the ledger will add to the certificate."""
+        if self.ledger is None or self.charge is None:
+            return Papers()
+        return Papers(self.ledger.dataset, self._fingerprint(self.charge), self.line)
+
+    def record(self) -> Entry | None:
+        """Spend the budget for good; None without a ledger."""
+        if self.ledger is None or self.charge is None:
+            return None
+        return self.ledger.record(self.charge, self.line)
+
     @contextmanager
-    def recorded(self) -> Iterator[Papers]:
+    def recorded(self) -> Iterator[Entry | None]:
         """Spend the budget for good, then hand over what the body makes.
 
         The record comes first: a crash in between leaves the budget spent and no model outside.
         """
-        if self.ledger is None or self.charge is None:
-            yield Papers()
+        entry = self.record()
+        if entry is None:
+            yield None
             return
-        entry = self.ledger.record(self.charge)
         try:
-            yield Papers(self.ledger.dataset, self._fingerprint(self.charge), entry)
+            yield entry
         except BaseException as error:
             tell(entry.failed, type(error).__name__)
+            error.add_note(entry.spent)
             raise
         tell(entry.returned)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.data.columns import Columns
-from sordino.estimators.door import Papers, tell
+from sordino.estimators.door import Door, Papers, tell
 from sordino.estimators.job import Job
 from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import (
@@ -23,8 +24,13 @@ from sordino.mechanisms.certificate import (
     Tuning,
     plain_labels,
 )
+from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.release import ReleaseRefused
+from sordino.mechanisms.strict_json import CertificateError
 from sordino.proofs.evidence import Evidence
+
+Sign = Callable[[bytes], bytes]
+"""From the bytes of a certificate to a signature."""
 
 KEPT_INSIDE = ("classes", "initial_weights", "random_state")
 """Parameters that are no plain values (labels have their own place), or that undo the noise."""
@@ -69,7 +75,7 @@ def _filled(
         preprocessing=Preprocessing(declared=False, reads=()),
         tuning=tuning,
         dataset=DatasetFacts(name=papers.dataset, fingerprint=papers.fingerprint),
-        ledger_entry=None if papers.entry is None else papers.entry.id,
+        ledger_entry=papers.line,
     )
 
 
@@ -126,22 +132,82 @@ def declared(
     return replace(given, tuning=Tuning(tuning))
 
 
-def save(model: Any, directory: Path) -> Path:
+def fit_and_save(
+    model: Any,
+    X: Any,
+    y: Any,
+    directory: str | os.PathLike[str],
+    sign: Sign | None,
+    declarations: Mapping[str, Any],
+) -> Path:
+    """Fit and write; a ledger is charged when all files are on the disk."""
+    bundle.check_target(directory)
+    job = model._prepare(X, y)
+    place = bundle.check_target(directory, weights=job.start.size)
+    door = Door.of(job, model)
+    model._keep(job, model._release(job, *model._train(job)), door.papers())
+    model.declare(**declarations)
+    return save(model, place, door=door, sign=sign)
+
+
+def save(
+    model: Any, directory: Path, *, door: Door | None = None, sign: Sign | None = None
+) -> Path:
     """Write the bundle, then tell the ledger where it lies.
+
+    Parameters
+    ----------
+    model
+        Fitted.
+    directory
+        New or empty.
+    door
+        Of a model that is not charged for yet: it is once its files are on the disk.
+    sign
+        From the certificate's bytes to a signature that is put beside it.
 
     Raises
     ------
     ReleaseRefused
         If the weights are not those that were released.
+    CertificateError
+        If the disk refuses; its text says what became of the budget and of the model.
     """
     bundle.check_target(directory)
-    weights = bundle.weights_file(model.coef_, model.intercept_)
-    if bundle.digest(weights) != model.certificate_.model.sha256:
+    papers, weights = model.certificate_, bundle.weights_file(model.coef_, model.intercept_)
+    if bundle.digest(weights) != papers.model.sha256:
         raise ReleaseRefused(
             "The weights are not those of the certificate: coef_ or intercept_ was changed after "
             "the release; fit again."
         )
-    bundle.write(directory, model.certificate_, weights)
+
+    def record() -> None:
+        if door is not None:
+            model._ledger_entry = door.record()
+
+    signature = None if sign is None else sign(papers.to_json().encode())
+    try:
+        bundle.write(directory, papers, weights, signature=signature, record=record)
+    except BaseException as error:
+        said = _told(error, model._ledger_entry, directory, door)
+        if isinstance(error, CertificateError):
+            raise CertificateError(f"{error} {said}") from error.__cause__
+        if model._ledger_entry is not None:  # else, stopped while it was recorded, nobody knows
+            error.add_note(said)
+        raise
     if model._ledger_entry is not None:
         tell(model._ledger_entry.written, str(directory.resolve()))
     return directory
+
+
+def _told(error: BaseException, entry: Entry | None, directory: Path, door: Door | None) -> str:
+    """What became of the budget and of the model when writing failed; the ledger is told, too."""
+    if door is None:
+        kept = "The model is still in memory: save it elsewhere; another fit is another release."
+        return kept if entry is None else f"{entry.spent} {kept}"
+    if entry is None:
+        return "Nothing was released, and no budget was spent."
+    why = error.__cause__ or error
+    reason = getattr(why, "strerror", None) or type(why).__name__
+    tell(entry.failed, f"failed to write {directory}: {reason}")
+    return entry.spent

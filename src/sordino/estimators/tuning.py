@@ -87,15 +87,15 @@ def tune(
     (ledger,) = {ledger_of(each) for each in candidates}
     door = Door(None, None) if ledger is None else Door.asked(ledger, runs.charge())
     # Recorded first: `score` is given every model, and nobody knows what it does with them.
-    with door.recorded() as papers:
+    with door.recorded() as entry:
         chosen, model = runs.best(score)
         evidence, job = runs.evidence(chosen), runs.jobs[chosen]
         # What any of them read counts: the list of candidates is published with its numbers.
         read = dict.fromkeys(line for each in runs.jobs for line in each.not_covered)
         model.privacy_ = replace(evidence.proof(), not_covered=tuple(read)).guarantee(runs.delta)
         tuning = Tuning("declared", candidates=len(runs.jobs), runs=evidence.runs_in_words)
-        model._ledger_entry = papers.entry
-        model.certificate_ = saved.tuned_certificate(model, job, papers, evidence, tuning)
+        model._ledger_entry = entry
+        model.certificate_ = saved.tuned_certificate(model, job, door.papers(), evidence, tuning)
     return model
 
 

@@ -15,6 +15,9 @@ from sordino import _check
 from sordino.intrinsic.distances import grid
 from sordino.intrinsic.interval import Floats
 
+MOST_SEEDS = 5000
+"""Shapiro and Wilk's p-values end there."""
+
 
 @dataclass(frozen=True)
 class Normality:
@@ -55,8 +58,9 @@ def shapiro_wilk(
     W = grid(weights, seeds=3)
     if datasets is not None:
         W = W[:, : _check.whole("datasets", datasets, at_least=1)]
-    if W.shape[0] > 5000:
-        _check.fail("seeds", W.shape[0], "<= 5000", "Shapiro and Wilk's p-values end there.")
+    if W.shape[0] > MOST_SEEDS:
+        hint = "Shapiro and Wilk's p-values end there."
+        _check.fail("seeds", W.shape[0], f"<= {MOST_SEEDS}", hint)
     flat = W.reshape(W.shape[0], -1)
     p_values = np.full(flat.shape[1], np.nan)
     for column in np.flatnonzero(np.ptp(flat, axis=0) > 0):

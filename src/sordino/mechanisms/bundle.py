@@ -10,6 +10,9 @@ import os
 import secrets
 import shutil
 import stat
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -29,6 +32,8 @@ MOST_WEIGHTS_BYTES = 2**31
 SIGNATURE_BYTES = 64
 _HEADER_BYTES = 2**16
 """More than safetensors needs to describe two tensors."""
+_PAPERS_BYTES = 2**20
+"""Room that a certificate and its signature are given, far more than usual ones need."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,30 +64,79 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_target(directory: str | os.PathLike[str], name: str = "directory") -> Path:
+def check_target(
+    directory: str | os.PathLike[str], name: str = "directory", weights: int = 0
+) -> Path:
     """Return where a bundle can be written; ask before training, so that no training is lost.
+
+    Parameters
+    ----------
+    directory, name
+        Where, and what a refusal calls it.
+    weights
+        How many there will be, as far as is known: the disk must have room for them.
 
     Raises
     ------
     InvalidArgument
         If it exists and is not an empty directory, or cannot be made.
     """
-    path = Path(os.path.realpath(directory))
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    needed = 8 * weights + _HEADER_BYTES + _PAPERS_BYTES
+    try:
+        path = Path(os.path.realpath(directory))
+        there = _exists(path)
+        _exists(_partial(path))  # its name is longer, perhaps too long
+        room = shutil.disk_usage(path.parent).free if path.parent.is_dir() else needed
+    except (OSError, ValueError) as error:  # no path at all holds a zero character
+        why = _reason(error) if isinstance(error, OSError) else error
+        _check.fail(name, Path(directory), f"to be a directory that can be made ({why})")
+    if there and (not path.is_dir() or any(path.iterdir())):
         hint = "Nothing is ever overwritten: pass a new one."
         _check.fail(name, path, "to be new or empty", hint)
     if not path.parent.is_dir():
         _check.fail(name, path, "to be in one that exists", f"Make {path.parent} first.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         _check.fail(name, path, "to be in one that can be written to")
+    if room < needed:
+        _check.fail(name, path, f"to be on a disk with room for {needed:,} bytes", "Make room.")
     return path
 
 
-def write(directory: str | os.PathLike[str], certificate: Certificate, weights: bytes) -> None:
+def _exists(path: Path) -> bool:
+    """Whether there is something, or an error of the system where there can be nothing."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _partial(target: Path) -> Path:
+    """Beside the target, the name of one that is not whole yet."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+
+
+def write(
+    directory: str | os.PathLike[str],
+    certificate: Certificate,
+    weights: bytes,
+    *,
+    signature: bytes | None = None,
+    record: Callable[[], None] | None = None,
+) -> None:
     """Write a bundle: all of it, or nothing.
 
     The files are on the disk before the directory gets its name. A program killed in between
-    leaves at most a directory `.NAME.*.partial` beside it.
+    leaves at most a directory `.NAME.*.partial` beside it: nobody was promised that one, and no
+    ledger need know of it.
+
+    Parameters
+    ----------
+    directory, certificate, weights, signature
+        What, and where.
+    record
+        Called when all files are on the disk, before the directory gets its name: a ledger is
+        charged for what is as good as there. What it raises leaves nothing behind.
 
     Raises
     ------
@@ -95,30 +149,46 @@ def write(directory: str | os.PathLike[str], certificate: Certificate, weights: 
     content = certificate.to_json().encode()
     _opened(certificate, weights)  # what cannot be read again is not written
     Certificate.from_json(content)
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    partial = _partial(target)
+    files = {WEIGHTS: weights, CERTIFICATE: content, SIGNATURE: signature}
     try:
-        partial.mkdir()
-        _write_file(partial / WEIGHTS, weights)
-        _write_file(partial / CERTIFICATE, content)
-        _sync_directory(partial)
-        os.replace(partial, target)
-        _sync_directory(target.parent)
-    except OSError as error:
-        raise CertificateError(f"{target} could not be written: {_reason(error)}.") from error
+        with _explained(target):
+            partial.mkdir()
+            for name, each in files.items():
+                if each is not None:
+                    _write_file(partial / name, each)
+            _sync_directory(partial)
+        if record is not None:
+            record()
+        with _explained(target):
+            os.replace(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    try:
+        _sync_directory(target.parent)
+    except OSError as error:  # it is there, whole: whoever is told otherwise would make another
+        told = f"{target} is written, but may not outlive a loss of power: {_reason(error)}."
+        warnings.warn(told, stacklevel=2)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What the operating system says, as a sentence about the place."""
+    try:
+        yield
+    except OSError as error:
+        raise CertificateError(f"{path} could not be written: {_reason(error)}.") from error
 
 
 def write_signature(directory: str | os.PathLike[str], signature: bytes) -> Path:
     """Put a signature into a bundle, in the place of another one if there is any."""
     path = Path(directory) / SIGNATURE
-    partial = path.with_name(f".{SIGNATURE}.{secrets.token_hex(4)}.partial")
+    partial = _partial(path)
     try:
-        _write_file(partial, signature)
-        os.replace(partial, path)
-        _sync_directory(path.parent)
-    except OSError as error:
-        raise CertificateError(f"{path} could not be written: {_reason(error)}.") from error
+        with _explained(path):
+            _write_file(partial, signature)
+            os.replace(partial, path)
+            _sync_directory(path.parent)
     finally:
         partial.unlink(missing_ok=True)
     return path

@@ -5,9 +5,10 @@ with Ledger("ledger.db", dataset="patients-2026", epsilon=2, delta=1e-6):
     model.fit(X, y)
 ```
 
-A release is recorded, on the disk, before anybody gets the model. A crash in between leaves the
-budget spent and no model, never the reverse; nothing is ever given back. Processes on one machine
-may share a ledger: of two that race for the last of a budget, one wins.
+A release is recorded, on the disk, before anybody gets the model, or its directory its name. A
+crash in between leaves the budget spent and no model, never the reverse; nothing is ever given
+back. Processes on one machine may share a ledger: of two that race for the last of a budget, one
+wins.
 
 What it cannot do: the key of its digests lies in the file, so it notices accidents and not
 forgers; an older copy put in its place looks like an honest ledger; and SQLite's write-ahead log
@@ -21,7 +22,6 @@ import difflib
 import math
 import os
 import sqlite3
-import uuid
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ from sordino.accounting.total import Total, total
 from sordino.mechanisms import ledger_open
 from sordino.mechanisms.ledger_file import Answer, LedgerError, LedgerFile, refuse
 from sordino.mechanisms.ledger_open import current
-from sordino.mechanisms.ledger_rows import BY_HAND, Line, Rows, storable
+from sordino.mechanisms.ledger_rows import BY_HAND, Line, Rows, new_id, storable
 from sordino.mechanisms.ledger_status import Status, status_of
 from sordino.mechanisms.ledger_terms import (
     Budget,
@@ -59,6 +59,7 @@ __all__ = [
     "Line",
     "Status",
     "current",
+    "new_id",
 ]
 
 
@@ -110,6 +111,11 @@ class Entry:
     def failed(self, why: str) -> None:
         """No model was handed out; ignored if one was."""
         self._mark("failed", str(why))
+
+    @property
+    def spent(self) -> str:
+        """What whoever hears of a failure must know."""
+        return f"The release is in the ledger (entry {self.id}), and its budget stays spent."
 
     def _mark(self, status: str, place: str) -> None:
         file = LedgerFile(self.path, self.wait)
@@ -208,8 +214,16 @@ class Ledger:
         except _NoRoom as no_room:
             raise no_room.explained() from None
 
-    def record(self, charge: Charge) -> Entry:
+    def record(self, charge: Charge, line: str | None = None) -> Entry:
         """Write a release down before it happens, if there is room for it.
+
+        Parameters
+        ----------
+        charge
+            What it costs.
+        line
+            The entry's id, by `new_id`, where papers name it that are written before; a new one if
+            left out.
 
         Raises
         ------
@@ -217,7 +231,7 @@ class Ledger:
             If there is none; nothing is changed.
         """
         self._make_file()
-        line = uuid.uuid4().hex
+        line = new_id() if line is None else line
 
         def work(rows: Rows) -> tuple[Total, list[str]]:
             budget = self._budget(rows, create=True)
@@ -232,9 +246,15 @@ class Ledger:
             spent, doubts = self._transact(work, writes=True)
         except _NoRoom as no_room:  # what would fit is computed when nobody waits any more
             raise no_room.explained() from None
-        for doubt in doubts:  # after it is on the disk: a warning may be an error to the caller
-            warnings.warn(doubt, FingerprintWarning, stacklevel=2)
-        return Entry(self.path, line, spent, self._file.wait)
+        entry = Entry(self.path, line, spent, self._file.wait)
+        try:
+            for doubt in doubts:  # after it is on the disk: a warning may be an error to the caller
+                warnings.warn(doubt, FingerprintWarning, stacklevel=2)
+        except FingerprintWarning as error:
+            entry.failed(f"{type(error).__name__} was an error")
+            error.add_note(entry.spent)
+            raise
+        return entry
 
     def status(self) -> Status:
         """The budget, what was spent of it and by which releases, and what is left."""

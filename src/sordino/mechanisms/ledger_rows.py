@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import sqlite3
+import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -237,6 +238,11 @@ class Rows:
 
     def _damaged(self, what: str) -> NoReturn:
         refuse_damaged(self._path, what)
+
+
+def new_id() -> str:
+    """Of an entry: never that of another one."""
+    return uuid.uuid4().hex
 
 
 def storable(text: str) -> str:

@@ -19,9 +19,9 @@ STAGES = {
     "prove": "asking every theorem",
     "own_noise": "measuring SGD's own noise",
     "release_estimate": "measuring the release's noise",
-    "release": "releasing, and scoring what it costs",
     "attack_release": "attacking the release",
     "attack_plain": "attacking SGD without added noise",
+    "release": "scoring what it costs, and releasing",
     "attack_mechanism": "attacking the mechanism",
     "report": "writing the page",
 }
