@@ -165,7 +165,7 @@ def _unaided(norm: float, l2: float | None) -> tuple[float, float]:
     Others of length s take it to the w where s / (1 + e^(s w)) = l2 w: farthest, if they can be so
     long, where s w = `_PULLS_AT`. (If they cannot, it is less far, and the best tilt is flat.)
     """
-    l2 = _GUESSED_L2 * norm**2 if l2 is None else _check.positive("l2", l2)
+    l2 = l2 or _GUESSED_L2 * norm**2
     farthest = math.sqrt(_MOST_PULL / l2)
     tilt = _tilted(np.array([[farthest, 0.0]]), [1], 1, norm).tilt
     return tilt, min(norm, _PULLS_AT / farthest)

@@ -123,16 +123,20 @@ def mechanism_of(job: Job) -> Own:
     return TrainedRelease(plan.spec, plan.scale, job.start[0])
 
 
-def held_back(mechanism: Own, rows: int) -> float | None:
-    """The regulariser that its models end near the minimum of, for `neighbour`; None if none does.
+def held_back(mechanism: Own, rows: int) -> float:
+    """The regulariser that its models are about as far as the minimum of: what `neighbour` takes.
 
-    A descent that ends early is as if held back by 1 / (sum of its rates).
+    A record moves a descent all along its way, on which it is not yet so far: it is as if held back
+    by 4 / (sum of its rates), if not by l2. Of DP-AGD, whose steps are as long as what noise has
+    left of the gradient is worth, by that noise.
     """
-    if isinstance(mechanism, OwnFit):
-        return mechanism.plan.l2 or None
-    spec = mechanism.spec
-    rates = np.broadcast_to(rates_of(spec, rows), spec.total_steps(rows))
-    return max(spec.objective.l2, 1 / float(rates.sum()))
+    if not isinstance(mechanism, OwnFit):
+        spec = mechanism.spec
+        rates = np.broadcast_to(rates_of(spec, rows), spec.total_steps(rows))
+        return max(spec.objective.l2, 4 / float(rates.sum()))
+    plan = mechanism.plan
+    drowned = plan.task.norm * plan.sigma / rows if methods.named(plan.method).starts else 0.0
+    return max(plan.l2, drowned)
 
 
 def claim_of(job: Job) -> Claim:
