@@ -31,8 +31,11 @@ _MOST_COLUMNS = 2000  # above, the quietest direction is looked for among the co
 _MODEL_L2 = 1e-3  # of the model that a canary is to be misclassified by
 _TILTS = np.linspace(0.0, 0.9, 91)
 _WITHIN = 1 - 1e-9  # of the norm bound, so that rounding stays inside
-_SATURATED = 20.0
-_NEAR_TILT = 0.35
+_START_TILT = 0.02
+_FAR = 1e6  # a start, over the norm: steep until a thousandth is left; noise grows by 1e-5 at most
+_GUESSED_L2 = 0.01  # for rows of norm 1, where nobody says what holds a model back
+_MOST_PULL = 0.27846  # the largest v / (1 + e^v): a well classified record pulls so much / |w|,
+_PULLS_AT = 1.27846  # if its score is this v (they are W(1/e) and 1 + W(1/e))
 _MOST_CLASSES = 100
 
 
@@ -57,7 +60,13 @@ def given(dataset: Dataset, slot: int, x: npt.ArrayLike, y: float) -> Pair:
     return Pair(dataset, _with(dataset, slot, np.asarray(x), y))
 
 
-def canary(dataset: Dataset, *, relation: Relation = Relation.REPLACE_ONE, slot: int = 0) -> Pair:
+def canary(
+    dataset: Dataset,
+    *,
+    relation: Relation = Relation.REPLACE_ONE,
+    slot: int = 0,
+    l2: float | None = None,
+) -> Pair:
     """A record made to be remembered: as long as the norm bound allows, mislabelled, and alone.
 
     Two things make a linear model's gradient large and let nothing undo it. The record points where
@@ -83,6 +92,9 @@ def canary(dataset: Dataset, *, relation: Relation = Relation.REPLACE_ONE, slot:
     dataset
         With a norm bound, and class numbers for labels. (For targets that are none, or more than
         100 classes, the record is not tilted: it has the label 0, and 1 in D'.)
+    l2
+        What holds the audited model back, on the scale of the mean loss (`own.held_back`): the tilt
+        is then the best for the model that it makes. A guess by default.
     """
     if not isinstance(dataset, Dataset):
         _check.fail("dataset", type(dataset).__name__, "to be a Dataset")
@@ -90,7 +102,7 @@ def canary(dataset: Dataset, *, relation: Relation = Relation.REPLACE_ONE, slot:
         hint = "A record without a bound could be as extreme as one likes."
         _check.fail("norm_bound", None, "to be given", hint)
     slot = _check.index("slot", slot, dataset.rows)
-    x, mirrored, labels = _extreme(dataset, dataset.norm_bound * _WITHIN)
+    x, mirrored, labels = _extreme(dataset, dataset.norm_bound * _WITHIN, l2)
     if relation is Relation.ADD_OR_REMOVE_ONE:
         return Pair(dataset, _appended(dataset, x, labels[0]))
     D = _with(dataset, slot, x, labels[0])
@@ -102,27 +114,39 @@ def canary(dataset: Dataset, *, relation: Relation = Relation.REPLACE_ONE, slot:
 
 
 def worst_case_pair(
-    rows: int, columns: int = 2, norm: float = 1.0, *, start: bool = True
+    rows: int,
+    columns: int = 2,
+    norm: float = 1.0,
+    *,
+    start: bool = True,
+    l2: float | None = None,
 ) -> WorstCase:
     """A pair on which linear models leak all, or nearly all, that a theorem allows them to.
 
     All records but one lie along the first axis and are classified well: they hold the model there
     and have no curvature across. The one is on their wrong side, and points across: up in D, down
-    in D'. Its loss is steep (slope near 1) wherever the model is well along the first axis.
+    in D'. Exact opposites could not both be steep: slopes of a score and of its negative add up to
+    1. So it is tilted, and both are steep (slope near 1) wherever the model is far along the first
+    axis.
 
     Parameters
     ----------
     start
-        Whether the training starts from `initial_weights`, public weights far along the first axis,
-        where the slope is 1 but for e^-20: within a thousandth of the sensitivity bounds. Without,
-        a model comes so far only as its training takes it, and the record is tilted more.
+        Whether the training starts from `initial_weights`, public weights so far along the first
+        axis that the slope is 1 to the end, whatever a usual regulariser takes off on the way:
+        within a hundredth of the sensitivity bounds. Without, a model comes so far only as the
+        records bring it: they are as long as pulls most, and the one is tilted more.
+    l2
+        What holds a model without a start back, on the scale of the mean loss (`own.held_back`):
+        the smaller, the nearer to the bounds (0.95 of a gradient's at 0.001 and norm 1, 0.84 at
+        0.0075). A guess by default.
     """
     rows = _check.whole("rows", rows, at_least=2)
     columns = _check.whole("columns", columns, at_least=2)
     norm = _check.positive("norm", norm) * _WITHIN
-    tilt = 0.02 if start else _NEAR_TILT
+    tilt, length = (_START_TILT, norm) if start else _unaided(norm, l2)
     X = np.zeros((rows, columns))
-    X[:, 0] = norm
+    X[:, 0] = length
     X[0, :2] = norm * np.array([-tilt, math.sqrt(1 - tilt**2)])
     mirrored = X.copy()
     mirrored[0, 1] *= -1
@@ -131,8 +155,20 @@ def worst_case_pair(
         Dataset(each, y, norm_bound=norm / _WITHIN, name="worst case") for each in (X, mirrored)
     )
     far = np.zeros(columns)
-    far[0] = _SATURATED / (tilt * norm)
+    far[0] = _FAR / norm
     return WorstCase(D, D_prime, far if start else None)
+
+
+def _unaided(norm: float, l2: float | None) -> tuple[float, float]:
+    """The tilt of the one record and the length of the others, for a model that starts at 0.
+
+    Others of length s take it to the w where s / (1 + e^(s w)) = l2 w: farthest, if they can be so
+    long, where s w = `_PULLS_AT`. (If they cannot, it is less far, and the best tilt is flat.)
+    """
+    l2 = l2 or _GUESSED_L2 * norm**2
+    farthest = math.sqrt(_MOST_PULL / l2)
+    tilt = _tilted(np.array([[farthest, 0.0]]), [1], 1, norm).tilt
+    return tilt, min(norm, _PULLS_AT / farthest)
 
 
 @dataclass(frozen=True)
@@ -202,13 +238,15 @@ def _lacking(dataset: Dataset, record: int) -> Dataset:
     return dataset.take(rows)
 
 
-def _extreme(dataset: Dataset, norm: float) -> tuple[Floats, Floats, tuple[float, float]]:
+def _extreme(
+    dataset: Dataset, norm: float, l2: float | None
+) -> tuple[Floats, Floats, tuple[float, float]]:
     """The canary, its mirror image, and their labels."""
     quiet = _quietest(dataset.X)
     classes = _classes(dataset)
     if classes is None:
         return norm * quiet, norm * quiet, (0, 1)
-    models = np.stack([_model(dataset, each) for each in classes])
+    models = np.stack([_model(dataset, each, l2) for each in classes])
     models -= (models @ quiet)[:, None] * quiet
     label, tilt, wrong = max(
         (_tilted(models, classes, label, norm) for label in classes), key=lambda found: found.worth
@@ -262,12 +300,12 @@ def _quietest(X: Array) -> Floats:
     return np.asarray(quiet * np.sign(quiet[np.abs(quiet).argmax()]))
 
 
-def _model(dataset: Dataset, label: int) -> Floats:
+def _model(dataset: Dataset, label: int, l2: float | None) -> Floats:
     """What others would make a linear model of one class of: a logistic one, roughly minimised."""
     from sordino.estimators.risk import Risk
 
     X = dataset.X.astype(np.float64)
-    l2 = _MODEL_L2 * float(np.einsum("ij,ij->", X, X)) / len(X)
+    l2 = l2 or _MODEL_L2 * float(np.einsum("ij,ij->", X, X)) / len(X)
     if l2 == 0:
         return np.zeros(X.shape[1])
     return Risk(X=X, y=(dataset.y == label).astype(np.float64), l2=l2).minimise(tolerance=1e-3)

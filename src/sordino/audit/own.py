@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sordino import _check
+from sordino.audit import neighbour
 from sordino.audit.called import check_estimator
 from sordino.audit.claim import Claim
 from sordino.audit.minimised import MinimisedFit
@@ -24,9 +25,11 @@ from sordino.audit.own_fit import OwnFit
 from sordino.audit.trained import TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
+from sordino.estimators import methods
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
 from sordino.privacy import NotApplicable, PrivacyLeakWarning
+from sordino.proofs.training import rates_of
 
 __all__ = [
     "Own",
@@ -34,11 +37,13 @@ __all__ = [
     "Prepared",
     "PreparedPair",
     "claim_of",
+    "held_back",
     "laid_out",
     "mechanism",
     "mechanism_of",
     "of_job",
     "prepare",
+    "worst_case",
 ]
 
 Own = TrainedRelease | TrainedProblems | OwnFit
@@ -118,6 +123,22 @@ def mechanism_of(job: Job) -> Own:
     return TrainedRelease(plan.spec, plan.scale, job.start[0])
 
 
+def held_back(mechanism: Own, rows: int) -> float:
+    """The regulariser that its models are about as far as the minimum of: what `neighbour` takes.
+
+    A record moves a descent all along its way, on which it is not yet so far: it is as if held back
+    by 4 / (sum of its rates), if not by l2. Of DP-AGD, whose steps are as long as what noise has
+    left of the gradient is worth, by that noise.
+    """
+    if not isinstance(mechanism, OwnFit):
+        spec = mechanism.spec
+        rates = np.broadcast_to(rates_of(spec, rows), spec.total_steps(rows))
+        return max(spec.objective.l2, 4 / float(rates.sum()))
+    plan = mechanism.plan
+    drowned = plan.task.norm * plan.sigma / rows if methods.named(plan.method).starts else 0.0
+    return max(plan.l2, drowned)
+
+
 def claim_of(job: Job) -> Claim:
     """What it would promise.
 
@@ -146,6 +167,25 @@ def prepare(
         hint = "Pass data_norm, classes (and public_rows) instead of having them read off the data."
         _check.fail("settings", "[different for D and D_prime]", "to be public", hint)
     return PreparedPair(mechanism_of(job), _dataset(job), _dataset(other), claim_of(job))
+
+
+def worst_case(
+    estimator: PrivateLinearClassifier, rows: int, columns: int = 2, norm: float = 1.0
+) -> PreparedPair:
+    """The same on `neighbour.worst_case_pair`: from far public weights, if the method takes any.
+
+    For an estimator of a named method, of the classes 0 and 1, without an intercept.
+    """
+    estimator = copy.copy(estimator)
+    starts = methods.named(estimator.method).starts
+    pair = neighbour.worst_case_pair(rows, columns, norm)
+    if starts:
+        estimator.initial_weights = pair.initial_weights
+    else:
+        public = mechanism(estimator, pair.D.X, pair.D.y).mechanism
+        l2 = held_back(public, rows)
+        pair = neighbour.worst_case_pair(rows, columns, norm, start=False, l2=l2)
+    return prepare(estimator, (pair.D.X, pair.D.y), (pair.D_prime.X, pair.D_prime.y))
 
 
 def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:

@@ -173,26 +173,26 @@ class Attacked:
             mechanism, *pair, claim = found
         else:
             mechanism, D, claim = own.mechanism(estimator, prepared.X, prepared.y)
-            *pair, words = self._near(D)
+            *pair, words = self._near(D, own.held_back(mechanism, D.rows))
         assert self.source is not None
         title = f"{self.method} at epsilon {self.epsilon:g}, {self.model.value}, {self.source.data}"
         size = f"{pair[0].rows:,} records, {pair[0].features} weights"
         said = f"Attacking {title}: {size}; pair: {words}."
         return Game(mechanism, pair[0], pair[1], claim, claim.delta, score, said, title)
 
-    def _near(self, dataset: Dataset) -> tuple[Any, Any, str]:
-        """A crafted pair, and what it is."""
+    def _near(self, dataset: Dataset, l2: float | None = None) -> tuple[Any, Any, str]:
+        """A crafted pair, and what it is; `l2` if it is known what holds a model back."""
         from sordino.audit import neighbour
 
         if self.neighbour is Neighbour.CANARY:
             words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
-            return *neighbour.canary(dataset, relation=self._relation), words
+            return *neighbour.canary(dataset, relation=self._relation, l2=l2), words
         if self._relation is not Relation.REPLACE_ONE:
             hint = "The synthetic pair has one record replaced; use --neighbour canary."
             _check.fail("--relation", self.relation, "to be replace-one", hint)
         assert dataset.norm_bound is not None
         size = dataset.rows, dataset.features, dataset.norm_bound
-        D, D_prime, _ = neighbour.worst_case_pair(*size, start=False)
+        D, D_prime, _ = neighbour.worst_case_pair(*size, start=False, l2=l2)
         return D, D_prime, "a synthetic worst case of this shape"
 
     def _worst(self) -> tuple[Dataset, Dataset, str]:
