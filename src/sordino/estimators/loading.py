@@ -14,7 +14,7 @@ from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.logistic import PrivateLogisticRegression
 from sordino.estimators.svm import PrivateLinearSVC
 from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate import Model
+from sordino.mechanisms.certificate import CertificateError, Model
 from sordino.mechanisms.signature import load_public
 from sordino.mechanisms.verify import verify
 
