@@ -88,7 +88,8 @@ def test_a_ledger_is_read_and_adds_up_to_the_same(tmp_path: Path) -> None:
     assert {budget.dataset for budget in Ledger.datasets(path)} == set(noted)
     for name, was in noted.items():
         status = Ledger(path, dataset=name).status()
-        assert status.spent.epsilon == pytest.approx(was["epsilon"], rel=1e-6)
+        # The same law on another grid: see docs/accounting.md.
+        assert status.spent.epsilon == pytest.approx(was["epsilon"], rel=1e-4)
         assert len(status.entries) == was["entries"]
     assert Ledger(path, dataset="as you go").status().budget.as_you_go
 

@@ -307,6 +307,6 @@ def test_a_norm_that_is_none_is_refused(tmp_path: Path, norm: Any) -> None:
     path = tmp_path / "model" / "certificate.json"
     values = json.loads(path.read_text())
     values["model"]["settings"]["data_norm"] = norm
-    path.write_text(json.dumps(values))
+    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
     with pytest.raises(CertificateError, match="data_norm"):
         sordino.load(tmp_path / "model")
