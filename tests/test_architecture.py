@@ -25,7 +25,7 @@ SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "objectives.objective" opens that one module, not its room.
-OPEN_TO_ALL = ("_cache", "_check", "privacy")
+OPEN_TO_ALL = ("_cache", "_check", "_shown", "privacy")
 TABLE: dict[str, tuple[str, ...]] = {
     "seeding": (),
     "data": ("seeding",),
@@ -54,7 +54,8 @@ for _last in ("assessment", "papers", "cli"):
     TABLE[_last] = tuple(TABLE)
 ALLOWED = {
     "_cache": (),
-    "_check": (),
+    "_check": ("_shown",),
+    "_shown": (),
     "privacy": ("_check",),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from sordino.mechanisms.strict_json import printable
+from sordino._shown import printable
 from sordino.privacy import RELATIONS, Guarantee, rounded
 
 if TYPE_CHECKING:
