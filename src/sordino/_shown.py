@@ -42,7 +42,7 @@ def _seen(letter: str) -> bool:
 
 
 @contextmanager
-def without_cells(failure: Callable[[str], Exception]) -> Iterator[None]:
+def without_cells(failure: Callable[[Exception], Exception]) -> Iterator[None]:
     """Raise what is not ours anew, without its text and without a trace of what caused it.
 
     Libraries quote what they stumble over ("could not convert string to float: 'Smith'"), and what
@@ -52,7 +52,7 @@ def without_cells(failure: Callable[[str], Exception]) -> Iterator[None]:
     Parameters
     ----------
     failure
-        Makes the exception that is raised instead; it is given the kind of the original.
+        Makes the exception that is raised instead of the one it is given.
     """
     try:
         yield
@@ -61,4 +61,4 @@ def without_cells(failure: Callable[[str], Exception]) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] == "sordino":
             raise error from None
-        raise failure(type(error).__name__) from None
+        raise failure(error) from None

@@ -27,6 +27,7 @@ from sordino.estimators.records import Records
 from sordino.estimators.reference import Majority
 from sordino.estimators.task import Plan, Settings, Task, default_delta
 from sordino.estimators.training import initial
+from sordino.estimators.unquoted import unquoted
 from sordino.mechanisms.certificate import Certificate
 from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, ReleaseRefused, release
@@ -159,8 +160,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
     def _prepare(self, X: Any, y: Any) -> Job:
         """Everything public, settled; the records are checked and scaled into their norm."""
         self._check_promise()
-        X, y = self._checked(X, y)
-        classes, codes = self._coded(y)
+        with unquoted(X, y):
+            X, y = self._checked(X, y)
+            classes, codes = self._coded(y)
         saved.described(self, classes)  # what no certificate can hold is refused now, not later
         records = Records.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
         task = self._task(records)
@@ -342,7 +344,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
     def decision_function(self, X: Any) -> Array:
         """Score of each row: for two classes one number, above 0 for the second of `classes_`."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        with unquoted(X):
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
+            )
         scores = np.asarray(X @ self.coef_.T + self.intercept_)
         return scores.ravel() if len(self.classes_) == 2 else scores
 
@@ -351,6 +356,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean accuracy of `predict(X)` against the labels `y`."""
+        with unquoted(X, y):
+            return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.data.dataset import row_norms
+from sordino.data.header import strange
 
 Array = npt.NDArray[Any]
 
@@ -17,18 +18,23 @@ _WORDS = ("object", "str", "string", "category", "categorical", "utf8", "date", 
 
 
 def numbers(X: Any) -> Any:
-    """The table as it is, unless it is not there yet or a column holds words: those are named."""
+    """The table as it is, unless it is not there yet or a column holds words: their places."""
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
         _check.fail("X", type(X).__name__, "to be a table", "Call .collect() first.")
     dtypes, columns = getattr(X, "dtypes", None), getattr(X, "columns", None)
     if columns is None or dtypes is None:
         return X
-    named = zip(columns, dtypes, strict=True)
-    bad = [name for name, kind in named if str(kind).lower().startswith(_WORDS)]
+    bad = [n for n, kind in enumerate(dtypes, 1) if str(kind).lower().startswith(_WORDS)]
     if bad:
         hint = "Make them numbers first: words by public levels (preprocess.OneHot.public)."
-        _check.fail("columns", bad, "to be numbers", hint)
+        _check.fail("columns", f"{bad} of {len(columns)}", "to be numbers", hint)
     return X
+
+
+def check_names(names: Iterable[Any] | None) -> None:
+    """Refuse names of columns that a certificate cannot publish."""
+    if names is not None and (why := strange([str(name) for name in names])):
+        raise _check.InvalidArgument(f"The table of rows {why} A certificate publishes the names.")
 
 
 def check_finite(X: Array) -> None:
