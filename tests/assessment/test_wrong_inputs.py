@@ -109,13 +109,13 @@ class TestUsage:
         (f"ill\n{'no,yes,'.replace(',', chr(10)) * 30}", "{data} has no column to learn from"),
         (
             "age,sex,ill\n" + ROWS.replace("f", SECRET).replace("m", SECRET),
-            "Column 2 of the file has one value only. Describe it in a file of columns, or leave it out "
-            "there (ignore = true).",
+            "Column 2 of the file has one value only. Describe it in a file of columns, or "
+            "leave it out there (ignore = true).",
         ),
         (
             "age,sex,ill\n" + "7,f,no\n7,m,yes\n" * 30,
-            "Column 1 of the file has one value only. Describe it in a file of columns, or leave it out "
-            "there (ignore = true).",
+            "Column 1 of the file has one value only. Describe it in a file of columns, or "
+            "leave it out there (ignore = true).",
         ),
         (
             "age,sex,ill\n" + ROWS.replace("yes", SECRET).replace("no", SECRET),
@@ -164,8 +164,8 @@ def test_too_many_categories_never_become_columns(csv, monkeypatch, number: int)
     monkeypatch.setattr(table_file, "_encoded", built)
     said = refusal(DataError, data=csv(_categories(number)))
     assert said == (
-        "Column 2 of the file has more than 1,000 different words (an identifier, or a date?). Describe it "
-        "in a file of columns, or leave it out there (ignore = true)."
+        "Column 2 of the file has more than 1,000 different words (an identifier, or a date?). "
+        "Describe it in a file of columns, or leave it out there (ignore = true)."
     )
 
 

@@ -391,8 +391,8 @@ def test_a_draft_is_a_leak_until_somebody_declares_it_public(csv) -> None:
     assert said in str(leak.message)
     assert said == (
         "minimum and maximum of column 2 of the file, levels of columns 3, 4, 5 and 6 of the file, "
-        "which columns are left out, which classes there are: drafted from the rows by `sordino data "
-        "describe` and not declared public"
+        "which columns are left out, which classes there are: drafted from the rows by `sordino "
+        "data describe` and not declared public"
     )
     assert table.classes == KNOWN.classes
     # One column is missing from the draft: that is named as well.

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sordino.cli.terminal import ask, block, say
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -44,10 +46,10 @@ def show(
 
     certificate, _ = bundle.read_certificate(path)
     if json:
-        typer.echo(certificate.to_json(), nl=False)
+        block(certificate.to_json())
         return
-    typer.echo(str(certificate))
-    typer.echo(f"\nShown as written. To check it: sordino certificate verify {path}")
+    block(f"{certificate}\n")
+    say("", f"Shown as written. To check it: sordino certificate verify {path}")
 
 
 @app.command()
@@ -85,7 +87,7 @@ def verify(
             hint = "A signature is checked together with the weights."
             _check.fail("path", path, "to be a bundle's directory where --key is given", hint)
         verdict = checks.verify_certificate(certificate)
-    typer.echo(str(verdict))
+    say(*verdict.findings, hang=True)
     if verdict.guarantee is None:  # a script that asks before it publishes must not go on
         raise typer.Exit(1)
 
@@ -105,14 +107,14 @@ def sign(
     from sordino.mechanisms import bundle, signature
     from sordino.mechanisms import verify as checks
 
-    private = signature.load_private(key, _ask)
+    private = signature.load_private(key, lambda: ask("Passphrase"))
     found = bundle.read(directory)
     verdict = checks.verify(found)
     path = bundle.write_signature(directory, signature.sign(found.certificate_bytes, private))
     name = signature.key_name(private.public_key())
     if verdict.guarantee is None:
-        typer.echo("You signed a certificate by which NOTHING IS PROMISED.", err=True)
-    typer.echo(f"Signed by the key {name}: {path}")
+        say("You signed a certificate by which NOTHING IS PROMISED.", err=True)
+    say(f"Signed by the key {name}: {path}")
 
 
 @app.command("new-key")
@@ -139,13 +141,8 @@ def new_key(
     if not private.name:
         _check.fail("private", str(private), "to be the name of a file", "Pass me.pem, say.")
     beside = public if public is not None else private.with_name(f"{private.stem}.public.pem")
-    secret = _ask(twice=True) if passphrase else ""
+    secret = ask("Passphrase", twice=True) if passphrase else ""
     made = signature.new_key(private, beside, secret)
-    typer.echo(f"Private key, for you alone: {private}")
-    typer.echo(f"Public key, for whoever verifies: {beside}")
-    typer.echo(f"Its name: {signature.key_name(made)}")
-
-
-def _ask(*, twice: bool = False) -> str:
-    asked = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice, err=True)
-    return str(asked)
+    say(f"Private key, for you alone: {private}")
+    say(f"Public key, for whoever verifies: {beside}")
+    say(f"Its name: {signature.key_name(made)}")

@@ -29,13 +29,13 @@ from sordino.estimators.task import Plan, Settings, Task, default_delta
 from sordino.estimators.training import initial
 from sordino.estimators.unquoted import unquoted
 from sordino.mechanisms.certificate import Certificate
+from sordino.mechanisms.certificate_parts import CLASSES_READ
 from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, ReleaseRefused, release
 from sordino.privacy import Guarantee, NotApplicable, Relation
 
 Array = npt.NDArray[Any]
 
-CLASSES_READ = "which classes there are was read off the labels"
 _SETTINGS = (
     *("epochs", "steps", "batch_size", "learning_rate"),
     *("average_every", "max_grad_norm", "accountant"),

@@ -17,6 +17,9 @@ from sordino.mechanisms.fingerprint import is_sha256
 LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 TUNINGS = ("none declared", "declared", "unknown")
 
+CLASSES_READ = "which classes there are was read off the labels"
+"""Among `not_covered`, where nobody said which there can be."""
+
 Label = bool | int | float | str
 
 
