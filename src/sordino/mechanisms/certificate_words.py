@@ -92,7 +92,7 @@ def _title(certificate: Certificate) -> Iterator[str]:
     more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
     guarantee = certificate.guarantee
     if guarantee is None or CLASSES_READ in guarantee.not_covered:  # they may be cells
-        shown, more = "read off the records, or without a promise; certificate.json has them", ""
+        shown, more = "not shown, since they may be of the records; certificate.json has them", ""
     yield (
         f"The model: {model.features:,} features{' and an intercept' if model.intercept else ''}, "
         f"{len(model.labels)} labels ({shown}{more})"
