@@ -123,10 +123,10 @@ BYTES: dict[str, Callable[[bytes, random.Random], bytes]] = {
 }
 
 
-def csv_file(rng: random.Random, directory: Path) -> Path:
+def csv_file(rng: random.Random, directory: Path, most: int = 60) -> Path:
     """A CSV file with one or more things wrong with it."""
     header = list(HEADER)
-    table = rows(rng, rng.choice((1, 2, 9, 40, 60)))
+    table = rows(rng, rng.choice((1, 2, 9, 40, most)))
     wrong = ("none", "private names", "twice", "number names", "blank")
     form = "names" if rng.random() < 0.5 else rng.choice(wrong)
     if form == "none":
@@ -174,9 +174,9 @@ _COLUMNS: dict[str, Callable[[int], list]] = {
 }
 
 
-def parquet_file(rng: random.Random, directory: Path) -> Path:
+def parquet_file(rng: random.Random, directory: Path, most: int = 60) -> Path:
     """A Parquet file of the same kind; needs pyarrow."""
-    count = rng.choice((1, 9, 60))
+    count = rng.choice((1, 9, most))
     names = rng.choice((HEADER[:3], WORDS[:3], NUMBERS[:3]))
     chosen = {name: _COLUMNS[rng.choice(list(_COLUMNS))](count) for name in names}
     labels = rng.choice(([*"01"], list(WORDS[:2]), [0, 1], list(NUMBERS[:2]), [None, "no"]))
@@ -188,6 +188,6 @@ def parquet_file(rng: random.Random, directory: Path) -> Path:
     return path
 
 
-def damaged_file(rng: random.Random, directory: Path) -> Path:
-    """Either."""
-    return (parquet_file if rng.random() < 0.2 else csv_file)(rng, directory)
+def damaged_file(rng: random.Random, directory: Path, most: int = 60) -> Path:
+    """Either, with so many rows at most."""
+    return (parquet_file if rng.random() < 0.2 else csv_file)(rng, directory, most)
