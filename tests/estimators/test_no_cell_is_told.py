@@ -161,6 +161,11 @@ def test_the_first_cell_that_is_no_number_is_told_by_its_place() -> None:
         PrivateLogisticRegression(classes=[0, 1]).fit(X, [0, 1, 0, 1])
 
 
+def test_a_name_may_be_a_year() -> None:
+    model = _fitted(PrivateLogisticRegression, ["2019", "2020", "age"])
+    assert model.certificate_.model.feature_names == ("2019", "2020", "age")
+
+
 def test_names_are_told_that_no_record_has() -> None:
     model = _fitted(PrivateLogisticRegression, ["age", "sex", "b m i"])
     X = np.eye(3)

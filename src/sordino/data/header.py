@@ -48,7 +48,7 @@ def strange(names: Sequence[str], declared: Collection[str] = ()) -> str:
     others = [(place, name) for place, name in enumerate(names, 1) if name not in declared]
     if any(len(name) > MOST_LETTERS or printable(name) != name for _, name in others):
         return "has a header that cannot be parsed. Is a quote left open?"
-    numbers = [(place, name) for place, name in others if name and _is_number(name)]
+    numbers = [(place, name) for place, name in others if name and is_number(name)]
     if not numbers or _are_counted([name for _, name in numbers]):
         return ""
     where = _columns([place for place, _ in numbers])
@@ -79,7 +79,8 @@ def known_column(argument: str, name: str, names: Sequence[str]) -> str:
     return name
 
 
-def _is_number(name: str) -> bool:
+def is_number(name: str) -> bool:
+    """Whether a name is a number, a date or the like: something without a word in it."""
     letters = {letter.lower() for letter in name if letter.isalpha()}
     try:
         return not letters or (letters == {"e"} and math.isfinite(float(name)))  # 1e5

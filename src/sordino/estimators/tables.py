@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.data.dataset import row_norms
-from sordino.data.header import strange
+from sordino.data.header import is_number, strange
 
 Array = npt.NDArray[Any]
 
@@ -31,9 +31,12 @@ def numbers(X: Any) -> Any:
     return X
 
 
-def check_names(names: Iterable[Any] | None) -> None:
-    """Refuse names of columns that a certificate cannot publish."""
-    if names is not None and (why := strange([str(name) for name in names])):
+def check_names(given: Iterable[Any] | None) -> None:
+    """Refuse names of columns that no certificate should publish."""
+    names = [] if given is None else [str(name) for name in given]
+    numbers = [name for name in names if is_number(name)]
+    # All columns are numbers: without a header, all names would be. One may be a year.
+    if why := strange(names, declared=numbers if len(numbers) < len(names) else ()):
         raise _check.InvalidArgument(f"The table of rows {why} A certificate publishes the names.")
 
 
