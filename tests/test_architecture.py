@@ -56,7 +56,7 @@ ALLOWED = {
     "_cache": (),
     "_check": ("_shown",),
     "_shown": (),
-    "privacy": ("_check",),
+    "privacy": ("_check", "_shown"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
 }
