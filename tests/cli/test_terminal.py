@@ -45,7 +45,7 @@ ACTS = (
     *("\0", "\b" * 9, "\x7f", "\x1bc", "\u202e", "\u2066", "\u2069", "\u061c", "\u200b", "\u200f"),
     *("\ufeff", "\u00ad", "\U000e0041", "\u3164", "\ud800", "[red]x[/]", "[link=x]y", ":warning:"),
 )
-FEW = pytest.mark.parametrize("many", [4, pytest.param(40, marks=pytest.mark.slow)])
+FEW = pytest.mark.parametrize("many", [3, pytest.param(40, marks=pytest.mark.slow)])
 """How many of the texts are tried, about: each takes a run of the program."""
 
 
@@ -243,7 +243,7 @@ def test_every_text_of_an_assessment(seen, assessment: Path, tmp_path: Path, man
     for path in rng.sample(paths, min(many, len(paths))):
         spoiled = _spoiled(values, path, hostile(rng).replace("\ud800", ""))
         (directory / ASSESSMENT).write_text(json.dumps(spoiled))
-        form = rng.choice(("md", "html", "json"))
+        form = rng.choice(("md", "json", "html") if many > 3 else ("md", "json"))
         seen("report", directory, "--format", form, "--out", "-", because=path)
 
 
