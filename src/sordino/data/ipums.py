@@ -60,7 +60,8 @@ def _check_columns(raw: RawFile, columns: list[str]) -> None:
         wrong = f"; wrong: {', '.join(places[:_SHOWN])}{', ...' * (len(places) > _SHOWN)}"
         raise DataError(
             f"{raw.name} has {len(columns)} columns{wrong if places else ''}. It needs {LABEL} "
-            f"(0 or 1) and one or more of {', '.join((*NUMERIC, *CATEGORICAL))}, each once, and nothing else."
+            f"(0 or 1) and one or more of {', '.join((*NUMERIC, *CATEGORICAL))}, each once, and "
+            "nothing else."
         )
 
 
