@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from functools import partial
@@ -111,6 +112,24 @@ def test_a_name_that_is_declared_public_is_told(tmp_path: Path) -> None:
         table_file.read(path, None, known)
     with pytest.raises(DataError, match="seems to have no header"):
         table_file.read(path, "ill")
+
+
+def test_a_draft_of_another_file_is_no_public_description(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,ill\n1,no\n2,yes\n")
+    for word in WORDS:
+        column = f"[columns.{json.dumps(word)}]".replace("\x7f", "")
+        for described in (
+            f"{column}\nbounds = [0, 1]",
+            f"{column}\nbonds = 1",
+            f"{column}\nlevels=[]",
+        ):
+            text = f"read_from_data = true\ntarget = 'ill'\n{described}"
+            found, told = said(
+                lambda text=text: table_file.read(path, None, Columns.from_toml(text))
+            )
+            assert isinstance(found, InvalidArgument)
+            assert not leaked(told)
 
 
 def test_an_extract_of_the_census_is_somebodys_own(tmp_path: Path) -> None:

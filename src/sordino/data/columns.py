@@ -135,7 +135,11 @@ class Columns:
         return cls(
             target,
             None if classes is None else _labels("classes", classes, at_least=2),
-            {name: Column.of(name, column) for name, column in described.items()},
+            {
+                # A draft's names are those of the file, which may be a record.
+                name: Column.of(f"number {place}" if draft else name, column)
+                for place, (name, column) in enumerate(described.items(), 1)
+            },
             draft,
         )
 

@@ -65,11 +65,14 @@ def called(name: str, names: Sequence[str], public: Collection[str]) -> str:
     return f"{names.index(name) + 1} of the file"
 
 
-def known_column(argument: str, name: str, names: Sequence[str]) -> str:
+def known_column(argument: str, name: str, names: Sequence[str], shown: str = "") -> str:
     """Return `name` if it is one of the table's columns; otherwise say a very near one.
 
-    Whoever typed most of a name knows it. No other is told.
+    Whoever typed most of a name knows it. No other is told; and if nobody typed it, `shown` is
+    told in its place.
     """
+    if name not in names and shown:
+        _check.fail(argument, shown, "to be a column of the table", _NOT_PRINTED)
     if name not in names:
         words = [each for each in names if _WORD.fullmatch(each) and len(each) <= _SHOWN]
         near = [each for each in words if each.lower() == name.lower()]

@@ -253,16 +253,18 @@ def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str,
     names = frames.names(path, {*_declared(known), *([known.target] if known.target else [])})
     named = [name for name in names if name]
     chosen = header.known_column("target", target or str(known.target), named)
-    _check_described(known.columns, named)
+    _check_described(known.columns, named, draft=known.read_from_data)
     if chosen in known.columns:
         hint = "The target has classes = [...] at the top instead."
         _check.fail("columns", chosen, "not to describe the target", hint)
     return chosen, names
 
 
-def _check_described(described: Iterable[str], names: Sequence[str]) -> None:
-    for name in described:
-        header.known_column("columns", name, names)
+def _check_described(
+    described: Iterable[str], names: Sequence[str], *, draft: bool = False
+) -> None:
+    for place, name in enumerate(described, 1):
+        header.known_column("columns", name, names, f"[number {place} of the draft]" * draft)
 
 
 def _word_columns(known: Columns) -> set[str]:
