@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # for what several directories of tests use
 # How long an example takes says something of the machine, not of the program.
 hypothesis.settings.register_profile("sordino", deadline=None)
 hypothesis.settings.load_profile("sordino")

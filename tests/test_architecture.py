@@ -25,7 +25,7 @@ SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "objectives.objective" opens that one module, not its room.
-OPEN_TO_ALL = ("_cache", "_check", "privacy")
+OPEN_TO_ALL = ("_cache", "_check", "_shown", "privacy")
 TABLE: dict[str, tuple[str, ...]] = {
     "seeding": (),
     "data": ("seeding",),
@@ -54,8 +54,9 @@ for _last in ("assessment", "papers", "cli"):
     TABLE[_last] = tuple(TABLE)
 ALLOWED = {
     "_cache": (),
-    "_check": (),
-    "privacy": ("_check",),
+    "_check": ("_shown",),
+    "_shown": (),
+    "privacy": ("_check", "_shown"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
 }
@@ -75,6 +76,15 @@ UNPICKLERS = (
     *("joblib.load", "pandas.read_pickle", "torch.load", "torch.serialization.load"),
 )
 IMPORTERS = ("importlib.import_module", "__import__")
+PRINTERS = {
+    **dict.fromkeys(("print", "typer.echo", "typer.secho", "typer.prompt"), "cli/terminal.py"),
+    **dict.fromkeys(("click.echo", "click.secho", "rich.print", "rich.print_json"), ""),
+    **dict.fromkeys(("sys.stdout.write", "sys.stderr.write"), ""),
+    **dict.fromkeys(("rich.text.Text", "rich.text.Text.from_markup"), ""),
+    "rich.progress.TextColumn": "cli/terminal.py data/download.py",
+    "rich.console.Console": "data/download.py",
+}
+"""Ways to a terminal, and the file that may use each: others would not be cleaned."""
 MOST_LINES = 400
 
 
@@ -145,6 +155,8 @@ def _call_violations(tree: ast.AST, where: Path) -> Iterator[tuple[int, str]]:
             if keyword.arg == "allow_pickle" and not safe:
                 yield node.lineno, "allow_pickle reads pickles, which can run code"
         called = _resolved(node.func, bound)
+        if called in PRINTERS and where.as_posix() not in PRINTERS[called].split():
+            yield node.lineno, f"{called} prints what nobody cleaned: use cli/terminal.py"
         if called == "numpy.load" and len(node.args) > 2:
             yield node.lineno, "the third argument of numpy.load (allow_pickle) reads pickles"
         hidden = node.args and not isinstance(node.args[0], ast.Constant)
@@ -276,6 +288,7 @@ def test_the_design_document_holds_the_same_table() -> None:
         ("store/a.py", "from sordino.store.b import load\nload('x', 'y', 3)\n"),
         ("sgd/__init__.py", "import importlib\nimportlib.import_module(NAMES['train'])\n"),
         ("cli/a.py", "from sordino import assessment\nfrom sordino.papers import claims\n"),
+        ("cli/terminal.py", "import typer\ntyper.echo('x')\n"),
         ("data/utilities.py", ""),
         ("data/a.py", "x = 1\n" * MOST_LINES),
     ],
@@ -287,6 +300,15 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
+        ("cli/a.py", "import typer\ntyper.echo('x')\n", "a.py:2: typer.echo prints what nobody"),
+        ("cli/a.py", "from typer import echo\necho('x')\n", "a.py:2: typer.echo prints"),
+        ("data/a.py", "print('x')\n", "a.py:1: print prints what nobody cleaned"),
+        ("cli/a.py", "import sys\nsys.stderr.write('x')\n", "a.py:2: sys.stderr.write prints"),
+        (
+            "cli/a.py",
+            "def f():\n    from rich.console import Console\n    Console()\n",
+            "a.py:3: rich.console.Console prints",
+        ),
         # every way to write an import
         ("data/a.py", "from sordino.sgd.engine import train\n", "data may not import sordino.sgd"),
         ("data/a.py", "import sordino.sgd.engine\n", "data may not import sordino.sgd.engine"),

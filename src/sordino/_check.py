@@ -13,6 +13,8 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from sordino._shown import printable
+
 if TYPE_CHECKING:  # the command line's help does without numpy
     import numpy.typing as npt
 
@@ -26,7 +28,7 @@ class InvalidArgument(ValueError):
 def fail(name: str, value: object, condition: str, hint: str = "") -> NoReturn:
     """Raise `InvalidArgument` in the house's sentence form."""
     sentence = f"Expected {name}={_short(value)} {condition}."
-    raise InvalidArgument(f"{sentence} {hint}".rstrip())
+    raise InvalidArgument(printable(f"{sentence} {hint}".rstrip()))
 
 
 def positive(name: str, value: float, hint: str = "", *, allow_infinite: bool = False) -> float:
@@ -137,6 +139,5 @@ def _number(name: str, value: float, hint: str) -> float:
 
 
 def _short(value: object) -> str:
-    text = str(value)
     # Half a path would be no help.
-    return text if len(text) <= 60 or isinstance(value, os.PathLike) else text[:57] + "..."
+    return printable(value, None if isinstance(value, os.PathLike) else 60)

@@ -13,6 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Literal
 
 from sordino import _check
+from sordino._shown import printable
 
 
 class NotApplicable(Exception):
@@ -104,7 +105,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         what = "the final model" if self.released == "final" else "all iterates"
-        return (
+        return printable(
             f"proved: epsilon <= {rounded(self.epsilon)} at delta = {rounded(self.delta)} "
             f"for {what}, "
             f"{self.relation.value}, unit: {self.unit}, sampling: {self.sampling}, "

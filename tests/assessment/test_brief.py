@@ -71,7 +71,7 @@ def test_it_is_light_to_import() -> None:
         ({"data": "a\udc80.csv"}, "to be text in UTF-8."),
         ({"target": 3}, "Expected target=3 to be text."),
         ({"classes": "no"}, "--classes=no to be at least two"),
-        ({"classes": ["no"]}, "Expected classes=['no'] to be a list of 2 or more."),
+        ({"classes": ["no"]}, "Expected classes=[1 of them] to be a list of 2 or more."),
         ({"classes": 3}, "Expected classes=3 to be a list."),
         ({"classes": [None, 1]}, "Expected classes=None to be text, a number, true or false"),
         ({"described": {"age": {"bound": [0, 1]}}}, "Did you mean bounds?"),

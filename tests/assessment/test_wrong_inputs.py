@@ -105,17 +105,17 @@ class TestUsage:
         ("age,sex,ill\n", "{data} has no rows."),
         (b"\x7fELF\0\0\1\2", "{data} is not a text file."),
         (b"\x89PNG\r\n\xff\xd8", "{data} is not text in UTF-8. Save it in that encoding."),
-        (f"age,age,ill\n{ROWS}", "{data} has more than one column called 'age'. Rename one."),
+        (f"age,age,ill\n{ROWS}", "{data} has the same name twice: in columns 1, 2. Rename one."),
         (f"ill\n{'no,yes,'.replace(',', chr(10)) * 30}", "{data} has no column to learn from"),
         (
             "age,sex,ill\n" + ROWS.replace("f", SECRET).replace("m", SECRET),
-            "Column sex has one value only. Describe it in a file of columns, or leave it out "
-            "there (ignore = true).",
+            "Column 2 of the file has one value only. Describe it in a file of columns, or "
+            "leave it out there (ignore = true).",
         ),
         (
             "age,sex,ill\n" + "7,f,no\n7,m,yes\n" * 30,
-            "Column age has one value only. Describe it in a file of columns, or leave it out "
-            "there (ignore = true).",
+            "Column 1 of the file has one value only. Describe it in a file of columns, or "
+            "leave it out there (ignore = true).",
         ),
         (
             "age,sex,ill\n" + ROWS.replace("yes", SECRET).replace("no", SECRET),
@@ -140,7 +140,7 @@ class TestUsage:
         ),
         (
             "age,sex,ill\n" + "".join(f"{i},{SECRET}{i},{i % 2}\n" for i in range(60)),
-            "Column sex has a word of its own in every row (an identifier?). Describe it",
+            "Column 2 of the file has a word of its own in every row (an identifier?). Describe it",
         ),
     ],
 )
@@ -164,8 +164,8 @@ def test_too_many_categories_never_become_columns(csv, monkeypatch, number: int)
     monkeypatch.setattr(table_file, "_encoded", built)
     said = refusal(DataError, data=csv(_categories(number)))
     assert said == (
-        "Column sex has more than 1,000 different words (an identifier, or a date?). Describe it "
-        "in a file of columns, or leave it out there (ignore = true)."
+        "Column 2 of the file has more than 1,000 different words (an identifier, or a date?). "
+        "Describe it in a file of columns, or leave it out there (ignore = true)."
     )
 
 
@@ -204,7 +204,9 @@ def test_a_draft_in_the_study_is_a_leak_that_is_said(csv) -> None:
     with pytest.warns(PrivacyLeakWarning, match="delete read_from_data = true"):
         prepared = Brief(data=csv(f"age,sex,ill\n{ROWS}"), **asked).source().read()
     (leak,) = prepared.reads_private_data
-    assert leak.startswith("minimum and maximum of column age, levels of column sex, which classes")
+    assert leak.startswith(
+        "minimum and maximum of column 1 of the file, levels of column 2 of the file, which classes"
+    )
     assert prepared.advice.startswith("The study is a draft read from the data: put in")
     assert prepared.description == ""
 

@@ -57,7 +57,7 @@ def test_a_table_of_ones_own_and_its_pages(program, table: Path, tmp_path: Path)
     assert f"the page that may leave: {out / 'public.html'}" in text
     # The column that nobody described was read off the rows: said now, and on the page.
     assert "Warning: " in err
-    assert "sex" in err
+    assert "levels of column 2 of the file" in err
     for stage in ("reading the records", "attacking the release", "in all"):
         assert stage in err
     page = (out / "report.html").read_text()

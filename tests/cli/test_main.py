@@ -74,13 +74,23 @@ def test_what_the_user_can_mend_is_one_sentence(
     assert capsys.readouterr() == ("", f"{error}\n")
 
 
-def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_program_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def failing() -> None:
         raise ValueError("a bug")
 
     monkeypatch.setattr(main, "app", failing)
-    with pytest.raises(ValueError, match="a bug"):
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    with pytest.raises(ValueError, match="a bug") as fault:
         main.main()
+    # Its place is told, its text is not: it may quote a record.
+    sys.excepthook(ValueError, fault.value, fault.tb)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "sordino failed (ValueError)" in err
+    assert f"{__file__}:" in err
+    assert "a bug" not in err
 
 
 def test_the_program_exits_with_the_code_of_its_command() -> None:

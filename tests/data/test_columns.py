@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino._check import InvalidArgument
-from sordino.data.columns import Column, Columns, known_column
+from sordino.data.columns import Column, Columns
+from sordino.data.header import known_column
 
 EXAMPLE = """
 target = "income"
@@ -133,13 +134,19 @@ def test_what_is_written_is_read_back(target: str, classes: tuple, columns: dict
         ("[columns.sex]\nlevels = 'M'", "to be a list of 1 or more"),
         ("[columns.sex]\nlevels = ['M', 1]", "to be all words, all numbers, or true and false"),
         ("[columns.sex]\nlevels = [true, 1]", "to be all words, all numbers, or true and false"),
-        ("[columns.sex]\nlevels = ['M', 'M']", 'to be all different. "M" stands there twice'),
-        ("[columns.sex]\nlevels = [1, 1.0]", "to be all different. 1 stands there twice"),
+        (
+            "[columns.sex]\nlevels = ['M', 'M']",
+            "to be all different. Number 1 stands there again as number 2",
+        ),
+        (
+            "[columns.sex]\nlevels = [1, 1.0]",
+            "to be all different. Number 1 stands there again as number 2",
+        ),
         ("[columns.sex]\nlevels = [' M']", "words without blanks around them"),
         ("[columns.sex]\nlevels = ['']", "words without blanks around them"),
         ("[columns.sex]\nlevels = [2020-01-01]", "words without blanks around them"),
         ("[columns.sex]\nlevels = [nan]", "or finite numbers"),
-        ("classes = [1]", r"classes=\[1\] to be a list of 2 or more"),
+        ("classes = [1]", r"classes=\[1 of them\] to be a list of 2 or more"),
         ("target = 'y'\n[columns.y]\nignore = true", "columns=y not to describe the target"),
         ("target = ", "not valid TOML: .*at end of document"),
         ("[columns.a]\nignore=true\n[columns.a]\nignore=true", "not valid TOML: .*line 3"),
@@ -165,7 +172,12 @@ def test_the_nearest_column_is_named() -> None:
     assert known_column("target", "age", ["age"]) == "age"
     with pytest.raises(InvalidArgument, match=r"target='agee' to be .* Did you mean age\?$"):
         known_column("target", "agee", ["age", "sex"])
-    with pytest.raises(InvalidArgument, match=r"It has age, sex\.$"):
-        known_column("target", "income", ["age", "sex"])
-    with pytest.raises(InvalidArgument, match=r"It has c0, .*c11, \.\.\.\.$"):
-        known_column("target", "income", [f"c{i}" for i in range(500)])
+    with pytest.raises(InvalidArgument, match=r"Did you mean Age\?$"):
+        known_column("target", "age", ["Age", "sex"])
+    # Whoever typed something else does not know them, and in a file without header they are cells.
+    for names in (["age", "sex"], ["Smith", "63"], ["incoming; a note"]):
+        with pytest.raises(
+            InvalidArgument, match=rf"It has {len(names)}\. Names .* not printed"
+        ) as no:
+            known_column("target", "income", names)
+        assert not any(name in str(no.value) for name in names)

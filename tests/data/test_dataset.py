@@ -39,7 +39,7 @@ def test_types_are_few(given: tuple[np.ndarray, np.ndarray], X_dtype: str, y_dty
 def test_the_norm_bound_is_enforced_up_to_rounding() -> None:
     Dataset(X * (1 + 5e-7), Y, norm_bound=1.0)
     with pytest.raises(
-        InvalidArgument, match=r"norm_bound=1.0 >= every row's norm; row 0 has 1.01"
+        InvalidArgument, match=r"norm_bound=1.0 >= every row's norm; row 0 is longer"
     ):
         Dataset(X * 1.01, Y, norm_bound=1.0)
     with pytest.raises(InvalidArgument, match="norm_bound=0 > 0"):

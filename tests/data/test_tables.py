@@ -86,7 +86,7 @@ def test_adult_in_erm_form_is_every_row_and_every_column() -> None:
 
 
 def test_adult_refuses_an_unknown_label_and_a_missing_number() -> None:
-    with pytest.raises(CorruptFileError, match=r"row 1 has the label 'maybe'"):
+    with pytest.raises(CorruptFileError, match="row 1 has another label"):
         adult.parse(
             files.ADULT_DATA,
             (_person(1, "?", "Male", 0, "<=50K") + _person(1, "?", "Male", 0, "maybe")).encode(),
@@ -232,7 +232,7 @@ def test_ipums_takes_any_of_the_documented_columns() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("age,", "SERIAL,"), "has the columns SERIAL, SEX, MARST, LABEL. It needs LABEL"),
+        (("age,", "SERIAL,"), "has 4 columns; wrong: 1. It needs LABEL"),
         (("LABEL", "INCTOT"), "It needs LABEL"),
         (("marst", "sex"), "each once"),
         (("25,2", ",2"), "AGE is not a finite number in 1 rows, the first on line 7"),

@@ -114,7 +114,3 @@ def test_an_svg_is_the_same_every_time(tmp_path: Path) -> None:
     first, second = (path.read_text() for path in paths)
     assert "<dc:date>" not in first
     assert first == second
-
-
-def test_progress_goes_to_standard_error() -> None:
-    assert figures.errors().stderr

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import sample_assessment as sample
 
+from sordino._shown import printable
 from sordino.report import words
 from sordino.report.assessment import Assessment
 from sordino.report.words_numbers import (
@@ -18,7 +19,6 @@ from sordino.report.words_numbers import (
     percent_down,
     percent_up,
     plain,
-    printable,
     seconds,
     typeset,
     upper,

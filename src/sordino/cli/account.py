@@ -10,6 +10,7 @@ from sordino import _check
 from sordino.cli import findings as shown
 from sordino.cli import run_options as options
 from sordino.cli.run_options import RunOptions
+from sordino.cli.terminal import errors, say
 
 if TYPE_CHECKING:
     from sordino.accounting.finding import Finding
@@ -85,21 +86,21 @@ def account(
     _say(given, noise_multiplier, best)
     shown.print_table(found, "epsilon", best)
     if plot is not None:
-        typer.echo(f"\nEpsilon against steps: {plot}")
+        say("", f"Epsilon against steps: {plot}")
 
 
 def _say(given: RunOptions, noise_multiplier: float, best: Finding | None) -> None:
-    typer.echo(
+    say(
         f"{given.total_steps:,} steps, {given.sampling} batches at rate {given.rate:.6g}, noise "
         f"{noise_multiplier:g} x clip, delta {given.delta:g}, {given.chosen_relation.value}; "
         f"released: {'only the final model' if given.release == 'final' else 'all iterates'}."
     )
     if best is None:
-        typer.echo("No method proves anything here; the reasons are below.")
+        say("No method proves anything here; the reasons are below.")
     elif best.value == float("inf"):
-        typer.echo("Nothing is proved: epsilon is infinite.")
+        say("Nothing is proved: epsilon is infinite.")
     else:
-        typer.echo(f"Proved: epsilon <= {shown.number(best.value)} ({best.title}).")
+        say(f"Proved: epsilon <= {shown.number(best.value)} ({best.title}).")
     shown.say_assumptions(given)
 
 
@@ -115,7 +116,7 @@ def _plot(given: RunOptions, noise_multiplier: float, path: str) -> None:
         batches = given.batches
         counts = sorted({max(1, count // batches) * batches for count in counts})
     series: dict[str, list[tuple[int, float]]] = {}
-    for count in track(counts, "Epsilon against steps", console=figures.errors(), transient=True):
+    for count in track(counts, "Epsilon against steps", console=errors(), transient=True):
         for finding in methods.account(given.run(noise_multiplier, count), given.delta):
             # Dwork et al.'s is the weaker strong composition, and off the scale of all others.
             if finding.value is not None and finding.method != "strong-dwork":

@@ -35,7 +35,7 @@ from sordino.cli.assess_options import (
 )
 from sordino.cli.record_options import Classes, DataNorm, OptionalData, Target
 from sordino.cli.stage_bars import StageBars
-from sordino.cli.warned import line, short_warnings, stopped
+from sordino.cli.terminal import block, errors, line, say, screen, short_warnings, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,7 @@ def assess(
     `sordino assess --mechanism mine.py:train --data breast-cancer --epsilon 1`
     """
     if write_study:
-        typer.echo(Brief.template(), nl=False)
+        block(Brief.template())
         return
     with _wrong_input():
         brief = Brief() if study is None else Brief.from_file(study)
@@ -170,14 +170,13 @@ def _wrong_input() -> Iterator[None]:
         from sordino.privacy import NotApplicable, Refused
 
         if isinstance(error, DataError | NotApplicable | Refused):
-            typer.echo(str(error), err=True)
+            say(str(error), err=True)
             raise typer.Exit(2) from None
         raise
 
 
 def _run(brief: Brief, place: str) -> Assessment:
     from sordino.assessment.run import assess as run
-    from sordino.report.figures import errors
 
     console = errors()
     mechanism, pair = _foreign(brief)
@@ -203,19 +202,13 @@ def _foreign(brief: Brief) -> tuple[Any, Any]:
 
 def _say(found: Assessment, place: str) -> None:
     """The verdict, the numbers, and where everything is."""
-    from rich.console import Console
-
     from sordino.report import words
 
-    console = Console(emoji=False, markup=False)  # names are somebody else's
-    if not console.is_terminal:
-        console = Console(
-            width=_WIDE, emoji=False, markup=False
-        )  # a pipe has no width: leave lines whole
+    console = screen(_WIDE)
     console.print()
     for sentence in (words.verdict(found), *words.notes(found)):
         if console.is_terminal:
-            console.print(sentence, highlight=False, markup=False)  # wrapped between words
+            console.print(sentence, highlight=False)  # wrapped between words
         else:
             line(console, sentence)
     rows = words.table(found)
@@ -225,7 +218,7 @@ def _say(found: Assessment, place: str) -> None:
         for kind in dict.fromkeys(row.kind for row in rows):
             line(console, f"{kind}: {words.MEANINGS[kind]}")
         console.print()
-    typer.echo(f"Study (INTERNAL): {place}")
+    say(f"Study (INTERNAL): {place}")
 
 
 def _table(rows: list[Row], *, meanings: bool) -> Table:
@@ -252,16 +245,16 @@ def _pages(found: Assessment, place: str, *, public: bool) -> list[Path]:
     from sordino.assessment.directory import MODEL, PAGE
 
     pages = [Path(place) / PAGE]
-    typer.echo(f"  the page: {pages[0]}")
+    say(f"  the page: {pages[0]}")
     if found.broken and not found.question.mechanism:
-        typer.echo("  the model must NOT leave: an attack refuted what its certificate says")
+        say("  the model must NOT leave: an attack refuted what its certificate says")
     elif found.release is not None and found.release.directory:
-        typer.echo(f"  the model that may leave, with its certificate: {Path(place) / MODEL}")
+        say(f"  the model that may leave, with its certificate: {Path(place) / MODEL}")
     if public:
         from sordino.assessment.public import write_page
 
         pages.append(write_page(place, "html", None, public=True))
-        typer.echo(f"  the page that may leave: {pages[-1]}")
+        say(f"  the page that may leave: {pages[-1]}")
     return pages
 
 
@@ -269,4 +262,4 @@ def _open(page: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(page.absolute().as_uri()):
-        typer.echo("No browser could be opened here.", err=True)
+        say("No browser could be opened here.", err=True)

@@ -18,7 +18,7 @@ from sordino.cli.findings import print_json
 from sordino.cli.promise import ModelName
 from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
 from sordino.cli.record_options import RECORDS, Classes, OptionalData, Target
-from sordino.cli.warned import short_warnings
+from sordino.cli.terminal import errors, say, short_warnings
 from sordino.privacy import Refused
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def run(
     with _stops(outputs):
         found = attacked.read(score)
         if not json:
-            typer.echo(found.said)
+            say(found.said)
             words.say_claim(found.claim)
         result = _play(found, runs, how)
     if plot is not None:
@@ -251,17 +251,16 @@ def _source(data: str | None, *records: Any) -> Source | None:
 def _stops(outputs: str | None) -> Iterator[None]:
     """Whatever keeps an audit from being made: exit code 2, since 1 is for a refuted claim."""
     from sordino.data import DataError
-    from sordino.report.figures import errors
 
     try:
         with short_warnings(errors()):
             yield
     except (Refused, DataError) as error:
-        typer.echo(str(error), err=True)
+        say(str(error), err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         kept = f" Finished runs are in {outputs}; the same command goes on." if outputs else ""
-        typer.echo(f"Stopped.{kept}", err=True)
+        say(f"Stopped.{kept}", err=True)
         raise typer.Exit(130) from None
 
 
@@ -279,10 +278,10 @@ def show(result: Audit, *, as_json: bool, plot: str | None) -> None:
         print_json(document(result))
         return
     words.print_bounds(result.observed, result.others)
-    typer.echo(f"Attack: {result.score}.")
-    typer.echo(f"Verdict: {result.verdict}.")
+    say(f"Attack: {result.score}.")
+    say(f"Verdict: {result.verdict}.")
     if plot is not None:
-        typer.echo(f"Figure: {plot}")
+        say(f"Figure: {plot}")
 
 
 def document(result: Audit) -> dict[str, Any]:

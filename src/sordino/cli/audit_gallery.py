@@ -9,6 +9,7 @@ import typer
 from sordino import _check
 from sordino.cli import audit_words as words
 from sordino.cli.findings import print_json
+from sordino.cli.terminal import say
 from sordino.privacy import rounded
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def gallery(
     entries = _chosen(room.ENTRIES, names)
     if list_only:
         for entry in entries:
-            typer.echo(f"{entry.name}: {entry.fault} ({entry.source})")
+            say(f"{entry.name}: {entry.fault} ({entry.source})")
         return
     played = []
     with words.bar("mechanisms") as bar:
@@ -72,7 +73,7 @@ def gallery(
     if json:
         print_json({"verdict": verdict, "entries": [_plain(one) for one in played]})
     else:
-        typer.echo(f"Verdict: {verdict}.")
+        say(f"Verdict: {verdict}.")
     if caught < many or passed < many:
         raise typer.Exit(1)
 
@@ -91,11 +92,11 @@ def _print(one: Played) -> None:
         rounded(each, up=False, digits=3) for each in (one.broken_epsilon, one.correct_epsilon)
     ]
     sign = ">= " if one.broken is not None else "exactly "
-    typer.echo(
+    say(
         f"{one.entry.name}: claimed epsilon {one.case.claim.epsilon:g}, found {sign}{shown[0]}: "
         f"{mark}; twin {sign}{shown[1]}: {twin} ({one.seconds:.0f} s)"
     )
-    typer.echo(f"  {one.entry.fault} ({one.entry.source})")
+    say(f"  {one.entry.fault} ({one.entry.source})")
 
 
 def _plain(one: Played) -> dict[str, Any]:

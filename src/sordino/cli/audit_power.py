@@ -8,6 +8,7 @@ import typer
 
 from sordino import _check
 from sordino.cli.findings import print_json
+from sordino.cli.terminal import say
 from sordino.privacy import rounded
 
 Runs = Annotated[int, typer.Option(help="Tested runs in each of the two worlds.")]
@@ -73,14 +74,14 @@ def power(
         print_json(document)
         return
     noise = _noise(delta)
-    typer.echo(
-        f"{runs:,} tested runs a world, {confidence:.6g} confidence, delta = {delta:.3g}:\n"
-        f"  an attack that never errs shows epsilon >= {rounded(ceiling, up=False, digits=3)}"
+    say(
+        f"{runs:,} tested runs a world, {confidence:.6g} confidence, delta = {delta:.3g}:",
+        f"  an attack that never errs shows epsilon >= {rounded(ceiling, up=False, digits=3)}",
     )
     for truth, value in reaches.items():
         shown = rounded(value, up=False, digits=3)
-        typer.echo(f"  the best attack on {noise} of epsilon {truth:g} shows >= {shown}")
-    typer.echo(f"Verdict: {verdict}.")
+        say(f"  the best attack on {noise} of epsilon {truth:g} shows >= {shown}")
+    say(f"Verdict: {verdict}.")
 
 
 def _noise(delta: float) -> str:

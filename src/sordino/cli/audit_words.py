@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from sordino.cli.terminal import errors, say, screen, words_of_bar
 from sordino.privacy import Observation, rounded
 
 if TYPE_CHECKING:
@@ -40,12 +39,8 @@ def observed(found: Observation) -> dict[str, Any]:
 def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
     """The bound that counts, marked, and the others below it."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=400)  # a pipe has no width: leave lines whole
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("observed epsilon", justify="right", no_wrap=True)
     table.add_column("delta", justify="right", no_wrap=True)
@@ -62,9 +57,9 @@ def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
             each.attack,
             style="bold" if head else "dim" if _assumes(each) else None,
         )
-    console.print(table)
+    screen().print(table)
     if any(_assumes(each) for each in others):
-        typer.echo("Rows that say 'if' or 'within' hold under that hypothesis only.")
+        say("Rows that say 'if' or 'within' hold under that hypothesis only.")
 
 
 def _assumes(found: Observation) -> bool:
@@ -75,16 +70,14 @@ def _assumes(found: Observation) -> bool:
 @contextmanager
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error with the time left, if that is a terminal: call it (done, total)."""
-    from sordino.report.figures import errors
-
     console = errors()
     if not console.is_terminal:
         yield lambda done, total: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress
     from rich.progress import TimeRemainingColumn as Left
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
+    columns = (words_of_bar(), BarColumn(), MofNCompleteColumn(), Left())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
@@ -93,11 +86,11 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
 def say_claim(claim: Claim | None) -> None:
     """What is to be refuted, in one line."""
     if claim is None:
-        typer.echo("Claimed: nothing; the bound stands for itself.")
+        say("Claimed: nothing; the bound stands for itself.")
         return
     # The name of a theorem without its statement, which the JSON has.
     source = f", by {claim.source.split(': ')[0]}" if claim.source else ""
-    typer.echo(
+    say(
         f"Claimed: epsilon <= {rounded(claim.epsilon)} at delta = {claim.delta:.3g}, "
         f"{claim.relation.value}{source}."
     )

@@ -8,6 +8,7 @@ import typer
 
 from sordino.cli import audit_words as words
 from sordino.cli.findings import print_json
+from sordino.cli.terminal import say
 from sordino.privacy import rounded
 
 if TYPE_CHECKING:
@@ -101,15 +102,15 @@ def worst_case(
         )
     else:
         noise = rounded(found.setting.noise_multiplier)
-        typer.echo(
+        say(
             f"DP-SGD, sample rate {sample_rate:g}, {steps:,} steps, noise multiplier {noise}; "
             f"{runs:,} runs with the record and as many without."
         )
         words.say_claim(found.claimed)
         words.print_bounds(found.observed, others)
-        typer.echo(f"Verdict: {found.verdict}.")
+        say(f"Verdict: {found.verdict}.")
         if plot is not None:
-            typer.echo(f"Figure: {plot}")
+            say(f"Figure: {plot}")
     if found.violated:
         raise typer.Exit(1)
 

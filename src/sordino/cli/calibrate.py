@@ -11,6 +11,7 @@ from sordino import _check
 from sordino.cli import findings as shown
 from sordino.cli import run_options as options
 from sordino.cli.run_options import RunOptions
+from sordino.cli.terminal import errors, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +119,7 @@ def _for_noise(
     shown.print_table(found, "noise multiplier", best)
     _say_ratio(given, ratio)
     if plot is not None:
-        typer.echo(f"\nNoise against epochs, and strong over naive against steps: {plot}")
+        say("", f"Noise against epochs, and strong over naive against steps: {plot}")
 
 
 def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding], Finding | None]:
@@ -203,15 +204,15 @@ def _document(
 
 
 def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -> None:
-    typer.echo(
+    say(
         f"Budget: epsilon {epsilon:g} at delta {given.delta:g}, {given.chosen_relation.value}, "
         f"{given.sampling} batches; "
         f"released: {'only the final model' if given.release == 'final' else 'all iterates'}."
     )
     if best is None:
-        typer.echo("No method meets it here; the reasons are below.")
+        say("No method meets it here; the reasons are below.")
     else:
-        typer.echo(f"Enough: {result} ({best.title}).")
+        say(f"Enough: {result} ({best.title}).")
     shown.say_assumptions(given)
 
 
@@ -224,9 +225,10 @@ def _strong_over_naive(found: Sequence[Finding]) -> float | None:
 def _say_ratio(given: RunOptions, ratio: float | None) -> None:
     if ratio is None:
         return
-    typer.echo(
-        f"\nStrong composition needs {ratio:.3g} times the noise of naive composition; the notes' "
-        f"rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its constants."
+    say(
+        "",
+        f"Strong composition needs {ratio:.3g} times the noise of naive composition; the notes' "
+        f"rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its constants.",
     )
 
 
@@ -239,7 +241,7 @@ def _plot(given: RunOptions, epsilon: float, path: str) -> None:
     counts = figures.counts(given.total_steps, places=9)
     series: dict[str, list[tuple[float, float]]] = {}
     ratios: list[tuple[float, float]] = []
-    for count in track(counts, "Noise against epochs", console=figures.errors(), transient=True):
+    for count in track(counts, "Noise against epochs", console=errors(), transient=True):
         found, _ = _noises(given, epsilon, given.run(1.0, count))
         for finding in found:
             # Dwork et al.'s is the weaker strong composition, and off the scale of all others.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.terminal import ask, block, say
+
 if TYPE_CHECKING:
     from sordino.mechanisms.verify import Verdict
 
@@ -53,8 +55,8 @@ def show(
         _verdict(path)
     except CertificateError as reason:
         state, holds = f"NOT VERIFIED, so nothing below is proved: {reason}", False
-    typer.echo(state, err=json)
-    typer.echo(certificate.to_json() if json else f"\n{certificate}", nl=not json)
+    say(state, err=json)
+    block(certificate.to_json() if json else f"\n{certificate}\n")
     raise typer.Exit(0 if holds else 1)
 
 
@@ -81,7 +83,7 @@ def verify(
     -rawin -in model/certificate.json -sigfile model/certificate.json.sig`
     """
     verdict = _verdict(path, key)
-    typer.echo(str(verdict))
+    say(*verdict.findings, hang=True)
     if verdict.guarantee is None:  # a script that asks before it publishes must not go on
         raise typer.Exit(1)
 
@@ -101,14 +103,14 @@ def sign(
     from sordino.mechanisms import bundle, signature
     from sordino.mechanisms import verify as checks
 
-    private = signature.load_private(key, _ask)
+    private = signature.load_private(key, lambda: ask("Passphrase"))
     found = bundle.read(directory)
     verdict = checks.verify(found)
     path = bundle.write_signature(directory, signature.sign(found.certificate_bytes, private))
     name = signature.key_name(private.public_key())
     if verdict.guarantee is None:
-        typer.echo("You signed a certificate by which NOTHING IS PROMISED.", err=True)
-    typer.echo(f"Signed by the key {name}: {path}")
+        say("You signed a certificate by which NOTHING IS PROMISED.", err=True)
+    say(f"Signed by the key {name}: {path}")
 
 
 @app.command("new-key")
@@ -135,11 +137,11 @@ def new_key(
     if not private.name:
         _check.fail("private", str(private), "to be the name of a file", "Pass me.pem, say.")
     beside = public if public is not None else private.with_name(f"{private.stem}.public.pem")
-    secret = _ask(twice=True) if passphrase else ""
+    secret = ask("Passphrase", twice=True) if passphrase else ""
     made = signature.new_key(private, beside, secret)
-    typer.echo(f"Private key, for you alone: {private}")
-    typer.echo(f"Public key, for whoever verifies: {beside}")
-    typer.echo(f"Its name: {signature.key_name(made)}")
+    say(f"Private key, for you alone: {private}")
+    say(f"Public key, for whoever verifies: {beside}")
+    say(f"Its name: {signature.key_name(made)}")
 
 
 def _verdict(path: Path, key: Path | None = None) -> Verdict:
@@ -156,8 +158,3 @@ def _verdict(path: Path, key: Path | None = None) -> Verdict:
         hint = "A signature is checked together with the weights."
         _check.fail("path", path, "to be a bundle's directory where --key is given", hint)
     return checks.verify_certificate(certificate, content)
-
-
-def _ask(*, twice: bool = False) -> str:
-    asked = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice, err=True)
-    return str(asked)

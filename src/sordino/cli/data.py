@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.terminal import block, say, screen
+
 if TYPE_CHECKING:
     from sordino.data.recipe import Recipe
 
@@ -38,7 +40,6 @@ def list_recipes(data_dir: DataDir = None) -> None:
     Nothing is loaded. Example: `sordino data list --data-dir ~/data`
     """
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from sordino.data import recipes
@@ -53,12 +54,8 @@ def list_recipes(data_dir: DataDir = None) -> None:
         table.add_row(
             recipe.name, rows, dimension, _files(recipe, data_dir), recipe.publication.licence
         )
-    console = Console()
-    if not console.is_terminal:
-        # A pipe has no width: give the table the one it needs instead of cutting names short.
-        console = Console(width=max(80, console.measure(table).maximum))
-    console.print(table)
-    console.print("Files are found by name. `sordino data fetch NAME` checks their content.")
+    screen().print(table)
+    say("Files are found by name. `sordino data fetch NAME` checks their content.")
 
 
 @app.command()
@@ -75,11 +72,11 @@ def fetch(
 
     recipe = recipes.recipe(name)
     if recipe.embedded:
-        typer.echo(f"{recipe.name} comes with scikit-learn and needs no file.")
+        say(f"{recipe.name} comes with scikit-learn and needs no file.")
     for raw in recipe.files:
         place, path = sources.fetch(raw, data_dir)
         done = "downloaded to" if place == "missing" else "already here and correct:"
-        typer.echo(f"{raw.name}: {done} {path}")
+        say(f"{raw.name}: {done} {path}")
 
 
 @app.command()
@@ -96,7 +93,7 @@ def describe(
     """
     from sordino.data import table_file
 
-    typer.echo(table_file.describe(file, target), nl=False)
+    block(table_file.describe(file, target))
 
 
 def _files(recipe: Recipe, data_dir: str | None) -> str:

@@ -6,18 +6,17 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from sordino.cli.terminal import block, say, screen
 from sordino.privacy import Relation, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
     from rich.table import Table
 
     from sordino.accounting.finding import Finding
     from sordino.cli.run_options import RunOptions
+    from sordino.cli.screen import Screen
 
 WIDE = 130
 """Columns from which on theorems fit into the table; below they are listed after it."""
@@ -55,28 +54,21 @@ def rows(findings: Sequence[Finding], value: str) -> list[dict[str, Any]]:
 def say_assumptions(given: RunOptions) -> None:
     """What the answer takes for granted, and a relation that was not asked for."""
     for said in given.assumes():
-        typer.echo(f"Assumes {said}.")
+        say(f"Assumes {said}.")
     if given.relation is None and given.chosen_relation is Relation.REPLACE_ONE:
-        typer.echo(
-            "Relation not given: replace-one. Compare with Poisson numbers by --relation zero-out."
-        )
+        say("Relation not given: replace-one. Compare with Poisson numbers by --relation zero-out.")
 
 
 def print_json(document: dict[str, Any]) -> None:
     """Print JSON; an infinite number as 1e999, which every reader takes for infinity."""
-    typer.echo(json.dumps(document, indent=2).replace("Infinity", "1e999"))
+    block(json.dumps(document, indent=2).replace("Infinity", "1e999") + "\n")
 
 
 def print_table(findings: Sequence[Finding], value: str, best: Finding | None) -> None:
     """Print what is proved, best marked; then every method that proves nothing, and why."""
-    from rich.console import Console
-
     proved = [finding for finding in findings if finding.applies]
-    console = Console()
+    console = screen()
     wide = console.width >= WIDE
-    if not console.is_terminal:
-        # A pipe has no width: leave lines whole, for grep and people's logs.
-        console, wide = Console(width=400), True
     if proved:
         console.print(_table(proved, value, best, theorems=wide))
     for finding in proved:
@@ -111,11 +103,12 @@ def _table(proved: Sequence[Finding], value: str, best: Finding | None, theorems
 
 
 def _print_others(
-    console: Console, findings: Sequence[Finding], value: str, best: Finding | None
+    console: Screen, findings: Sequence[Finding], value: str, best: Finding | None
 ) -> None:
     others = [finding for finding in findings if not finding.applies]
     if others:
-        console.print("\nNot proved here:")
+        console.print()
+        console.print("Not proved here:")
     for finding in others:
         # The text of an estimate has its epsilon, and that of a printed formula its number.
         found = finding.kind == "estimate" and value != "epsilon"
@@ -123,7 +116,7 @@ def _print_others(
         if finding.kind == "estimate" and best and (finding.value or 0) > (best.value or 0):
             shown = f"no use here, it is above what is proved; {shown}"
         text = f"  {finding.method}: {shown}{finding.reason}"
-        console.print(text, highlight=False, markup=False)
+        console.print(text, highlight=False)
 
 
 def number(value: float | None) -> str:

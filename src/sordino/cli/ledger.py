@@ -10,12 +10,12 @@ import typer
 from sordino import _check
 from sordino.cli import findings as shown
 from sordino.cli import run_options as options
+from sordino.cli.terminal import say, screen
 from sordino.privacy import Relation
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sordino.accounting.profile import Profile
+    from sordino.cli.screen import Screen
     from sordino.mechanisms.ledger import Budget, Line, Status
 
 app = typer.Typer(
@@ -95,16 +95,16 @@ def init(
         as_you_go=as_you_go,
     )
     new = ledger.create()
-    typer.echo(_budget_in_words(ledger.status().budget))
+    say(_budget_in_words(ledger.status().budget))
     if new and not as_you_go:
-        typer.echo(
+        say(
             "By this you promise that the epsilon of every release is decided without looking at "
             "earlier models of these data. If that is not so, open the budget with --as-you-go."
         )
     if new:
-        typer.echo(f"Written to {ledger.path}. Keep that file: it knows what was spent.")
+        say(f"Written to {ledger.path}. Keep that file: it knows what was spent.")
     else:
-        typer.echo(f"It was in {ledger.path} already; nothing was changed.")
+        say(f"It was in {ledger.path} already; nothing was changed.")
 
 
 @app.command()
@@ -130,9 +130,9 @@ def show(
         shown.print_json({"ledger": file, "budgets": [_plain(status) for status in statuses]})
         return
     if not statuses:
-        typer.echo(f"{file} holds no budget yet. Add one: sordino ledger init --help")
+        say(f"{file} holds no budget yet. Add one: sordino ledger init --help")
     for number, status in enumerate(statuses):
-        typer.echo("\n" * (number > 0), nl=False)
+        say(*[""] * (number > 0))
         _print(status)
 
 
@@ -190,12 +190,12 @@ def spend(
         entry.written(BY_HAND)
         after = ledger.status()
         says = f"Recorded as {entry.id[:8]}. The total is"
-    typer.echo(
+    say(
         f"Accounted for {given.value}, {before.budget.unit}: alone it is "
         f"epsilon <= {shown.number(charge.epsilon)} at delta = {charge.delta:g}."
     )
-    typer.echo(f"{says} {_spent_in_words(after)}.")
-    typer.echo(f"{'Then left' if dry_run else 'Left'}: {after.left}.")
+    say(f"{says} {_spent_in_words(after)}.")
+    say(f"{'Then left' if dry_run else 'Left'}: {after.left}.")
 
 
 def _check_one_cost(
@@ -244,31 +244,27 @@ def _budget_in_words(budget: Budget) -> str:
 
 
 def _print(status: Status) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=400)  # a pipe has no width: leave lines whole
-    typer.echo(_budget_in_words(status.budget))
+    console = screen()
+    say(_budget_in_words(status.budget))
     if not status.entries:
-        typer.echo("Nothing was spent yet.")
+        say("Nothing was spent yet.")
     else:
         _say_spent(status)
-    typer.echo(f"Left: {status.left}.")
+    say(f"Left: {status.left}.")
     if status.entries:
         _print_entries(console, status.entries)
 
 
 def _say_spent(status: Status) -> None:
     many = len(status.entries)
-    typer.echo(f"Spent: {_spent_in_words(status)}; {many:,} release{'s' * (many > 1)}.")
+    say(f"Spent: {_spent_in_words(status)}; {many:,} release{'s' * (many > 1)}.")
     if math.fsum(line.epsilon for line in status.entries) > 1.001 * status.spent.epsilon:
-        typer.echo(
+        say(
             "That is less than the sum of their epsilons: noise adds up like the sides of a right "
             "angle, and each epsilon below is at its own delta."
         )
     if many > 1 and not status.spent.as_you_go:
-        typer.echo(
+        say(
             "That rule holds if the cost of each release was fixed before looking at another; "
             "a budget opened with --as-you-go uses only rules that do without that."
         )
@@ -280,10 +276,9 @@ def _spent_in_words(status: Status) -> str:
     return f"epsilon <= {epsilon} at delta = {spent.delta:g} (rule: {spent.rule})"
 
 
-def _print_entries(console: Console, lines: tuple[Line, ...]) -> None:
+def _print_entries(console: Screen, lines: tuple[Line, ...]) -> None:
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("entry", "recorded (UTC)", "epsilon", "delta", "status"):
@@ -295,13 +290,13 @@ def _print_entries(console: Console, lines: tuple[Line, ...]) -> None:
             *(line.id[:8], line.recorded.rstrip("Z").replace("T", " ")),
             *(shown.number(line.epsilon), f"{line.delta:g}", line.status, line.what),
         )
-        table.add_row(*(Text(cell) for cell in cells))
-    console.print(table)
+        table.add_row(*cells)
+    console.print(table, highlight=False)
     alike: dict[str, list[str]] = {}
     for line in lines:
         alike.setdefault(line.explanation, []).append(line.id[:8])
     for explanation, names in alike.items():
-        console.print(Text(f"  {', '.join(names)}: {explanation}"))
+        console.print(f"  {', '.join(names)}: {explanation}", highlight=False)
 
 
 def _plain(status: Status) -> dict[str, Any]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from traceback import extract_tb
+from types import TracebackType
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import sordino
 from sordino._check import InvalidArgument
+from sordino._shown import printable
 from sordino.cli import (
     account,
     assess,
@@ -23,9 +29,37 @@ from sordino.cli import (
     report,
     reproduce,
 )
+from sordino.cli.terminal import plain_warnings, say
 from sordino.privacy import NotApplicable, Refused
 
+
+class _Commands(TyperGroup):
+    """What is wrong with the words that were typed, told without what they would do to a terminal.
+
+    A name may be a stranger's: `sordino certificate verify *`.
+    """
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _cleaned():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _cleaned():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _cleaned() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):  # Click's; Typer may bring a Click of its own
+            vars(error)["message"] = printable(vars(error).get("message", ""))
+        raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="sordino",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -59,7 +93,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"sordino {sordino.__version__}")
+        say(f"sordino {sordino.__version__}")
         raise typer.Exit
 
 
@@ -70,25 +104,33 @@ def main() -> None:
     does not hold, a budget is spent.
     """
     try:
-        app()
+        with plain_warnings():
+            app()
     except (InvalidArgument, NotApplicable) as error:
-        typer.echo(str(error), err=True)
+        say(error, err=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        typer.echo("Stopped.", err=True)
+        say("Stopped.", err=True)
         sys.exit(130)
     except Refused as error:
-        typer.echo(str(error), err=True)
+        say(error, err=True)
         sys.exit(1)
     except Exception as error:
-        _exit_if_data_error(error)
+        # Loaded only now: help and accounting do without the data room.
+        from sordino.data import DataError
+
+        if isinstance(error, DataError):
+            say(error, err=True)
+            sys.exit(1)
+        sys.excepthook = _tell_fault
         raise
 
 
-def _exit_if_data_error(error: Exception) -> None:
-    # Loaded only now: help and accounting do without the data room.
-    from sordino.data import DataError
-
-    if isinstance(error, DataError):
-        typer.echo(str(error), err=True)
-        sys.exit(1)
+def _tell_fault(kind: type[BaseException], _: BaseException, trace: TracebackType | None) -> None:
+    """Where a fault of the program happened. Not its text: that may quote a record."""
+    say(
+        f"sordino failed ({kind.__name__}), and that is a fault of sordino.",
+        "The text of the fault is not shown, since it may hold a record. It happened here:",
+        *(f"  {each.filename}:{each.lineno}, in {each.name}" for each in extract_tb(trace)),
+        err=True,
+    )

@@ -13,6 +13,7 @@ from sordino.assessment.source import Source, not_given
 from sordino.assessment.training import Model, Training
 from sordino.cli.data import DataDir
 from sordino.cli.record_options import RECORDS, OptionalData, Target
+from sordino.cli.terminal import errors, say, words_of_bar
 
 if TYPE_CHECKING:
     from sordino.intrinsic.measure import Progress
@@ -166,7 +167,7 @@ def measure(
         _check.whole(f"--{name}", value, at_least=1)
     material = training.read(source)
     spec, length = training.spec(material)
-    typer.echo(
+    say(
         f"{model.value} on {material.train.name}: {spec.steps:,} steps ({length}), batches of "
         f"{spec.batch_size}, learning rate {spec.schedule.rate:g}."
     )
@@ -192,7 +193,7 @@ def measure(
     except DamagedCell as error:
         raise StudyError(f"{error} Pass --repair.") from error
     except KeyboardInterrupt:
-        typer.echo(f"Stopped after {watch.cells}. The same command goes on from there.", err=True)
+        say(f"Stopped after {watch.cells}. The same command goes on from there.", err=True)
         raise typer.Exit(130) from None
     _say(study, watch)
 
@@ -239,18 +240,14 @@ class _Watch:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Draw a bar on standard error, if that is a terminal."""
-        from sordino.report.figures import errors
-
         console = errors()
         if not console.is_terminal:
             yield
             return
-        from rich.progress import BarColumn, TextColumn
+        from rich.progress import BarColumn
         from rich.progress import Progress as Bar
 
-        with Bar(
-            BarColumn(), TextColumn("{task.description}"), console=console, transient=True
-        ) as bar:
+        with Bar(BarColumn(), words_of_bar(), console=console, transient=True) as bar:
             task = bar.add_task("", total=None)
 
             def show(progress: Progress) -> None:
@@ -283,27 +280,25 @@ def _say(study: Study, watch: _Watch) -> None:
     layout, last = study.layout, watch.last
     assert last is not None
     many = len(layout.neighbours) - 1
-    typer.echo(
+    say(
         f"{last.runs_total:,} runs: {len(layout.seeds)} seeds x {many + 1} datasets ({many} "
         f"neighbours, and the data itself) x {len(layout.inits)} ({', '.join(layout.inits)})."
     )
     if last.runs_now:
         speed = f"{last.runs_per_second:,.0f} runs/s"
-        typer.echo(f"{last.runs_now:,} of them now, in {last.seconds:.1f} seconds ({speed}).")
+        say(f"{last.runs_now:,} of them now, in {last.seconds:.1f} seconds ({speed}).")
     else:
-        typer.echo("All of them were there already.")
-    typer.echo(f"Study: {study.directory}")
-    typer.echo("INTERNAL: its weights are not protected; do not publish or share it.")
+        say("All of them were there already.")
+    say(f"Study: {study.directory}")
+    say("INTERNAL: its weights are not protected; do not publish or share it.")
     shown = f"sordino measure show {study.directory}"
-    typer.echo(f"What it says, in estimates that are no guarantee: {shown}")
+    say(f"What it says, in estimates that are no guarantee: {shown}")
     failures = study.failures()
     if not failures:
         return
-    typer.echo(
-        f"{len(failures)} of {last.cells_total:,} cells FAILED; the rest is whole.", err=True
-    )
+    say(f"{len(failures)} of {last.cells_total:,} cells FAILED; the rest is whole.", err=True)
     for cell, reason in list(failures.items())[:_SHOWN]:
-        typer.echo(f"  {layout.name(cell)}: {reason}", err=True)
+        say(f"  {layout.name(cell)}: {reason}", err=True)
     if len(failures) > _SHOWN:
-        typer.echo(f"  and {len(failures) - _SHOWN} more", err=True)
+        say(f"  and {len(failures) - _SHOWN} more", err=True)
     raise typer.Exit(1)

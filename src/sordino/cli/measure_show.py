@@ -10,6 +10,7 @@ import typer
 
 from sordino import _check
 from sordino.cli.data import DataDir
+from sordino.cli.terminal import say
 
 if TYPE_CHECKING:
     from sordino.intrinsic.summary import Summary
@@ -80,7 +81,7 @@ def show(
 
         print_all(found, [table(accuracies)] if accuracies else [])
         if isinstance(test, str):
-            typer.echo(f"No accuracies with noise: {test}.")
+            say(f"No accuracies with noise: {test}.")
     if figures is not None:
         _draw(found, accuracies, figures, format.value, json)
 
@@ -104,9 +105,9 @@ def _draw(
     except OSError as error:
         says = error.strerror or str(error)
         _check.fail("figures", directory, "to be a directory that can be written", f"{says}.")
-    typer.echo(f"INTERNAL figures: {', '.join(str(path) for path in drawn)}", err=piped)
+    say(f"INTERNAL figures: {', '.join(str(path) for path in drawn)}", err=piped)
     left = {*FIGURES, UTILITY} - {path.stem for path in drawn}
     if left:
         names = ", ".join(sorted(left))
         wanted = "checkpoints, seeds, noise or held-out rows"
-        typer.echo(f"Not drawn, for want of {wanted}: {names}.", err=piped)
+        say(f"Not drawn, for want of {wanted}: {names}.", err=piped)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sordino.cli.measure_figures import INTERNAL, name_of
+from sordino.cli.terminal import screen
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from sordino.cli.screen import Screen
     from sordino.intrinsic.distances import Distances
     from sordino.intrinsic.interval import Interval
     from sordino.intrinsic.summary import InitSummary, Summary
@@ -37,19 +37,15 @@ class Shown:
 
 def print_all(summary: Summary, more: Sequence[Shown] = ()) -> None:
     """Print what was measured, every table and every note."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(width=400, highlight=False)  # a pipe has no width: leave lines whole
+    console = screen()
     for line in (INTERNAL, *_heading(summary)):
-        console.print(line, markup=False)
+        console.print(line, highlight=False)
     for shown in (*tables(summary), *more):
         _print(console, shown)
     if summary.notes:
         console.print()
     for note in summary.notes:
-        console.print(f"Note: {note}", markup=False)
+        console.print(f"Note: {note}", highlight=False)
 
 
 def tables(summary: Summary) -> list[Shown]:
@@ -225,19 +221,20 @@ def _settled(summary: Summary) -> Shown:
     return Shown("How settled are the numbers?", _by_init(summary), rows)
 
 
-def _print(console: Console, shown: Shown) -> None:
+def _print(console: Screen, shown: Shown) -> None:
     from rich import box
     from rich.table import Table
 
-    console.print(f"\n{shown.title}", style="bold", markup=False)
+    console.print()
+    console.print(shown.title, style="bold", highlight=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for at, heading in enumerate(shown.headings):
         table.add_column(heading, justify="right" if at else "left")
     for row in shown.rows:
         table.add_row(*row)
-    console.print(table)
+    console.print(table, highlight=False)
     for line in shown.below:
-        console.print(line, style="dim", markup=False)
+        console.print(line, style="dim", highlight=False)
 
 
 def _by_init(summary: Summary) -> tuple[str, ...]:

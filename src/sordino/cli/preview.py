@@ -63,22 +63,21 @@ class Preview:
             left=left,
         )
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """It in words."""
         from sordino.privacy import rounded
 
         promise = self.guarantee
         epsilon, delta = rounded(promise.epsilon), rounded(promise.delta)
-        return "\n".join(
-            [
-                "DRY RUN: nothing was trained, recorded or written.",
-                f"Model: {self.model}, by method {self.method}",
-                f"Promise: epsilon <= {epsilon} at delta = {delta}",
-                f"For whom: {promise.unit}, {promise.relation.value}",
-                f"Noise: {self.noise}",
-                *(f"NOT COVERED: {what}" for what in self.not_covered),
-                f"Ledger: {self.left or 'none is charged'}",
-            ]
-        )
+        return [
+            "DRY RUN: nothing was trained, recorded or written.",
+            f"Model: {self.model}, by method {self.method}",
+            f"Promise: epsilon <= {epsilon} at delta = {delta}",
+            f"For whom: {promise.unit}, {promise.relation.value}",
+            f"Noise: {self.noise}",
+            *(f"NOT COVERED: {what}" for what in self.not_covered),
+            f"Ledger: {self.left or 'none is charged'}",
+        ]
 
     def to_dict(self) -> dict[str, object]:
         """The same for a program."""

@@ -17,13 +17,21 @@ from sordino.cli.preview import Preview
 from sordino.cli.promise import ModelName, Promise
 from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
 from sordino.cli.record_options import RECORDS, Classes, Data, DataNorm, Target
-from sordino.cli.warned import line, short_warnings, stopped
+from sordino.cli.terminal import (
+    ask,
+    block,
+    busy,
+    errors,
+    line,
+    say,
+    short_warnings,
+    stopped,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console
-
+    from sordino.cli.screen import Screen
     from sordino.mechanisms.certificate import Certificate
     from sordino.mechanisms.ledger import Ledger
 
@@ -162,8 +170,6 @@ def release(
     `sordino release --data patients.csv --columns columns.toml --epsilon 1 --out model
     --ledger budgets.db --dataset patients-2026`
     """
-    from sordino.report.figures import errors
-
     promise = Promise(
         *(model, epsilon, delta, relation, method, l2, max_rows_per_person, public_rows)
     )
@@ -171,15 +177,18 @@ def release(
     source = Source(data, target, columns, classes, data_norm, data_dir)
     console = errors()
     with short_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
-        with _busy(console, f"Reading {data}"):
+        with busy(console, f"Reading {data}"):
             prepared = source.read()
         estimator = promise.estimator(prepared)
         if dry_run:
             found = Preview.of(estimator, prepared, book)
-            typer.echo(json_text.dumps(found.to_dict(), indent=2) if json else str(found))
+            if json:
+                block(json_text.dumps(found.to_dict(), indent=2) + "\n")
+            else:
+                say(*found.lines())
             return
         assert place is not None
-        with _busy(console, f"Training on {data}"), _told(console):
+        with busy(console, f"Training on {data}"), _told(console):
             estimator.fit_and_save(
                 *(prepared.X, prepared.y, place),
                 sign=None if key is None else partial(_signed, key),
@@ -208,11 +217,7 @@ def _key(path: str | None) -> Any:
         return None
     from sordino.mechanisms import signature
 
-    return signature.load_private(path, lambda: _ask(path))
-
-
-def _ask(path: str) -> str:
-    return str(typer.prompt(f"Passphrase of {path}", hide_input=True, err=True))
+    return signature.load_private(path, lambda: ask(f"Passphrase of {path}"))
 
 
 def _signed(key: Any, content: bytes) -> bytes:
@@ -222,7 +227,7 @@ def _signed(key: Any, content: bytes) -> bytes:
 
 
 @contextmanager
-def _told(console: Console) -> Iterator[None]:
+def _told(console: Screen) -> Iterator[None]:
     """Whoever stops it is told what it cost."""
     try:
         yield
@@ -231,14 +236,7 @@ def _told(console: Console) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-@contextmanager
-def _busy(console: Console, what: str) -> Iterator[None]:
-    """Show that something goes on, if somebody is watching."""
-    with console.status(what) if console.is_terminal else nullcontext():
-        yield
-
-
-def _say(console: Console, prepared: Prepared, fitted: Any, book: Ledger | None) -> None:
+def _say(console: Screen, prepared: Prepared, fitted: Any, book: Ledger | None) -> None:
     """What the person at the keyboard should know, and nobody else."""
     for note in prepared.notes:
         line(console, f"Note: {note}.")
@@ -257,7 +255,7 @@ def _print(certificate: Certificate, place: Path, *, signed: bool, as_json: bool
     if as_json:
         papers = json_text.loads(certificate.to_json())
         document = {"directory": str(place), "signed": signed, "certificate": papers}
-        typer.echo(json_text.dumps(document, indent=2))
+        block(json_text.dumps(document, indent=2) + "\n")
         return
-    typer.echo(str(certificate))
-    typer.echo(f"\nThe bundle{', signed' if signed else ''}: {place}")
+    block(f"{certificate}\n")
+    say("", f"The bundle{', signed' if signed else ''}: {place}")

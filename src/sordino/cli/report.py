@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sordino.cli.terminal import block, say
+
 
 class Format(StrEnum):
     """How the page is written."""
@@ -52,8 +54,8 @@ def report(
     from sordino.assessment.public import page_text, write_page
 
     if out == "-":
-        typer.echo(page_text(directory, format.value, public=public), nl=False)
+        block(page_text(directory, format.value, public=public))
         return
     path = write_page(directory, format.value, out, public=public)
     said = "may leave: it shows only what the certificate may show" if public else "INTERNAL"
-    typer.echo(f"{path} ({said})")
+    say(f"{path} ({said})")

@@ -8,14 +8,14 @@ import typer
 
 from sordino.cli.assess_options import DataDir
 from sordino.cli.stage_bars import StageBars
-from sordino.cli.warned import line, short_warnings
+from sordino.cli.terminal import errors, line, say, screen, short_warnings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console
     from rich.table import Table
 
+    from sordino.cli.screen import Screen
     from sordino.papers.claims import Place
     from sordino.papers.results import Reproduction, Result
 
@@ -94,7 +94,7 @@ def reproduce(
     page = _write(found, out, markdown)
     for sentence in _summary(found):
         line(console, sentence)
-    typer.echo(f"The page: {page}")
+    say(f"The page: {page}")
     if found.unexplained or not found.judged:
         raise typer.Exit(1)
 
@@ -112,11 +112,8 @@ def _check_writable(file: str) -> None:
         _check.fail("--markdown", file, f"to be a file that can be written ({error.strerror})")
 
 
-def _console() -> Console:
-    from rich.console import Console
-
-    console = Console(emoji=False, markup=False)
-    return console if console.is_terminal else Console(width=_WIDE, emoji=False, markup=False)
+def _console() -> Screen:
+    return screen(_WIDE)
 
 
 def _list(wanted: list[str]) -> None:
@@ -150,7 +147,6 @@ def _run(
     which: list[str], quick: bool, out: str, data_dir: str | None, figures: bool
 ) -> Reproduction:
     from sordino.papers.reproduce import reproduce as run
-    from sordino.report.figures import errors
 
     console = errors()
     bars = StageBars(console)
@@ -167,8 +163,8 @@ def _run(
 def _table(place: Place, results: list[Result]) -> Table:
     """Paper | ours | interval | verdict."""
     from rich import box
+    from rich.styled import Styled
     from rich.table import Table
-    from rich.text import Text
 
     from sordino.papers import words
 
@@ -184,12 +180,12 @@ def _table(place: Place, results: list[Result]) -> Table:
             words.asked(claim),
             words.ours(result),
             words.interval(result),
-            Text(verdict, style=colors.get(str(result.verdict), "yellow")),
+            Styled(verdict, colors.get(str(result.verdict), "yellow")),
         )
     return table
 
 
-def _explanations(console: Console, found: Reproduction) -> None:
+def _explanations(console: Screen, found: Reproduction) -> None:
     """Each once, with what it is about."""
     from sordino.papers.results import Verdict
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sordino.cli.warned import line
+from sordino.cli.terminal import line, words_of_bar
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from sordino.cli.screen import Screen
 
 _WIDTH = 38
 
@@ -17,7 +17,7 @@ _WIDTH = 38
 class StageBars:
     """A bar for the stage that runs, if somebody watches; a line for each that is over."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Screen) -> None:
         self._console = console
         self._bar: Any = None
         self._task: Any = None
@@ -30,10 +30,10 @@ class StageBars:
         if not self._console.is_terminal:
             yield
             return
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+        from rich.progress import BarColumn, Progress, TaskProgressColumn
         from rich.progress import TimeRemainingColumn as Left
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), Left())
+        columns = (words_of_bar(), BarColumn(), TaskProgressColumn(), Left())
         with Progress(*columns, console=self._console, transient=True) as self._bar:
             yield
         self._bar = None

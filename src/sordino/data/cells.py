@@ -1,6 +1,7 @@
 """`Cells`: one column of a user's table, as numbers, as levels or as labels.
 
-Sentences name the column and a row (counted from 1, below the header), never what a cell holds.
+Sentences name the column, as `header.called` does, and a row (counted from 1, below the header),
+never what a cell holds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Unusable(DataError):
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of the column `name`; blank text counts as missing."""
+    """The cells of a column; blank text counts as missing. `name` is how sentences call it."""
 
     name: str
     series: pd.Series

@@ -21,7 +21,6 @@ a file. `read_from_data = true` says that all this is a draft which was read off
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -32,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino import _check
+from sordino._shown import printable
 
 Label = str | int | float | bool
 """A level or a class, as a TOML file can write it."""
@@ -42,8 +42,8 @@ _ONE_KEY = "Give bounds = [low, high], or levels = [...], or ignore = true."
 _DRAFT = (
     "Delete the next line when every bound, level and class below is what you know without looking."
 )
-_MOST_NAMES = 12
 _LINE = 80
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Column:
     @classmethod
     def of(cls, name: str, given: object) -> Column:
         """Check what a file says about the column `name`."""
+        name = printable(name, _SHOWN)
         if not isinstance(given, Mapping):
             _check.fail(f"column {name}", given, "to be a table", _ONE_KEY)
         for key in given:
@@ -134,7 +135,11 @@ class Columns:
         return cls(
             target,
             None if classes is None else _labels("classes", classes, at_least=2),
-            {name: Column.of(name, column) for name, column in described.items()},
+            {
+                # A draft's names are those of the file, which may be a record.
+                name: Column.of(f"number {place}" if draft else name, column)
+                for place, (name, column) in enumerate(described.items(), 1)
+            },
             draft,
         )
 
@@ -176,31 +181,24 @@ class Columns:
         return [name for name, column in self.columns.items() if column.ignore]
 
 
-def feature_names(described: Mapping[str, Column], secret: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the features; levels of `secret` columns are numbered, since names are published."""
+def feature_names(
+    described: Mapping[str, Column], secret: Collection[str] = (), names: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Names of the features, which are published: `secret` columns and their levels are numbered.
+
+    `names` are those of the file, to tell places.
+    """
     from sordino.data.cells import spelled
 
-    names: list[str] = []
+    features: list[str] = []
     for name, column in described.items():
         levels: list[Any] = [] if column.levels is None else list(spelled(column.levels))
-        numbered = [f"{name}#{number}" for number in range(1, len(levels) + 1)]
-        named = [f"{name}={level}" for level in levels]
-        names += (numbered if name in secret else named) or [name]
-    return tuple(names)
-
-
-def known_column(argument: str, name: str, names: Sequence[str]) -> str:
-    """Return `name` if it is one of the table's columns; otherwise say the nearest one."""
-    if name not in names:
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        hint = f"Did you mean {near[0]}?" if near else _all_of(names)
-        _check.fail(argument, repr(name), "to be a column of the table", hint)
-    return name
-
-
-def _all_of(names: Sequence[str]) -> str:
-    more = ", ..." if len(names) > _MOST_NAMES else ""
-    return f"It has {', '.join(names[:_MOST_NAMES])}{more}."
+        if name in secret:
+            place = f"column {names.index(name) + 1}"
+            features += [f"{place}#{number}" for number, _ in enumerate(levels, 1)] or [place]
+        else:
+            features += [f"{name}={level}" for level in levels] or [name]
+    return tuple(features)
 
 
 def _bounds(name: str, given: object) -> tuple[float, float]:
@@ -224,26 +222,33 @@ def _number(what: str, value: Any, hint: str) -> float:
 
 
 def _labels(what: str, given: object, *, at_least: int) -> tuple[Label, ...]:
-    """Words, numbers or true and false; not mixed, none twice."""
+    """Words, numbers or true and false; not mixed, none twice.
+
+    Sentences tell places: a draft holds what the records do.
+    """
     hint = 'Write them out, such as ["no", "yes"].'
+    listed = f"[{len(given)} of them]" if isinstance(given, list) else f"[{type(given).__name__}]"
     if not isinstance(given, list) or len(given) < at_least:
-        _check.fail(what, given, f"to be a list of {at_least} or more", hint)
-    if len({_kind(what, label) for label in given}) > 1:
-        _check.fail(what, given, "to be all words, all numbers, or true and false", hint)
+        _check.fail(what, listed, f"to be a list of {at_least} or more", hint)
+    if len({_kind(what, place, label) for place, label in enumerate(given, 1)}) > 1:
+        _check.fail(what, listed, "to be all words, all numbers, or true and false", hint)
     if len(set(given)) < len(given):
-        twice = next(label for label in given if given.count(label) > 1)
-        _check.fail(what, given, "to be all different", f"{_value(twice)} stands there twice.")
+        again = next(place for place, label in enumerate(given) if label in given[:place])
+        first = given.index(given[again])
+        same = f"Number {first + 1} stands there again as number {again + 1}."
+        _check.fail(what, listed, "to be all different", same)
     return tuple(given)
 
 
-def _kind(what: str, label: object) -> str:
+def _kind(what: str, place: int, label: object) -> str:
     if isinstance(label, bool):
         return "flag"
     if isinstance(label, int | float) and math.isfinite(label):
         return "number"
     if not isinstance(label, str) or label.strip() != label or not label:
         # A cell's surrounding blanks are taken away, and an empty cell is a missing one.
-        _check.fail(what, repr(label), "to be words without blanks around them, or finite numbers")
+        wanted = "to be words without blanks around them, or finite numbers"
+        _check.fail(what, f"[number {place}]", wanted)
     return "word"
 
 
@@ -270,6 +275,9 @@ def _listed(values: Iterable[Label]) -> str:
 def _value(value: Label | None) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-    # JSON and TOML agree on numbers, true and false, and on the escapes of a text; TOML also wants
-    # the character 127 escaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # JSON and TOML agree on numbers, true and false, and on the escapes of a text. What a terminal
+    # would act on, or nobody sees, is escaped as well.
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(
+        letter if printable(letter) == letter else f"\\U{ord(letter):08x}" for letter in text
+    )

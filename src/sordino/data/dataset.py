@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
+from sordino._shown import without_cells
 
 # Rounding may push a row that was scaled onto the sphere a little above it; the bound is
 # enforced up to this relative slack, about ten float32 roundings.
@@ -43,9 +44,10 @@ class Dataset:
     image_shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        X = np.asarray(self.X)
-        if X.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float64)
+        with without_cells(lambda _: _check.InvalidArgument("Expected X to hold numbers only.")):
+            X = np.asarray(self.X)
+            if X.dtype not in (np.float32, np.float64):
+                X = X.astype(np.float64)
         if X.ndim != 2 or 0 in X.shape:
             _check.fail("X.shape", X.shape, "to be (rows, features), both above 0")
         y = np.asarray(self.y)
@@ -79,7 +81,7 @@ class Dataset:
             _check.fail(
                 "norm_bound",
                 self.norm_bound,
-                f">= every row's norm; row {worst} has {norms[worst]:.6g}",
+                f">= every row's norm; row {worst} is longer",
                 "Clip the rows to the bound first (sordino.data.preprocess.clip_rows).",
             )
 

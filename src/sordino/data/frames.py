@@ -2,7 +2,7 @@
 
 What counts as missing is a rule about single cells, so it tells nothing of other rows: an empty
 cell, or one of the usual marks (NA, NaN, null, ...) unless the column's words are known to us.
-Sentences name columns and rows, never what a cell holds.
+Sentences tell places, never what a cell or the first line holds.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import io
 import re
 import warnings
 import zlib
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino import _check
+from sordino.data import header
 from sordino.data.rawfile import DataError
 
 if TYPE_CHECKING:
@@ -59,30 +59,35 @@ def check_path(path: str | Path) -> Path:
     return path
 
 
-def names(path: str | Path) -> list[str]:
-    """Names of the columns, in order and without blanks around them; "" where there is none."""
+def names(path: str | Path, declared: Collection[str] = ()) -> list[str]:
+    """Names of the columns, in order and without blanks around them; "" where there is none.
+
+    Names that are `declared` public may be strange; of others it is asked whether they are names.
+    """
     path = check_path(path)
     with _sentences(path):
         found = _parquet_names(path) if _is_parquet(path) else _header(path)[0]
-    twice = [name for name, times in Counter(found).items() if times > 1 and name]
-    if twice:
-        raise DataError(f"{path} has more than one column called {twice[0]!r}. Rename one.")
+    header.check(path, found, declared)
     return found
 
 
-def read(path: str | Path, *, words: Collection[str], leave_out: Collection[str]) -> pd.DataFrame:
+def read(
+    path: str | Path, found: Sequence[str], *, words: Collection[str], leave_out: Collection[str]
+) -> pd.DataFrame:
     """Read the columns that have a name; pandas and R write row numbers without one.
 
     Parameters
     ----------
     path
         A file that `check_path` accepts.
+    found
+        Its `names`.
     words
         Columns whose cells are text as it stands there, "007" and "NA" too.
     leave_out
         Columns that are not wanted.
     """
-    path, found = check_path(path), names(path)
+    path = check_path(path)
     wanted = [i for i, name in enumerate(found) if name and name not in leave_out]
     with _sentences(path):
         if _is_parquet(path):
@@ -111,8 +116,10 @@ def _sentences(path: Path) -> Iterator[None]:
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{path} cannot be decompressed. Was it cut short?") from None
-    except (OSError, ValueError) as error:  # pyarrow's own errors are of these two kinds
-        strerror = getattr(error, "strerror", None)
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # of pandas, pyarrow or the disk; they may quote a cell
+        strerror = error.strerror if isinstance(error, OSError) else None
         why = strerror or "it is damaged, or of another kind than its name says"
         raise DataError(f"{path} cannot be read: {why}.") from None
 
@@ -142,8 +149,9 @@ def _csv(path: Path, wanted: list[int], words: list[int]) -> pd.DataFrame:
         why = "has more fields in its rows than names in its header"
         raise DataError(f"{path} {why}.") from None
     except pd.errors.ParserError as error:
-        # pandas names the line and the number of fields, not what they hold.
-        why = str(error).removeprefix("Error tokenizing data. C error: ").strip().rstrip(".")
+        # Of what pandas says, a line and the numbers of fields are taken.
+        numbers = re.search(r"Expected \d+ fields in line \d+, saw \d+", str(error))
+        why = numbers[0] if numbers else "a quote is left open, or a row is cut short"
         raise DataError(f"{path} cannot be parsed: {why}.") from None
     return frame[wanted]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NUMERIC = ("AGE", "FAMSIZE", "NCHILD", "UHRSWORK", "VEHICLES")
 CATEGORICAL = ("DISABWRK", "EDUC", "MARST", "MOVEDIN", "NATIVITY", "OWNERSHP", "SEX")
 LABEL = "LABEL"
+_SHOWN = 6
 
 
 def parse(raw: RawFile, content: bytes) -> Table:
@@ -52,9 +53,15 @@ def _check_columns(raw: RawFile, columns: list[str]) -> None:
     known = {*NUMERIC, *CATEGORICAL, LABEL}
     unknown = [c for c in columns if c not in known]
     if unknown or LABEL not in columns or len(set(columns)) != len(columns) or len(columns) < 2:
+        # By place: the file is somebody's own, and its first line may be a record.
+        places = [
+            str(n) for n, c in enumerate(columns, 1) if c not in known or c in columns[: n - 1]
+        ]
+        wrong = f"; wrong: {', '.join(places[:_SHOWN])}{', ...' * (len(places) > _SHOWN)}"
         raise DataError(
-            f"{raw.name} has the columns {', '.join(columns)}. It needs {LABEL} (0 or 1) and one "
-            f"or more of {', '.join((*NUMERIC, *CATEGORICAL))}, each once, and nothing else."
+            f"{raw.name} has {len(columns)} columns{wrong if places else ''}. It needs {LABEL} "
+            f"(0 or 1) and one or more of {', '.join((*NUMERIC, *CATEGORICAL))}, each once, and "
+            "nothing else."
         )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
-from sordino.data import frames
+from sordino._shown import printable, without_cells
+from sordino.data import frames, header
 from sordino.data.cells import Cells, Unusable, spelled
-from sordino.data.columns import Column, Columns, Label, feature_names, known_column
+from sordino.data.columns import Column, Columns, Label, feature_names
 from sordino.data.rawfile import DataError
 from sordino.privacy import PrivacyLeakWarning
 
@@ -33,9 +35,11 @@ MOST_BYTES = 1 << 34
 """A table that would be larger than this in memory (16 GiB) is refused."""
 
 _FEW = 6
+_SHOWN = 60
 _MANY_LEVELS = 100
 _DESCRIBED = """\
-READ FROM THE DATA: the bounds, levels and classes below are what these records hold.
+READ FROM THE DATA: the bounds, levels and classes below are what these records hold, and the names
+are the file's first line. Keep this as private as the records until you have gone through it.
 Replace each by what is known without looking, such as [0, 120] for an age, or the levels that a
 form offers. Used as they are, they tell about the records, a leak that no guarantee covers.
 A column has bounds = [low, high] (numbers), levels = [...] (words) or ignore = true (left out).
@@ -64,8 +68,8 @@ class UserTable:
     y
         Labels, as the file has them: words or numbers.
     feature_names
-        Names of the columns of `X`: "age", "sex=Female"; "sex#1" where levels were read off the
-        rows, since a certificate publishes the names.
+        Names of the columns of `X`: "age", "sex=Female"; "column 3" or "column 3#1" of a column
+        that nobody declared public, since a certificate publishes the names.
     classes
         The labels there can be, if the description says; else None.
     reads_private_data
@@ -108,20 +112,25 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
     known = columns or Columns()
     target, names = _checked(path, target, known)
     words = _word_columns(known) | ({target} if _words(known.classes) else set())
-    frame = frames.read(path, words=words, leave_out=known.ignored)
-    cells = {name: Cells(name, frame[name]) for name in frame.columns}
-    y = cells.pop(target).labels(known.classes)
-    inferred = {name: _usable(cells[name]) for name in cells if name not in known.columns}
-    described = {**known.features, **inferred}
-    if not described:
-        raise DataError(f"{path} has no column to learn from beside the target {target}.")
-    reads = (*_drafted(known), *_reads(inferred))
+    with _no_cells(path):
+        frame = frames.read(path, names, words=words, leave_out=known.ignored)
+        public = {target, *_declared(known)}
+        cells = {
+            name: Cells(header.called(name, names, public), frame[name]) for name in frame.columns
+        }
+        y = cells.pop(target).labels(known.classes)
+        inferred = {name: _usable(cells[name]) for name in cells if name not in known.columns}
+        described = {**known.features, **inferred}
+        if not described:
+            raise DataError(f"{path} has no column to learn from beside the target {target}.")
+        X = _encoded(str(path), cells, described)
+    reads = (*_drafted(known, names), *_reads(inferred, names))
     if reads:
         warnings.warn(_leak(reads, known), PrivacyLeakWarning, stacklevel=2)
     return UserTable(
-        _encoded(str(path), cells, described),
+        X,
         y,
-        feature_names(described, secret=described if known.read_from_data else inferred),
+        feature_names(described, described if known.read_from_data else inferred, names),
         None if known.classes is None else tuple(spelled(known.classes).tolist()),
         reads,
         _notes(described, names, known),
@@ -158,16 +167,19 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
         _check.fail("columns", "[]", "to describe columns to learn from", hint)
     if not isinstance(source, str | os.PathLike | pd.DataFrame):
         _check.fail("source", type(source).__name__, "to be a path or a pandas table")
-    if isinstance(source, pd.DataFrame):
-        what, frame = "The table", _described_part(source, described)
-    else:
-        names = frames.names(source)
-        _check_described(described, names)
-        leave_out = set(names) - set(described)
-        frame = frames.read(source, words=_word_columns(columns), leave_out=leave_out)
-        what = str(source)
-    cells = {name: Cells(name, frame[name]) for name in described}
-    X = _encoded(what, cells, described)
+    what = "The table" if isinstance(source, pd.DataFrame) else str(source)
+    with _no_cells(what):
+        if isinstance(source, pd.DataFrame):
+            frame = _described_part(source, described)
+        else:
+            names = frames.names(source, described)
+            _check_described(described, names)
+            leave_out = set(names) - set(described)
+            words = _word_columns(columns)
+            frame = frames.read(source, names, words=words, leave_out=leave_out)
+        shown = {name: header.called(name, (), described) for name in described}
+        cells = {name: Cells(shown[name], frame[name]) for name in described}
+        X = _encoded(what, cells, described)
     return pd.DataFrame(X, index=frame.index, columns=list(feature_names(described)), copy=False)
 
 
@@ -177,16 +189,28 @@ def describe(path: str | Path, target: str) -> str:
     It says of itself that it was read from the data. A column that `read` would refuse, or that
     looks like an identifier, is ignored there, with a remark.
     """
-    target, _ = _checked(path, target, Columns())
-    frame = frames.read(path, words=(), leave_out=())
-    labels = Cells(target, frame.pop(target))
-    described, remarks = {}, {}
-    for name in frame.columns:
-        described[name], remarks[name] = _draft(Cells(name, frame[name]))
-    if empty := np.count_nonzero(labels.missing):
-        remarks[target] = f"{_NO_LABEL}: {empty:,} of {len(frame):,}."
-    drafted = Columns(target, labels.classes(), described, read_from_data=True)
+    target, names = _checked(path, target, Columns())
+    with _no_cells(path):
+        frame = frames.read(path, names, words=(), leave_out=())
+        labels = Cells(header.called(target, names, {target}), frame.pop(target))
+        described, remarks = {}, {}
+        for name in frame.columns:
+            described[name], remarks[name] = _draft(Cells("", frame[name]))
+        if empty := np.count_nonzero(labels.missing):
+            remarks[target] = f"{_NO_LABEL}: {empty:,} of {len(frame):,}."
+        drafted = Columns(target, labels.classes(), described, read_from_data=True)
     return drafted.to_toml(_DESCRIBED, remarks)
+
+
+def _no_cells(what: str | Path) -> AbstractContextManager[None]:
+    """Sentences of ours pass; whatever else goes wrong may quote a cell."""
+    sentence = f"{what} holds something of a kind that cannot be used"
+    return without_cells(lambda error: DataError(f"{sentence} ({type(error).__name__})."))
+
+
+def _declared(known: Columns) -> Collection[str]:
+    """Names that somebody declared public: a draft's are the file's own."""
+    return () if known.read_from_data else known.columns
 
 
 def _described_part(table: pd.DataFrame, described: Mapping[str, Column]) -> pd.DataFrame:
@@ -194,8 +218,8 @@ def _described_part(table: pd.DataFrame, described: Mapping[str, Column]) -> pd.
     _check_described(described, list(frame.columns))
     frame = frame[list(described)]
     if frame.columns.has_duplicates:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise DataError(f"The table has more than one column called {twice!r}. Rename one.")
+        twice = printable(repr(frame.columns[frame.columns.duplicated()][0]))
+        raise DataError(f"The table has more than one column called {twice}. Rename one.")
     return frame
 
 
@@ -226,19 +250,21 @@ def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str,
     if target is not None and known.target not in (None, target):
         hint = f"The description says {known.target!r}."
         _check.fail("target", target, "to be the same everywhere", hint)
-    names = frames.names(path)
+    names = frames.names(path, {*_declared(known), *([known.target] if known.target else [])})
     named = [name for name in names if name]
-    chosen = known_column("target", target or str(known.target), named)
-    _check_described(known.columns, named)
+    chosen = header.known_column("target", target or str(known.target), named)
+    _check_described(known.columns, named, draft=known.read_from_data)
     if chosen in known.columns:
         hint = "The target has classes = [...] at the top instead."
         _check.fail("columns", chosen, "not to describe the target", hint)
     return chosen, names
 
 
-def _check_described(described: Iterable[str], names: Sequence[str]) -> None:
-    for name in described:
-        known_column("columns", name, names)
+def _check_described(
+    described: Iterable[str], names: Sequence[str], *, draft: bool = False
+) -> None:
+    for place, name in enumerate(described, 1):
+        header.known_column("columns", name, names, f"[number {place} of the draft]" * draft)
 
 
 def _word_columns(known: Columns) -> set[str]:
@@ -281,19 +307,19 @@ def _fill(block: Floats, cells: Cells, column: Column) -> None:
     block[known, places[known]] = 1.0
 
 
-def _reads(inferred: Mapping[str, Column]) -> tuple[str, ...]:
+def _reads(inferred: Mapping[str, Column], names: Sequence[str]) -> tuple[str, ...]:
     """What was read off the rows, one sentence a kind."""
     bounds = [name for name, column in inferred.items() if column.bounds is not None]
     levels = [name for name, column in inferred.items() if column.levels is not None]
     kinds = (("minimum and maximum", bounds), ("levels", levels))
-    return tuple(f"{what} of {_few(names)}" for what, names in kinds if names)
+    return tuple(f"{what} of {_places(few, names)}" for what, few in kinds if few)
 
 
-def _drafted(known: Columns) -> tuple[str, ...]:
+def _drafted(known: Columns, names: Sequence[str]) -> tuple[str, ...]:
     """The same where the description itself was read off the rows: one sentence."""
     if not known.read_from_data:
         return ()
-    parts = [*_reads(known.columns)]
+    parts = [*_reads(known.columns, names)]
     parts += ["which columns are left out"] if known.ignored else []
     parts += ["which classes there are"] if known.classes is not None else []
     return (f"{', '.join(parts)}: {_DRAFTED}",) if parts else ()
@@ -304,6 +330,12 @@ def _leak(reads: Sequence[str], known: Columns) -> str:
     if known.read_from_data:
         hint = "correct the description, then delete read_from_data = true from it"
     return f"Not private: {' and '.join(reads)}; {hint}."
+
+
+def _places(chosen: Sequence[str], names: Sequence[str]) -> str:
+    """Columns by their place in the file, which is all that is said of names read off it."""
+    places = sorted(names.index(name) + 1 for name in chosen)
+    return f"{_few([str(place) for place in places])} of the file"
 
 
 def _few(names: Sequence[str]) -> str:
@@ -317,7 +349,11 @@ def _few(names: Sequence[str]) -> str:
 def _notes(
     described: Mapping[str, Column], names: Sequence[str], known: Columns
 ) -> tuple[str, ...]:
-    notes = [f"left out: {_few(known.ignored)}"] if known.ignored else []
+    notes = []
+    if known.ignored:
+        shown = [printable(name, _SHOWN) for name in known.ignored]
+        left_out = _places(known.ignored, names) if known.read_from_data else _few(shown)
+        notes.append(f"left out: {left_out}")
     notes += ["left out: a column without a name (row numbers?)"] if "" in names else []
     notes += [_NUMBERS] if any(column.bounds for column in described.values()) else []
     notes += [_LEVELS] if any(column.levels for column in described.values()) else []

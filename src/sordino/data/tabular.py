@@ -56,8 +56,8 @@ def read_csv(raw: RawFile, content: bytes, **options: Any) -> pd.DataFrame:
 
     try:
         frame: pd.DataFrame = pd.read_csv(io.BytesIO(content), na_filter=False, **options)
-    except (ValueError, TypeError) as error:
-        raise CorruptFileError(raw, f"it cannot be parsed ({error})") from error
+    except (ValueError, TypeError):  # which may quote what it stumbled over
+        raise CorruptFileError(raw, "it cannot be parsed") from None
     return frame
 
 
@@ -66,7 +66,7 @@ def binary_label(raw: RawFile, values: pd.Series, zero: str, one: str) -> npt.ND
     known = values.isin([zero, one])
     if not known.all():
         row = int(np.argmin(known.to_numpy()))
-        raise CorruptFileError(raw, f"row {row} has the label {values.iloc[row]!r}")
+        raise CorruptFileError(raw, f"row {row} has another label")
     return np.asarray(values == one, dtype=np.int64)
 
 

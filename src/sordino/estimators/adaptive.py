@@ -132,7 +132,7 @@ class Releases:
             _check.positive(name, getattr(self, name))
         largest = float(self.risk.row_norms.max())
         if largest > self.norm * (1 + NORM_SLACK):
-            _check.fail("norm", self.norm, f">= every row's norm; one has {largest:.6g}")
+            _check.fail("norm", self.norm, ">= every row's norm; one is longer")
 
     def gradient(self, w: Floats, rho: float) -> Floats:
         """Sum of clipped gradients plus N(0, (factor clip)^2 / (2 rho)) on each coordinate."""

@@ -11,9 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from sordino import _check
@@ -22,13 +21,16 @@ from sordino.estimators.door import SENT, Door, Papers
 from sordino.estimators.inputs import PrivateInputs
 from sordino.estimators.job import Job
 from sordino.estimators.leaks import warn_of_leak
+from sordino.estimators.predictions import Predictions
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records, Scaling
 from sordino.estimators.reference import Majority
 from sordino.estimators.saved import Sign
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import initial
+from sordino.estimators.unquoted import unquoted
 from sordino.mechanisms.certificate import Certificate
+from sordino.mechanisms.certificate_parts import CLASSES_READ
 from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, ReleaseRefused, release
@@ -37,14 +39,13 @@ from sordino.privacy import Guarantee, NotApplicable, Relation, default_delta, l
 Array = npt.NDArray[Any]
 Pathlike = str | os.PathLike[str]
 
-CLASSES_READ = "which classes there are was read off the labels"
 _SETTINGS = (
     *("epochs", "steps", "batch_size", "learning_rate"),
     *("average_every", "max_grad_norm", "accountant"),
 )
 
 
-class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[misc]
+class PrivateLinearClassifier(Predictions, PrivateInputs):  # type: ignore[misc]
     """Fit a linear model of bounded rows and release it, once, under a proved guarantee.
 
     Subclasses name the loss; their docstrings list the parameters.
@@ -164,8 +165,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
     def _prepare(self, X: Any, y: Any) -> Job:
         """Everything public, settled; the records are checked and scaled into their norm."""
         self._check_promise()
-        X, y = self._checked(X, y)
-        classes, codes = self._coded(y)
+        with unquoted(X, y):
+            X, y = self._checked(X, y)
+            classes, codes = self._coded(y)
         saved.described(self, classes)  # what no certificate can hold is refused now, not later
         records = Records.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
         task = self._task(records)
@@ -373,24 +375,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateInputs):  # type: ignore[m
             raise
         self.__dict__.update(made.__dict__)
         return place
-
-    # Predictions -------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> Array:
-        """Score of each row: for two classes one number, above 0 for the second of `classes_`.
-
-        Rows longer than `data_norm` are scaled down to it as in the training.
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        scores = self._scaling.scores(X, self.coef_, self.intercept_)
-        return scores.ravel() if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> Array:
-        """The most likely class of each row."""
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[chosen])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -17,7 +17,7 @@ from sordino.data.dataset import row_norms
 from sordino.estimators import methods
 from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.tables import check_finite, coded, numbers, public_classes
+from sordino.estimators.tables import check_finite, check_names, coded, numbers, public_classes
 from sordino.privacy import Relation
 
 Array = npt.NDArray[Any]
@@ -83,6 +83,7 @@ class PrivateInputs(BaseEstimator):  # type: ignore[misc]
             ensure_all_finite=False,
             multi_output=True,  # y is checked below, with sentences of our own
         )
+        check_names(getattr(self, "feature_names_in_", None))
         X = X.toarray() if hasattr(X, "toarray") else X
         check_finite(X)
         y = column_or_1d(y, warn=True)

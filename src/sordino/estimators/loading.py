@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sordino._shown import printable
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.logistic import PrivateLogisticRegression
 from sordino.estimators.svm import PrivateLinearSVC
@@ -46,7 +47,7 @@ def load(
     found = bundle.read(Path(directory))
     for finding in verify(found, public_key=public).findings:
         if finding.startswith("Note"):
-            warnings.warn(finding, stacklevel=2)
+            warnings.warn(printable(finding), stacklevel=2)
     papers = found.certificate
     model: PrivateLinearClassifier = _empty(papers.model)
     model.classes_ = papers.model.classes()

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.data.dataset import row_norms
+from sordino.data.header import is_number, strange
 
 Array = npt.NDArray[Any]
 
@@ -17,18 +18,26 @@ _WORDS = ("object", "str", "string", "category", "categorical", "utf8", "date", 
 
 
 def numbers(X: Any) -> Any:
-    """The table as it is, unless it is not there yet or a column holds words: those are named."""
+    """The table as it is, unless it is not there yet or a column holds words: their places."""
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
         _check.fail("X", type(X).__name__, "to be a table", "Call .collect() first.")
     dtypes, columns = getattr(X, "dtypes", None), getattr(X, "columns", None)
     if columns is None or dtypes is None:
         return X
-    named = zip(columns, dtypes, strict=True)
-    bad = [name for name, kind in named if str(kind).lower().startswith(_WORDS)]
+    bad = [n for n, kind in enumerate(dtypes, 1) if str(kind).lower().startswith(_WORDS)]
     if bad:
         hint = "Make them numbers first: words by public levels (preprocess.OneHot.public)."
-        _check.fail("columns", bad, "to be numbers", hint)
+        _check.fail("columns", f"{bad} of {len(columns)}", "to be numbers", hint)
     return X
+
+
+def check_names(given: Iterable[Any] | None) -> None:
+    """Refuse names of columns that no certificate should publish."""
+    names = [] if given is None else [str(name) for name in given]
+    numbers = [name for name in names if is_number(name)]
+    # All columns are numbers: without a header, all names would be. One may be a year.
+    if why := strange(names, declared=numbers if len(numbers) < len(names) else ()):
+        raise _check.InvalidArgument(f"The table of rows {why} A certificate publishes the names.")
 
 
 def check_finite(X: Array) -> None:

@@ -22,6 +22,9 @@ PACKAGES = (
 """Whose versions a certificate states, beside sordino's and Python's."""
 TUNINGS = ("none declared", "declared", "unknown")
 
+CLASSES_READ = "which classes there are was read off the labels"
+"""Among `not_covered`, where nobody said which there can be."""
+
 Label = bool | int | float | str
 
 
@@ -61,12 +64,13 @@ class Model:
         _keep(self, "labels", tuple(self.labels))
         _check.one_of("label_type", self.label_type, tuple(LABEL_TYPES))
         if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
-            _check.fail("labels", self.labels, "to be at least two, all different")
-        for label in self.labels:
+            listed = f"[{len(self.labels)} of them]"  # they may have been read off the records
+            _check.fail("labels", listed, "to be at least two, all different")
+        for number, label in enumerate(self.labels, 1):
             if type(label) is not LABEL_TYPES[self.label_type] or label != label:
-                _check.fail("labels", repr(label), f"to be of type {self.label_type}")
+                _check.fail("labels", f"[number {number}]", f"to be of type {self.label_type}")
             if isinstance(label, int) and not -(2**63) <= label < 2**63:
-                _check.fail("labels", label, "to fit into 64 bits")
+                _check.fail("labels", f"[number {number}]", "to fit into 64 bits")
         if self.feature_names is not None:
             _keep(self, "feature_names", tuple(self.feature_names))
             if len(self.feature_names) != self.features:
@@ -151,7 +155,8 @@ def plain_labels(classes: npt.ArrayLike) -> tuple[tuple[Label, ...], str]:
     kinds = {type(label) for label in labels}
     names = [name for name, kind in LABEL_TYPES.items() if kinds == {kind}]
     if not names:
-        _check.fail("classes", labels, f"to be all of one type, of {', '.join(LABEL_TYPES)}")
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        _check.fail("classes", f"[{found}]", f"to be all of one type, of {', '.join(LABEL_TYPES)}")
     return labels, names[0]
 
 

@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from sordino.mechanisms.strict_json import printable
+from sordino._shown import printable
+from sordino.mechanisms.certificate_parts import CLASSES_READ
 from sordino.privacy import RELATIONS, Guarantee, rounded
 
 if TYPE_CHECKING:
@@ -89,6 +90,9 @@ def _title(certificate: Certificate) -> Iterator[str]:
     yield f"PRIVACY CERTIFICATE of {model.estimator}, released {certificate.date}"
     shown = ", ".join(str(label) for label in model.labels[:_LABELS_SHOWN])
     more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
+    guarantee = certificate.guarantee
+    if guarantee is None or CLASSES_READ in guarantee.not_covered:  # they may be cells
+        shown, more = "not shown, since they may be of the records; certificate.json has them", ""
     yield (
         f"The model: {model.features:,} features{' and an intercept' if model.intercept else ''}, "
         f"{len(model.labels)} labels ({shown}{more})"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection
 from typing import Any, NoReturn
 
+from sordino._shown import printable
 from sordino.privacy import Refused
 
 MOST_BYTES = 32 * 2**20
@@ -20,18 +21,6 @@ class CertificateError(Refused):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(printable(sentence))
-
-
-def printable(text: str) -> str:
-    """`text` on one line, with what a terminal would act on or hide written as an escape.
-
-    Texts of a certificate are somebody else's: a line break in one could forge a heading, and a
-    control character erase a line.
-    """
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in text
-    )
 
 
 def parse(content: str | bytes) -> object:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import sordino
+from sordino._shown import printable
 from sordino.mechanisms import contradictions
 from sordino.mechanisms.bundle import SIGNATURE, WEIGHTS, Bundle
 from sordino.mechanisms.certificate import Certificate
@@ -41,7 +42,7 @@ class Verdict:
     findings: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n".join(self.findings)
+        return "\n".join(map(printable, self.findings))
 
 
 def verify(bundle: Bundle, *, public_key: Ed25519PublicKey | None = None) -> Verdict:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from sordino._shown import printable
 from sordino.papers import effort, layout, scoreboard, words
 from sordino.papers.claims import Place
 from sordino.papers.results import Reproduction, Result
-from sordino.report.words_numbers import printable, seconds
+from sordino.report.words_numbers import seconds
 
 _ACTED_ON = re.compile(r"([\\*_\[\]<>|~#])")
 _CODE = re.compile(r"(`[^`]+`)")

@@ -15,11 +15,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import sordino
+from sordino._shown import printable
 from sordino.papers import effort, layout, scoreboard, words
 from sordino.papers.results import Picture, Reproduction, Verdict
 from sordino.report.page import TEMPLATES as REPORT
 from sordino.report.page import colours
-from sordino.report.words_numbers import printable, seconds
+from sordino.report.words_numbers import seconds
 
 TEMPLATES = Path(__file__).parent / "templates"
 

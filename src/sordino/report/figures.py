@@ -6,14 +6,11 @@ import importlib.util
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sordino import _check
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Point = tuple[float, float]
 KINDS = ("png", "svg", "pdf")
@@ -37,13 +34,6 @@ def counts(most: int, places: int = 15) -> list[int]:
         _check.fail("steps", most, ">= 1 where a figure is drawn")
     spread = np.geomspace(max(1, most / 1000), most, places)
     return [int(count) for count in np.unique(spread.round())]
-
-
-def errors() -> Console:
-    """Where progress is shown: standard error, so that output can be piped."""
-    from rich.console import Console
-
-    return Console(stderr=True)
 
 
 def growth(

@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from sordino._shown import printable
 from sordino.report import drawing, words
 from sordino.report.assessment import Assessment
 from sordino.report.blocks import Section
@@ -28,7 +29,7 @@ from sordino.report.sections.numbers import numbers, three_numbers
 from sordino.report.sections.proof import proof
 from sordino.report.sections.protection import protection
 from sordino.report.sections.release import release
-from sordino.report.words_numbers import printable, typeset
+from sordino.report.words_numbers import typeset
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAPER = {"light": "#f6f7f9", "dark": "#0e1013"}

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from sordino._shown import printable
 from sordino.privacy import Estimate, Guarantee, Observation
 from sordino.report.assessment import Assessment, Question
 from sordino.report.stages import Attack
@@ -20,7 +21,6 @@ from sordino.report.words_numbers import (
     lower,
     percent,
     percent_of_confidence,
-    printable,
     upper,
 )
 

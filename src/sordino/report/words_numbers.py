@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable
 
 from sordino.privacy import rounded
@@ -114,18 +113,6 @@ def plain(value: object) -> str:
     return "left out" if value is None else str(value)
 
 
-def printable(text: str) -> str:
-    """`text` on one line, with what a terminal would act on or a reader not see as an escape.
-
-    Names of columns, files and mechanisms are somebody else's: a line break in one could forge a
-    line, and a mark for writing from right to left turn a sentence around.
-    """
-    return "".join(
-        letter if _seen(letter) else letter.encode("unicode_escape").decode("ascii")
-        for letter in text
-    )
-
-
 def typeset(text: str) -> str:
     """A sentence made for a terminal as it is printed: 5e-06 as 5 × 10⁻⁶, <= as ≤."""
     for sign, printed in _SIGNS.items():
@@ -135,10 +122,6 @@ def typeset(text: str) -> str:
 
 def _ten_to(power: str) -> str:
     return f"10{power.translate(_RAISED)}"
-
-
-def _seen(letter: str) -> bool:
-    return letter.isprintable() or unicodedata.category(letter) == "Zs"  # wide and narrow spaces
 
 
 def _written(value: float, text: Callable[[], str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sordino._shown import printable
 from sordino.privacy import Estimate
 from sordino.report.assessment import Assessment
 from sordino.report.drawing import palette
@@ -13,7 +14,7 @@ from sordino.report.drawing.row import Row, rows_of
 from sordino.report.drawing.scale import around
 from sordino.report.drawing.sheet import EDGE, LINE, Sheet, fitted, width
 from sordino.report.stages import Bound
-from sordino.report.words_numbers import printable, upper
+from sordino.report.words_numbers import upper
 
 _TRUTH = "the truth lies here"
 _THEOREMS = "What each theorem proves of the release"

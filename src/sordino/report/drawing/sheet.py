@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from sordino._shown import printable
 from sordino.report.drawing import palette
 from sordino.report.drawing.inline import HALO, SMALL, TEXT, WIDTH, Drawn, inline
 from sordino.report.drawing.scale import FIRST, INFINITY, LAST, ZERO, Scale
-from sordino.report.words_numbers import printable
 
 LINE = 17.0
 """Points from one line to the next."""

@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Iterator
 
+from sordino._shown import printable
 from sordino.privacy import Guarantee
 from sordino.report import words
 from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Section, Text
 from sordino.report.public import PublicFacts
 from sordino.report.sections import ending, proof, protection
 from sordino.report.stages import Bound, Proved
-from sordino.report.words_numbers import chance, count, plain, printable, upper
+from sordino.report.words_numbers import chance, count, plain, upper
 
 _LABELS_SHOWN = 10
 

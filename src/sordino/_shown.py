@@ -1,0 +1,64 @@
+"""What may be shown: text of others made harmless, and failures whose text may hold a record.
+
+Names of columns and files, texts of a certificate and what a foreign function raises are somebody
+else's. A line break in one could forge a sentence of ours, a control character erase a line, and a
+mark for writing from right to left turn a sentence around.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+# Letters and marks, by their category, that nobody sees: fillers, joiners and blanks.
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+
+
+def printable(text: object, most: int | None = None) -> str:
+    """`text` on one line, with what a terminal acts on or a reader does not see as an escape.
+
+    Parameters
+    ----------
+    text
+        Anything; its `str` is shown.
+    most
+        Letters after which it is cut short.
+    """
+    whole = str(text)
+    if most is not None and len(whole) > most:
+        whole = whole[: most - 3] + "..."
+    if whole.isascii() and whole.isprintable():
+        return whole
+    return "".join(
+        letter if _seen(letter) else letter.encode("unicode_escape").decode("ascii")
+        for letter in whole
+    )
+
+
+def _seen(letter: str) -> bool:
+    spaces = unicodedata.category(letter) == "Zs"  # wide and narrow ones
+    return (letter.isprintable() or spaces) and letter not in _UNSEEN
+
+
+@contextmanager
+def without_cells(failure: Callable[[Exception], Exception]) -> Iterator[None]:
+    """Raise what is not ours anew, without its text and without a trace of what caused it.
+
+    Libraries quote what they stumble over ("could not convert string to float: 'Smith'"), and what
+    they are given here is private. Sentences of this package name rows and columns, never a cell,
+    and pass; whatever they were made of does not.
+
+    Parameters
+    ----------
+    failure
+        Makes the exception that is raised instead of the one it is given.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] == "sordino":
+            raise error from None
+        raise failure(error) from None
