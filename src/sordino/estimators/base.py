@@ -45,7 +45,7 @@ _SETTINGS = (
 )
 
 
-class PrivateLinearClassifier(Predictions, PrivateInputs):  # type: ignore[misc]
+class PrivateLinearClassifier(Predictions, PrivateInputs):
     """Fit a linear model of bounded rows and release it, once, under a proved guarantee.
 
     Subclasses name the loss; their docstrings list the parameters.
