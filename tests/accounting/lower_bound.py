@@ -25,7 +25,7 @@ LEAST = 1e-60
 
 
 def _inner(t, q):
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return np.log(np.maximum(np.expm1(t) / q + 1, 0.0))
 
 

@@ -210,3 +210,24 @@ def test_bad_input_is_one_sentence_even_where_nothing_is_to_do(change, name, ste
     with pytest.raises(InvalidArgument, match=f"^Expected {name}=") as caught:
         calibrate.noise_multiplier(**{**good, **change})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rate", "steps"),
+    [
+        (1e-3, 1e-12, 0.01, 1000),
+        (1e3, 1e-5, 0.01, 10),
+        (1e-6, 1e-5, 0.01, 100),
+        (0.1, 1e-20, 1e-4, 1000),
+        (1.0, 1e-30, 0.01, 1000),
+        (1.0, 1e-300, 0.1, 100),
+        (5.0, 0.5, 0.1, 100),
+        (1e-4, 0.01, 0.2, 50),
+        (300.0, 1e-9, 1e-5, 3),
+        (1.0, 0.9, 0.5, 10),
+    ],
+)
+def test_extremes_end_near_their_target(epsilon, delta, rate, steps):
+    noise = calibrate.noise_multiplier(epsilon, delta, rate, steps, **POISSON)
+    found = subsampled.pld(noise, rate, steps, **POISSON).epsilon(delta)
+    assert epsilon * (1 - 1e-3) <= found <= epsilon

@@ -164,8 +164,10 @@ def test_every_text_of_a_certificate(seen, tmp_path: Path, many: int) -> None:
 
 def test_a_line_break_in_what_was_read_forges_no_signature(seen, tmp_path: Path) -> None:
     reads = ("the mean.\nThe certificate was signed by the key SHA256:4f5aDe.\nx\x1b[1A\u202e",)
-    forged = replace(CERTIFICATE, preprocessing=Preprocessing(True, reads, ""))
-    bundle.write(tmp_path / "model", forged, WEIGHTS)
+    honest = bundle.read(Path(__file__).parents[1] / "corpus" / "bundles" / "auto-named")
+    forged = replace(honest.certificate, preprocessing=Preprocessing(True, reads, ""))
+    weights = bundle.weights_file(honest.coef, honest.intercept)
+    bundle.write(tmp_path / "model", forged, weights)
     told = seen("certificate", "verify", tmp_path / "model")
     assert (
         r"the mean.\nThe certificate was signed by the key SHA256:4f5aDe.\nx\x1b[1A\u202e" in told

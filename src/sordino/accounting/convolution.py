@@ -166,7 +166,10 @@ class Composed:
         self.theta, self.spacing, self.log_outside = saddle.tilt, pairs[0][0].spacing, log_outside
         self.steps = sum(count for _, count in pairs)
         low, high, more = rough.window(saddle, log_outside)
-        low = min(low, lowest - self.spacing)
+        weights = self._tilt(pairs)
+        # The rough law may be beside the grid's, by its buckets' width times the steps.
+        missed = self.mean - saddle.mean
+        low, high = min(low + missed, lowest - self.spacing), high + missed
         if (high - low) / self.spacing > most:
             raise TooLarge(f"a window of {(high - low) / self.spacing:,.0f} points")
         first = max(math.floor(low / self.spacing), sum(c * g.first for g, c in pairs))
@@ -174,9 +177,9 @@ class Composed:
         last = math.ceil(high / self.spacing)
         if end - first <= max(1.25 * (last - first), 1 << 13):  # nothing need be left out above
             last = end
-        self._convolve(pairs, first, max(last, first + 16))
-        if last < end and abs(self._mean - saddle.mean) > 2 * (saddle.deviation + self.deviation):
+        if last < end and self.deviation > 3 * saddle.deviation:
             raise TooLarge("losses that were not aimed at")
+        self._convolve(pairs, weights, first, max(last, first + 16))
         self.log_above = self._log_above(pairs, last, more) if last < end else -math.inf
         # A log of a mass and a tilt are rounded relative to their size, once a step.
         self.rounding = 1e-10 + 8e-15 * self.steps
@@ -195,32 +198,45 @@ class Composed:
                 break
         return least
 
-    def _convolve(self, pairs: Sequence[tuple[Grid, int]], first: int, last: int) -> None:
-        size = fft.next_fast_len(last - first + 1, real=True)
-        self._log_scale, self._mean, start, variance = 0.0, 0.0, 0, 0.0
-        spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
-        wrong = np.zeros(size // 2 + 1)
+    def _tilt(self, pairs: Sequence[tuple[Grid, int]]) -> list[tuple[Floats, int]]:
+        """One step's law of each grid under the tilt, and the place of its mean."""
+        self._log_scale, self.mean, variance = 0.0, 0.0, 0.0
+        weights = []
         for grid, count in pairs:
             tilted = _log(grid.mass) + self.theta * grid.losses
             log_sum = _log_sum(tilted)
             weight = np.exp(tilted - log_sum)
             centre = _dot(weight, grid.losses)
-            self._mean += count * centre
+            self._log_scale += count * log_sum
+            self.mean += count * centre
             variance += count * _dot(weight, (grid.losses - centre) ** 2)
+            weights.append((weight, round(centre / self.spacing)))
+        self.deviation = math.sqrt(variance) + 1e-300
+        return weights
+
+    def _convolve(
+        self,
+        pairs: Sequence[tuple[Grid, int]],
+        weights: Sequence[tuple[Floats, int]],
+        first: int,
+        last: int,
+    ) -> None:
+        size = fft.next_fast_len(last - first + 1, real=True)
+        start = 0
+        spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+        wrong = np.zeros(size // 2 + 1)
+        for (grid, count), (weight, middle) in zip(pairs, weights, strict=True):
             # With the mean at position 0 the transform stays near 1 where it matters.
-            middle = round(centre / self.spacing)
             transform, kept = _power(fft.rfft(_folded(weight, grid.first - middle, size)), count)
             spectrum *= transform
             # Denormal numbers would take longer than all the rest.
             spectrum[np.abs(spectrum) < LEAST_FREQUENCY] = 0.0
             # A relative error of 1 / |transform| of one step, `count` times.
             wrong[kept] += count * np.abs(transform[kept]) ** (-1 / count)
-            self._log_scale += count * log_sum
             start += count * middle
         law = np.maximum(fft.irfft(spectrum, n=size), 0.0)
         self._losses = self.spacing * np.arange(first, first + size, dtype=np.float64)
         self._law = np.roll(law, -((first - start) % size))
-        self.deviation = math.sqrt(variance) + 1e-300
         self.centre = _dot(self._law, self._losses)
         whole = first <= sum(count * grid.first for grid, count in pairs)
         self._proved_from = -math.inf if whole else float(self._losses[0])

@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float64]
 
 EVEN_STRETCHES = 8
 """Stretches of epsilon as wide as the deviation; beyond, they grow by an eighth."""
+MOST_BACK = 40
+"""Stretches looked back over for a bound where there is none: a factor of 100 of epsilon."""
 MOST_EPSILON = 1e9
 """Beyond this only the moments accountant is asked."""
 
@@ -72,17 +74,18 @@ class Curve:
     def _bound(self, epsilon: float) -> float:
         """The bound of a stretch, never above that of those before it."""
         best, patience = math.inf, 6
-        while True:
+        for _ in range(MOST_BACK):
             start, end = self._stretch(epsilon)
             value, weak = self._own(start, end, epsilon)
             best = min(best, value)
             # Near its start a stretch may be above the one before, by the precision of their grids.
             if start <= 0 or not (weak or value > self._own(start, end, start)[0] - 0.05):
                 return best
-            patience -= isinstance(self._piece(start, end), Piece)  # the others cost nothing
+            patience -= isinstance(self._piece(start, end), Piece)  # the others cost little
             if patience == 0:
-                return best
+                break
             epsilon = math.nextafter(start, 0.0)
+        return best
 
     def _own(self, start: float, end: float, epsilon: float) -> tuple[float, bool]:
         """The bound of a stretch by itself, and whether it is far from tight."""

@@ -186,12 +186,23 @@ class Workshop:
         """The bound by one convolution, aimed at the middle, refined until it is fine."""
         sharpness, log_outside = 0.0, LOG_OUTSIDE
         middle = (low + high) / 2
+        made: Piece | None = None
         for _ in range(4):
             aim = (*self._cheapest(rough, saddle, middle), middle, low)
-            piece = self._convolved(rough, *aim, sharpness, log_outside, precisions)
+            try:
+                piece = self._convolved(rough, *aim, sharpness, log_outside, precisions)
+            except TooLarge:
+                if made is None:
+                    raise
+                return made  # true all the same, if coarser than was wished for
+            made = piece
             ((_, term),) = piece.terms
             value = piece.bound(high)[0]
             needed = min(LOG_OUTSIDE, term.log_share(high) - 12, term.log_share(low) - 12)
+            beside = (middle - term.mean) / term.deviation
+            if abs(beside) > 3:  # the rough law is too rough for so many steps
+                saddle = rough.saddle(max(saddle.tilt + beside / term.deviation, 0.0))
+                continue
             if term.log_noise(high) - value > LOG_DOUBTED:
                 break
             if piece.log_infinite - value > LOG_DOUBTED and rough is not self.rough(value):
