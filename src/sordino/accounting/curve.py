@@ -69,7 +69,9 @@ class Curve:
             return self._components[0][0].log_delta(epsilon, self._direction)
         if epsilon >= self._workshop.largest_finite:  # what is left are outright disclosures
             return self._log_told()
-        return self._bound(epsilon) if epsilon < MOST_EPSILON else self._moments(epsilon)
+        if epsilon < MOST_EPSILON:
+            return self._bound(epsilon)
+        return min(self._moments(epsilon), self._bound(math.nextafter(MOST_EPSILON, 0.0)))
 
     def _bound(self, epsilon: float) -> float:
         """The bound of a stretch, never above that of those before it."""
