@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import TypedDict
 
 from sordino import _check
@@ -60,13 +61,17 @@ def _search(
     guess: float | None,
     direction: Which,
 ) -> float:
+    @cache
     def excess(log_noise: float) -> float:
         found = profile_at(math.exp(log_noise)).epsilon(delta, direction)
         if found == 0:
             return -math.inf
         return math.log(found / epsilon)
 
-    low, high = _bracket(excess, math.log(guess) if guess else 0.0, 0.06 if guess else 1.0)
+    start = math.log(guess) if guess else 0.0
+    # ln epsilon falls at least as fast as ln noise rises: the noise is not farther off than this.
+    width = min(max(1.05 * abs(excess(start)), 1e-4), 1.0) if guess else 1.0
+    low, high = _bracket(excess, start, width)
     if low == high:
         return math.exp(high)
     # `first_below` is relative to where it searches: count from a point that keeps it near 1.

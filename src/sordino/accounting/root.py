@@ -18,7 +18,10 @@ def first_below(
     newest, at_newest = low, function(low)
     other, at_other = high, function(high)
     third, at_third = newest, at_newest
-    share = 0.5
+    # Smooth functions are nearly straight between the ends.
+    straight = math.isfinite(at_newest) and math.isfinite(at_other)
+    share = at_newest / (at_newest - at_other) if straight else 0.5
+    share = min(max(share, 0.02), 0.98)
     while True:
         point = newest + share * (other - newest)
         value = function(point)
