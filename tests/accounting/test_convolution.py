@@ -211,8 +211,8 @@ def test_a_tiny_limit_falls_back_and_says_so(kind):
     assert bound.epsilon(1e-5) >= free.epsilon(1e-5)
     assert bound.delta(1.0) >= free.delta(1.0)
     moments = rdp(1.0, 0.01, 500, **HOW[kind])
-    # As far as the search for where delta is met goes.
-    assert bound.epsilon(1e-5) == pytest.approx(moments.epsilon(1e-5), rel=2e-9)
+    # The moments accountant's, or a little less, by an order that is not on its list.
+    assert 0.999 <= bound.epsilon(1e-5) / moments.epsilon(1e-5) <= 1 + 2e-9
     notes = bound.fallbacks(1e-5)
     assert notes
     assert all(note.startswith("fallback: the moments accountant") for note in notes)
@@ -240,7 +240,7 @@ def test_a_convolved_number_below_one_step_s_is_replaced(monkeypatch):
     monkeypatch.setattr(Composed, "log_noise", lambda self, epsilon: -400.0)
     moments = rdp(1.0, 0.01, 10, **HOW["add-remove"]).epsilon(1e-20)
     epsilon = curve.epsilon(math.log(1e-20))
-    assert epsilon == pytest.approx(moments, rel=2e-9)
+    assert 0.999 <= epsilon / moments <= 1 + 2e-9
     assert "below that of a single step" in curve.fallback(epsilon)
     assert curve.log_delta(0.5) > -400
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sordino.accounting import calibrate
 from sordino.accounting.compose import compose
 from sordino.accounting.profile import ApproximateProfile
 from sordino.accounting.subsampled import PASSES, SAMPLINGS, pld
@@ -79,7 +80,8 @@ def monotone(setting):
     assert epsilons == sorted(epsilons), (setting, epsilons)
     more = pld(noise, rate, 2 * steps, **how)
     for delta, epsilon in zip(DELTAS, epsilons, strict=True):
-        assert epsilon <= more.epsilon(delta) * (1 + 1e-9), (setting, delta)
+        # Each on its own grid: the stated accuracy.
+        assert epsilon <= more.epsilon(delta) * (1 + 4e-4) + 4e-6, (setting, delta)
 
 
 def consistent(setting):
@@ -148,6 +150,37 @@ def test_settings_that_had_vacuous_answers(setting):
     assert profile.delta(1.0) <= profile.delta(0.5) <= 1e-24
     monotone(setting)
     consistent(setting)
+
+
+REPLACE = {"sampling": "poisson", "relation": Relation.REPLACE_ONE}
+FEW_STEPS = [
+    (1.0818, 1e-5, 3, ADD),
+    (0.44798028412629903, 4.104987462981674e-06, 2, ADD),
+    (0.6863840328613457, 4.4589664427550604e-06, 3, ADD),
+    (26.806187561707432, 1.316643920762797e-4, 5, ADD),
+    (45.72136188898936, 9.252953085930672e-05, 2, ADD),
+    (41.06873028768062, 2.9540637023198215e-06, 10, REPLACE),
+]
+
+
+@pytest.mark.parametrize("setting", FEW_STEPS, ids=str)
+def test_few_steps_at_tiny_rates(setting):
+    """Losses below the window came back at its top, and nobody noticed."""
+    monotone(setting)
+
+
+def test_calibration_finds_its_target_at_a_small_rate():
+    setting = (0.0001, 257)
+    noise = calibrate.noise_multiplier(0.0155, 1e-7, *setting, **FIXED)
+    found = pld(noise, *setting, **FIXED).epsilon(1e-7)
+    assert 0.0155 * (1 - 1e-3) <= found <= 0.0155
+
+
+def test_the_largest_loss_is_not_rounded_down():
+    """At 10 times 0.8157, as a float, ten releases of it still differ with this probability."""
+    step = 0.8156698705169639
+    release = ApproximateProfile(budget=(step, 0.0), relation=Relation.REPLACE_ONE, theorem="one")
+    assert compose([release] * 10).log_delta(10 * step) >= -38.7
 
 
 def test_outright_disclosures_add_up_exactly():

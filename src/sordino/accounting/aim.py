@@ -146,10 +146,10 @@ class Rough:
         """The tilt at whose mean delta is about this."""
         return self._refined(lambda table: _log_deltas(table) > log_delta)
 
-    def window(self, saddle: Saddle, log_outside: float) -> tuple[float, float, float]:
+    def window(self, saddle: Saddle, log_outside: float) -> tuple[float, float, float, float]:
         """Losses outside which the tilted law has at most exp(log_outside), by Chernoff's bound.
 
-        Also how much more tilt bounds the upper end.
+        Also how much more tilt bounds the upper end, and how much less the lower one.
         """
         if saddle.deviation == 0:
             raise TooLarge("a loss too sharp to aim at")
@@ -158,8 +158,11 @@ class Rough:
         highs = (self.cumulants(saddle.tilt + steps) - saddle.cumulant - log_outside) / steps
         down = steps[4:]
         lows = (saddle.cumulant + log_outside - self.cumulants(saddle.tilt - down)) / down
-        best = int(np.argmin(highs))
-        return float(lows.max()), float(highs[best]), float(steps[best])
+        best, least = int(np.argmin(highs)), int(np.argmax(lows))
+        return (
+            *(float(lows[least]), float(highs[best])),
+            *(float(steps[best]), float(down[least])),
+        )
 
 
 def _saddle(column: Floats) -> Saddle:

@@ -22,11 +22,12 @@ import numpy.typing as npt
 from scipy import fft
 
 from sordino.accounting.aim import Rough, Saddle, TooLarge
+from sordino.accounting.logs import log_add
 from sordino.accounting.loss import Direction, Loss
 
 Floats = npt.NDArray[np.float64]
-LOG_LOWER = -46.0
-"""The least share of the low end of a law that is kept where it is: 1e-20."""
+LOG_LOWER = -32.0
+"""The least share of the low end of a law that is kept where it is: 1e-14."""
 
 
 LEAST_FREQUENCY = 1e-26
@@ -165,22 +166,26 @@ class Composed:
     ) -> None:
         self.theta, self.spacing, self.log_outside = saddle.tilt, pairs[0][0].spacing, log_outside
         self.steps = sum(count for _, count in pairs)
-        low, high, more = rough.window(saddle, log_outside)
+        low, high, more, less = rough.window(saddle, log_outside)
         weights = self._tilt(pairs)
         # The rough law may be beside the grid's, by its buckets' width times the steps.
         missed = self.mean - saddle.mean
         low, high = min(low + missed, lowest - self.spacing), high + missed
         if (high - low) / self.spacing > most:
             raise TooLarge(f"a window of {(high - low) / self.spacing:,.0f} points")
-        first = max(math.floor(low / self.spacing), sum(c * g.first for g, c in pairs))
+        begin = sum(c * g.first for g, c in pairs)
         end = sum(c * (g.first + len(g.mass) - 1) for g, c in pairs)
-        last = math.ceil(high / self.spacing)
-        if end - first <= max(1.25 * (last - first), 1 << 13):  # nothing need be left out above
+        first, last = max(math.floor(low / self.spacing), begin), math.ceil(high / self.spacing)
+        # A law that ends near the window is taken whole: nothing need be left out.
+        if last - begin <= max(1.25 * (last - first), 1 << 13):
+            first = begin
+        if end - first <= max(1.25 * (last - first), 1 << 13):
             last = end
         if last < end and self.deviation > 3 * saddle.deviation:
             raise TooLarge("losses that were not aimed at")
         self._convolve(pairs, weights, first, max(last, first + 16))
         self.log_above = self._log_above(pairs, last, more) if last < end else -math.inf
+        self._log_below = self._outside_below(pairs, first, less) if first > begin else -math.inf
         # A log of a mass and a tilt are rounded relative to their size, once a step.
         self.rounding = 1e-10 + 8e-15 * self.steps
 
@@ -195,6 +200,17 @@ class Composed:
         for share in (1.0, 0.3, 0.1, 0.03, 0.01):
             least = min(least, log_chernoff(pairs, self.theta + share * step, edge))
             if least <= aim:
+                break
+        return least
+
+    def _outside_below(self, pairs: Sequence[tuple[Grid, int]], first: int, step: float) -> float:
+        """Ln of Chernoff's bound on the tilted probability of losses below the window."""
+        edge = self.spacing * first
+        least = 0.0
+        for share in (1.0, 0.3):
+            below = log_chernoff(pairs, self.theta - share * step, edge)
+            least = min(least, below + self.theta * edge - self._log_scale)
+            if least <= self.log_outside + 2:
                 break
         return least
 
@@ -260,7 +276,8 @@ class Composed:
 
     def log_folded(self, epsilon: float) -> float:
         """Ln of about what losses outside the window, come back at its other end, add to delta."""
-        return self._log_scale - self.theta * epsilon + self.log_outside - math.log1p(self.theta)
+        outside = max(self.log_outside, self._log_below)
+        return self._log_scale - self.theta * epsilon + outside - math.log1p(self.theta)
 
     def log_density_and_slope(self, epsilon: float) -> tuple[float, float]:
         """Ln of the loss's density at `epsilon`, and of -d delta / d epsilon.
@@ -362,22 +379,3 @@ class Piece:
         """Whether the grid's error at these is what was aimed at, or nearly."""
         term = self.terms[0][1]
         return term.steps * term.spacing**2 / 8 * self.sharpness(*epsilons) <= 4 * self.error
-
-
-def log_add(*logs: float) -> float:
-    """Ln of the sum of exponentials."""
-    top = max(logs)
-    if math.isinf(top):
-        return top
-    return top + math.log(math.fsum(math.exp(log - top) for log in logs))
-
-
-def log_any(chances: Sequence[tuple[int, float]]) -> float:
-    """Ln of the probability that any of so many independent events, of this chance each, happens.
-
-    ln(1 - prod (1 - p)^n).
-    """
-    if any(n > 0 and p >= 1 for n, p in chances):
-        return 0.0
-    none = math.fsum(n * math.log1p(-p) for n, p in chances)
-    return math.log(-math.expm1(none)) if none < 0 else -math.inf

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from sordino.accounting import renyi
 from sordino.accounting.aim import Components, Saddle, TooLarge
-from sordino.accounting.convolution import Limit, Piece, log_any
+from sordino.accounting.convolution import Limit, Piece
+from sordino.accounting.logs import log_any, rounded_up
 from sordino.accounting.loss import Direction, Loss
 from sordino.accounting.root import first_below
 from sordino.accounting.workshop import Workshop
@@ -24,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 EVEN_STRETCHES = 8
 """Stretches of epsilon as wide as the deviation; beyond, they grow by an eighth."""
+LOG_FALL = 40.0
+"""Ln of how far delta may fall within a stretch, about."""
 MOST_BACK = 40
 """Stretches looked back over for a bound where there is none: a factor of 100 of epsilon."""
 MOST_EPSILON = 1e9
@@ -118,8 +121,7 @@ class Curve:
         near = guess <= 2 * self._workshop.rough(0.0).untilted.mean
         if near and _log_pinsker(float(self.renyi(np.array([2.0]))[0])) <= log_delta:
             return 0.0
-        if guess > 0.999 * largest:  # a bounded loss, and a delta that only its bound meets
-            return largest
+        guess = min(guess, 0.999 * largest)
         # Between these the bound falls to delta; stretches in between are looked at in turn.
         below, above = 0.0, largest
         while True:
@@ -145,8 +147,12 @@ class Curve:
         """Whether one moment proves delta at `epsilon`: much cheaper than to ask for delta."""
         if not self._components or self._is_one_step or epsilon >= self._workshop.largest_finite:
             return self.log_delta(epsilon) <= log_delta
+        return self._one_moment(epsilon) <= log_delta
+
+    def _one_moment(self, epsilon: float) -> float:
+        """Ln of delta by the moment that fits best, of any order."""
         orders = np.array([1 + max(self._workshop.aimed(epsilon)[1].tilt, 1e-3)])
-        return renyi.log_delta(orders, self.renyi(orders), epsilon) <= log_delta
+        return renyi.log_delta(orders, self.renyi(orders), epsilon)
 
     def fallback(self, epsilon: float) -> str | None:
         """Why the moments accountant answered at `epsilon`; None if it did not."""
@@ -164,7 +170,7 @@ class Curve:
     # ------------------------------------------------------------------ what is known of the losses
 
     def _largest_loss(self) -> float:
-        return sum(count * loss.largest(self._direction) for loss, count in self._components)
+        return rounded_up((n, loss.largest(self._direction)) for loss, n in self._components)
 
     def _log_told(self) -> float:
         """Ln of the probability that some step discloses outright."""
@@ -179,6 +185,8 @@ class Curve:
         if self._renyi is None:
             self._renyi = self.renyi(renyi.ORDERS)
         bound = renyi.log_delta(renyi.ORDERS, self._renyi, epsilon)
+        if epsilon < MOST_EPSILON:
+            bound = min(bound, self._one_moment(epsilon))
         return min(bound, _log_pinsker(float(self._renyi.min())))
 
     # ------------------------------------------------------------------ stretches
@@ -186,8 +194,8 @@ class Curve:
     def _stretch(self, epsilon: float) -> tuple[float, float]:
         """The stretch that `epsilon` lies in: as wide as the loss's deviation, at most twice.
 
-        Far from the mean they grow; where the tilted loss is narrower, near its bound, they are
-        halved.
+        Far from the mean they grow; where the tilted loss is narrower, near its bound, or delta
+        falls too far, they are halved.
         """
         law = self._workshop.rough(0.0).untilted
         share = (epsilon - law.mean) / max(law.deviation, 1e-12)
@@ -202,9 +210,10 @@ class Curve:
         while epsilon >= self._edge(law, index + 1):
             index += 1
         start, end = max(self._edge(law, index), 0.0), self._edge(law, index + 1)
-        for _ in range(8):
-            middle = (start + end) / 2
-            if end - start <= 2 * self._workshop.aimed(middle)[1].deviation:
+        for _ in range(14):
+            middle, width = (start + end) / 2, end - start
+            saddle = self._workshop.aimed(middle)[1]
+            if width <= 2 * saddle.deviation and width * saddle.tilt <= LOG_FALL:
                 break
             start, end = (middle, end) if epsilon >= middle else (start, middle)
         return start, end

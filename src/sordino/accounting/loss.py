@@ -213,7 +213,8 @@ class PoissonLoss(_SampledLoss):
 
     def largest(self, direction: Direction) -> float:
         certain = direction == "forward" or self.sample_rate == 1
-        return math.inf if certain else -math.log1p(-self.sample_rate)
+        # A logarithm may be rounded down by its last digit.
+        return math.inf if certain else -math.log1p(-self.sample_rate) * (1 + 4e-16)
 
     def log_delta(self, epsilon: float, direction: Direction) -> float:
         q, mu = self.sample_rate, 1 / self.noise_multiplier

@@ -23,11 +23,10 @@ from sordino.accounting.convolution import (
     Limit,
     Piece,
     discretise,
-    log_add,
-    log_any,
     log_chernoff,
 )
-from sordino.accounting.loss import Direction
+from sordino.accounting.logs import log_add, log_any, rounded_up
+from sordino.accounting.loss import ApproximateLoss, Direction
 
 PRECISIONS = ((2e-5, 1 << 18), (1e-4, 1 << 21), (2e-3, 1 << 40))
 """Relative errors of epsilon that the grid's spacing aims at, and the points each is worth.
@@ -60,8 +59,8 @@ class Workshop:
 
     @property
     def largest_finite(self) -> float:
-        """The largest loss but for an outright disclosure."""
-        return sum(n * loss.largest_finite(self._direction) for loss, n in self._components)
+        """The largest loss but for an outright disclosure, rounded up."""
+        return rounded_up((n, law.largest_finite(self._direction)) for law, n in self._components)
 
     def rough(self, log_delta: float) -> Rough:
         """The rough law, without losses too rare to matter for a delta of this size."""
@@ -199,9 +198,10 @@ class Workshop:
             ((_, term),) = piece.terms
             value = piece.bound(high)[0]
             needed = min(LOG_OUTSIDE, term.log_share(high) - 12, term.log_share(low) - 12)
-            beside = (middle - term.mean) / term.deviation
-            if abs(beside) > 3:  # the rough law is too rough for so many steps
-                saddle = rough.saddle(max(saddle.tilt + beside / term.deviation, 0.0))
+            missed = (term.mean - aim[0].mean) / term.deviation
+            if abs(missed) > 2:  # the rough law is too rough for so many steps
+                missed = min(max(missed, -5.0), 5.0)
+                saddle = rough.saddle(max(saddle.tilt - missed / term.deviation, saddle.tilt / 2))
                 continue
             if term.log_noise(high) - value > LOG_DOUBTED:
                 break
@@ -228,7 +228,7 @@ class Workshop:
             candidate = rough.saddle(share * saddle.tilt) if share < 1 else saddle
             if share < 1 and abs(candidate.mean - epsilon) > 1.5 * candidate.deviation:
                 continue
-            low, high, _ = rough.window(candidate, LOG_OUTSIDE)
+            low, high, *_ = rough.window(candidate, LOG_OUTSIDE)
             cost = (high - low) * math.sqrt(1 + candidate.tilt)
             if cost < best[0]:
                 best = cost, candidate, high - low
@@ -275,10 +275,11 @@ class Workshop:
         return math.sqrt(8 * error / (self._steps * sharpness))
 
     def _fitted(self, spacing: float) -> float:
-        """Where all losses are plus or minus one number, a spacing that has it on its grid."""
-        sizes = {getattr(loss, "epsilon", math.inf) for loss, _ in self._components}
-        size = sizes.pop()
-        return spacing if sizes or not 0 < size < math.inf else size / math.ceil(size / spacing)
+        """Where some losses are plus or minus one number, a spacing that has it on its grid."""
+        sizes = {loss.epsilon for loss, _ in self._components if isinstance(loss, ApproximateLoss)}
+        if len(sizes) != 1 or not 0 < (size := sizes.pop()) < math.inf:
+            return spacing
+        return size / math.ceil(size / spacing)
 
     def _grids(self, spacing: float, log_tail: float, most: int) -> list[tuple[Grid, int]]:
         return [
@@ -312,7 +313,7 @@ class Workshop:
             jumps = len(counts) - 1
             part = rough.with_jumps(level, min(jumps, 2))
             saddle = self._tilted(rough.with_jumps(level, min(jumps, 1)), middle)
-            bottom, top, _ = part.window(self._tilted(part, middle), LOG_OUTSIDE)
+            bottom, top, *_ = part.window(self._tilted(part, middle), LOG_OUTSIDE)
             spacing = self._spacing(
                 PRECISIONS[0][0] * max(middle, SMALLEST_EPSILON), 1 + saddle.tilt
             )
@@ -325,7 +326,8 @@ class Workshop:
         middle = (low + high) / 2
         rough = self.rough(guess)
         error = PRECISIONS[0][0] * max(middle, SMALLEST_EPSILON)
-        sharpness = 1 + self._tilted(rough.with_jumps(level, 1), middle).tilt
+        tilt = self._tilted(rough.with_jumps(level, 1), middle).tilt
+        sharpness = 1 + tilt
         most = min(PRECISIONS[1][1], self._limit.points)
         for _ in range(2):
             spacing = self._spacing(error, sharpness)
@@ -338,7 +340,10 @@ class Workshop:
                 pairs = [(small, steps - jumps), (large, jumps)]
                 pairs = [(grid, count) for grid, count in pairs if count > 0]
                 part = rough.with_jumps(level, jumps)
-                saddle, at_most = _settled(pairs, part, self._tilted(part, middle), low)
+                saddle = self._tilted(part, middle)
+                if saddle.tilt < tilt / 2:  # without tilt, losses far below 0 need a long window
+                    saddle = part.saddle(tilt / 2)
+                saddle, at_most = _settled(pairs, part, saddle, low)
                 at_most += ways
                 if at_most < guess + LOG_NEGLIGIBLE:
                     negligible.append(at_most)
