@@ -217,7 +217,7 @@ def test_what_was_found_is_kept_for_the_same_question(
             assess(**asked, out=tmp_path / "study")
     watch = Watch()
     assess(**asked, out=tmp_path / "study", watch=watch)
-    assert watch.done == ["read", "attack_plain", "release", "report"]
+    assert watch.done == ["read", "prove", "attack_plain", "release", "report"]
 
 
 # After it -----------------------------------------------------------------------------------
@@ -253,7 +253,8 @@ def test_looking_harder_keeps_the_release(
         watch = Watch()
         found = assess(**now, out=place, watch=watch)
         assert bundle_of(place) == released
-        assert watch.done == ["read", *(each for each in STAGES if each in redone), "report"]
+        looked = [each for each in STAGES if each in redone and each != "prove"]
+        assert watch.done == ["read", "prove", *looked, "report"]  # proved anew every time
         assert set(stages) <= set(redone) | set(Brief(**before).redone(Brief(**asked)))
         assert Brief.from_file(place / "study.toml") == Brief(**now)
         assert found.question.settings["confidence"] == now.get("confidence", 0.99)
@@ -269,7 +270,7 @@ def test_an_attack_alone_is_made_again(
         assess(**asked | {"audit_runs": 10**12}, out=again)
     assert (again / "report.html").exists()
     found = assess(**asked | LONGER, out=again, watch=watch)
-    assert watch.done == ["read", *ATTACKS, "report"]
+    assert watch.done == ["read", "prove", *ATTACKS, "report"]
     assert bundle_of(again) == bundle_of(place)
     assert [attack.runs for attack in (*study.attacks, *found.attacks)] == [64, 64, 100, 100]
     assert found.observed.confidence == 0.9

@@ -108,7 +108,8 @@ def test_the_same_command_does_nothing_twice(study) -> None:
     model = (place / "model" / "model.safetensors").read_bytes()
     watch = Watch()
     again = assess(Brief.from_file(place / "study.toml"), out=place, watch=watch)
-    assert watch.resumed == list(RELEASED)
+    # Proofs cost nothing, and what was kept of them may have been changed.
+    assert watch.resumed == [stage for stage in RELEASED if stage != "prove"]
     assert (place / "model" / "model.safetensors").read_bytes() == model
     assert again.attacks == found.attacks
     assert again.own_noise == found.own_noise
@@ -137,7 +138,7 @@ def test_stopped_by_ctrl_c_it_goes_on(study, tmp_path: Path, stage: str) -> None
         public.read(place)
     watch = Watch()
     again = assess(**SMALL, out=place, watch=watch)
-    assert watch.resumed == list(before)
+    assert watch.resumed == [stage for stage in before if stage != "prove"]
     if kept is not None:
         assert model.read_bytes() == kept  # a second model would be a second release
     # Everything but the release itself, whose noise is the system's, is the same as without a stop.

@@ -224,9 +224,13 @@ class Workshop:
         the window's length.
         """
         best = math.inf, saddle, math.inf
-        for share in (1.0, 0.93, 0.86, 0.8):
-            candidate = rough.saddle(share * saddle.tilt) if share < 1 else saddle
-            if share < 1 and abs(candidate.mean - epsilon) > 1.5 * candidate.deviation:
+        tilts = [share * saddle.tilt for share in (1.0, 0.93, 0.86, 0.8)]
+        if saddle.tilt == 0:  # a little, where losses far below 0 would need a long window
+            tilts = [share / max(saddle.deviation, 1e-300) for share in (0.0, 0.01, 0.1, 0.3)]
+        for tilt in tilts:
+            candidate = saddle if tilt == saddle.tilt else rough.saddle(tilt)
+            beside = abs(candidate.mean - epsilon)
+            if candidate is not saddle and beside > 1.5 * candidate.deviation:
                 continue
             low, high, *_ = rough.window(candidate, LOG_OUTSIDE)
             cost = (high - low) * math.sqrt(1 + candidate.tilt)

@@ -187,7 +187,8 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
         if not (directory.root / MODEL).exists():
             subject.ask_ledger()
     with directory.opened(brief, subject.fingerprint):
-        proved = stages.do("prove", Proved, lambda work, tell: proving.prove(subject))
+        # Cheap, and files may have been changed: proved anew every time.
+        proved = stages.do("prove", Proved, lambda work, tell: proving.prove(subject), again=True)
         own = stages.do(
             "own_noise", OwnNoise, lambda work, tell: measuring.own_noise(subject, work, tell)
         )

@@ -107,20 +107,20 @@ def main() -> None:
         with plain_warnings():
             app()
     except (InvalidArgument, NotApplicable) as error:
-        say(error, err=True)
+        say(error, err=True, hang=True)
         sys.exit(2)
     except KeyboardInterrupt:
         say("Stopped.", err=True)
         sys.exit(130)
     except Refused as error:
-        say(error, err=True)
+        say(error, err=True, hang=True)
         sys.exit(1)
     except Exception as error:
         # Loaded only now: help and accounting do without the data room.
         from sordino.data import DataError
 
         if isinstance(error, DataError):
-            say(error, err=True)
+            say(error, err=True, hang=True)
             sys.exit(1)
         sys.excepthook = _tell_fault
         raise

@@ -38,7 +38,8 @@ def say(*lines: object, err: bool = False, hang: bool = False) -> None:
     """
     for each in lines:
         text = printable(each)
-        typer.echo(_hanging(text) if hang and sys.stdout.isatty() else text, err=err)
+        watched = (sys.stderr if err else sys.stdout).isatty()
+        typer.echo(_hanging(text) if hang and watched else text, err=err)
 
 
 def _hanging(text: str) -> str:

@@ -371,9 +371,9 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
             place = saved.fit_and_save(made, X, y, directory, sign, declared)
         except BaseException:
             if made._ledger_entry is not None:
-                self.__dict__.update(made.__dict__)
+                self.__dict__ = made.__dict__
             raise
-        self.__dict__.update(made.__dict__)
+        self.__dict__ = made.__dict__  # and nothing of an earlier fit
         return place
 
     def __sklearn_tags__(self) -> Tags:

@@ -15,7 +15,7 @@ from sordino import _check
 from sordino.data.columns import Columns
 from sordino.estimators.door import Door, Papers, tell
 from sordino.estimators.job import Job
-from sordino.mechanisms import bundle
+from sordino.mechanisms import bundle, contradictions
 from sordino.mechanisms.certificate import (
     Certificate,
     DatasetFacts,
@@ -185,7 +185,10 @@ def save(
         if door is not None:
             model._ledger_entry = door.record()
 
+    contradictions.check(papers)  # what `load` would refuse is not written, nor charged
     signature = None if sign is None else sign(papers.to_json().encode())
+    if sign is not None and (not isinstance(signature, bytes) or len(signature) != 64):
+        _check.fail("sign", "[what it returned]", "to be the 64 bytes of an Ed25519 signature")
     try:
         bundle.write(directory, papers, weights, signature=signature, record=record)
     except BaseException as error:

@@ -52,7 +52,7 @@ def unquoted(*given: Any) -> AbstractContextManager[None]:
 
 
 def _replaced(error: Exception, given: tuple[Any, ...]) -> Exception:
-    text, kind = str(error), TypeError if isinstance(error, TypeError) else ValueError
+    text, kind = str(error), TypeError if isinstance(error, TypeError) else InvalidArgument
     if text.startswith(_OTHER_NAMES):
         return kind(_other_names(text))
     if known := _HARMLESS.match(text):
@@ -88,7 +88,8 @@ def _is_number(cell: Any) -> bool:
 def _other_names(text: str) -> str:
     """scikit-learn's sentence; names that the model does not know only if no record has such."""
     before, unseen, rest = text.partition(_UNSEEN)
-    listed, missing, known = rest.partition(_MISSING)
+    # The last one: a name may hold the sentence, too.
+    listed, missing, known = rest.rpartition(_MISSING) if _MISSING in rest else (rest, "", "")
     lines = listed.splitlines()
     if not all(_PROGRAMMED.fullmatch(line) for line in lines):
         listed = "- names that the model does not know, which are not shown\n"

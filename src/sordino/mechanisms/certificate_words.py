@@ -91,7 +91,8 @@ def _title(certificate: Certificate) -> Iterator[str]:
     shown = ", ".join(str(label) for label in model.labels[:_LABELS_SHOWN])
     more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
     guarantee = certificate.guarantee
-    if guarantee is None or CLASSES_READ in guarantee.not_covered:  # they may be cells
+    drafted = any("which classes there are" in each for each in certificate.preprocessing.reads)
+    if guarantee is None or drafted or CLASSES_READ in guarantee.not_covered:  # may be cells
         shown, more = "not shown, since they may be of the records; certificate.json has them", ""
     yield (
         f"The model: {model.features:,} features{' and an intercept' if model.intercept else ''}, "

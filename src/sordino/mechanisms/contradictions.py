@@ -19,7 +19,7 @@ import numpy as np
 import sordino
 from sordino.mechanisms.certificate_parts import PACKAGES, Model, Preprocessing
 from sordino.mechanisms.ledger_terms import dataset_name
-from sordino.mechanisms.noise import CryptoNormals, OsGaussian, SeededNoise
+from sordino.mechanisms.noise import CryptoNormals, OsGaussian
 from sordino.mechanisms.strict_json import CertificateError, refuse
 from sordino.privacy import Relation, default_delta, large_delta
 from sordino.proofs.asked import ESTIMATORS, GENERAL, HOW, METHODS, Asked, method_of
@@ -182,7 +182,8 @@ def _check_auto(method: str, settings: Mapping[str, Any]) -> None:
 def _check_noise(certificate: Certificate, evidence: Evidence) -> None:
     """A promise rests on noise that nobody can draw again, from the source of its method."""
     noise = certificate.noise
-    if noise == SeededNoise.name or noise.split(":")[0] == "none":
+    sources = (OsGaussian.named("").split()[0], CryptoNormals.name.split()[0])
+    if not noise.startswith(sources):  # of any version
         refuse(f"makes a promise, but says of its noise: {noise!r}")
     on_output = isinstance(evidence, OutputEvidence | ObjectiveEvidence)
     opendp = certificate.versions.get("opendp", "")
