@@ -53,5 +53,5 @@ def test_epsilon_is_as_accurate_as_documented():
 
 @pytest.mark.slow
 def test_epsilon_is_as_accurate_as_documented_at_many_settings():
-    assert share_within(RELATIVE, 2, 12) == 1
-    assert share_within(USUAL, 2, 12) >= 0.5
+    assert share_within(RELATIVE, 2, 8) == 1
+    assert share_within(USUAL, 2, 8) >= 0.5

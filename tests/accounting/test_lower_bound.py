@@ -61,7 +61,7 @@ def test_never_below_a_certified_lower_bound(kind, q, z, steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", HOW)
 @given(q=st.floats(-5, -3).map(lambda power: 10.0**power), z=NOISES, steps=STEPS)
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 def test_never_below_at_small_rates(kind, q, z, steps):
     never_below(kind, q, z, steps)
 
