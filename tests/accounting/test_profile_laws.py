@@ -38,7 +38,7 @@ def settings_with(most_steps):
     )
 
 
-FEW, MANY = settings_with(3.5), settings_with(4.0)
+FEW = settings_with(3.5)
 # The same settings each time: what a new one finds is for somebody to look at.
 DELTAS = [10.0**-power for power in (1, 2, 4, 6, 9, 12, 15, 18, 22, 27)]
 # Where two stretches of epsilon meet, each on a grid of its own (docs/accounting.md).
@@ -123,15 +123,6 @@ def test_monotone(setting):
 @given(setting=FEW)
 @settings(max_examples=6, derandomize=True)
 def test_one_piece(setting):
-    consistent(setting)
-
-
-@pytest.mark.slow
-@given(setting=MANY, order=st.randoms(use_true_random=False))
-@settings(max_examples=8, derandomize=True)
-def test_all_laws_over_many_settings(setting, order):
-    pure(setting, order)
-    monotone(setting)
     consistent(setting)
 
 
