@@ -258,7 +258,8 @@ class Composed:
         self._proved_from = -math.inf if whole else float(self._losses[0])
         self._sums: tuple[Floats, Floats] | None = None
         # By Parseval, what is wrong in all frequencies is as large in all losses together.
-        squares = 2 * _dot(np.abs(spectrum) ** 2, (1 + wrong) ** 2) / size
+        amiss = np.abs(spectrum) * (1 + wrong)  # multiplied first: either alone may overflow
+        squares = 2 * _dot(amiss, amiss) / size
         self._wrong = ROUNDING * math.log2(size) * math.sqrt(squares) + LEAST_FREQUENCY
 
     def log_noise(self, epsilon: float) -> float:

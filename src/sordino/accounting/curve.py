@@ -7,6 +7,7 @@ epsilon's delta is does not depend on what was asked before, and the bounds are 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -29,6 +30,8 @@ LOG_FALL = 40.0
 """Ln of how far delta may fall within a stretch, about."""
 MOST_BACK = 40
 """Stretches looked back over for a bound where there is none: a factor of 100 of epsilon."""
+STRAIGHT_STEPS = 6
+"""Stretches that are looked for along straight lines, before those left are halved."""
 MOST_EPSILON = 1e9
 """Beyond this only the moments accountant is asked."""
 
@@ -124,7 +127,7 @@ class Curve:
         guess = min(guess, 0.999 * largest)
         # Between these the bound falls to delta; stretches in between are looked at in turn.
         below, above = 0.0, largest
-        while True:
+        for tried in itertools.count():
             start, end = self._stretch(guess)
             end = min(end, largest)
             at_start, at_end = (self._own(start, end, e)[0] for e in (start, end))
@@ -139,7 +142,10 @@ class Curve:
             if below >= MOST_EPSILON:
                 return math.inf
             slope = (at_start - at_end) / (end - start)
-            guess = start + (at_start - log_delta) / max(slope, 1e-9)
+            guess = start + min((at_start - log_delta) / max(slope, 1e-9), 100 * end)
+            if tried >= STRAIGHT_STEPS:  # straight lines mislead here: halve what is left
+                far = above if above < math.inf else max(1.0, 4 * below)
+                guess = math.sqrt(below * far) if 4 * below < far and below else (below + far) / 2
             guess = min(max(guess, below), math.nextafter(above, 0.0), MOST_EPSILON)
         return first_below(lambda e: self._own(start, end, e)[0] - log_delta, start, end)
 

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 from sordino import _check
 from sordino.accounting.loss import Direction, PoissonLoss, ShiftedLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile
+from sordino.accounting.subsampled import LEAST_NOISE, within_range
 from sordino.privacy import Estimate, NotApplicable, Relation
 
 Floats = npt.NDArray[np.float64]
@@ -25,6 +26,8 @@ LOG_LEFT_OUT = -690.0
 """Counts with a probability below exp of this are left out and counted as disclosures."""
 MOST_FOR_MOMENTS = 300
 """Runs with more steps get the moments of all their iterates, an upper bound."""
+MOST_COUNTS = 3e5
+"""Runs with more counts that matter are refused: a sum over them takes minutes."""
 CHUNK = 2_000_000
 """Terms of a sum over counts held at once."""
 
@@ -146,9 +149,7 @@ def binomial(trials: int, rate: float) -> tuple[Floats, Floats, float]:
     if rate == 1:
         return np.array([float(trials)]), np.zeros(1), -math.inf
     mode = min(trials, int((trials + 1) * rate))
-    # Bernstein: P(|J - mean| >= d) <= 2 exp(-d^2 / (2 (variance + d/3))).
-    size = -LOG_LEFT_OUT
-    far = size / 3 + math.sqrt(size**2 / 9 + 2 * size * trials * rate * (1 - rate)) + 2
+    far = _far(trials, rate)
     low, high = max(0, math.floor(mode - far)), min(trials, math.ceil(mode + far))
     counts = np.arange(low, high + 1, dtype=np.float64)
     steps = np.log((trials - counts[:-1]) / (counts[:-1] + 1))
@@ -160,6 +161,15 @@ def binomial(trials: int, rate: float) -> tuple[Floats, Floats, float]:
     # Each count cut here lies below LOG_LEFT_OUT, and so does each side beyond the range.
     cut = (low > 0) + (high < trials) + int((~kept).sum())
     return counts[kept], logs[kept], LOG_LEFT_OUT + math.log(cut) if cut else -math.inf
+
+
+def _far(trials: int, rate: float) -> float:
+    """How far from their mean counts matter; Bernstein's bound.
+
+    P(|J - mean| >= d) <= 2 exp(-d^2 / (2 (variance + d/3))).
+    """
+    size = -LOG_LEFT_OUT
+    return size / 3 + math.sqrt(size**2 / 9 + 2 * size * trials * rate * (1 - rate)) + 2
 
 
 def linear_loss(
@@ -199,8 +209,17 @@ def linear_loss(
     steps = _check.whole("steps", steps)
     if rate == 0 or steps == 0:
         return GaussianProfile(parameter=0.0, relation=relation, theorem=THEOREM)
-    if noise == 0:
+    if noise < LEAST_NOISE:
         return GaussianProfile(parameter=math.inf, relation=relation, theorem=THEOREM)
+    noise, rate = within_range(noise, rate)
+    # Less noise hides less; where the record's mean shift is below 1e-9 of the noise, its losses
+    # are lost in the rounding of a sum over counts.
+    noise = min(noise, max(1e9 * rate * math.sqrt(steps), 1e6))
+    if (width := 2 * _far(steps, rate)) > MOST_COUNTS:
+        raise NotApplicable(
+            f"The exact law for linear losses sums over {width:.1g} counts at so many steps, and "
+            f"{MOST_COUNTS:.0e} is what fits."
+        )
     loss = LinearLoss(rate, noise, steps)
     return LossProfile(components=((loss, 1),), relation=relation, theorem=THEOREM)
 

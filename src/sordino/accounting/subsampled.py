@@ -39,8 +39,12 @@ from sordino.privacy import NotApplicable, Relation
 SAMPLINGS = ("poisson", "fixed-size", "full", "cyclic", "permute-once", "shuffle")
 PASSES = ("cyclic", "permute-once", "shuffle")
 EXACT = "privacy loss distributions"
-LEAST_NOISE = 1e-100
-"""Noise below this is none: its square has no reciprocal among floats."""
+LEAST_NOISE = 1e-7
+"""Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
+MOST_NOISE = 1e12
+"""More noise is counted as this much, which hides less: its losses have no digits left."""
+LEAST_RATE = 1e-30
+"""A record drawn more rarely is counted as drawn this often, which hides less."""
 _SAMPLING_HINT = (
     "Say how batches are drawn: an accountant for one way is false for another (Poisson numbers "
     "for shuffled batches are the field's usual mistake)."
@@ -180,8 +184,9 @@ def rdp(
     orders = renyi.ORDERS
     known = _without_sampling(run, theorem)
     if known is not None:
-        values = known.renyi(orders)
-        assert values is not None
+        divergences = known.renyi(orders)
+        assert divergences is not None
+        values = np.maximum(divergences, 0.0)  # weights of a secret order add to 1 but for rounding
     else:
         loss = _loss(run)
         values = np.zeros(len(orders))
@@ -230,13 +235,23 @@ def refuse(run: NoisySteps) -> None:
         )
 
 
+def within_range(noise_multiplier: float, sample_rate: float) -> tuple[float, float]:
+    """Noise and rate that floats can compute with, and that dominate these.
+
+    Noise of more than MOST_NOISE is post-processing of less. A mixture that shifts at rate q is one
+    of the unshifted law and the mixture at a larger rate, and divergences are jointly convex.
+    """
+    return min(noise_multiplier, MOST_NOISE), max(sample_rate, LEAST_RATE)
+
+
 def _loss(run: NoisySteps) -> Loss:
+    noise, rate = within_range(run.noise_multiplier, run.sample_rate)
     if run.sampling == "fixed-size":
         # A zeroed record is a replaced one, and other records may still differ by 2.
-        return FixedSizeLoss(run.sample_rate, run.noise_multiplier)
+        return FixedSizeLoss(rate, noise)
     if run.relation is Relation.REPLACE_ONE:
-        return PoissonReplaceLoss(run.sample_rate, run.noise_multiplier)
-    return PoissonLoss(run.sample_rate, run.noise_multiplier)
+        return PoissonReplaceLoss(rate, noise)
+    return PoissonLoss(rate, noise)
 
 
 def _theorem(run: NoisySteps, method: str) -> str:

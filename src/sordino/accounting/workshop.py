@@ -44,6 +44,8 @@ LOG_LEAST = -650.0
 """Deltas below exp of this (1e-282) are left to the moments accountant."""
 HEAVY = 3.0
 """How much wider a tilted law is than the composed one if rare large losses make it so."""
+MOST_STEPS = 10**12
+"""A frequency to a larger power is rounding alone."""
 MOST_JUMPS = 12
 """Large losses that are told apart; more of them count as a disclosure."""
 
@@ -87,6 +89,8 @@ class Workshop:
             If every way would cost more than the limit.
         """
         high = min(high, self.largest_finite)
+        if self._steps > MOST_STEPS:
+            raise TooLarge("more steps than a convolution has digits for")
         if self.aimed((low + high) / 2)[1].log_delta < LOG_LEAST:
             raise TooLarge("a delta too small to be convolved")
         best: Piece | None = None
@@ -263,6 +267,8 @@ class Workshop:
             spacing = min(self._spacing(error, max(1 + saddle.tilt, sharpness)), widest)
             spacing = self._fitted(spacing)
             try:
+                if spacing == 0:
+                    raise TooLarge("losses too small to tell apart")
                 if window / spacing > most:  # before the grids are made for nothing
                     raise TooLarge(f"a window of {window / spacing:,.0f} points")
                 pairs = self._grids(spacing, rough.log_tail, most)
