@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from sordino import _files
 from sordino.data.dataset import Dataset
 from sordino.privacy import Refused
 
@@ -87,10 +88,10 @@ class OutputFile:
 
     def _opened(self) -> BinaryIO:
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            return _files.opened(self.path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            raise OutputFileError(f"Cannot open file={self.path}: {error.strerror}.") from error
-        return os.fdopen(descriptor, "r+b")
+            reason = _files.reason(error)
+            raise OutputFileError(f"Cannot open file={self.path}: {reason}.") from error
 
     def _lock(self) -> None:
         try:
