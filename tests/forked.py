@@ -132,49 +132,55 @@ def _serve(call: str, loaded: Sequence[str]) -> None:
 
 
 def _ended(program: Any, seconds: float, out: str | None, **asked: Any) -> dict[str, Any]:
-    written = [os.memfd_create(name) for name in ("out", "err")]
+    # Pipes: a file would be subject to the limit on files.
+    (reads_out, writes_out), (reads_err, writes_err) = os.pipe(), os.pipe()
     started = time.monotonic()
     child = os.fork()
     if child == 0:
         code = 70
         try:
             os.setsid()
-            _take_place(written, out, asked)
+            _take_place(writes_out, writes_err, out, asked)
             code = _run(program, asked["arguments"])
         finally:
             os._exit(code)
-    handle = os.pidfd_open(child)
-    hung = not select.select([handle], [], [], seconds)[0]
+    os.close(writes_out)
+    os.close(writes_err)
+    texts: dict[int, list[bytes]] = {reads_out: [], reads_err: []}
+    handle, pipes, ready = os.pidfd_open(child), [reads_out, reads_err], []
+    while ready != [handle] and (left := started + seconds - time.monotonic()) > 0:
+        ready = select.select([*pipes, handle], [], [], left)[0]
+        for pipe in set(ready) - {handle}:
+            texts[pipe].append(os.read(pipe, 1 << 16))
+            if not texts[pipe][-1]:
+                pipes.remove(pipe)
     took = time.monotonic() - started
-    os.close(handle)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # it, if it hangs, and whatever it has started
     _, status, used = os.wait4(child, 0)
-    texts = []
-    for each in written:
-        with os.fdopen(each, "rb") as file:
-            file.seek(0)
-            texts.append(file.read(1 << 20).decode(errors="replace"))
+    for each in (handle, reads_out, reads_err):
+        os.close(each)
+    said = [b"".join(each).decode(errors="replace") for each in texts.values()]
     return {
         "code": os.waitstatus_to_exitcode(status),
-        "out": texts[0],
-        "err": texts[1],
+        "out": said[0],
+        "err": said[1],
         "seconds": took,
         "gigabytes": used.ru_maxrss / (1 << 20),
-        "hung": hung,
+        "hung": ready != [handle],
     }
 
 
-def _take_place(written: Sequence[int], out: str | None, asked: dict[str, Any]) -> None:
+def _take_place(writes: int, errors: int, out: str | None, asked: dict[str, Any]) -> None:
     """Be the process that a shell would have started."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     if out == "closed pipe":
         reading, writing = os.pipe()
         os.close(reading)
     else:
-        writing = written[0] if out is None else os.open(out, os.O_WRONLY)
+        writing = writes if out is None else os.open(out, os.O_WRONLY)
     os.dup2(writing, 1)
-    os.dup2(written[1], 2)
+    os.dup2(errors, 2)
     os.chdir(asked["directory"])
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + int(asked["gigabytes"] * _GIGABYTE)

@@ -97,9 +97,9 @@ def check_place(path: PathLike) -> None:
             _fail(path, f"there is no directory {directory}", errno.ENOENT)
     else:
         _check_plain(path, found.st_mode)
-        if not os.access(place, os.W_OK):
+        if not _may(place, os.W_OK):
             _fail(path, "it may not be changed", errno.EACCES)
-    if not os.access(directory, os.W_OK | os.X_OK):
+    if not _may(directory, os.W_OK | os.X_OK):
         _fail(path, "nothing may be written into its directory", errno.EACCES)
 
 
@@ -180,6 +180,10 @@ def _name_new(path: PathLike, beside: PathLike) -> None:
             raise
     else:
         os.unlink(beside)
+
+
+def _may(path: str, what: int) -> bool:
+    return os.access(path, what, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _check_plain(path: PathLike, mode: int) -> None:

@@ -98,6 +98,43 @@ def test_every_command_has_a_base_and_every_ending_a_parameter() -> None:
     assert set(ENDINGS) <= {each.name for takes in found.values() for each in takes}
 
 
+TWINS = {
+    "answers": [],
+    "refuses": [],
+    "hangs": ["it hung"],
+    "raises": ["a traceback"],
+    "grows": ["0.5 GB of memory"],
+    "answers nan": ["it answers nan"],
+    "answers nothing": ["it answers nothing"],
+    "leaves a file": ["it left left.json and told nobody"],
+    "changes a file": ["it left there.txt and told nobody"],
+    "removes a file": ["it left there.txt and told nobody"],
+    "leaves half a file": ["half a file is left"],
+    "says it twice": ["2 sentences on standard error"],
+    "says nothing": ["0 sentences on standard error"],
+    "ends oddly": ["exit code 7"],
+}
+"""What a program does, and what must be found wrong with it."""
+
+
+def test_a_program_that_misbehaves_is_caught(tmp_path: Path) -> None:
+    with Forge("broken_program:main", loaded=()) as forge:
+        for what, wrong in TWINS.items():
+            shutil.rmtree(tmp_path / "here", ignore_errors=True)
+            (tmp_path / "here").mkdir()
+            (tmp_path / "here" / "there.txt").write_text("as it was")
+            before = state(tmp_path / "here")
+            limit = 1 if what == "hangs" else 60
+            ending = forge.run([what], tmp_path / "here", seconds=limit)
+            found = faults(Case((what,)), ending, before, state(tmp_path / "here"), 0.25)
+            assert [each for each in found if each in wrong] == wrong, (what, ending, found)
+            assert bool(found) == bool(wrong), (what, found)
+            assert ending.seconds < 30
+        assert forge.run(["grows"], tmp_path, seconds=60, gigabytes=0.25).code == 1
+    left = subprocess.run(["pgrep", "-f", "sleep 1000"], capture_output=True, check=False)
+    assert left.stdout == b""
+
+
 @pytest.mark.slow
 def test_whatever_is_typed_is_answered_or_refused_in_a_sentence(
     lanes: list[Lane], tmp_path: Path, record_property

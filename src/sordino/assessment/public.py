@@ -29,7 +29,11 @@ def read(directory: str | os.PathLike[str]) -> Assessment:
     """What a finished study found."""
     from sordino.report import document
 
-    return document.loads((found(directory) / ASSESSMENT).read_text("utf-8"))
+    path = found(directory) / ASSESSMENT
+    try:
+        return document.loads(_files.read(path))
+    except OSError as error:
+        raise AssessmentError(f"{path} cannot be read: {_files.reason(error)}.") from None
 
 
 def verified(root: Path, release: Release | None, proved: Guarantee | None) -> Bundle | None:
