@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -111,14 +112,11 @@ MATERIAL: tuple[Words, ...] = (
 
 BASES: dict[Words, Words] = {
     (): ("--version",),
-    ("assess",): (*_TABLE, "--quick", "--audit-runs", "64", "--out", "study"),
+    ("release",): (*_TABLE, "--epsilon", "2", "--out", "new"),
     ("report",): ("study",),
     ("account",): ("--noise-multiplier", "2", *_ACCOUNT),
     ("calibrate",): ("--epsilon", "2", *_ACCOUNT),
-    ("release",): (*_TABLE, "--epsilon", "2", "--out", "new"),
-    ("measure",): (*_TABLE, *_GRID, "--out", "new"),
     ("measure", "show"): ("grid",),
-    ("audit", "run"): (*_OWN, "--epsilon", "1", "--runs", "40"),
     ("audit", "power"): ("--runs", "100", "--epsilon", "1"),
     ("audit", "worst-case"): (
         *("--sample-rate", "0.1", "--steps", "4", "--noise-multiplier", "2", "--runs", "100"),
@@ -137,8 +135,11 @@ BASES: dict[Words, Words] = {
     ("data", "fetch"): ("breast-cancer",),
     ("data", "describe"): ("table.csv", "--target", "ill"),
     ("reproduce",): ("list", "notes"),
+    ("measure",): (*_TABLE, *_GRID, "--out", "new"),
+    ("audit", "run"): (*_OWN, "--epsilon", "1", "--runs", "40"),
+    ("assess",): (*_TABLE, "--quick", "--audit-runs", "64", "--out", "study"),
 }
-"""A small invocation of every command that works, or is answered with a sentence."""
+"""A small invocation of every command that works; the quicker ones come first."""
 
 WRITES: dict[Words, Words] = {
     ("account",): ("--plot", "new.svg"),
@@ -211,14 +212,22 @@ def values(parameter: Parameter) -> Words:
     return (*(f"{each}{ending}" for each in PATHS), *DEVICES, *TEXTS)  # a text may name anything
 
 
+_APART = 4
+
+
 def derived(app: typer.Typer) -> Iterator[Case]:
     """Every command with every option, bad or extreme; on a full disk; to a full or closed pipe."""
-    for words, parameters in commands(app):
-        base = BASES[words]
+    met: Counter[tuple[str, type]] = Counter()
+    takes = dict(commands(app))
+    for words, base in BASES.items():
         yield Case((*words, *base))
-        for parameter in parameters:
-            for value in values(parameter):
+        for parameter in takes[words]:
+            tried, times = values(parameter), met[parameter.name, parameter.kind]
+            # One that several commands take is tried with all values in the first, with others
+            # of them in each of the rest.
+            for value in tried[times % _APART :: _APART] if times else tried:
                 yield Case((*words, *_with(base, parameter, value)))
+            met[parameter.name, parameter.kind] += 1
         written = (*words, *base, *WRITES.get(words, ()))
         for room in (0, 100, 5000):
             yield Case(written, file_bytes=room)
@@ -275,14 +284,27 @@ def written_by_hand(directory: Path) -> Iterator[Case]:
         before=wide,
     )
     yield Case(("measure", "--data", "wide.csv", "--target", "ill", "--out", "new"), before=wide)
+    yield from _damaged(directory)
+
+
+def _damaged(directory: Path) -> Iterator[Case]:
+    """A study with one file damaged, of each kind of file."""
+    kinds: dict[object, Path] = {}
     for place in sorted((directory / "study").rglob("*")):
         name = place.relative_to(directory)
-        if place.is_file() and name.name != ".lock":
-            for damage in DAMAGES:
-                yield Case(("assess", *BASES[("assess",)]), before=Damage(str(name), damage))
-            if len(name.parts) == 2 or "model" in name.parts:
-                for damage in DAMAGES:
-                    yield Case(("report", "study"), before=Damage(str(name), damage))
+        if (
+            place.is_file()
+            and place.name != ".lock"
+            and {"init", "seed", "step"}.isdisjoint(name.parts)
+        ):
+            # Of the many grids, and of the many cells of one, one will do.
+            kinds.setdefault((name.parts[:3], name.parts[4:-1], name.suffix, len(name.parts)), name)
+    for number, name in enumerate(kinds.values()):
+        hows = list(DAMAGES) if len(name.parts) < 4 else [list(DAMAGES)[number % len(DAMAGES)]]
+        for how in hows:
+            yield Case(("assess", *BASES[("assess",)]), before=Damage(str(name), how))
+            if name.name in ("assessment.json", "study.toml") or "model" in name.parts:
+                yield Case(("report", "study"), before=Damage(str(name), how))
 
 
 def wide(directory: Path) -> None:
@@ -320,6 +342,9 @@ class Damage:
         return f"{self.how}: {self.name}"
 
     def __call__(self, directory: Path) -> None:
+        study, *inner = Path(self.name).parts
+        if inner[0] == "work":  # which is looked at only while a stage is not finished
+            (directory / study / "stages" / f"{inner[1]}.json").unlink()
         DAMAGES[self.how](directory / self.name)
 
 
@@ -379,7 +404,7 @@ def _told(name: str, out: str) -> bool:
 
 def _sentence_faults(case: Case, ending: Ending) -> list[str]:
     said = [line for line in ending.err.splitlines() if not _LOOSE.match(line)]
-    usage = ending.err.lstrip().startswith("Usage:")
+    usage = ending.err.lstrip().startswith(("Usage:", "╭─ Error"))
     if ending.code == 0 and case.out is None and not ending.out:
         return ["it answers nothing"]
     if ending.code and case.out == "closed pipe" and not said:
