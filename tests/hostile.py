@@ -78,12 +78,15 @@ class Case:
         Where standard output goes.
     before
         What is done to the directory first.
+    works
+        Whether it must be answered.
     """
 
     arguments: Words
     file_bytes: int | None = None
     out: str | None = None
     before: Callable[[Path], None] | None = None
+    works: bool = False
 
     def __str__(self) -> str:
         words = [each if len(each) < 60 else f"{each[:20]}({len(each)})" for each in self.arguments]
@@ -220,7 +223,7 @@ def derived(app: typer.Typer) -> Iterator[Case]:
     met: Counter[tuple[str, type]] = Counter()
     takes = dict(commands(app))
     for words, base in BASES.items():
-        yield Case((*words, *base))
+        yield Case((*words, *base), works=True)
         for parameter in takes[words]:
             tried, times = values(parameter), met[parameter.name, parameter.kind]
             # One that several commands take is tried with all values in the first, with others
@@ -229,7 +232,7 @@ def derived(app: typer.Typer) -> Iterator[Case]:
                 yield Case((*words, *_with(base, parameter, value)))
             met[parameter.name, parameter.kind] += 1
         written = (*words, *base, *WRITES.get(words, ()))
-        for room in (0, 100, 5000):
+        for room in (0, 1000):
             yield Case(written, file_bytes=room)
         yield Case(written, out="/dev/full")
         yield Case(written, out="closed pipe")
@@ -376,6 +379,8 @@ def faults(case: Case, ending: Ending, before: State, after: State, most: float)
         return ["it hung"]
     if any(each in ending.err + ending.out for each in _TRACES):
         found.append("a traceback")
+    if case.works and ending.code:
+        found.append("it does not work")
     if ending.code not in (0, 1, 2):
         found.append(f"exit code {ending.code}")
     if ending.gigabytes > most:
@@ -399,7 +404,7 @@ def faults(case: Case, ending: Ending, before: State, after: State, most: float)
 def _told(name: str, out: str) -> bool:
     """Whether the output says where it is: a failed claim is an answer, too."""
     top = name.split(os.sep)[0]
-    return re.search(rf"(^|[\s/]){re.escape(top)}([\s/.:]|$)", out) is not None
+    return re.search(rf"(^|[\s/=]){re.escape(top)}([\s/.:,]|$)", out) is not None
 
 
 def _sentence_faults(case: Case, ending: Ending) -> list[str]:

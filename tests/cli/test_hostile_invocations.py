@@ -36,6 +36,8 @@ class Lane:
         shutil.rmtree(self._directory, ignore_errors=True)
         # Not shutil's: it would wait for the pipes.
         subprocess.run(["cp", "-a", self._template, self._directory], check=True)
+        asked = self._directory / "study" / "study.toml"  # it names the place of the records
+        asked.write_text(asked.read_text().replace(str(self._template), str(self._directory)))
         self._state = state(self._directory)
 
     def play(self, case: Case) -> tuple[Case, Ending, list[str]]:
