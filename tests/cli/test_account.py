@@ -315,7 +315,7 @@ class TestLosses:
         ({"plot": "epsilon.txt"}, "plot=epsilon.txt to end in .png, .svg, .pdf"),
         (
             {"plot": "nowhere/epsilon.png"},
-            "plot=nowhere/epsilon.png to be a file that can be written",
+            "nowhere/epsilon.png to be a file that can be written",
         ),
         ({"plot": "epsilon.png", "steps": 0}, "steps=0 >= 1 where a figure is drawn"),
     ],
