@@ -137,6 +137,20 @@ def test_a_program_that_misbehaves_is_caught(tmp_path: Path) -> None:
     assert left.stdout == b""
 
 
+def test_an_output_that_does_not_arrive_is_told_or_nobody_listens(tmp_path: Path) -> None:
+    full = "The output could not be printed: No space left on device."
+    with Forge(loaded=("sordino.cli.main",)) as forge:
+        for words, kept in ((("data", "list"), ""), (("--help",), ""), (_KEY, _KEPT)):
+            ending = forge.run(words, tmp_path, seconds=60, out="/dev/full")
+            assert (ending.code, ending.err) == (1, f"{full}{kept}\n"), words
+        ending = forge.run(("data", "list"), tmp_path, seconds=60, out="closed pipe")
+        assert (ending.code, ending.err) == (1, "")
+
+
+_KEY = ("certificate", "new-key", "me.pem")
+_KEPT = " The key is in me.pem, its public half in me.public.pem."
+
+
 @pytest.mark.slow
 def test_whatever_is_typed_is_answered_or_refused_in_a_sentence(
     lanes: list[Lane], tmp_path: Path, record_property
