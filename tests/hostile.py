@@ -414,7 +414,7 @@ def _told(name: str, out: str) -> bool:
 
 
 def _sentence_faults(case: Case, ending: Ending) -> list[str]:
-    said = [line for line in ending.err.splitlines() if not _LOOSE.match(line)]
+    said = [line for line in ending.err.splitlines() if not _LOOSE.search(line)]
     usage = ending.err.lstrip().startswith(("Usage:", "╭─ Error"))
     if ending.code == 0 and case.out is None and not ending.out:
         return ["it answers nothing"]
