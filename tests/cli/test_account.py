@@ -313,7 +313,10 @@ class TestLosses:
         ({"radius": 0}, "radius=0.0 > 0"),
         ({"loss": "linear", "l2": 0.1}, "l2=0.1 to be 0 for a linear loss"),
         ({"plot": "epsilon.txt"}, "plot=epsilon.txt to end in .png, .svg, .pdf"),
-        ({"plot": "nowhere/epsilon.png"}, "plot=nowhere/epsilon.png to be in a directory that"),
+        (
+            {"plot": "nowhere/epsilon.png"},
+            "nowhere/epsilon.png to be a file that can be written",
+        ),
         ({"plot": "epsilon.png", "steps": 0}, "steps=0 >= 1 where a figure is drawn"),
     ],
 )

@@ -209,7 +209,7 @@ class TestMost:
             "plot=a.png to go with --find noise",
         ),
         ({"plot": "a.gif"}, "plot=a.gif to end in .png, .svg, .pdf"),
-        ({"plot": "nowhere/a.png"}, "plot=nowhere/a.png to be in a directory that exists"),
+        ({"plot": "nowhere/a.png"}, "plot=nowhere/a.png to be a file that can be written"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(run, monkeypatch, changed, sentence):

@@ -161,10 +161,10 @@ def test_what_is_not_understood_is_one_sentence(text: str, sentence: str) -> Non
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"that can be read \(No such file"):
         Columns.from_file(tmp_path / "none.toml")
-    with pytest.raises(InvalidArgument, match=r"that can be read \(Is a directory"):
+    with pytest.raises(InvalidArgument, match=r"that can be read \(it is a directory"):
         Columns.from_file(tmp_path)
     (tmp_path / "latin.toml").write_bytes("target = 'Größe'".encode("latin-1"))
-    with pytest.raises(InvalidArgument, match="to be text in UTF-8"):
+    with pytest.raises(InvalidArgument, match="it is not text in UTF-8"):
         Columns.from_file(tmp_path / "latin.toml")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sordino import _cache
+from sordino import _files as files
 from sordino._check import InvalidArgument
 from sordino.data import download, sources, unpack
 from sordino.data.rawfile import (
@@ -109,11 +110,11 @@ def test_line_ends_do_not_matter_where_copies_differ_in_them(cache: Path, tmp_pa
 def test_an_unreadable_copy_is_a_data_error(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, *_: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "thing.csv").write_bytes(CONTENT)
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(files, "read", refuse)
     with pytest.raises(DataError, match=r"thing\.csv cannot be read: Permission denied\."):
         sources.read(_raw(), tmp_path)
 
@@ -265,7 +266,7 @@ def test_a_write_that_fails_half_way_leaves_nothing(
     def full(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(download.os, "replace", full)
+    monkeypatch.setattr(files.os, "replace", full)
     with pytest.raises(DataError, match=r"No space left on device.*SORDINO_CACHE"):
         download.store(_raw(), CONTENT, cache)
     assert _files(cache) == ["thing.csv.gz"]

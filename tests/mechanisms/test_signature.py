@@ -145,7 +145,7 @@ def test_a_new_key_is_its_owners_alone_and_overwrites_nothing(
             signature.new_key(*pair)
         assert not (tmp_path / "new").exists()
     assert (private.read_bytes(), public.read_bytes()) == before
-    with pytest.raises(InvalidArgument, match="to be writable"):
+    with pytest.raises(InvalidArgument, match="there is no directory"):
         signature.new_key(tmp_path / "no" / "such", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

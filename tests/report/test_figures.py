@@ -38,8 +38,8 @@ def test_a_path_that_cannot_be_written_is_refused(
     for name, sentence in (
         ("figure", r"to end in \.png, \.svg, \.pdf"),
         ("figure.jpg", r"to end in \.png"),
-        ("no/figure.png", "to be in a directory that exists"),
-        ("directory.png", "to be a file, not a directory"),
+        ("no/figure.png", "that can be written .there is no directory"),
+        ("directory.png", "it is a directory, not a file"),
     ):
         with pytest.raises(InvalidArgument, match=sentence):
             figures.check_path(str(tmp_path / name))

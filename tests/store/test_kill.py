@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from sordino import _files
 from sordino.store import Layout, Study, StudyError, chunks, directory, disk
 
 CHANGES = ("open", "write", "fsync", "replace", "unlink", "mkdir", "chmod")
@@ -66,6 +67,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         with monkeypatch.context() as patch:
             made = Machine(most, cause)
             patch.setattr(disk, "os", made)
+            patch.setattr(_files, "os", made)
             patch.setattr(directory, "os", made)
             yield made
 
@@ -114,7 +116,7 @@ STARTS = (start_fresh, start_with_failures, start_with_damage)
 KEPT = ("cells/000002.json", "grid.zarr/weights/c.0.2.0.0.0")
 
 
-# Three is prime to the four operations of a file: each kind is met, if not in each file.
+# Three is prime to the five operations of a file: each kind is met, if not in each file.
 @pytest.mark.parametrize(
     "stride", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["third", "every"]
 )

@@ -8,10 +8,9 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
-from sordino import _check
+from sordino import _check, _files
 
 PATHS = ("data", "columns", "data_dir", "mechanism", "pair")
 """Settings that may name a file."""
@@ -82,14 +81,9 @@ confidence = 0.99
 
 def text_of(path: str | os.PathLike[str]) -> str:
     """The text of a study file."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        _check.fail("study", Path(path), "to be text in UTF-8")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        hint = "`sordino assess --write-study > study.toml` makes one to edit."
-        _check.fail("study", Path(path), f"to be a file that can be read ({why})", hint)
+    hint = "`sordino assess --write-study > study.toml` makes one to edit."
+    with _files.explained("study", path, "read", hint):
+        return _files.read_text(path)
 
 
 def parsed(text: str, names: Collection[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino import _check
+from sordino import _check, _files
 from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, found
 from sordino.mechanisms.strict_json import CertificateError
 from sordino.privacy import Guarantee
@@ -29,7 +29,11 @@ def read(directory: str | os.PathLike[str]) -> Assessment:
     """What a finished study found."""
     from sordino.report import document
 
-    return document.loads((found(directory) / ASSESSMENT).read_text("utf-8"))
+    path = found(directory) / ASSESSMENT
+    try:
+        return document.loads(_files.read(path))
+    except OSError as error:
+        raise AssessmentError(f"{path} cannot be read: {_files.reason(error)}.") from None
 
 
 def verified(root: Path, release: Release | None, proved: Guarantee | None) -> Bundle | None:
@@ -117,14 +121,12 @@ def page_text(directory: str | os.PathLike[str], form: str, *, public: bool) -> 
 def write_page(
     directory: str | os.PathLike[str], form: str, out: str | None, *, public: bool
 ) -> Path:
-    """Write a page; into the study, unless another place is named."""
-    text = page_text(directory, form, public=public)
+    """Write a page, whole or not at all; into the study, unless another place is named."""
     name = f"{'public' if public else 'report'}.{form}"
     path = Path(directory) / name if out is None else Path(out)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        _check.fail("--out", path, f"to be a file that can be written ({error.strerror})")
+    with _files.explained("--out", path, "written"):
+        _files.check_place(path)
+    text = page_text(directory, form, public=public)
+    with _files.explained("--out", path, "written"):
+        _files.write(path, text.encode())
     return path

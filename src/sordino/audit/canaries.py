@@ -18,10 +18,9 @@ out alike) alone, and the number of guesses must be fixed before the scores are 
 
 from __future__ import annotations
 
+import io
 import os
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Self
 from zipfile import BadZipFile
@@ -29,7 +28,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check, seeding
+from sordino import _check, _files, seeding
 from sordino.audit.bounds import checked_scores
 from sordino.audit.one_run import f_dp_one_run, steinke
 from sordino.privacy import Observation, Refused
@@ -151,24 +150,23 @@ class Canaries:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write canaries and coins; an existing file is never overwritten: its coins may be due."""
         target = Path(path)
+        made = io.BytesIO()
+        np.savez(
+            made,
+            format=np.int64(_FORMAT),
+            X=self.X,
+            y=self.y,
+            included=self.included,
+            norm=np.float64(self.norm),
+        )
         try:
             # For its owner alone: who has the coins can score perfectly.
-            with open(target, "xb", opener=partial(os.open, mode=0o600)) as file:
-                np.savez(
-                    file,
-                    format=np.int64(_FORMAT),
-                    X=self.X,
-                    y=self.y,
-                    included=self.included,
-                    norm=np.float64(self.norm),
-                )
+            _files.write(target, made.getvalue(), new=True)
         except FileExistsError:
             hint = "Its coins may belong to a training under way; choose another name."
             raise CanaryFileError(f"Expected path={target} to be a new file. {hint}") from None
         except OSError as error:
-            with suppress(OSError):  # half a file, if any
-                target.unlink()
-            reason = error.strerror or error
+            reason = _files.reason(error)
             raise CanaryFileError(f"Expected path={target} to be writable: {reason}.") from error
 
     @classmethod
@@ -176,12 +174,12 @@ class Canaries:
         """Read what `save` wrote."""
         target = Path(path)
         try:
-            with target.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            with _files.opened(target) as file, np.load(file, allow_pickle=False) as held:
                 if int(held["format"]) != _FORMAT:
                     raise ValueError(f"format {int(held['format'])}")
                 return cls(held["X"], held["y"], held["included"], float(held["norm"]))
         except OSError as error:
-            reason = error.strerror or error
+            reason = _files.reason(error)
             raise CanaryFileError(f"Expected path={target} to be readable: {reason}.") from error
         except (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
             hint = "Pass a file that Canaries.save wrote."

@@ -14,12 +14,14 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from sordino import _files
 from sordino.data.dataset import Dataset
 from sordino.privacy import Refused
 
@@ -77,7 +79,13 @@ class OutputFile:
             self._file.write(head + content)
             self._file.flush()
         except OSError as error:
-            raise OutputFileError(f"Cannot write file={self.path}: {error.strerror}.") from error
+            self._refuse_writing(error)
+
+    def _refuse_writing(self, error: OSError) -> NoReturn:
+        with suppress(OSError):  # it would try to write the rest
+            self._file.close()
+        why = f"Cannot write file={self.path}: {_files.reason(error)}."
+        raise OutputFileError(f"{why} Finished runs are kept.") from error
 
     def __enter__(self) -> OutputFile:
         return self
@@ -87,10 +95,10 @@ class OutputFile:
 
     def _opened(self) -> BinaryIO:
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            return _files.opened(self.path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            raise OutputFileError(f"Cannot open file={self.path}: {error.strerror}.") from error
-        return os.fdopen(descriptor, "r+b")
+            reason = _files.reason(error)
+            raise OutputFileError(f"Cannot open file={self.path}: {reason}.") from error
 
     def _lock(self) -> None:
         try:
@@ -107,8 +115,13 @@ class OutputFile:
             self._file.seek(0)
             self._file.truncate()  # empty, or killed while this line was being written
             line = json.dumps(described).encode() + b"\n"
-            self._file.write(line)
-            self._file.flush()
+            try:
+                self._file.write(line)
+                self._file.flush()
+            except OSError as error:
+                with suppress(OSError):
+                    os.unlink(self.path)  # nothing is in it
+                self._refuse_writing(error)
         self._start = len(line)
         try:
             found = json.loads(line)

@@ -74,19 +74,18 @@ def account(
 
     found = methods.account(given.run(noise_multiplier), delta)
     best = methods.best(found)
-    if plot is not None:
-        _plot(given, noise_multiplier, plot)
     if json:
         inputs = {"noise_multiplier": noise_multiplier, **given.inputs()}
         rows = shown.rows(found, "epsilon")
         best_name = best.method if best else None
         document = {"inputs": inputs, "rows": rows, "best": best_name, "assumes": given.assumes()}
         shown.print_json(document)
-        return
-    _say(given, noise_multiplier, best)
-    shown.print_table(found, "epsilon", best)
+    else:
+        _say(given, noise_multiplier, best)
+        shown.print_table(found, "epsilon", best)
     if plot is not None:
-        say("", f"Epsilon against steps: {plot}")
+        _plot(given, noise_multiplier, plot)
+        say(*[""] * (not json), f"Epsilon against steps: {plot}", err=json)
 
 
 def _say(given: RunOptions, noise_multiplier: float, best: Finding | None) -> None:

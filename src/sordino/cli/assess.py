@@ -35,7 +35,7 @@ from sordino.cli.assess_options import (
 )
 from sordino.cli.record_options import Classes, DataNorm, OptionalData, Target
 from sordino.cli.stage_bars import StageBars
-from sordino.cli.terminal import block, errors, line, say, screen, short_warnings, stopped
+from sordino.cli.terminal import block, errors, kept, line, say, screen, short_warnings, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,8 +126,9 @@ def assess(
             _check_released(brief)
         place = out or brief.default_directory()
         found = _run(brief, place)
-    _say(found, place)
-    pages = _pages(found, place, public=public)
+    with kept(f"The assessment is finished, and everything is in {place}."):
+        _say(found, place)
+        pages = _pages(found, place, public=public)
     if open_page:
         _open(pages[-1])
     if found.broken:

@@ -230,9 +230,10 @@ def run(
             say(found.said)
             words.say_claim(found.claim)
         result = _play(found, runs, how)
+    show(result, as_json=json)
     if plot is not None:
         draw(result, plot, found.title)
-    show(result, as_json=json, plot=plot)
+        say(f"Figure: {plot}", err=json)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)
 
@@ -272,7 +273,7 @@ def _play(found: Game, runs: int, how: dict[str, Any]) -> Audit:
         return audit(found.mechanism, found.D, found.D_prime, runs, progress=progress, **game)
 
 
-def show(result: Audit, *, as_json: bool, plot: str | None) -> None:
+def show(result: Audit, *, as_json: bool) -> None:
     """The table and the verdict, or JSON."""
     if as_json:
         print_json(document(result))
@@ -280,8 +281,6 @@ def show(result: Audit, *, as_json: bool, plot: str | None) -> None:
     words.print_bounds(result.observed, result.others)
     say(f"Attack: {result.score}.")
     say(f"Verdict: {result.verdict}.")
-    if plot is not None:
-        say(f"Figure: {plot}")
 
 
 def document(result: Audit) -> dict[str, Any]:

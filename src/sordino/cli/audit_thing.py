@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from sordino import _check
+from sordino import _check, _files
 
 _FORM = "Pass package.module:name or file.py:name."
 
@@ -54,8 +54,8 @@ def _module(option: str, text: str, place: str) -> ModuleType:
 
 
 def _file(option: str, path: str) -> ModuleType:
-    if not os.path.isfile(path):
-        _check.fail(option, path, "to be a file that exists", _FORM)
+    with _files.explained(option, path, "read", _FORM), _files.opened(path):
+        pass  # Python would wait for a pipe
     directory, file = os.path.split(os.path.abspath(path))
     # By its plain name and from its own directory, so that a process of a pool finds it, too.
     if directory not in sys.path:

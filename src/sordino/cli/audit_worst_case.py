@@ -85,8 +85,6 @@ def worst_case(
             progress=progress,
         )
     others = (found.within_family, found.all_iterates)
-    if plot is not None:
-        _draw(found, plot)
     if json:
         print_json(
             {
@@ -109,8 +107,9 @@ def worst_case(
         words.say_claim(found.claimed)
         words.print_bounds(found.observed, others)
         say(f"Verdict: {found.verdict}.")
-        if plot is not None:
-            say(f"Figure: {plot}")
+    if plot is not None:
+        _draw(found, plot)
+        say(f"Figure: {plot}", err=json)
     if found.violated:
         raise typer.Exit(1)
 

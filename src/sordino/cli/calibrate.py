@@ -109,17 +109,18 @@ def _for_noise(
     shown.check_plot(plot, given)
     found, best = _noises(given, epsilon, given.run(1.0))
     ratio = _strong_over_naive(found)
-    if plot is not None:
-        _plot(given, epsilon, plot)
     if json:
         document = _document(given, epsilon, "noise_multiplier", found, best)
         shown.print_json({**document, "strong_over_naive": ratio})
-        return
-    _say(given, epsilon, f"noise multiplier >= {shown.number(best.value)}" if best else "", best)
-    shown.print_table(found, "noise multiplier", best)
-    _say_ratio(given, ratio)
+    else:
+        enough = f"noise multiplier >= {shown.number(best.value)}" if best else ""
+        _say(given, epsilon, enough, best)
+        shown.print_table(found, "noise multiplier", best)
+        _say_ratio(given, ratio)
     if plot is not None:
-        say("", f"Noise against epochs, and strong over naive against steps: {plot}")
+        _plot(given, epsilon, plot)
+        what = "Noise against epochs, and strong over naive against steps"
+        say(*[""] * (not json), f"{what}: {plot}", err=json)
 
 
 def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding], Finding | None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.terminal import ask, block, say
+from sordino.cli.terminal import ask, block, kept, say
 
 if TYPE_CHECKING:
     from sordino.mechanisms.verify import Verdict
@@ -110,7 +110,8 @@ def sign(
     name = signature.key_name(private.public_key())
     if verdict.guarantee is None:
         say("You signed a certificate by which NOTHING IS PROMISED.", err=True)
-    say(f"Signed by the key {name}: {path}")
+    with kept(f"The signature is in {path}."):
+        say(f"Signed by the key {name}: {path}")
 
 
 @app.command("new-key")
@@ -139,9 +140,10 @@ def new_key(
     beside = public if public is not None else private.with_name(f"{private.stem}.public.pem")
     secret = ask("Passphrase", twice=True) if passphrase else ""
     made = signature.new_key(private, beside, secret)
-    say(f"Private key, for you alone: {private}")
-    say(f"Public key, for whoever verifies: {beside}")
-    say(f"Its name: {signature.key_name(made)}")
+    with kept(f"The key is in {private}, its public half in {beside}."):
+        say(f"Private key, for you alone: {private}")
+        say(f"Public key, for whoever verifies: {beside}")
+        say(f"Its name: {signature.key_name(made)}")
 
 
 def _verdict(path: Path, key: Path | None = None) -> Verdict:

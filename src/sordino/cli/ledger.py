@@ -10,13 +10,13 @@ import typer
 from sordino import _check
 from sordino.cli import findings as shown
 from sordino.cli import run_options as options
-from sordino.cli.terminal import say, screen
+from sordino.cli.terminal import kept, say, screen
 from sordino.privacy import Relation
 
 if TYPE_CHECKING:
     from sordino.accounting.profile import Profile
     from sordino.cli.screen import Screen
-    from sordino.mechanisms.ledger import Budget, Line, Status
+    from sordino.mechanisms.ledger import Budget, Ledger, Line, Status
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -95,6 +95,11 @@ def init(
         as_you_go=as_you_go,
     )
     new = ledger.create()
+    with kept(f"The budget is open, in {ledger.path}."):
+        _say_opened(ledger, new=new, as_you_go=as_you_go)
+
+
+def _say_opened(ledger: Ledger, *, new: bool, as_you_go: bool) -> None:
     say(_budget_in_words(ledger.status().budget))
     if new and not as_you_go:
         say(
@@ -190,12 +195,13 @@ def spend(
         entry.written(BY_HAND)
         after = ledger.status()
         says = f"Recorded as {entry.id[:8]}. The total is"
-    say(
-        f"Accounted for {given.value}, {before.budget.unit}: alone it is "
-        f"epsilon <= {shown.number(charge.epsilon)} at delta = {charge.delta:g}."
-    )
-    say(f"{says} {_spent_in_words(after)}.")
-    say(f"{'Then left' if dry_run else 'Left'}: {after.left}.")
+    with kept("Nothing was recorded." if dry_run else f"It was recorded in {ledger.path}."):
+        say(
+            f"Accounted for {given.value}, {before.budget.unit}: alone it is "
+            f"epsilon <= {shown.number(charge.epsilon)} at delta = {charge.delta:g}."
+        )
+        say(f"{says} {_spent_in_words(after)}.")
+        say(f"{'Then left' if dry_run else 'Left'}: {after.left}.")
 
 
 def _check_one_cost(

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 import sordino
 from sordino._check import InvalidArgument
+from sordino._files import reason
 from sordino._shown import printable
 from sordino.cli import (
     account,
@@ -29,7 +30,7 @@ from sordino.cli import (
     report,
     reproduce,
 )
-from sordino.cli.terminal import plain_warnings, say
+from sordino.cli.terminal import plain_warnings, say, unprinted
 from sordino.privacy import NotApplicable, Refused
 
 
@@ -115,7 +116,13 @@ def main() -> None:
     except Refused as error:
         say(error, err=True, hang=True)
         sys.exit(1)
+    except MemoryError:
+        say("This needs more memory than there is. Ask for less of it at once.", err=True)
+        sys.exit(1)
     except Exception as error:
+        if isinstance(error, OSError) and (said := _unusable(error) or unprinted(error)):
+            say(said, err=True, hang=True)
+            sys.exit(1 if error.filename is None else 2)
         # Loaded only now: help and accounting do without the data room.
         from sordino.data import DataError
 
@@ -124,6 +131,11 @@ def main() -> None:
             sys.exit(1)
         sys.excepthook = _tell_fault
         raise
+
+
+def _unusable(error: OSError) -> str:
+    """What the system says of a path, where nobody has said it better; or nothing."""
+    return f"{error.filename} cannot be used: {reason(error)}." if error.filename else ""
 
 
 def _tell_fault(kind: type[BaseException], _: BaseException, trace: TracebackType | None) -> None:

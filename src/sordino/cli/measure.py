@@ -13,7 +13,7 @@ from sordino.assessment.source import Source, not_given
 from sordino.assessment.training import Model, Training
 from sordino.cli.data import DataDir
 from sordino.cli.record_options import RECORDS, OptionalData, Target
-from sordino.cli.terminal import errors, say, words_of_bar
+from sordino.cli.terminal import errors, kept, say, words_of_bar
 
 if TYPE_CHECKING:
     from sordino.intrinsic.measure import Progress
@@ -195,7 +195,8 @@ def measure(
     except KeyboardInterrupt:
         say(f"Stopped after {watch.cells}. The same command goes on from there.", err=True)
         raise typer.Exit(130) from None
-    _say(study, watch)
+    with kept(f"The study is in {study.directory}."):
+        _say(study, watch)
 
 
 def _starts(listed: str) -> list[str]:

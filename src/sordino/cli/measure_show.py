@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sordino import _check
+from sordino._files import reason
 from sordino.cli.data import DataDir
 from sordino.cli.terminal import say
 
@@ -51,7 +54,7 @@ def show(
     `sordino measure show study/ --figures figures/ --format png`
     """
     if figures is not None:
-        _make(figures)
+        _check_place(figures)
     from sordino.cli.measure_utility import NOT_PRIVATE, held_out, utilities
     from sordino.intrinsic.measured import load
     from sordino.intrinsic.summary import summary
@@ -86,13 +89,27 @@ def show(
         _draw(found, accuracies, figures, format.value, json)
 
 
-def _make(directory: Path) -> None:
-    """Make the directory of figures, or refuse it before the work is done."""
+def _check_place(directory: Path) -> None:
+    """Refuse, before the work is done, a directory of figures that cannot be made."""
+    made = _make(directory)
+    _unmake(made)
+
+
+def _make(directory: Path) -> list[Path]:
+    """Make the directory of figures; return what was made for it, the innermost first."""
+    made = [each for each in (directory, *directory.parents) if not os.path.lexists(each)]
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        says = error.strerror or str(error)
-        _check.fail("figures", directory, "to be a directory that can be made", f"{says}.")
+        _unmake(made)
+        _check.fail("figures", directory, f"to be a directory that can be made ({reason(error)})")
+    return made
+
+
+def _unmake(directories: list[Path]) -> None:
+    with suppress(OSError):
+        for each in directories:
+            each.rmdir()
 
 
 def _draw(
@@ -100,11 +117,12 @@ def _draw(
 ) -> None:
     from sordino.cli.measure_figures import FIGURES, UTILITY, draw
 
+    made = _make(directory)
     try:
         drawn = draw(found, accuracies, directory, suffix)
-    except OSError as error:
-        says = error.strerror or str(error)
-        _check.fail("figures", directory, "to be a directory that can be written", f"{says}.")
+    except BaseException:
+        _unmake(made)  # if nothing is in it
+        raise
     say(f"INTERNAL figures: {', '.join(str(path) for path in drawn)}", err=piped)
     left = {*FIGURES, UTILITY} - {path.stem for path in drawn}
     if left:

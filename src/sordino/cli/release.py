@@ -22,6 +22,7 @@ from sordino.cli.terminal import (
     block,
     busy,
     errors,
+    kept,
     line,
     say,
     short_warnings,
@@ -197,7 +198,8 @@ def release(
                 tuning=_TUNINGS[tuning],
             )
         _say(console, prepared, estimator, book)
-    _print(estimator.certificate_, place, signed=key is not None, as_json=json)
+    with kept(f"The model was released, and its bundle is in {place}."):
+        _print(estimator.certificate_, place, signed=key is not None, as_json=json)
     if prepared.advice:
         line(console, f"Note: {prepared.advice}")
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.terminal import block, say
+from sordino.cli.terminal import block, kept, say
 
 
 class Format(StrEnum):
@@ -58,4 +58,5 @@ def report(
         return
     path = write_page(directory, format.value, out, public=public)
     said = "may leave: it shows only what the certificate may show" if public else "INTERNAL"
-    say(f"{path} ({said})")
+    with kept(f"The page is in {path}."):
+        say(f"{path} ({said})")

@@ -101,15 +101,10 @@ def reproduce(
 
 def _check_writable(file: str) -> None:
     """Said before an hour of work."""
-    from pathlib import Path
+    from sordino import _files
 
-    from sordino import _check
-
-    try:
-        with Path(file).open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        _check.fail("--markdown", file, f"to be a file that can be written ({error.strerror})")
+    with _files.explained("--markdown", file, "written"):
+        _files.check_place(file)
 
 
 def _console() -> Screen:
@@ -224,10 +219,12 @@ def _write_markdown(found: Reproduction, directory: Path, file: Path) -> None:
     import shutil
     from pathlib import Path
 
+    from sordino import _files
     from sordino.papers.markdown import markdown
 
     pictures = file.with_suffix("")
     pictures.mkdir(parents=True, exist_ok=True)
     for picture in found.pictures:
         shutil.copyfile(directory / picture.png, pictures / Path(picture.png).name)
-    file.write_text(markdown(found, pictures), encoding="utf-8")
+    with _files.explained("--markdown", file, "written"):
+        _files.write(file, markdown(found, pictures).encode(), mode=0o666)

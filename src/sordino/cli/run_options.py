@@ -159,7 +159,9 @@ class RunOptions:
     keep_last: bool = False
 
     def __post_init__(self) -> None:
-        names = {"sampling": SAMPLINGS} | ({"relation": RELATIONS} if self.relation else {})
+        names = {"sampling": SAMPLINGS}
+        if self.relation is not None:  # an empty one is none either
+            names["relation"] = RELATIONS
         for name, known in names.items():
             value = str(getattr(self, name)).lower()
             if value not in known:  # the names of the house are offered, not all that are known

@@ -8,17 +8,19 @@ of it is markup. `tests/test_architecture.py` holds that no command prints in an
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
 import unicodedata
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sordino._files import reason
 from sordino._shown import printable
 
 if TYPE_CHECKING:
@@ -36,10 +38,12 @@ def say(*lines: object, err: bool = False, hang: bool = False) -> None:
     With `hang` a terminal gets what is too wide for it indented, so that nothing that follows a
     stranger's long text begins a line as a sentence of ours does.
     """
-    for each in lines:
-        text = printable(each)
-        watched = (sys.stderr if err else sys.stdout).isatty()
-        typer.echo(_hanging(text) if hang and watched else text, err=err)
+    with suppress(OSError) if err else nullcontext():  # then there is nobody to tell
+        for each in lines:
+            text = printable(each)
+            stream = sys.stderr if err else sys.stdout
+            watched = stream is not None and stream.isatty()  # a shell can close it
+            typer.echo(_hanging(text) if hang and watched else text, err=err)
 
 
 def _hanging(text: str) -> str:
@@ -120,6 +124,28 @@ def short_warnings(console: Screen) -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
+
+
+@contextmanager
+def kept(what: str) -> Iterator[None]:
+    """Say `what` is on the disk if what is printed from here on does not arrive."""
+    try:
+        yield
+    except OSError as error:
+        error.add_note(what)
+        raise
+
+
+def unprinted(error: OSError) -> str:
+    """That standard output takes no more, and what is kept all the same; or nothing."""
+    try:
+        typer.echo()  # the error may have come from elsewhere
+    except OSError as full:
+        # Nor will it when Python ends, which would say so in its own words.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        said = f"The output could not be printed: {reason(full)}."
+        return " ".join([said, *getattr(error, "__notes__", ())])
+    return ""
 
 
 def stopped(stop: KeyboardInterrupt) -> str:

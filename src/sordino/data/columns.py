@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sordino import _check
+from sordino import _check, _files
 from sordino._shown import printable
 
 Label = str | int | float | bool
@@ -106,13 +106,8 @@ class Columns:
     @classmethod
     def from_file(cls, path: str | Path) -> Columns:
         """Read a TOML file; whatever is not understood is refused in a sentence."""
-        try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            _check.fail("columns", path, "to be text in UTF-8")
-        except OSError as error:
-            _check.fail("columns", path, f"to be a file that can be read ({error.strerror})")
-        return cls.from_toml(text)
+        with _files.explained("columns", path, "read"):
+            return cls.from_toml(_files.read_text(path))
 
     @classmethod
     def from_toml(cls, text: str) -> Columns:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import os
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sordino import _files
 from sordino.data.rawfile import CorruptFileError, DataError, RawFile
 from sordino.data.unpack import UnpackError
 
@@ -41,17 +40,10 @@ def store(raw: RawFile, content: bytes, directory: Path) -> Path:
     data = gzip.compress(content, mtime=0) if raw.name.endswith(".gz") else content
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{raw.name}.", dir=directory)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, directory / raw.name)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        _files.write(directory / raw.name, data)
     except OSError as error:
         raise DataError(
-            f"{raw.name} cannot be written to {directory}: {error.strerror or error}. "
+            f"{raw.name} cannot be written to {directory}: {_files.reason(error)}. "
             "Set SORDINO_CACHE to a directory with room for it."
         ) from error
     return directory / raw.name

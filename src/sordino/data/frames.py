@@ -13,6 +13,7 @@ import gzip
 import importlib
 import importlib.metadata
 import io
+import os
 import re
 import warnings
 import zlib
@@ -20,7 +21,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino import _check
+from sordino import _check, _files
 from sordino.data import header
 from sordino.data.rawfile import DataError
 
@@ -46,14 +47,16 @@ def check_path(path: str | Path) -> Path:
     """Return the path of a table that could be read; a usage error otherwise."""
     path = Path(path)
     name = path.name.lower()
-    if path.is_dir():
+    if os.path.isdir(path):
         _check.fail("data", path, "to be a file, not a directory")
     if name.endswith((".xlsx", ".xls", ".ods")):
         _check.fail("data", path, "to be CSV or Parquet", "Save the sheet as CSV first.")
     if not name.endswith(ENDINGS):
         _check.fail("data", path, f"to end in {', '.join(ENDINGS)}")
-    if not path.is_file():
+    if not os.path.lexists(path):
         _check.fail("data", path, "to be a file that exists")
+    with _files.explained("data", path, "read"), _files.opened(path):
+        pass  # pandas would wait for a pipe
     if name.endswith(PARQUET_ENDINGS):
         _check_pyarrow(path)
     return path

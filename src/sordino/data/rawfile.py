@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sordino import _files
+
 
 def as_is(published: bytes) -> bytes:
     """Take the published bytes as the content."""
@@ -64,12 +66,12 @@ class RawFile:
     def content_of(self, path: Path) -> bytes:
         """Read the content of a local copy, and check it."""
         try:
-            stored = path.read_bytes()
+            stored = _files.read(path)
             content = gzip.decompress(stored) if path.suffix == ".gz" else stored
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise CorruptFileError(self, f"it cannot be decompressed ({error})", path) from error
         except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+            raise DataError(f"{path} cannot be read: {_files.reason(error)}.") from error
         return self.checked(content, path)
 
     def checked(self, content: bytes, path: Path | None = None) -> bytes:

@@ -9,7 +9,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import numpy as safetensors
 
-from sordino import _check
+from sordino import _check, _files
 from sordino.mechanisms.certificate import Certificate, Model
 from sordino.mechanisms.strict_json import MOST_BYTES, CertificateError
 
@@ -88,7 +87,7 @@ def check_target(
         _exists(_partial(path))  # its name is longer, perhaps too long
         room = shutil.disk_usage(path.parent).free if path.parent.is_dir() else needed
     except (OSError, ValueError) as error:  # no path at all holds a zero character
-        why = _reason(error) if isinstance(error, OSError) else error
+        why = _files.reason(error) if isinstance(error, OSError) else error
         _check.fail(name, Path(directory), f"to be a directory that can be made ({why})")
     if there and (not path.is_dir() or any(path.iterdir())):
         hint = "Nothing is ever overwritten: pass a new one."
@@ -156,8 +155,8 @@ def write(
             partial.mkdir()
             for name, each in files.items():
                 if each is not None:
-                    _write_file(partial / name, each)
-            _sync_directory(partial)
+                    _files.fill(partial / name, each, 0o666)
+            _files.settle(partial)
         if record is not None:
             record()
         with _explained(target):
@@ -165,9 +164,9 @@ def write(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     try:
-        _sync_directory(target.parent)
+        _files.settle(target.parent)
     except OSError as error:  # it is there, whole: whoever is told otherwise would make another
-        told = f"{target} is written, but may not outlive a loss of power: {_reason(error)}."
+        told = f"{target} is written, but may not outlive a loss of power: {_files.reason(error)}."
         warnings.warn(told, stacklevel=2)
 
 
@@ -177,20 +176,14 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CertificateError(f"{path} could not be written: {_reason(error)}.") from error
+        raise CertificateError(f"{path} could not be written: {_files.reason(error)}.") from error
 
 
 def write_signature(directory: str | os.PathLike[str], signature: bytes) -> Path:
     """Put a signature into a bundle, in the place of another one if there is any."""
     path = Path(directory) / SIGNATURE
-    partial = _partial(path)
-    try:
-        with _explained(path):
-            _write_file(partial, signature)
-            os.replace(partial, path)
-            _sync_directory(path.parent)
-    finally:
-        partial.unlink(missing_ok=True)
+    with _explained(path):
+        _files.write(path, signature, mode=0o666)
     return path
 
 
@@ -282,36 +275,12 @@ def _inside(directory: Path, name: str) -> Path:
 
 def _read_file(path: Path, most: int) -> bytes:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
-            _refuse(f"{path} is not a file.")
-        with path.open("rb") as file:
-            content = file.read(most + 1)
+        content = _files.read(path, most + 1)
     except OSError as error:
-        raise CertificateError(f"{path} could not be read: {_reason(error)}.") from error
+        raise CertificateError(f"{path} could not be read: {_files.reason(error)}.") from error
     if len(content) > most:
         _refuse(f"{path} is larger than the {most:,} bytes that it can be.")
     return content
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    if os.name != "posix":  # elsewhere a directory cannot be opened
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
 
 
 def _refuse(sentence: str) -> NoReturn:

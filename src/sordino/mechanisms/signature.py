@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from sordino import _check
+from sordino import _check, _files
 from sordino.mechanisms.strict_json import CertificateError
 
 PathLike = str | os.PathLike[str]
@@ -145,23 +145,13 @@ def _private(content: bytes, passphrase: bytes | None) -> object:
 
 
 def _content(path: PathLike) -> bytes:
-    file = Path(path)
-    if not file.is_file():
-        _check.fail("key", file, "to be a file", _HINT)
-    try:
-        with file.open("rb") as opened:
-            return opened.read(_MOST_BYTES)
-    except OSError as error:
-        _check.fail("key", file, f"to be readable ({error.strerror})")
+    with _files.explained("key", path, "read", _HINT):
+        return _files.read(path, _MOST_BYTES)
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:
-    try:
-        # With its mode from the first moment: a later chmod would leave a gap.
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except FileExistsError:
-        _check.fail("key", path, "to be new", "No key is ever overwritten.")
-    except OSError as error:
-        _check.fail("key", path, f"to be writable ({error.strerror})")
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
+    with _files.explained("key", path, "written"):
+        try:
+            _files.write(path, content, mode=mode, new=True)
+        except FileExistsError:
+            _check.fail("key", path, "to be new", "No key is ever overwritten.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import time
@@ -14,7 +15,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from sordino import _check
+from sordino import _check, _files
 from sordino.papers import identity
 from sordino.papers.claims import Run
 from sordino.papers.kinds import KINDS
@@ -170,8 +171,7 @@ def _read(path: Path) -> Numbers | None:
 def _write(path: Path, numbers: Numbers) -> None:
     """All of it or nothing: another process, or the next one, never reads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    with half.open("wb") as out:
-        # The stubs take any keyword for allow_pickle; arrays of plain numbers need none.
-        np.savez_compressed(out, **dict(numbers))  # type: ignore[arg-type]
-    half.replace(path)
+    made = io.BytesIO()
+    # The stubs take any keyword for allow_pickle; arrays of plain numbers need none.
+    np.savez_compressed(made, **dict(numbers))  # type: ignore[arg-type]
+    _files.write(path, made.getvalue())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from sordino import _files
 from sordino.estimators import methods
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
@@ -55,10 +56,9 @@ class Pieces:
         with warnings.catch_warnings(), threadpool_limits(1, "blas"):
             warnings.simplefilter("ignore")  # a diverging run is a result here
             found = Piece.of(self, item).scored()
-        path = self.path(item)
-        half = path.with_name(f".{path.name}.{os.getpid()}.npy")
-        np.save(half, found)
-        half.replace(path)
+        made = io.BytesIO()
+        np.save(made, found)
+        _files.write(self.path(item), made.getvalue())
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,16 @@ what matters is also told by dashes or by words beside a line.
 
 from __future__ import annotations
 
+import io
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from sordino import _files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,9 +84,11 @@ def save(figure: Figure, path: str, says: str) -> None:
     metadata: dict[str, str | None] = {"Description": says}
     if path.lower().endswith(".svg"):
         metadata["Date"] = None
-    with styled(), open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-        suffix = path.rpartition(".")[2].lower()
-        figure.savefig(file, dpi=DOTS_PER_INCH, metadata=metadata, format=suffix)
+    suffix, made = path.rpartition(".")[2].lower(), io.BytesIO()
+    with styled():
+        figure.savefig(made, dpi=DOTS_PER_INCH, metadata=metadata, format=suffix)
+    with _files.explained("figure", path, "written"):
+        _files.write(path, made.getvalue())
 
 
 def log_axis(axis: Any, low: float, high: float) -> None:

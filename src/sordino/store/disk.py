@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from sordino import _files
 from sordino.store.refusal import explained, refuse
 
 PARTIAL = ".partial"
@@ -39,20 +40,7 @@ class Disk:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all, over one that may be there."""
-        partial = self.root / PARTIAL
-        try:
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                left = memoryview(content)
-                while left:
-                    left = left[os.write(descriptor, left) :]
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.replace(partial, self.root / name)
-        except OSError:
-            self.drop(PARTIAL)  # a full disk needs the room
-            raise
+        _files.put(self.root / name, content, beside=self.root / PARTIAL)
 
     def drop(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -67,11 +55,7 @@ class Disk:
     def settle(self, names: Collection[str]) -> None:
         """Make new names in these directories outlive a loss of power."""
         for name in names:
-            descriptor = os.open(self.root / name, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _files.settle(self.root / name)
 
 
 class WriterLock:
