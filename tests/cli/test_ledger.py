@@ -53,7 +53,8 @@ class TestInit:
             "12 records of one person; costs are fixed in advance.",
             "By this you promise that the epsilon of every release is decided without looking at "
             "earlier models of these data. If that is not so, open the budget with --as-you-go.",
-            f"Written to {file}. Keep that file: it knows what was spent.",
+            f"Written to {file}. Keep that file, which knows what was spent, and ledger.db.seal "
+            "beside it, which knows it again.",
         ]
         code, out, _ = run("init", file, *self.OPTIONS, "--max-rows-per-person", "12")
         assert code == 0

@@ -163,7 +163,7 @@ class Ledger:
             for budget in rows.budgets():
                 rows.lines(budget.dataset)
             if head is not None and not history.extends(head):
-                refuse_older(book.path, history.head.count, head, "the noted head is")
+                refuse_older(book.path, history.head.count, head, "the noted head tells")
             return history.head if history.begun else None
 
         return book.read(work)
