@@ -90,9 +90,10 @@ def read(file: LedgerFile) -> Seal | None:
     except OSError as error:
         why = error.strerror or error
         refuse(file.path, f"to have a seal that can be read ({path.name}: {why})", _MEND)
-    with open(handle, "rb") as opened:
-        regular = stat.S_ISREG(os.fstat(handle).st_mode)
-        content = opened.read(_MOST) if regular else b""
+    try:
+        content = os.read(handle, _MOST) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    finally:
+        os.close(handle)
     try:
         plain = json.loads(content)
         key, count, digest = (plain[name] for name in ("key", "count", "head"))
