@@ -192,7 +192,7 @@ def test_a_seal_that_cannot_be_written_first_costs_nothing(path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_seal.os, "replace", full)
+        patch.setattr(ledger_seal.os, "rename", full)
         with pytest.raises(LedgerError, match="on a disk with room"):
             opened(path).record(charge())
     assert opened(path).status().entries == ()
@@ -206,7 +206,7 @@ def test_a_seal_that_cannot_be_written_afterwards_says_what_is_spent(path, monke
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_seal.os, "replace", full)
+        patch.setattr(ledger_seal.os, "rename", full)
         with pytest.raises(LedgerError, match="what it spent stays spent, but it could not be"):
             opened(path).record(charge())
     assert spent(path) == 1  # and no harm is done

@@ -279,6 +279,12 @@ class Ledger:
             raise
         return entry
 
+    def entry(self, line: str) -> Entry | None:
+        """The entry of this id, if it was recorded: what became of it can still be said."""
+        status = self.status()
+        known = any(each.id == line for each in status.entries)
+        return Entry(self.path, line, status.spent, self._book.file.wait) if known else None
+
     def status(self) -> Status:
         """The budget, what was spent of it and by which releases, and what is left."""
         return status_of(*self._read())

@@ -119,7 +119,7 @@ def write(file: LedgerFile, seal: Seal) -> None:
             opened.write(json.dumps(plain) + "\n")
             opened.flush()
             os.fsync(handle)
-        os.replace(new, path)
+        os.rename(new, path)
         keep_names(path.parent)
     except OSError as error:
         file.explain_system(error)
