@@ -23,13 +23,14 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
+from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Self
 
 from sordino import _check
 from sordino.accounting.total import Total
 from sordino.mechanisms import ledger_open
-from sordino.mechanisms.ledger_book import Book, newly_sealed
+from sordino.mechanisms.ledger_book import Book, NotSealed, newly_sealed
 from sordino.mechanisms.ledger_file import LedgerError, LedgerFile, refuse
 from sordino.mechanisms.ledger_history import Event, History
 from sordino.mechanisms.ledger_open import current
@@ -251,6 +252,8 @@ class Ledger:
         ------
         BudgetExceeded
             If there is none; nothing is changed.
+        LedgerError
+            If it cannot be written down. Its text says so if the budget is spent all the same.
         """
         self._make_file()
         line = new_id() if line is None else line
@@ -268,6 +271,11 @@ class Ledger:
             spent, doubts = self._book.write(work)
         except NoRoom as no_room:  # what would fit is computed when nobody waits any more
             raise no_room.explained() from None
+        except NotSealed as error:
+            entry = Entry(self.path, line, status_of(*self._read()).spent, self._book.file.wait)
+            with suppress(LedgerError):
+                entry.failed("could not be sealed")
+            raise NotSealed(f"{error} {entry.spent} Nothing was released.") from error
         self._known = True
         entry = Entry(self.path, line, spent, self._book.file.wait)
         try:

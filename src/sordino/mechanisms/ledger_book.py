@@ -12,6 +12,10 @@ from sordino.mechanisms.ledger_rows import Rows
 from sordino.mechanisms.ledger_seal import START, Head, Seal, refuse_older, seal_path
 
 
+class NotSealed(LedgerError):
+    """What was asked for is in the ledger, and its seal does not say so until the next write."""
+
+
 class Book:
     """A ledger that remembers how far it had come while this object lives.
 
@@ -73,8 +77,10 @@ class Book:
         ------
         LedgerWentBack
             If the ledger holds less than was seen of it, or than its seal says.
+        NotSealed
+            If the disk took the rows and not the seal.
         LedgerError
-            For whatever else is wrong. Only where its text says so, something was recorded.
+            For whatever else is wrong; nothing was written.
         """
 
         def within(on: sqlite3.Connection) -> tuple[Answer, Rows, History]:
@@ -132,8 +138,7 @@ class Book:
         try:
             self.file.transact(within, writes=True)
         except LedgerError as error:
-            told = "What was asked for is in the ledger, and what it spent stays spent, but"
-            raise type(error)(f"{told} it could not be sealed: {error}") from error
+            raise NotSealed(f"It is in the ledger, which could not be sealed: {error}") from error
 
     def _rows(self, on: sqlite3.Connection, history: History, seen: Head | None) -> Rows:
         rows = Rows(on, self.path, history)
