@@ -176,6 +176,7 @@ def test_a_second_release_of_a_file_is_warned_of_unless_a_ledger_adds_up(
     tmp_path: Path, table: Source
 ) -> None:
     released_before.warn(table)  # nothing yet
+    assert not released_before.directory().exists()
     released_before.note(table)
     with pytest.warns(released_before.ReleasedBefore, match="a model was released from here befor"):
         released_before.warn(table)

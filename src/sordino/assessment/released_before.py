@@ -23,7 +23,7 @@ from sordino.mechanisms.ledger_open import is_open
 if TYPE_CHECKING:
     from sordino.assessment.source import Source
 
-_KEY = "key"
+_NOTES, _KEY = "released", "key"
 
 
 class ReleasedBefore(UserWarning):
@@ -44,6 +44,8 @@ def warn(source: Source) -> None:
         return
     days: list[str] = []
     with suppress(OSError):
+        if not (directory() / _NOTES / _KEY).exists():  # to ask makes nothing
+            return
         days = _place(source).read_text("ascii", "replace").split()
     if not days:
         return
@@ -68,7 +70,7 @@ def note(source: Source) -> None:
 
 def _place(source: Source) -> Path:
     """Where releases from this file are noted."""
-    place = directory() / "released"
+    place = directory() / _NOTES
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(os.path.expanduser(source.data), "rb") as file:
         content = hashlib.file_digest(file, "sha256").digest()
