@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -48,7 +49,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     # No test reads or writes the cache of whoever runs it.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SORDINO_CACHE", str(tmp_path_factory.mktemp("cache") / "sordino"))
+        patch.setenv("SORDINO_STATE", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_state(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What one test releases is no second release in another.
+    name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]
+    monkeypatch.setenv("SORDINO_STATE", f"{os.environ['SORDINO_CACHE']}-state/{name}")
 
 
 @pytest.fixture

@@ -53,7 +53,8 @@ class TestInit:
             "12 records of one person; costs are fixed in advance.",
             "By this you promise that the epsilon of every release is decided without looking at "
             "earlier models of these data. If that is not so, open the budget with --as-you-go.",
-            f"Written to {file}. Keep that file: it knows what was spent.",
+            f"Written to {file}. Keep that file, which knows what was spent, and ledger.db.seal "
+            "beside it, which knows it again.",
         ]
         code, out, _ = run("init", file, *self.OPTIONS, "--max-rows-per-person", "12")
         assert code == 0
@@ -69,6 +70,56 @@ class TestInit:
         assert "add-or-remove-one, unit: one record; costs may be chosen as you go." in out
         (budget,) = Ledger.datasets(file)
         assert (budget.relation, budget.as_you_go) == (Relation.ADD_OR_REMOVE_ONE, True)
+
+
+class TestAmend:
+    def test_a_mistyped_budget_is_corrected_until_something_is_recorded(self, run, file, ledger):
+        code, out, err = run("amend", file, "--dataset", "patients", "--delta", "1e-7")
+        assert (code, err) == (0, "")
+        was, now = out.splitlines()
+        assert was.startswith("It was patients: epsilon = 2 at delta = 1e-06 for all")
+        assert now.startswith("It is patients: epsilon = 2 at delta = 1e-07 for all")
+        assert "amended; it was patients: epsilon = 2 at delta = 1e-06" in run("show", file)[1]
+        (change,) = json.loads(run("show", file, "--json")[1])["changes"]
+        assert (change["kind"], change["dataset"]) == ("amended", "patients")
+        assert run("amend", file, "--dataset", "patients")[1].endswith("It stays so.\n")
+        run("spend", file, "--dataset", "patients", "--mu", "0.1")
+        code, out, err = run("amend", file, "--dataset", "patients", "--as-you-go")
+        assert (code, out) == (1, "")
+        assert "to have recorded nothing under 'patients', and it has 1 release." in err
+
+
+class TestHead:
+    def test_a_noted_head_tells_an_older_copy_of_both_files(self, run, file, ledger):
+        kept = {each: each.read_bytes() for each in Path(file).parent.glob("ledger.db*")}
+        early = run("head", file)[1].strip()
+        ledger.record(normal(0.1))
+        late = run("head", file)[1].strip()
+        assert (early[:2], late[:2]) == ("1:", "2:")
+        code, out, _ = run("verify", file, "--head", early)
+        assert code == 0
+        assert out.splitlines() == [
+            f"Every row is as it was written and sealed; the head is {late}.",
+            "It went on from the head that was noted.",
+        ]
+        for each, content in kept.items():
+            each.write_bytes(content)
+        code, out, _ = run("verify", file)
+        assert code == 0
+        assert "An older copy of the ledger and its seal would look the same" in out
+        code, out, err = run("verify", file, "--head", late)
+        assert (code, out) == (1, "")
+        assert "the 2 rows that the noted head tells of it, and it holds 1: an older copy" in err
+        assert run("verify", file, "--head", "late")[0] == 2
+
+    def test_a_lost_seal_is_made_anew_and_that_is_shown(self, run, file, ledger):
+        assert "nothing was changed" in run("reseal", file)[1]
+        Path(f"{file}.seal").unlink()
+        code, out, err = run("show", file)
+        assert (code, out) == (1, "")
+        assert "`sordino ledger reseal` takes the ledger as it is" in err
+        assert "has a new seal, and its history a row: taken as it was" in run("reseal", file)[1]
+        assert "resealed, taken as it was" in run("show", file)[1]
 
 
 class TestShow:

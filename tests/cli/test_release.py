@@ -400,6 +400,19 @@ def without_ids(table: Path) -> Path:
     return table
 
 
+def test_a_second_release_of_a_file_without_a_ledger_is_warned_of(
+    run, table: Path, described: Path, tmp_path: Path
+) -> None:
+    asked = ("release", "--data", table, "--columns", described, "--epsilon", 2)
+    said = "a model was released from here before"
+    assert said not in run(*asked, "--out", tmp_path / "one")[2]
+    book = tmp_path / "book.db"
+    Ledger(book, dataset="d", epsilon=4, delta=1e-3).create()
+    for charged, warned in (((), True), (("--ledger", book, "--dataset", "d"), False)):
+        code, _, err = run(*asked, "--dry-run", *charged)
+        assert (code, said in err) == (0, warned)
+
+
 def test_a_dry_run_names_leaks(run, table: Path) -> None:
     given = ("release", "--data", without_ids(table), "--target", "ill", "--epsilon", 1)
     code, text, err = run(*given, "--dry-run")

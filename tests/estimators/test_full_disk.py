@@ -212,7 +212,10 @@ def _outcome(
     said, (entry,) = str(failure), entries
     assert "budget stays spent" in said
     assert entry.id in said
-    if handed_over:
+    if "could not be sealed" in said:  # there is no model: it was thrown away
+        assert "Nothing was released" in said
+        assert (entry.status, all_fail) in (("failed", False), ("recorded", True))
+    elif handed_over:
         assert "still in memory: save it elsewhere" in said
     elif entry.status != "recorded" or not all_fail:  # unless the ledger's disk is full, too
         assert (entry.status, entry.place.startswith("failed to write")) == ("failed", True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
-from sordino.mechanisms.ledger import BudgetExceeded, Charge, Ledger
+from sordino.mechanisms.ledger import BudgetExceeded, Charge, Ledger, LedgerWentBack
 from sordino.privacy import Relation
 
 DELTA = 1e-6
@@ -97,6 +97,41 @@ def killed_at_every_step(directory: str) -> None:
     print(json.dumps(found))
 
 
+def cut_after_every_kill(directory: str) -> None:
+    """A later release, killed before each of its steps; then the copy from before is put back.
+
+    Prints for each whether it was recorded, whether its model is out, and what the next process
+    says of the copy.
+    """
+    found = []
+    finished = False
+    while not finished:
+        place = Path(directory) / str(len(found))
+        place.mkdir()
+        path = place / "ledger.db"
+        ledger(str(path), "a", 9).record(charge())
+        before = path.read_bytes()
+        child = os.fork()
+        if child == 0:
+            _die_before(len(found))
+            release(ledger(str(path), "a", 9), place)
+            os._exit(0)
+        finished = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        recorded = len(ledger(str(path), "a", 9).status().entries) == 2
+        now = path.read_bytes()
+        path.write_bytes(before)
+        try:
+            assert len(ledger(str(path), "a", 9).status().entries) == 1
+            answer = "accepted"
+        except LedgerWentBack:
+            answer = "refused"
+        path.write_bytes(now)
+        ledger(str(path), "a", 9).record(charge())  # whatever happened, it can go on
+        model = any(place.glob("*.model"))
+        found.append({"recorded": recorded, "model": model, "old copy": answer})
+    print(json.dumps(found))
+
+
 def _die_before(number: int) -> None:
     """Kill this process before its next step but `number`."""
     left = number
@@ -120,7 +155,12 @@ def _die_before(number: int) -> None:
     sys.addaudithook(hook)
 
 
-PROGRAMS = {"race": race, "releases": releases, "killed-at-every-step": killed_at_every_step}
+PROGRAMS = {
+    "race": race,
+    "releases": releases,
+    "killed-at-every-step": killed_at_every_step,
+    "cut-after-every-kill": cut_after_every_kill,
+}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]](*sys.argv[2:])

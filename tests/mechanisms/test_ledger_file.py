@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.profile import GaussianProfile
-from sordino.mechanisms.ledger import Charge, Ledger, LedgerError
+from sordino.mechanisms.ledger import Charge, Ledger, LedgerError, LedgerWentBack
 from sordino.mechanisms.ledger_file import LedgerFile
 from sordino.privacy import Relation
 
@@ -45,14 +45,15 @@ class TestFile:
         assert ledger.status().entries == ()
         assert list(path.parent.iterdir()) == []
         ledger.record(charge())
-        assert [each.name for each in path.parent.iterdir()] == ["ledger.db"]
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        made = sorted(path.parent.iterdir())
+        assert [each.name for each in made] == ["ledger.db", "ledger.db.seal"]
+        assert [stat.S_IMODE(each.stat().st_mode) for each in made] == [0o600, 0o600]
 
     def test_a_ledger_that_is_gone_is_not_opened_anew(self, ledger, path):
         """Else whoever deletes it has a full budget again."""
         ledger.record(charge())
-        kept = path.read_bytes()
-        for leftover in path.parent.glob("ledger.db*"):
+        kept = {each: each.read_bytes() for each in path.parent.glob("ledger.db*")}
+        for leftover in kept:
             leftover.unlink()
         for use in (ledger.status, lambda: ledger.check(charge()), lambda: ledger.record(charge())):
             with pytest.raises(LedgerError, match="to be there"):
@@ -60,7 +61,8 @@ class TestFile:
         Ledger(path, dataset="patients", epsilon=2, delta=DELTA).create()  # somebody else does
         with pytest.raises(LedgerError, match="the file that it was before"):
             ledger.record(charge())
-        path.write_bytes(kept)
+        for each, content in kept.items():
+            each.write_bytes(content)
         assert len(ledger.status().entries) == 1
 
     def test_what_no_terminal_should_see_is_not_shown(self, ledger, path):
@@ -157,7 +159,7 @@ BAD = {
     "short text": (lambda path: path.write_text("a"), "it is no SQLite database"),
     "text": (lambda path: path.write_text("epsilon,delta\n" * 999), "it is no SQLite database"),
     "foreign": (_foreign, "to be a ledger of sordino, not another SQLite database"),
-    "newer": (lambda path: _ledger(path, "PRAGMA user_version=2"), "it has layout 2. A newer"),
+    "newer": (lambda path: _ledger(path, "PRAGMA user_version=3"), "it has layout 3. A newer"),
     "older": (lambda path: _ledger(path, "PRAGMA user_version=0"), "layout 0, which never was"),
     "cut in half": (lambda path: _cut(path, 0.5), "to be as it was written"),
     "cut to a page": (lambda path: _cut(path, 0.08), "to be as it was written"),
@@ -210,7 +212,10 @@ FREE = ("DROP TRIGGER entries_stay", "DROP TRIGGER budgets_stay")
         ("UPDATE entry SET profile = '{' WHERE number = 3", "was changed"),
         ("UPDATE entry SET profile = x'00ff' WHERE number = 3", "never written there"),
         ("UPDATE entry SET epsilon = 'much' WHERE number = 3", "was changed"),
-        ("UPDATE entry SET dataset = 'b' WHERE number = 3", "is missing"),
+        ("UPDATE entry SET dataset = 'b' WHERE number = 3", "is not what its history says"),
+        ("UPDATE history SET note = 'x'", "row 1 of its history is not of this seal"),
+        ("UPDATE history SET head = 'x' WHERE number = 4", "row 4 of its history"),
+        ("PRAGMA user_version=1", "an older copy was put in its place"),
         ("UPDATE entry SET status = 'unspent' WHERE number = 3", "has the status 'unspent'"),
         ("UPDATE budget SET epsilon = 200", "the budget of 'a' was changed"),
         ("UPDATE budget SET relation = 'zero-out'", "the budget of 'a' was changed"),
@@ -233,12 +238,13 @@ def test_what_was_changed_by_hand_is_noticed(path, statement, what):
         with pytest.raises(LedgerError) as refused:
             use()
         assert what in str(refused.value)
-        assert "Restore it from a copy" in str(refused.value)
+        older = isinstance(refused.value, LedgerWentBack)
+        assert ("Put both files back" if older else "Restore it from a copy") in str(refused.value)
 
 
 def test_a_missing_last_entry_is_noticed_even_if_the_counts_were_made_to_fit(path):
     _ledger(path, *FREE, "DELETE FROM entry WHERE number = 3", "UPDATE header SET entries = 2")
-    with pytest.raises(LedgerError, match="the last entry of 'a' is missing"):
+    with pytest.raises(LedgerError, match="its table entry is not what its history says"):
         Ledger(path, dataset="a").status()
 
 

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sordino import _check
 from sordino.assessment import brief_file, setting
+from sordino.assessment.budget import check_budget, named_budget
 from sordino.assessment.effort import EFFORTS, Effort
 from sordino.assessment.source import Source, listed_classes
 
 if TYPE_CHECKING:
     from sordino.data.columns import Columns, Label
+    from sordino.mechanisms.ledger import Ledger
 
 MODELS = ("logistic", "svm", "mlp")
 NETWORK_METHODS = ("auto", "dp-sgd")
@@ -29,7 +31,7 @@ LEAST_SEEDS, LEAST_NEIGHBOURS, LEAST_RUNS = 20, 2, 64
 USUAL_DELTA = 1e-5
 """Where nobody knows how many records there are."""
 
-_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair")
+_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset")
 _EPSILONS = (1e-301, 1e301)
 """A tenth and ten times of it, on the accuracy's curve, are numbers, too."""
 _MOST_ROWS = 10**15
@@ -57,6 +59,8 @@ class Brief:
         What is trained, and how it is released.
     epsilon, delta, max_rows_per_person
         The promise; without delta it follows from the number of records.
+    ledger, dataset
+        The file and the name of the budget that the release is charged to, if any is.
     effort, seeds, neighbours, audit_runs
         How much is trained and attacked; what is None, `effort` decides.
     confidence
@@ -82,6 +86,8 @@ class Brief:
     epsilon: float = 1.0
     delta: float | None = None
     max_rows_per_person: int = 1
+    ledger: str | None = None
+    dataset: str | None = None
     effort: str = "standard"
     seeds: int | None = None
     neighbours: int | None = None
@@ -101,8 +107,12 @@ class Brief:
             if (value := getattr(self, name)) is not None:
                 self._set(name, setting.text(name, value))
         self._check_promise()
+        check_budget(self.ledger, self.dataset)
         self._check_effort()
         self._check_columns()
+        if self.model == "mlp" and self.ledger is not None:
+            hint = "Nothing is released of a network."
+            _check.fail("ledger", self.ledger, "to be left out for model=mlp", hint)
         if self.mechanism is not None:
             self._check_foreign()
         elif self.pair is not None:
@@ -177,7 +187,7 @@ class Brief:
     def _check_foreign(self) -> None:
         """What would be ignored is refused."""
         hint = "A mechanism of your own is attacked, and nothing else."
-        ignored = ["model", "method", "l2", "max_rows_per_person", "seeds", "neighbours"]
+        ignored = ["model", "method", "l2", "max_rows_per_person", "seeds", "neighbours", "ledger"]
         if self.pair is not None:
             hint = "The two datasets come from the pair."
             ignored = ["data", "target", "classes", "data_norm", "columns", "described", *ignored]
@@ -215,6 +225,11 @@ class Brief:
         elif self.classes is not None:
             classes = tuple(self.classes)
         return Source(self.data, self.target, columns, classes, self.data_norm, self.data_dir)
+
+    def book(self) -> Ledger | None:
+        """The budget that the release is charged to, if one is named."""
+        rows = self.max_rows_per_person
+        return named_budget(self.ledger, self.dataset, max_rows_per_person=rows)
 
     def delta_and_reason(self, rows: int | None) -> tuple[float, str]:
         """Delta for so many records, and where it comes from: a sentence or two.

@@ -12,7 +12,7 @@ from typing import Any
 
 from sordino import _check, _files
 
-PATHS = ("data", "columns", "data_dir", "mechanism", "pair")
+PATHS = ("data", "columns", "data_dir", "mechanism", "pair", "ledger")
 """Settings that may name a file."""
 
 TEMPLATE = """\
@@ -46,6 +46,10 @@ epsilon = 1.0
 #delta = 1e-6
 # Rows that one person may have: all of them are protected together.
 max_rows_per_person = 1
+# The budget that the release is charged to: a file that `sordino ledger init` made, and the name
+# of the budget in it. Asked before any work, charged once.
+#ledger = "budgets.db"
+#dataset = "patients-2026"
 
 # quick, standard or thorough: how much is trained and attacked. What is proved stays the same.
 effort = "standard"

@@ -128,8 +128,7 @@ class StudyDirectory:
                 self._disk.put(README, README_TEXT.encode())
                 for name in (STAGES, WORK):
                     self._disk.make(name)
-                for half in self.root.glob(f".{MODEL}.*.partial"):  # left by a kill: never released
-                    shutil.rmtree(half)
+                self._clear()
                 state = {"fingerprint": fingerprint, "sordino": sordino.__version__}
                 self._disk.put(STATE, json.dumps(state).encode())
                 self._disk.put(STUDY, brief.to_toml().encode())
@@ -144,12 +143,21 @@ class StudyDirectory:
             lock.release()
 
     @property
-    def _released(self) -> bool:
+    def released(self) -> bool:
+        """Whether the model of this study is here, or was."""
         return any((self.root / name).exists() for name in (MODEL, f"{WORK}/release/{MARK}"))
+
+    def _clear(self) -> None:
+        """Finish what a kill left and a ledger was charged for; what was not, is no release."""
+        from sordino.assessment.paid import finish
+
+        finish(self.root, MODEL)
+        for half in self.root.glob(f".{MODEL}.*.partial"):
+            shutil.rmtree(half)
 
     def _failed(self) -> bool:
         """Whether what was asked here failed before anything was released or finished."""
-        if self._released or (self.root / ASSESSMENT).exists():
+        if self.released or (self.root / ASSESSMENT).exists():
             return False
         return self._state().get("failed") is True
 
@@ -162,7 +170,7 @@ class StudyDirectory:
         state, study = self._state(), self.root / STUDY
         before = Brief.from_file(study) if study.exists() else brief
         other = self._other_records(state, fingerprint) if state else ""
-        begun = self._released or any((self.root / STAGES).glob("*.json"))
+        begun = self.released or any((self.root / STAGES).glob("*.json"))
         if not begun or (self._failed() and (other or brief.differences(before))):
             self._disk.drop(STATE)
             for name in (STAGES, WORK):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sordino.assessment import released_before
 from sordino.assessment.directory import MARK
 from sordino.estimators import load
 from sordino.estimators.base import PrivateLinearClassifier
@@ -104,6 +105,8 @@ def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassif
     """
     if place.is_dir() and any(place.iterdir()):
         found = _before(subject, place)
+        if not mark.exists():  # stopped right after it got its name
+            released_before.note(subject.brief.source())
         _marked(mark, found)
         return found
     if mark.exists():
@@ -120,6 +123,7 @@ def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassif
         tuning="none declared",
     )
     _marked(mark, fitted)
+    released_before.note(subject.brief.source())
     return fitted
 
 

@@ -19,7 +19,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -146,13 +146,15 @@ def assess(
     if pair is None and asked.pair is None and not gallery:
         asked.source()  # a wrong target is said before a directory of another study is
     if out is None:
-        _check_no_ledger()
+        _check_no_ledger(asked)
         with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:
             place = StudyDirectory.checked(Path(scratch) / "study", asked)
             found = _assess(asked, place, watch or Silent(), mechanism, pair)
         return _without_directory(found)
     place = StudyDirectory.checked(out, asked)
-    return _assess(asked, place, watch or Silent(), mechanism, pair)
+    # What was released is charged for: to go on needs no ledger.
+    with (None if place.released else asked.book()) or nullcontext():
+        return _assess(asked, place, watch or Silent(), mechanism, pair)
 
 
 def _assess(
@@ -172,8 +174,9 @@ def _assess(
 
 def _released(brief: Brief, stages: Stages) -> Assessment:
     """Every stage of a release."""
-    from sordino.assessment import attacking, measuring, proving, releasing
+    from sordino.assessment import attacking, measuring, proving, released_before, releasing
     from sordino.assessment.caveats import caveats
+    from sordino.assessment.paid import paid
     from sordino.assessment.provenance import provenance
     from sordino.assessment.public import verified
     from sordino.assessment.subject import Subject
@@ -184,8 +187,9 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
         subject = Subject.of(brief)
         measuring.check(subject)
         attacking.check(subject)
-        if not (directory.root / MODEL).exists():
+        if not directory.released and paid(directory.root) is None:
             subject.ask_ledger()
+            released_before.warn(brief.source())
     with directory.opened(brief, subject.fingerprint):
         # Cheap, and files may have been changed: proved anew every time.
         proved = stages.do("prove", Proved, lambda work, tell: proving.prove(subject), again=True)
@@ -260,11 +264,11 @@ def rerun(brief: Brief, directory: Path) -> str:
     return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}"
 
 
-def _check_no_ledger() -> None:
+def _check_no_ledger(brief: Brief) -> None:
     """A model that nobody keeps is not worth a budget."""
     from sordino.mechanisms.ledger_open import is_open
 
-    if is_open():
+    if is_open() or brief.ledger is not None:
         hint = "Pass the directory that keeps the model, or close the ledger first."
         _check.fail("out", None, "to be given while a ledger is open", hint)
 

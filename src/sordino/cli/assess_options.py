@@ -88,6 +88,22 @@ RowsPerPerson = Annotated[
         rich_help_panel=_PROMISE,
     ),
 ]
+LedgerFile = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="FILE",
+        help="Charge the release to a budget in this file; `sordino ledger init` makes it. Asked "
+        "before any work, charged once.",
+        rich_help_panel=_PROMISE,
+    ),
+]
+DatasetName = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset", metavar="NAME", help="Whose budget; with --ledger.", rich_help_panel=_PROMISE
+    ),
+]
 Quick = Annotated[
     bool,
     typer.Option("--quick", help="A first look: fewer runs.", rich_help_panel=_EFFORT),

@@ -9,14 +9,16 @@ import typer
 
 from sordino import _check
 from sordino.cli import findings as shown
+from sordino.cli import ledger_seal
 from sordino.cli import run_options as options
+from sordino.cli.ledger_seal import File
 from sordino.cli.terminal import kept, say, screen
 from sordino.privacy import Relation
 
 if TYPE_CHECKING:
     from sordino.accounting.profile import Profile
     from sordino.cli.screen import Screen
-    from sordino.mechanisms.ledger import Budget, Ledger, Line, Status
+    from sordino.mechanisms.ledger import Ledger, Line, Status
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,8 +34,6 @@ app = typer.Typer(
         "`sordino ledger show ledger.db`"
     ),
 )
-
-File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger, a file on a local disk.")]
 Dataset = Annotated[
     str,
     typer.Option(
@@ -76,7 +76,8 @@ def init(
 ) -> None:
     """Open a budget for a dataset; the file is made if it is not there.
 
-    A budget is fixed once. The same command again changes nothing; other numbers are refused.
+    The same command again changes nothing; other numbers are refused. What was mistyped can be
+    corrected while nothing is spent: `sordino ledger amend`.
 
     `sordino ledger init ledger.db --dataset patients-2026 --epsilon 2 --delta 1e-6`
 
@@ -100,16 +101,58 @@ def init(
 
 
 def _say_opened(ledger: Ledger, *, new: bool, as_you_go: bool) -> None:
-    say(_budget_in_words(ledger.status().budget))
+    say(f"{ledger.status().budget.words}.")
     if new and not as_you_go:
         say(
             "By this you promise that the epsilon of every release is decided without looking at "
             "earlier models of these data. If that is not so, open the budget with --as-you-go."
         )
     if new:
-        say(f"Written to {ledger.path}. Keep that file: it knows what was spent.")
+        say(
+            f"Written to {ledger.path}. Keep that file, which knows what was spent, and "
+            f"{ledger.path.name}.seal beside it, which knows it again."
+        )
     else:
         say(f"It was in {ledger.path} already; nothing was changed.")
+
+
+@app.command()
+def amend(
+    file: File,
+    dataset: Dataset,
+    epsilon: Annotated[float | None, typer.Option(help="Instead of the one on file.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Instead of the one on file.")] = None,
+    relation: Annotated[
+        str | None, typer.Option(metavar="RELATION", help="Instead of the one on file.")
+    ] = None,
+    max_rows_per_person: RowsPerPerson = None,
+    as_you_go: Annotated[
+        bool | None,
+        typer.Option("--as-you-go/--in-advance", help="Whether costs may be chosen by looking."),
+    ] = None,
+) -> None:
+    """Correct a budget that nothing was recorded under; what is left out stays as it is.
+
+    Refused once anything is spent, also by a release that failed. `show` tells what it was before.
+
+    `sordino ledger amend ledger.db --dataset patients-2026 --delta 1e-7`
+    """
+    from sordino.mechanisms.ledger import Ledger
+
+    now = Ledger(file, dataset=dataset).status().budget
+    ledger = Ledger(
+        file,
+        dataset=dataset,
+        epsilon=now.epsilon if epsilon is None else epsilon,
+        delta=now.delta if delta is None else delta,
+        relation=now.relation if relation is None else _relation(relation),
+        max_rows_per_person=now.rows_per_person
+        if max_rows_per_person is None
+        else max_rows_per_person,
+        as_you_go=now.as_you_go if as_you_go is None else as_you_go,
+    )
+    before, after = ledger.amend(), ledger.status().budget
+    say(f"It was {before.words}.", f"It is {after.words}." if after != before else "It stays so.")
 
 
 @app.command()
@@ -131,14 +174,22 @@ def show(
 
     names = [dataset] if dataset else [budget.dataset for budget in Ledger.datasets(file)]
     statuses = [Ledger(file, dataset=name).status() for name in names]
+    told = [event for event in Ledger.history(file) if event.note]
     if json:
-        shown.print_json({"ledger": file, "budgets": [_plain(status) for status in statuses]})
+        fields = ("recorded", "kind", "dataset", "note")
+        changes = [{name: getattr(event, name) for name in fields} for event in told]
+        plain = [_plain(status) for status in statuses]
+        shown.print_json({"ledger": file, "budgets": plain, "changes": changes})
         return
     if not statuses:
         say(f"{file} holds no budget yet. Add one: sordino ledger init --help")
     for number, status in enumerate(statuses):
         say(*[""] * (number > 0))
         _print(status)
+    for event in told:
+        if event.dataset in ("", *names):
+            what = f"{event.kind}; it was" if event.dataset else f"{event.kind},"
+            say("", f"{event.recorded}: {what} {event.note}.")
 
 
 @app.command()
@@ -204,6 +255,10 @@ def spend(
         say(f"{'Then left' if dry_run else 'Left'}: {after.left}.")
 
 
+for _command in (ledger_seal.head, ledger_seal.verify, ledger_seal.reseal):
+    app.command()(_command)
+
+
 def _check_one_cost(
     epsilon: float | None, delta: float | None, mu: float | None, rho: float | None
 ) -> None:
@@ -241,17 +296,9 @@ def _relation(name: str) -> Relation:
     return Relation(options.RELATIONS[name.lower()])
 
 
-def _budget_in_words(budget: Budget) -> str:
-    when = "costs may be chosen as you go" if budget.as_you_go else "costs are fixed in advance"
-    return (
-        f"{budget.dataset}: epsilon = {budget.epsilon:g} at delta = {budget.delta:g} for all "
-        f"releases together, {budget.relation.value}, unit: {budget.unit}; {when}."
-    )
-
-
 def _print(status: Status) -> None:
     console = screen()
-    say(_budget_in_words(status.budget))
+    say(f"{status.budget.words}.")
     if not status.entries:
         say("Nothing was spent yet.")
     else:

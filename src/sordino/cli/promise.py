@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sordino import _check
+from sordino.assessment.budget import named_budget
 from sordino.assessment.source import Prepared, not_given
 from sordino.cli.run_options import RELATIONS
 
@@ -82,15 +83,5 @@ class Promise:
 
     def ledger(self, path: str | None, dataset: str | None) -> Ledger | None:
         """The budget that is charged, if one is named."""
-        if path is None and dataset is None:
-            return None
-        if path is None:
-            hint = "Pass the file that `sordino ledger init` made, or leave --dataset out."
-            not_given("--ledger FILE", "with --dataset", hint)
-        if dataset is None:
-            hint = f"Pass the name of the budget, as `sordino ledger show {path}` lists it."
-            not_given("--dataset NAME", "with --ledger", hint)
-        from sordino.mechanisms.ledger import Ledger
-
-        per_person = self.max_rows_per_person
-        return Ledger(path, dataset=dataset, relation=self.relation, max_rows_per_person=per_person)
+        rows = self.max_rows_per_person
+        return named_budget(path, dataset, relation=self.relation, max_rows_per_person=rows)

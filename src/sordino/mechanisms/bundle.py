@@ -135,7 +135,8 @@ def write(
         What, and where.
     record
         Called when all files are on the disk, before the directory gets its name: a ledger is
-        charged for what is as good as there. What it raises leaves nothing behind.
+        charged for what is as good as there. An error of it leaves nothing behind; who stops it
+        leaves the partial directory, as a kill does, since it may be paid for.
 
     Raises
     ------
@@ -150,6 +151,7 @@ def write(
     Certificate.from_json(content)
     partial = _partial(target)
     files = {WEIGHTS: weights, CERTIFICATE: content, SIGNATURE: signature}
+    charged = False
     try:
         with _explained(target):
             partial.mkdir()
@@ -158,11 +160,14 @@ def write(
                     _files.fill(partial / name, each, 0o666)
             _files.settle(partial)
         if record is not None:
+            charged = True
             record()
         with _explained(target):
             os.replace(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    except BaseException as error:
+        if isinstance(error, Exception) or not charged:
+            shutil.rmtree(partial, ignore_errors=True)
+        raise
     try:
         _files.settle(target.parent)
     except OSError as error:  # it is there, whole: whoever is told otherwise would make another

@@ -10,42 +10,41 @@ crash in between leaves the budget spent and no model, never the reverse; nothin
 back. Processes on one machine may share a ledger: of two that race for the last of a budget, one
 wins.
 
-What it cannot do: the key of its digests lies in the file, so it notices accidents and not
-forgers; an older copy put in its place looks like an honest ledger; and SQLite's write-ahead log
-needs a local disk, as the machines of a network file system do not see each other's locks. The
-files `FILE-wal` and `FILE-shm`, where they exist, belong to it: move or copy them together.
+Beside `FILE` lies `FILE.seal`, with a key and how far the ledger had come: an older copy put in
+its place is refused, and so is one that was edited or cut. While a `Ledger` lives it also remembers
+what it saw. What nobody can see: an older copy of *both* files, put back while nothing has the
+ledger open, unless its head (`sordino ledger head`) was noted elsewhere; and whoever may write both
+files can forge both. SQLite's write-ahead log needs a local disk, as the machines of a network file
+system do not see each other's locks; `FILE-wal` and `FILE-shm`, where they exist, belong to it.
 """
 
 from __future__ import annotations
 
 import difflib
-import math
 import os
-import sqlite3
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Self
 
 from sordino import _check
-from sordino.accounting.total import Total, total
+from sordino.accounting.total import Total
 from sordino.mechanisms import ledger_open
-from sordino.mechanisms.ledger_file import Answer, LedgerError, LedgerFile, refuse
+from sordino.mechanisms.ledger_book import Book, NotSealed, newly_sealed
+from sordino.mechanisms.ledger_file import LedgerError, LedgerFile, refuse
+from sordino.mechanisms.ledger_history import Event, History
 from sordino.mechanisms.ledger_open import current
-from sordino.mechanisms.ledger_rows import BY_HAND, Line, Rows, new_id, storable
-from sordino.mechanisms.ledger_status import Status, status_of
+from sordino.mechanisms.ledger_rows import BY_HAND, Entry, Line, Rows, new_id
+from sordino.mechanisms.ledger_seal import Head, LedgerWentBack, refuse_older, seal_path
+from sordino.mechanisms.ledger_status import BudgetExceeded, NoRoom, Status, admit, status_of
 from sordino.mechanisms.ledger_terms import (
     Budget,
     Charge,
     check_same,
-    check_unit,
     dataset_name,
     relation_of,
 )
-from sordino.mechanisms.release import SLACK, ReleaseRefused
-from sordino.privacy import Relation, rounded
+from sordino.privacy import Relation
 
 __all__ = [
     "BY_HAND",
@@ -53,10 +52,14 @@ __all__ = [
     "BudgetExceeded",
     "Charge",
     "Entry",
+    "Event",
     "FingerprintWarning",
+    "Head",
     "Ledger",
     "LedgerError",
+    "LedgerWentBack",
     "Line",
+    "SealedWarning",
     "Status",
     "current",
     "new_id",
@@ -67,60 +70,8 @@ class FingerprintWarning(UserWarning):
     """Data known under another name, or other data under a known name."""
 
 
-class BudgetExceeded(ReleaseRefused):
-    """A release for which there is no room; nothing was recorded.
-
-    Attributes
-    ----------
-    dataset, asked
-        Whose budget, and the charge.
-    spent, would_be
-        The total so far, and what it would have become.
-    left
-        What still fits, in words.
-    """
-
-    dataset: str
-    asked: Charge
-    spent: Total
-    would_be: Total
-    left: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A release that was recorded; say here what became of it. No answer gives budget back.
-
-    `total` is what all releases from the dataset cost at most, this one included; `status` may
-    know a tighter rule.
-    """
-
-    path: Path
-    id: str
-    total: Total
-    wait: float = field(default=60.0, repr=False)
-
-    def returned(self) -> None:
-        """The model was handed to the caller."""
-        self._mark("returned", "")
-
-    def written(self, where: str | os.PathLike[str]) -> None:
-        """The model was written to a file or directory."""
-        self._mark("written", os.fspath(where))
-
-    def failed(self, why: str) -> None:
-        """No model was handed out; ignored if one was."""
-        self._mark("failed", str(why))
-
-    @property
-    def spent(self) -> str:
-        """What whoever hears of a failure must know."""
-        return f"The release is in the ledger (entry {self.id}), and its budget stays spent."
-
-    def _mark(self, status: str, place: str) -> None:
-        file = LedgerFile(self.path, self.wait)
-        place = storable(place)
-        file.transact(lambda on: Rows(on, file.path).mark(self.id, status, place), writes=True)
+class SealedWarning(UserWarning):
+    """A ledger of an older sordino that has a seal from now on."""
 
 
 class Ledger:
@@ -164,8 +115,8 @@ class Ledger:
         as_you_go: bool = False,
         wait: float = 60.0,
     ) -> None:
-        self._file = LedgerFile(path, wait)
-        self.path = self._file.path
+        self._book = Book(LedgerFile(path, wait))
+        self.path = self._book.path
         self.dataset = dataset_name(dataset)
         if (epsilon is None) != (delta is None):
             missing = "epsilon" if epsilon is None else "delta"
@@ -176,8 +127,8 @@ class Ledger:
         of = relation_of(relation)
         self._asked = Budget(self.dataset, *numbers, of, max_rows_per_person, as_you_go)
         self._may_create = epsilon is not None
-        self._seen: str | None = None
-        """Which file the budget was seen in."""
+        self._known = False
+        """Whether the budget was seen in the file."""
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, dataset={self.dataset!r})"
@@ -185,21 +136,93 @@ class Ledger:
     @staticmethod
     def datasets(path: str | os.PathLike[str], *, wait: float = 60.0) -> list[Budget]:
         """All budgets in a file."""
-        file = LedgerFile(path, wait)
-        if not file.exists():
-            _refuse_missing(file.path)
-        return file.transact(lambda on: Rows(on, file.path).budgets(), writes=False)
+        return _there(path, wait).read(lambda rows, history: rows.budgets())
+
+    @staticmethod
+    def history(path: str | os.PathLike[str], *, wait: float = 60.0) -> list[Event]:
+        """Every row that was written to a file; empty if an older sordino made it."""
+        return _there(path, wait).read(lambda rows, history: history.events)
+
+    @staticmethod
+    def verify(
+        path: str | os.PathLike[str], head: Head | None = None, *, wait: float = 60.0
+    ) -> Head | None:
+        """Check every row, and that the ledger went on from `head`, if one was noted; its head now.
+
+        None if an older sordino made it and nothing was written since: then it has no head.
+
+        Raises
+        ------
+        LedgerWentBack
+            If what it held when `head` was noted is not there any more.
+        LedgerError
+            If rows were changed.
+        """
+        book = _there(path, wait)
+
+        def work(rows: Rows, history: History) -> Head | None:
+            for budget in rows.budgets():
+                rows.lines(budget.dataset)
+            if head is not None and not history.extends(head):
+                refuse_older(book.path, history.head.count, head, "the noted head tells")
+            return history.head if history.begun else None
+
+        return book.read(work)
+
+    @staticmethod
+    def reseal(path: str | os.PathLike[str], *, wait: float = 60.0) -> Event | None:
+        """Take a ledger that lost its seal, or an older copy, as it is; the row that says so.
+
+        None if it is in order: nothing is changed then.
+        """
+        return _there(path, wait).reseal()
 
     def create(self) -> bool:
         """Make the file and the budget if they are not there; whether the budget is new."""
         self._make_file()
 
-        def work(rows: Rows) -> bool:
+        def work(rows: Rows, history: History) -> tuple[bool, list[Warning]]:
             new = rows.budget(self.dataset) is None
             self._budget(rows, create=True)
-            return new
+            return new, self._sealed(history)
 
-        return self._transact(work, writes=True)
+        new, told = self._book.write(work)
+        self._known = True
+        for each in told:
+            warnings.warn(each, stacklevel=2)
+        return new
+
+    def amend(self) -> Budget:
+        """Give the budget on file the settings of this ledger; what it was before.
+
+        The history keeps both. Needs `epsilon` and `delta`.
+
+        Raises
+        ------
+        LedgerError
+            If anything was recorded under it, whatever became of that.
+        """
+        if not self._may_create:
+            _check.fail("epsilon", None, "to be given", "Pass the settings it should have.")
+        self._book.check_there()
+
+        def work(rows: Rows, history: History) -> tuple[Budget, list[Warning]]:
+            found = rows.budget(self.dataset)
+            if found is None:
+                self._refuse_unknown(rows)
+            if many := len(rows.lines(self.dataset)):
+                condition = f"to have recorded nothing under {self.dataset!r}, and it has {many:,}"
+                hint = "Its budget stays as it is: what was released was promised under it."
+                refuse(self.path, f"{condition} release{'s' * (many > 1)}", hint)
+            if found != self._asked:
+                rows.amend_budget(self._asked, found)
+            return found, self._sealed(history)
+
+        found, told = self._book.write(work)
+        self._known = True
+        for each in told:
+            warnings.warn(each, stacklevel=2)
+        return found
 
     def check(self, charge: Charge) -> Total:
         """What the total would be with this release; nothing is recorded.
@@ -210,8 +233,8 @@ class Ledger:
             If there is no room for it.
         """
         try:
-            return _admit(*self._read(), charge)
-        except _NoRoom as no_room:
+            return admit(*self._read(), charge)
+        except NoRoom as no_room:
             raise no_room.explained() from None
 
     def record(self, charge: Charge, line: str | None = None) -> Entry:
@@ -229,32 +252,46 @@ class Ledger:
         ------
         BudgetExceeded
             If there is none; nothing is changed.
+        LedgerError
+            If it cannot be written down. Its text says so if the budget is spent all the same.
         """
         self._make_file()
         line = new_id() if line is None else line
 
-        def work(rows: Rows) -> tuple[Total, list[str]]:
+        def work(rows: Rows, history: History) -> tuple[Total, list[Warning]]:
             budget = self._budget(rows, create=True)
             lines = rows.lines(self.dataset)
             # Others wait meanwhile: any rule that proves enough will do.
-            would_be = _admit(budget, lines, charge, enough=budget.epsilon)
-            doubts = self._doubts(rows, charge)
+            would_be = admit(budget, lines, charge, enough=budget.epsilon)
+            doubts = self._sealed(history) + self._doubts(rows, charge)
             rows.add_line(self.dataset, line, charge)
             return would_be, doubts
 
         try:
-            spent, doubts = self._transact(work, writes=True)
-        except _NoRoom as no_room:  # what would fit is computed when nobody waits any more
+            spent, doubts = self._book.write(work)
+        except NoRoom as no_room:  # what would fit is computed when nobody waits any more
             raise no_room.explained() from None
-        entry = Entry(self.path, line, spent, self._file.wait)
+        except NotSealed as error:
+            entry = Entry(self.path, line, status_of(*self._read()).spent, self._book.file.wait)
+            with suppress(LedgerError):
+                entry.failed("could not be sealed")
+            raise NotSealed(f"{error} {entry.spent} Nothing was released.") from error
+        self._known = True
+        entry = Entry(self.path, line, spent, self._book.file.wait)
         try:
             for doubt in doubts:  # after it is on the disk: a warning may be an error to the caller
-                warnings.warn(doubt, FingerprintWarning, stacklevel=2)
-        except FingerprintWarning as error:
+                warnings.warn(doubt, stacklevel=2)
+        except (FingerprintWarning, SealedWarning) as error:
             entry.failed(f"{type(error).__name__} was an error")
             error.add_note(entry.spent)
             raise
         return entry
+
+    def entry(self, line: str) -> Entry | None:
+        """The entry of this id, if it was recorded: what became of it can still be said."""
+        status = self.status()
+        known = any(each.id == line for each in status.entries)
+        return Entry(self.path, line, status.spent, self._book.file.wait) if known else None
 
     def status(self) -> Status:
         """The budget, what was spent of it and by which releases, and what is left."""
@@ -274,59 +311,54 @@ class Ledger:
         ledger_open.leave(self)
 
     def _make_file(self) -> None:
-        # A budget that was there and is gone is not opened anew, as if nothing had been spent.
-        if self._may_create and self._seen is None:
-            self._file.create()
-        elif not self._file.exists():
-            _refuse_missing(self.path)
+        # A ledger that was there and is gone is not opened anew, as if nothing had been spent.
+        if self._may_create and self._book.identity is None and not self._book.exists():
+            self._book.file.create()
+        self._book.check_there()
 
     def _read(self) -> tuple[Budget, list[Line]]:
         """The budget and its lines, as they would be: nothing is made that is not there."""
-        if not self._file.exists():
-            if not self._may_create or self._seen is not None:
-                _refuse_missing(self.path)
+        if self._may_create and self._book.identity is None and not self._book.exists():
             return self._asked, []
+        self._book.check_there()
 
-        def work(rows: Rows) -> tuple[Budget, list[Line]]:
+        def work(rows: Rows, history: History) -> tuple[Budget, list[Line]]:
             budget = self._budget(rows, create=False)
-            known = rows.budget(self.dataset) is not None
-            return budget, rows.lines(self.dataset) if known else []
+            self._known = rows.budget(self.dataset) is not None
+            return budget, rows.lines(self.dataset) if self._known else []
 
-        return self._transact(work, writes=False)
-
-    def _transact(self, work: Callable[[Rows], Answer], *, writes: bool) -> Answer:
-        """Run `work` on the file that this budget was seen in, and on no other."""
-
-        def checked(connection: sqlite3.Connection) -> tuple[Answer, str | None]:
-            rows = Rows(connection, self.path)
-            if self._seen not in (None, rows.identity):
-                hint = "Put the file back in which the budget was: this one knows nothing of it."
-                refuse(self.path, "to be the file that it was before", hint)
-            answer = work(rows)
-            return answer, rows.identity if rows.budget(self.dataset) is not None else None
-
-        answer, seen = self._file.transact(checked, writes=writes)
-        self._seen = seen or self._seen
-        return answer
+        return self._book.read(work)
 
     def _budget(self, rows: Rows, *, create: bool) -> Budget:
         found = rows.budget(self.dataset)
         if found is None:
-            if not self._may_create or self._seen is not None:
-                refuse(
-                    self.path, f"to have a budget for {self.dataset!r}", _other_names(self, rows)
-                )
+            if not self._may_create or self._known:
+                self._refuse_unknown(rows)
             if create:
                 rows.add_budget(self._asked)
             return self._asked
         check_same(self.path, self._asked, found, complete=self._may_create)
         return found
 
-    def _doubts(self, rows: Rows, charge: Charge) -> list[str]:
+    def _refuse_unknown(self, rows: Rows) -> NoReturn:
+        refuse(self.path, f"to have a budget for {self.dataset!r}", _other_names(self, rows))
+
+    def _sealed(self, history: History) -> list[Warning]:
+        """That an older ledger has a seal from now on, if it is so."""
+        if newly_sealed(history) is None:
+            return []
+        name = seal_path(self.path).name
+        said = (
+            f"{self.path} was made by an older sordino, which could not tell an old copy of it: "
+            f"it has a seal now, {name}. Keep the two together."
+        )
+        return [SealedWarning(said)]
+
+    def _doubts(self, rows: Rows, charge: Charge) -> list[Warning]:
         """What is odd about the data of this name, as sentences."""
         if charge.fingerprint is None:
             return []
-        keyed, doubts = rows.keyed(charge.fingerprint), []
+        keyed, doubts = rows.keyed(charge.fingerprint), list[str]()
         if others := rows.other_names(self.dataset, keyed):
             named = ", ".join(repr(name) for name in others)
             doubts.append(
@@ -338,40 +370,7 @@ class Ledger:
                 f"The data under {self.dataset!r} are not those of its earlier releases: right if "
                 "rows came or went, but another dataset needs a name and a budget of its own."
             )
-        return doubts
-
-
-class _NoRoom(Exception):
-    """A charge that does not fit; what is left is not computed yet."""
-
-    def __init__(self, budget: Budget, lines: list[Line], charge: Charge, would_be: Total) -> None:
-        self.budget, self.lines, self.charge, self.would_be = budget, lines, charge, would_be
-
-    def explained(self) -> BudgetExceeded:
-        budget, would_be = self.budget, self.would_be
-        status = status_of(budget, self.lines)
-        error = BudgetExceeded(
-            f"Expected the releases from {budget.dataset!r} to cost at most "
-            f"epsilon={budget.epsilon:g} at delta={budget.delta:g}, and with this one it would be "
-            f"{rounded(would_be.epsilon)} ({would_be.rule}). Nothing was recorded. "
-            f"Left: {status.left}."
-        )
-        error.dataset, error.asked, error.spent = budget.dataset, self.charge, status.spent
-        error.would_be, error.left = would_be, status.left
-        return error
-
-
-def _admit(budget: Budget, lines: list[Line], charge: Charge, enough: float | None = None) -> Total:
-    """The total with this charge, if the budget allows it; else `_NoRoom`."""
-    check_unit(budget, charge)
-    if math.isinf(charge.epsilon):
-        would_be = Total(math.inf, budget.delta, "a release that promises nothing", True)
-    else:
-        parts = [*(line.part for line in lines), charge.part]
-        would_be = total(parts, budget.delta, as_you_go=budget.as_you_go, enough=enough)
-    if not would_be.epsilon <= budget.epsilon * (1 + SLACK):
-        raise _NoRoom(budget, lines, charge, would_be)
-    return would_be
+        return [FingerprintWarning(doubt) for doubt in doubts]
 
 
 def _other_names(ledger: Ledger, rows: Rows) -> str:
@@ -385,7 +384,8 @@ def _other_names(ledger: Ledger, rows: Rows) -> str:
     )
 
 
-def _refuse_missing(path: Path) -> NoReturn:
-    command = f"sordino ledger init {path} --dataset NAME --epsilon 2 --delta 1e-6"
-    hint = f"If the path is right, create it: {command}."
-    refuse(path, "to be there", hint)
+def _there(path: str | os.PathLike[str], wait: float) -> Book:
+    """A ledger that exists."""
+    book = Book(LedgerFile(path, wait))
+    book.check_there()
+    return book

@@ -25,8 +25,9 @@ Answer = TypeVar("Answer")
 
 APPLICATION_ID = int.from_bytes(b"sord", "big")
 """What the header of every ledger says, so that no other database is taken for one."""
-VERSION = 1
-"""The layout of the tables below; a file with a higher number was written by a newer sordino."""
+VERSION = 2
+"""The layout of the tables below; a file with a higher number was written by a newer sordino, and
+one with 1 by an older one: it lacks the history, which its first write adds."""
 
 _TABLES = """
 CREATE TABLE header (
@@ -52,6 +53,15 @@ CREATE TRIGGER budgets_stay BEFORE DELETE ON budget
 CREATE TRIGGER entries_stay BEFORE DELETE ON entry
     BEGIN SELECT RAISE(ABORT, 'an entry is never deleted'); END;
 """
+HISTORY = (
+    """CREATE TABLE history (
+    number INTEGER PRIMARY KEY, recorded TEXT NOT NULL, kind TEXT NOT NULL, dataset TEXT NOT NULL,
+    digest TEXT NOT NULL, note TEXT NOT NULL, head TEXT NOT NULL
+)""",
+    """CREATE TRIGGER history_stays BEFORE DELETE ON history
+    BEGIN SELECT RAISE(ABORT, 'history is never deleted'); END""",
+)
+"""Statement by statement: a script would end the transaction that it is in."""
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _DAMAGED = (
@@ -60,6 +70,8 @@ _DAMAGED = (
 )
 _PATIENCE = 0.02
 """Seconds that SQLite waits itself: after that it would sleep longer than a transaction takes."""
+_READERS = 0.5
+"""Seconds that a commit waits for others who still read what was before, to empty its log."""
 _LEAST = 512
 """Bytes of the least SQLite database; SQLite takes a shorter file for an empty one."""
 _NO_DATABASE = "to be a ledger, and it is no SQLite database"
@@ -134,7 +146,7 @@ class LedgerFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._explain_system(error)
+            self.explain_system(error)
 
     def create(self) -> None:
         """Make the file, whole or not at all; one that is there is left as it is.
@@ -153,11 +165,11 @@ class LedgerFile:
                 os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
                 _write_tables(new)
                 os.link(new, self.path)
-            _keep_names(parent)
+            keep_names(parent)
         except FileExistsError:
             return
         except OSError as error:
-            self._explain_system(error)
+            self.explain_system(error)
         except sqlite3.Error as error:
             self._explain(error)
 
@@ -175,6 +187,8 @@ class LedgerFile:
                     connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                     answer = work(connection)  # an exception closes the connection: rolled back
                     connection.execute("COMMIT")
+                    if writes:
+                        _empty_log(connection)
                     return answer
             except sqlite3.Error as error:
                 if _code(error) not in _BUSY or time.monotonic() >= deadline:
@@ -203,7 +217,7 @@ class LedgerFile:
         if version > VERSION:
             condition = f"of layout {VERSION}, and it has layout {version}"
             refuse(self.path, condition, "A newer sordino wrote it; update sordino.")
-        if version < VERSION:
+        if version < 1:
             refuse_damaged(self.path, f"it says to have layout {version}, which never was")
 
     def _explain(self, error: sqlite3.Error) -> NoReturn:
@@ -233,7 +247,7 @@ class LedgerFile:
         except LedgerError as sentence:
             raise sentence from error
 
-    def _explain_system(self, error: OSError) -> NoReturn:
+    def explain_system(self, error: OSError) -> NoReturn:
         """What the operating system says, as a sentence about the file."""
         path = self.path
         try:
@@ -249,18 +263,34 @@ class LedgerFile:
             raise sentence from error
 
 
+def _empty_log(connection: sqlite3.Connection) -> None:
+    """Bring what was committed from the log into the file, so that a copy of the file has it all.
+
+    Where somebody reads for longer, it stays in the log: nothing is lost by that.
+    """
+    deadline = time.monotonic() + _READERS
+    while True:
+        try:
+            busy, logged, done = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error:  # it is committed, whatever becomes of the log
+            return
+        if (not busy and logged == done) or time.monotonic() >= deadline:
+            return
+        time.sleep(_PATIENCE / 10)
+
+
 def _write_tables(new: Path) -> None:
     with closing(sqlite3.connect(new, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.executescript(f"BEGIN; {_TABLES}")
+        connection.executescript(f"BEGIN; {_TABLES} {';'.join(HISTORY)};")
         connection.execute("INSERT INTO header VALUES (1, ?, 0, 0)", (secrets.token_bytes(32),))
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
 
 
-def _keep_names(directory: Path) -> None:
+def keep_names(directory: Path) -> None:
     """Make a new name in a directory outlive a loss of power."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:

@@ -2,8 +2,9 @@
 
 Every row has a digest (HMAC-SHA256) over its content and the digest of the row before it, and the
 budget keeps the last one: an edited number, a missing line or a line too many is noticed whenever
-the budget is read. The key lies in the same file, so this detects accidents, not forgers. What
-became of a release (its status) is not part of the chain: it changes, and no sum depends on it.
+the budget is read. The key of these digests lies in the same file, against accidents; against
+forgers they are in the history (`ledger_history.py`), whose key does not. What became of a release
+(its status) is not part of the chain: it changes, and no sum depends on it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import Any, NoReturn
 
 from sordino.accounting import record
 from sordino.accounting.profile import Profile
-from sordino.accounting.total import Part
-from sordino.mechanisms.ledger_file import refuse_damaged
+from sordino.accounting.total import Part, Total
+from sordino.mechanisms.ledger_file import LedgerFile, refuse_damaged
+from sordino.mechanisms.ledger_history import AMENDED, OPENED, RELEASED, History
 from sordino.mechanisms.ledger_terms import Budget, Charge
 from sordino.privacy import Relation
 
@@ -88,11 +90,14 @@ class Line:
 
 
 class Rows:
-    """The rows of an open ledger, inside one transaction."""
+    """The rows of an open ledger, inside one transaction; with its history they can be added to."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, history: History | None = None
+    ) -> None:
         self._connection = connection
         self._path = path
+        self._history = history
         header = connection.execute("SELECT secret, budgets, entries FROM header").fetchall()
         if len(header) != 1 or not isinstance(header[0][0], bytes):
             self._damaged("its header is gone")
@@ -131,6 +136,14 @@ class Rows:
 
     def add_budget(self, budget: Budget) -> None:
         """Write a budget that is not there yet."""
+        self._write_budget("INSERT", budget, OPENED)
+        self._connection.execute("UPDATE header SET budgets = budgets + 1")
+
+    def amend_budget(self, budget: Budget, before: Budget) -> None:
+        """Write a budget in the place of one that nothing was recorded under."""
+        self._write_budget("REPLACE", budget, AMENDED, before.words)
+
+    def _write_budget(self, verb: str, budget: Budget, kind: str, note: str = "") -> None:
         row = (
             *(budget.dataset, budget.epsilon, budget.delta, budget.relation.value),
             *(budget.rows_per_person, int(budget.as_you_go), _now()),
@@ -138,9 +151,13 @@ class Rows:
         digest = self._digest("budget", row)
         marks = ", ".join("?" * (len(row) + 2))
         self._connection.execute(
-            f"INSERT INTO budget ({_BUDGET}, digest, head) VALUES ({marks})", (*row, digest, digest)
+            f"{verb} INTO budget ({_BUDGET}, digest, head) VALUES ({marks})", (*row, digest, digest)
         )
-        self._connection.execute("UPDATE header SET budgets = budgets + 1")
+        self._add_history(kind, budget.dataset, digest, note)
+
+    def _add_history(self, kind: str, dataset: str, digest: str, note: str = "") -> None:
+        assert self._history is not None
+        self._history.add(kind, dataset, digest, note)
 
     def lines(self, dataset: str) -> list[Line]:
         """All releases from this dataset, in order."""
@@ -161,6 +178,7 @@ class Rows:
         self._connection.execute(f"INSERT INTO entry ({_LINE}) VALUES ({marks})", row)
         self._connection.execute("UPDATE budget SET head = ? WHERE dataset = ?", (digest, dataset))
         self._connection.execute("UPDATE header SET entries = entries + 1")
+        self._add_history(RELEASED, dataset, digest)
 
     def mark(self, line: str, status: str, place: str) -> None:
         """Say what became of a release; a status never falls, and places add up."""
@@ -238,6 +256,42 @@ class Rows:
 
     def _damaged(self, what: str) -> NoReturn:
         refuse_damaged(self._path, what)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release that was recorded; say here what became of it. No answer gives budget back.
+
+    `total` is what all releases from the dataset cost at most, this one included; `status` may
+    know a tighter rule.
+    """
+
+    path: Path
+    id: str
+    total: Total
+    wait: float = field(default=60.0, repr=False)
+
+    def returned(self) -> None:
+        """The model was handed to the caller."""
+        self._mark("returned", "")
+
+    def written(self, where: str | os.PathLike[str]) -> None:
+        """The model was written to a file or directory."""
+        self._mark("written", os.fspath(where))
+
+    def failed(self, why: str) -> None:
+        """No model was handed out; ignored if one was."""
+        self._mark("failed", str(why))
+
+    @property
+    def spent(self) -> str:
+        """What whoever hears of a failure must know."""
+        return f"The release is in the ledger (entry {self.id}), and its budget stays spent."
+
+    def _mark(self, status: str, place: str) -> None:
+        file = LedgerFile(self.path, self.wait)
+        place = storable(place)
+        file.transact(lambda on: Rows(on, file.path).mark(self.id, status, place), writes=True)
 
 
 def new_id() -> str:

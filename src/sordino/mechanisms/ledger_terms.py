@@ -64,6 +64,15 @@ class Budget:
         """Who is protected, in words."""
         return unit_of(self.rows_per_person)
 
+    @property
+    def words(self) -> str:
+        """All of it in words."""
+        when = "costs may be chosen as you go" if self.as_you_go else "costs are fixed in advance"
+        return (
+            f"{self.dataset}: epsilon = {self.epsilon:g} at delta = {self.delta:g} for all "
+            f"releases together, {self.relation.value}, unit: {self.unit}; {when}"
+        )
+
 
 @dataclass(frozen=True)
 class Charge:
@@ -126,7 +135,10 @@ def check_same(path: Path, asked: Budget, found: Budget, *, complete: bool) -> N
         want, have = getattr(asked, name), getattr(found, name)
         if want != have and (complete or want != usual[name]):
             want, have = (v.value if isinstance(v, Relation) else v for v in (want, have))
-            hint = "A budget is fixed once; leave the settings out to use those on file."
+            hint = (
+                "Leave the settings out to use those on file; a budget that nothing was recorded "
+                "under can be corrected: sordino ledger amend."
+            )
             condition = f"to have {name}={want} for {asked.dataset!r}, and it has {have}"
             refuse(path, condition, hint)
 

@@ -1,0 +1,90 @@
+"""Whether models of a file left this machine before: said where no ledger adds them up.
+
+What is kept, in a directory of the user's (mode 0700), is a secret key and, for each file that a
+model was released from, an HMAC of its bytes as the name of a small file that holds the days. It
+holds no path and nothing of the records; without the key its names are as good as random. Whoever
+has the key too can try candidates for a record against them, as with a ledger: it is INTERNAL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import warnings
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sordino.mechanisms.ledger_open import is_open
+
+if TYPE_CHECKING:
+    from sordino.assessment.source import Source
+
+_NOTES, _KEY = "released", "key"
+
+
+class ReleasedBefore(UserWarning):
+    """Models of the same file were released before, and no ledger is charged now."""
+
+
+def directory() -> Path:
+    """`SORDINO_STATE`, else `$XDG_STATE_HOME/sordino`, else `~/.local/state/sordino`."""
+    if given := os.environ.get("SORDINO_STATE"):
+        return Path(given).expanduser()
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "sordino"
+
+
+def warn(source: Source) -> None:
+    """Warn of earlier releases from a file, byte for byte this one, unless a ledger is open."""
+    if not source.is_file or is_open():
+        return
+    days: list[str] = []
+    with suppress(OSError):
+        if not (directory() / _NOTES / _KEY).exists():  # to ask makes nothing
+            return
+        days = _place(source).read_text("ascii", "replace").split()
+    if not days:
+        return
+    many = "a model was" if len(days) == 1 else f"{len(days):,} models were"
+    told = (
+        f"Of these very records {many} released from here before, last on {days[-1][:10]}, and no "
+        "ledger is charged now: what the releases tell about one person adds up. Keep one budget: "
+        "`sordino ledger init`, then --ledger FILE --dataset NAME."
+    )
+    warnings.warn(told, ReleasedBefore, stacklevel=2)
+
+
+def note(source: Source) -> None:
+    """Keep that a model of this file was released; a disk that refuses is no reason to fail."""
+    if not source.is_file:
+        return
+    with suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        with open(os.open(_place(source), flags, 0o600), "a") as file:
+            file.write(f"{datetime.now(UTC):%Y-%m-%d}\n")
+
+
+def _place(source: Source) -> Path:
+    """Where releases from this file are noted."""
+    place = directory() / _NOTES
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(os.path.expanduser(source.data), "rb") as file:
+        content = hashlib.file_digest(file, "sha256").digest()
+    return place / hmac.new(_key(place), content, "sha256").hexdigest()
+
+
+def _key(place: Path) -> bytes:
+    """The secret key, made on first use; of two processes one makes it."""
+    path = place / _KEY
+    if not path.exists():
+        new = place / f".{_KEY}-{secrets.token_hex(4)}"
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+        with suppress(FileExistsError):
+            os.link(new, path)
+        new.unlink()
+    return path.read_bytes()
