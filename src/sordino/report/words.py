@@ -12,6 +12,7 @@ from typing import Literal
 
 from sordino._shown import printable
 from sordino.privacy import Estimate, Guarantee, Observation
+from sordino.report import words_cost
 from sordino.report.assessment import Assessment, Question
 from sordino.report.stages import Attack
 from sordino.report.words_numbers import (
@@ -19,7 +20,6 @@ from sordino.report.words_numbers import (
     chance,
     compared,
     lower,
-    percent,
     percent_of_confidence,
     upper,
 )
@@ -95,11 +95,8 @@ def notes(assessment: Assessment) -> list[str]:
             f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
         )
     cost = None if release is None else release.accuracy
-    if cost is not None and cost.again.low <= cost.majority:
-        lines.append(
-            f"Hardly useful: {percent(cost.again.value)} right on average, and "
-            f"{percent(cost.majority)} by always saying the label most frequent in training."
-        )
+    if cost is not None and (said := words_cost.useless(cost)):
+        lines.append(f"Hardly useful: {said}")
     if release is not None and not release.directory:
         lines.append(f"No model was written. {full(release.why_not)}".rstrip())
     return [printable(line) for line in lines]
