@@ -80,7 +80,7 @@ def verdict(assessment: Assessment) -> str:
 
 def notes(assessment: Assessment) -> list[str]:
     """What must be known together with the verdict, a sentence or two each; often nothing."""
-    lines = [*_refuted(assessment), *_above_proof(assessment)]
+    lines = [*_refuted(assessment), *_above_proof(assessment), *_looks_better(assessment)]
     parts, release, records = assessment.proved_parts, assessment.release, assessment.records
     proved = assessment.proved
     if parts is not None and proved is None and parts.why_none:
@@ -267,6 +267,21 @@ def _above_proof(assessment: Assessment) -> list[str]:
     return [
         f"The estimate of {said} lies above the {most} that is proved, so it is too high: the "
         "proof holds for all pairs of datasets, and the estimate is uncertain."
+    ]
+
+
+def _looks_better(assessment: Assessment) -> list[str]:
+    """What an estimate for SGD without noise that lies below the release's does not mean."""
+    own, release = assessment.own_noise, assessment.estimated
+    plain = None if own is None else own.estimated.headline
+    if own is None or plain is None or release is None or plain.epsilon >= release.epsilon:
+        return []
+    most, least = compared(release.epsilon, plain.epsilon, measured=True)
+    return [
+        f"Un-noised SGD looks more private than the release (about {least} and {most} by our "
+        f"estimates), which means little: nothing limits its epsilon. It made {own.training}. One "
+        "record of many shows only in runs that saw it among the last: these are few and tell a "
+        "lot, and the estimate takes them for Gaussian noise."
     ]
 
 
