@@ -47,7 +47,7 @@ def useless(found: Accuracy) -> str:
     )
     return (
         f"{no_better} than always saying the label most frequent in training "
-        f"({percent(found.again.value)} right on average, and {percent(found.majority)}). "
+        f"({percent(found.again.value)} right on average, against {percent(found.majority)}). "
         f"{advice(found.majority, found.before.value, found.again.value)}{_ranking(found)}"
     )
 
