@@ -7,6 +7,7 @@ mark for writing from right to left turn a sentence around.
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,33 @@ def printable(text: object, most: int | None = None) -> str:
 def _seen(letter: str) -> bool:
     spaces = unicodedata.category(letter) == "Zs"  # wide and narrow ones
     return (letter.isprintable() or spaces) and letter not in _UNSEEN
+
+
+def filled(text: str, columns: int, *, first: str = "", then: str = "", cut: bool = True) -> str:
+    """What `printable` gave, in lines so wide that a terminal shows them whole.
+
+    Parameters
+    ----------
+    columns
+        Places of a line; a letter as wide as high (Chinese, Japanese, Korean) takes two.
+    first, then
+        Stand before the first line and before the others.
+    cut
+        Whether a word that is too long is cut.
+    """
+    # A second place that no printable text holds, taken out again.
+    placed = "".join(
+        f"{each}\0" if unicodedata.east_asian_width(each) in "WF" else each for each in text
+    )
+    lines = textwrap.fill(
+        placed,
+        columns,
+        initial_indent=first,
+        subsequent_indent=then,
+        break_long_words=cut,
+        break_on_hyphens=cut,
+    )
+    return lines.replace("\0", "")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sordino.accounting import gaussian
 from sordino.assessment import fitted_runs, measured_runs, measuring
 from sordino.assessment.brief import Brief
 from sordino.assessment.distance import ATTACKED, Distance, Evidence, together
-from sordino.assessment.subject import Subject
+from sordino.assessment.subject import Subject, _of_all
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
 from sordino.privacy import PrivacyLeakWarning
@@ -287,3 +287,24 @@ class TestDistances:
     def test_without_a_distance_the_reason_is_said(self) -> None:
         found = Evidence(why_none="Because.").estimated(1e-6)
         assert (found.headline, found.isotropic, found.why_none) == (None, None, "Because.")
+
+
+@pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+def test_ordinary_sgd_sees_every_record_of_a_long_file(model: str, tmp_path: Path) -> None:
+    """A record that most runs never see would be hidden by that alone."""
+    rows = 150_000
+    lines = "\n".join(f"{row % 7},{row % 2}" for row in range(rows))
+    (tmp_path / "long.csv").write_text(f"x,label\n{lines}\n")
+    found = Subject.of(Brief(data=str(tmp_path / "long.csv"), target="label", model=model))
+    assert 0.7 * rows < found.D.rows <= found.plain.total_steps(found.D.rows) * 32
+    assert "(1 pass over the records)" in found.plain_words
+
+
+def test_whole_passes_are_made_of_any_training_and_more_stay_more(plain: Subject) -> None:
+    for rows in (3, 409, 410, 10**6):
+        batch = min(rows, 32)
+        for steps in (1, 400, 10**5):
+            spec = dataclasses.replace(plain.plain, batch_size=batch, steps=steps)
+            made = _of_all(spec, rows).total_steps(rows)
+            assert made == max(steps, math.ceil(rows / batch))

@@ -143,6 +143,36 @@ def test_numbers_beside_the_certificate_must_be_its_own(study: Path) -> None:
             public.page_text(study, form, public=of)
 
 
+def _lower(place: str) -> Callable[[dict[str, Any]], None]:
+    def change(values: dict[str, Any]) -> None:
+        parts = values["proved_parts"]
+        if place == "best_guess":
+            parts["best_guess"] = 0.5 + 0.9 * (parts["best_guess"] - 0.5)
+        elif place == "tradeoff":
+            parts["tradeoff"]["y"][40] *= 1.05
+        elif place == "none applies":
+            bound = next(each for each in parts["bounds"] if each["epsilon"] is None)
+            bound["epsilon"] = 1.9
+        else:
+            bound = [each for each in parts["bounds"] if each["epsilon"] is not None][int(place)]
+            bound["epsilon"] *= 0.99
+        if place == "-2":
+            bound["name"] = "a theorem of mine"
+            bound["epsilon"] = 0.5
+
+    return change
+
+
+@pytest.mark.parametrize("place", ["0", "1", "-1", "-2", "none applies", "best_guess", "tradeoff"])
+def test_the_internal_page_says_no_more_than_the_certificate_proves(
+    study: Path, place: str
+) -> None:
+    _edit(study / "assessment.json", _lower(place))
+    for form in public.FORMATS:
+        with pytest.raises(AssessmentError, match="says more than its certificate proves"):
+            public.page_text(study, form, public=False)
+
+
 def test_a_model_that_was_published_and_taken_away(study: Path) -> None:
     """The page for those who made it goes by the certificate that the study keeps."""
     shutil.rmtree(study / "model")

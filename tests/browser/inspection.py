@@ -95,3 +95,22 @@ def _arrived(target: str) -> str:
 def pages(pdf: bytes) -> int:
     """How many sheets a PDF has: Chromium writes an object in plain text for each."""
     return len(re.findall(rb"/Type\s*/Page(?![a-zA-Z])", pdf))
+
+
+def torn(pdf: bytes) -> int:
+    """How many tables end on another sheet than they begin on, by the PDF's own tags."""
+    found = re.findall(rb"(\d+) 0 obj\s(.*?)\sendobj", pdf, re.DOTALL)
+    objects = {int(name): content for name, content in found}
+
+    def sheets(content: bytes) -> set[bytes]:
+        kept = set(re.findall(rb"/Pg (\d+) 0 R", content))
+        within = re.search(rb"/K (?:\[(.*)\]|(\d+ 0 R))", content, re.DOTALL)
+        if within:
+            listed = re.sub(rb"<<.*?>>", b"", within[1] or within[2], flags=re.DOTALL)
+            for child in re.findall(rb"(\d+) 0 R", listed):
+                kept |= sheets(objects[int(child)])
+        return kept
+
+    tables = [sheets(each) for each in objects.values() if b"/S /Table\n" in each]
+    assert tables, "the PDF has no tags"
+    return sum(len(each) > 1 for each in tables)

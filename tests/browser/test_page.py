@@ -136,3 +136,15 @@ def test_it_prints_on_some_sheets(chrome, name, file):
     chrome.keep(f"{name}.pdf", pdf)
     assert 1 <= inspection.pages(pdf) <= MOST_SHEETS
     assert inspection.asked(chrome, "sheets") == []
+
+
+@pytest.mark.parametrize("notes", range(0, 24, 3))
+def test_the_three_numbers_are_on_one_sheet_however_much_stands_before(chrome, notes, tmp_path):
+    """Sentences are put before the table, so that the sheet ends at another of its rows."""
+    place = tmp_path / "moved.html"
+    more = "<p>A sentence that moves what follows.</p>" * notes
+    whole, heading = written("release"), '<section id="numbers"'
+    assert whole.count(heading) == 1
+    place.write_text(whole.replace(heading, more + heading), encoding="utf-8")
+    chrome.open(place, browser.A4)
+    assert inspection.torn(chrome.pdf()) == 0

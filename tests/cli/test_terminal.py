@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from sordino import data
+from sordino._shown import filled
 from sordino.accounting.profile import GaussianProfile
 from sordino.assessment.directory import ASSESSMENT, STUDY
 from sordino.cli import terminal
@@ -373,3 +377,18 @@ def test_what_a_terminal_wraps_does_not_begin_a_line(monkeypatch: pytest.MonkeyP
     for filler in ("x" * 79 + " ", "x" * 80, "word " * 15, " " * 80, "語" * 40):
         for line in terminal._hanging(f"NOT COVERED: {filler}{FORGED[0]}").split("\n")[1:]:
             assert line.startswith("    ")
+
+
+@given(
+    words=st.lists(st.text("ab語ーｗ한-", min_size=1, max_size=8), max_size=30),
+    columns=st.integers(20, 60),
+    cut=st.booleans(),
+)
+def test_wide_letters_count_twice_and_no_word_is_lost(
+    words: list[str], columns: int, cut: bool
+) -> None:
+    lines = filled(" ".join(words), columns, first="  ", then="    ", cut=cut).split("\n")
+    assert all(cell_len(line) <= columns for line in lines)
+    assert "".join("".join(lines).split()) == "".join(words)
+    if not cut:
+        assert " ".join(lines).split() == words

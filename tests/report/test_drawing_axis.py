@@ -73,8 +73,44 @@ def boxes(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
     return found
 
 
+def drawn_paths(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
+    """(left, right, top, bottom, style) of every line and shape."""
+    found = []
+    for path in ElementTree.fromstring(drawn.svg).iter(f"{SVG}path"):
+        places = [float(each) for each in re.findall(r"-?[\d.]+", path.get("d", ""))]
+        if places:
+            x, y = places[::2], places[1::2]
+            found.append((min(x), max(x), min(y), max(y), path.get("style", "")))
+    return found
+
+
+def marks(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
+    """What words must keep clear of: everything but the grid, and shades of several lines."""
+    return [
+        each
+        for each in drawn_paths(drawn)
+        if each[4] != "fill: none"
+        and "stroke: var(--grid," not in each[4]
+        and not ("opacity: 0.13" in each[4] and each[3] - each[2] > 20)
+    ]
+
+
+def bars(drawn: Drawn) -> list[tuple[float, float]]:
+    """(end, top) of every theorem's bar, by the wall at its end, which is lower than others."""
+    walls = [each for each in marks(drawn) if "stroke-width: 3" in each[4]]
+    return sorted(
+        ((x, top) for x, _, top, bottom, _ in walls if bottom - top < 10), key=lambda each: each[1]
+    )
+
+
 def assert_nothing_overlaps(drawn: Drawn) -> None:
-    found = boxes(drawn)
+    found, kept_clear = boxes(drawn), marks(drawn)
+    for left, right, top, bottom, words in found:
+        for mark in kept_clear:
+            # A line as thin as a hair has no width; half a point of either is not seen.
+            across = min(right, mark[1] + 0.5) - max(left, mark[0] - 0.5)
+            down = min(bottom, mark[3] + 0.5) - max(top, mark[2] - 0.5)
+            assert across <= 0.6 or down <= 0.6, (words, mark)
     for left, right, _, _, words in found:
         assert left >= -0.5, words
         # Words before a colon are bold, a little wider than measured here.
@@ -243,19 +279,25 @@ def test_a_name_that_fits_on_a_line_is_never_cut() -> None:
         assert any(each.endswith(f"{name} {place}") for each in bars)
 
 
-def test_words_of_a_bar_never_cross_its_end() -> None:
-    drawn = drawing.axis(assessment(bounds=twelve("exact Gaussian, random sensitivity")))
-    ends = []
-    for path in ElementTree.fromstring(drawn.svg).iter(f"{SVG}path"):
-        style, d = path.get("style", ""), path.attrib.get("d", "").split()
-        if "stroke-width: 3" in style and len(d) == 6 and d[1] == d[4]:
-            ends.append((float(d[1]), *sorted((float(d[2]), float(d[5])))))
-    assert len(ends) >= 13
-    for left, right, top, bottom, words in boxes(drawn):
-        for x, high, low in ends:
-            if words.startswith("≤"):
-                across = min(bottom, low) - max(top, high)
-                assert not (left < x < right) or across < 3, words
+def assert_each_bar_lies_right_below_its_words(drawn: Drawn, sample: Assessment) -> None:
+    parts = sample.proved_parts
+    assert parts is not None
+    ranked = sorted(
+        (each.kind == "as printed", math.inf if each.epsilon is None else each.epsilon)
+        for each in parts.bounds
+    )
+    labels = [box for box in boxes(drawn) if box[4].startswith("≤")]
+    ends, above = bars(drawn), -math.inf
+    assert len(labels) == len(ends) == len(ranked)
+    for quoted in (False, True):
+        places = [x for (x, _), (kind, _) in zip(ends, ranked, strict=True) if kind is quoted]
+        assert places == sorted(places)
+    for (left, _, top, bottom, words), (_, bar) in zip(labels, ends, strict=True):
+        assert left <= ZERO + 0.5, words
+        # Nearer to its own bar than to the one above.
+        assert -0.5 < bar - bottom < top - above, words
+        assert bar - bottom < 3, words
+        above = bar + 8
 
 
 def test_names_of_others_are_words_and_nothing_else() -> None:
@@ -282,20 +324,41 @@ EPSILONS = st.one_of(
 )
 
 
+BOUNDS = st.lists(
+    st.tuples(EPSILONS, st.text("theorem of (x)", min_size=1, max_size=70), st.booleans()),
+    max_size=8,
+)
+
+
 # Without shrinking: each example is a picture.
-@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
+    target=EPSILONS.filter(lambda each: each > 0),
+    theorems=BOUNDS,
     proved=st.one_of(st.none(), EPSILONS),
     ends=st.one_of(st.none(), st.lists(EPSILONS, min_size=3, max_size=3)),
     observed=st.one_of(st.none(), EPSILONS),
 )
 def test_nothing_overlaps_whatever_the_numbers(
-    proved: float | None, ends: list[float] | None, observed: float | None
+    target: float,
+    theorems: list[tuple[float, str, bool]],
+    proved: float | None,
+    ends: list[float] | None,
+    observed: float | None,
 ) -> None:
     low, middle, high = sorted(ends) if ends else (None, None, None)
     estimate = None if middle is None else (middle, low, high)
-    drawn = drawing.axis(assessment(proved, estimate, observed, twelve("theorem")[:4]))
+    bounds = tuple(
+        Bound(name, value, "t", kind="as printed" if quoted else "guarantee")
+        for value, name, quoted in theorems
+    )
+    sample = assessment(proved, estimate, observed, bounds)
+    sample = dataclasses.replace(
+        sample, question=dataclasses.replace(sample.question, epsilon=target)
+    )
+    drawn = drawing.axis(sample)
     assert_nothing_overlaps(drawn)
+    assert_each_bar_lies_right_below_its_words(drawn, sample)
     words = " ".join(texts(drawn))
     over = observed is not None and observed > (math.inf if proved is None else proved)
     assert ("BROKEN" in words) == over

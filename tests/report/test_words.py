@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import sample_assessment as sample
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sordino._shown import printable
 from sordino.report import words
 from sordino.report.assessment import Assessment
+from sordino.report.stages import Estimated
 from sordino.report.words_numbers import (
     about,
     chance,
@@ -273,3 +276,29 @@ class TestNumbers:
     def test_spaces_stay_and_hidden_marks_do_not(self) -> None:
         assert printable("a\u2002b\u00a0c") == "a\u2002b\u00a0c"
         assert printable("a\u2028b\u200bc") == "a\\u2028b\\u200bc"
+
+
+@given(release=st.floats(1e-3, 1e3) | st.just(math.inf), unnoised=st.floats(1e-3, 1e3))
+def test_an_estimate_of_sgd_below_that_of_the_release_is_said_to_mean_little(
+    release: float, unnoised: float
+) -> None:
+    found = sample.release_sample()
+    assert found.release_estimated is not None
+    assert found.own_noise is not None
+
+    def of(part: Estimated, epsilon: float) -> Estimated:
+        assert part.headline is not None
+        headline = dataclasses.replace(
+            part.headline, epsilon=epsilon, low=None, high=None, level=None
+        )
+        return dataclasses.replace(part, headline=headline)
+
+    own = dataclasses.replace(found.own_noise, estimated=of(found.own_noise.estimated, unnoised))
+    estimated = of(found.release_estimated, release)
+    notes = words.notes(dataclasses.replace(found, own_noise=own, release_estimated=estimated))
+    said = [note for note in notes if "means little" in note]
+    assert bool(said) == (unnoised < release)
+    for note in said:
+        assert own.training in note
+        low, high = re.findall(r"about ([\d.,]+) and ([\d.,]+|infinite) by", note)[0]
+        assert float(low.replace(",", "")) < float(high.replace(",", "").replace("infinite", "inf"))

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sordino.assessment import repeats
+from sordino.assessment import repeats, scores
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
 from sordino.estimators.records import Scaling
 from sordino.estimators.task import Plan
 from sordino.privacy import NotApplicable
-from sordino.report.stages import Accuracy, AccuracyPoint, Measure
+from sordino.report.stages import Accuracy, AccuracyPoint, Measure, Scores
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
@@ -50,14 +50,17 @@ def linear_accuracy(subject: Subject, work: Path, progress: Progress) -> Accurac
     held = HeldOut.of(subject.test_X, subject.test_y, job)
     plain = repeats.without_privacy(job)
     shares = _shares(subject, job, held, plain, work, progress)
+    frequent = np.bincount(job.records.codes, minlength=len(job.classes))
     return Accuracy(
         before=wilson(int(held.right(plain[None])[0]), held.rows),
         after=None,
         again=spread(shares[chosen]),
         repeats=len(shares[chosen]),
-        majority=float(np.mean(held.codes == np.bincount(job.records.codes).argmax())),
+        majority=float(np.mean(held.codes == frequent.argmax())),
         curve=curve(shares),
         test_rows=held.rows,
+        before_scores=held.scores(plain, probable=_probable(job)),
+        constant_scores=scores.of_constant(held.codes, frequent / frequent.sum()),
     )
 
 
@@ -67,9 +70,27 @@ def scored(
     """The same with that of the model that was released."""
     if known is None:
         return None
+    assert subject.job is not None
+    codes = class_codes(subject.test_y, subject.job)
+    said = np.asarray(released.decision_function(subject.test_X), dtype=np.float64)
     predicted = np.asarray(released.predict(subject.test_X))
     right = int(np.count_nonzero(predicted == np.asarray(subject.test_y)))
-    return replace(known, after=wilson(right, len(predicted)))
+    return replace(
+        known,
+        after=wilson(right, len(predicted)),
+        after_scores=scores.of_decisions(codes, said, probable=_probable(subject.job)),
+    )
+
+
+def _probable(job: Job) -> bool:
+    return job.plan.task.kind == "logistic"
+
+
+def class_codes(labels: Any, job: Job) -> Codes:
+    """Number of each label's class; -1 for one that training did not know."""
+    place = {label: code for code, label in enumerate(job.classes.tolist())}
+    listed = np.asarray(labels).tolist()
+    return np.array([place.get(label, -1) for label in listed], dtype=np.int64)
 
 
 def _shares(
@@ -145,9 +166,7 @@ class HeldOut:
         given = np.asarray(X, dtype=np.float64)
         intercept = job.records.X.shape[1] > given.shape[1]
         rows = Scaling(job.records.norm, intercept).rows(given)
-        place = {label: code for code, label in enumerate(job.classes.tolist())}
-        labels = np.asarray(y).tolist()
-        return cls(rows, np.array([place.get(label, -1) for label in labels], dtype=np.int64))
+        return cls(rows, class_codes(y, job))
 
     @property
     def rows(self) -> int:
@@ -167,6 +186,12 @@ class HeldOut:
             chosen = scores[..., 0] > 0 if problems == 1 else scores.argmax(axis=2)
             found += np.count_nonzero(chosen == self.codes[part, None], axis=0)
         return found
+
+    def scores(self, weights: Floats, *, probable: bool) -> Scores:
+        """Of one model [problem, column]."""
+        said = self.X @ weights.T
+        decisions = said[:, 0] if len(weights) == 1 else said
+        return scores.of_decisions(self.codes, decisions, probable=probable)
 
 
 def wilson(right: int, rows: int) -> Measure:

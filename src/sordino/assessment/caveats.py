@@ -84,8 +84,9 @@ def _numbers(subject: Subject, released: Release) -> list[str]:
     found = []
     if released.accuracy is not None:
         found.append(
-            "Exact accuracies are themselves not private, and neither are the estimates and what "
-            "attacks achieved: this page is internal. `sordino report --public` leaves them out."
+            "Exact accuracies and scores are themselves not private, and neither are the estimates "
+            "and what attacks achieved: this page is internal. `sordino report --public` leaves "
+            "them out."
         )
     found.append(_seeds(subject))
     return found

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sordino.assessment import network, repeats
+from sordino.assessment import network, repeats, scores
 from sordino.assessment.accuracy import SECONDS, Progress, curve, spread, wilson
 from sordino.data.preprocess import clip_rows
 from sordino.objectives import build
 from sordino.privacy import NotApplicable
-from sordino.report.stages import Accuracy
+from sordino.report.stages import Accuracy, Scores
 from sordino.sgd.spec import TrainSpec
 
 if TYPE_CHECKING:
@@ -48,14 +48,18 @@ def network_accuracy(subject: Subject, work: Path, progress: Progress) -> Accura
         shares[epsilon] = repeats.kept(work, f"accuracy-{epsilon!r}", count, make)
         progress(count * done, total)
     plain = float(shares.pop(math.inf).mean())
+    frequent = np.bincount(subject.D.y, minlength=2)
     return Accuracy(
         before=wilson(round(plain * len(rows.y)), len(rows.y)),
         after=None,
         again=spread(shares[chosen]),
         repeats=count,
-        majority=float(np.mean(rows.y == np.bincount(subject.D.y).argmax())),
+        majority=float(np.mean(rows.y == frequent.argmax())),
         curve=curve(shares),
         test_rows=len(rows.y),
+        before_scores=rows.scores(subject.plain, subject),
+        after_scores=rows.scores(specs[chosen], subject),
+        constant_scores=scores.of_constant(rows.y, frequent / frequent.sum()),
     )
 
 
@@ -107,9 +111,20 @@ class _Rows:
 
     def shares(self, spec: TrainSpec, subject: Subject, count: int) -> Floats:
         """Accuracy of each of `count` runs; one that diverged has none, which counts as 0."""
-        from sordino.sgd import train
+        weights = _trained(spec, subject, count)
+        return np.nan_to_num(network.accuracy(spec, weights, self.X, self.y))
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            weights = train(spec, subject.D, range(count))
-        return np.nan_to_num(network.accuracy(spec, weights.reshape(count, -1), self.X, self.y))
+    def scores(self, spec: TrainSpec, subject: Subject) -> Scores:
+        """Of the first of those runs."""
+        objective = build(spec.objective, self.X.shape[1])
+        said = objective.decision(_trained(spec, subject, 1), self.X)[0]
+        return scores.of_decisions(self.y, np.asarray(said, dtype=np.float64), probable=True)
+
+
+def _trained(spec: TrainSpec, subject: Subject, count: int) -> Floats:
+    """Weights [run, parameter]."""
+    from sordino.sgd import train
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return train(spec, subject.D, range(count)).reshape(count, -1)

@@ -6,9 +6,12 @@ The public one is made from the model's certificate alone, as anybody could who 
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from sordino import _check, _files
 from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, found
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from sordino.mechanisms.bundle import Bundle
 
 FORMATS = ("html", "md", "json")
+_CHANGED = "Somebody changed what it keeps: assess anew."
+_SLACK = {"rel_tol": 1e-3, "abs_tol": 1e-6}
+"""By how much another version may have computed the same otherwise."""
 
 
 def read(directory: str | os.PathLike[str]) -> Assessment:
@@ -78,9 +84,42 @@ def verified(root: Path, release: Release | None, proved: Guarantee | None) -> B
         hint = "Put back the model that this study released."
         raise AssessmentError(f"{root / MODEL} is of another release. {hint}")
     if proved != kept.guarantee:
-        hint = "Somebody changed what it keeps: assess anew."
-        raise AssessmentError(f"{root} says something else than its certificate does. {hint}")
+        raise AssessmentError(f"{root} says something else than its certificate does. {_CHANGED}")
     return model
+
+
+def _check_theorems(root: Path, assessment: Assessment) -> None:
+    """Refuse a study that says more of a theorem than its certificate's evidence proves.
+
+    Raises
+    ------
+    AssessmentError
+        For a smaller epsilon or best guess, or larger errors of an attacker.
+    """
+    release, parts = assessment.release, assessment.proved_parts
+    if release is None or not release.certificate or parts is None or parts.guarantee is None:
+        return
+    from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of
+    from sordino.mechanisms.certificate import Certificate
+
+    evidence = Certificate.from_json(release.certificate.encode()).evidence
+    assert evidence is not None
+    bounds, profile = bounds_of_evidence(evidence, parts.guarantee.delta)
+    proved = {each.name: each.epsilon for each in bounds}
+    # Of a theorem by a name of another version, nothing below the certificate itself.
+    least = [proved.get(each.name, parts.guarantee.epsilon) for each in parts.bounds]
+    pairs = [
+        (each.epsilon, math.inf if epsilon is None else epsilon)
+        for each, epsilon in zip(parts.bounds, least, strict=True)
+        if each.epsilon is not None and each.kind == "guarantee"
+    ]
+    pairs.append((parts.best_guess, best_guess(profile)))
+    if parts.tradeoff is not None:
+        ours, curve = curve_of(profile), parts.tradeoff
+        errors = np.interp(curve.x, ours.x, ours.y)
+        pairs += [(-said, -most) for said, most in zip(curve.y, errors.tolist(), strict=True)]
+    if any(said < found and not math.isclose(said, found, **_SLACK) for said, found in pairs):
+        raise AssessmentError(f"{root} says more than its certificate proves. {_CHANGED}")
 
 
 def facts(directory: str | os.PathLike[str]) -> PublicFacts:
@@ -115,6 +154,7 @@ def page_text(directory: str | os.PathLike[str], form: str, *, public: bool) -> 
         return makers[form](facts(directory))
     assessment = read(directory)
     verified(found(directory), assessment.release, assessment.proved)
+    _check_theorems(found(directory), assessment)
     return {"html": page.page, "md": page.markdown, "json": document.dumps}[form](assessment)
 
 

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from sordino.cli.screen import Screen
     from sordino.report.assessment import Assessment
+    from sordino.report.stages import Accuracy
     from sordino.report.words import Row
 
 _WIDE, _FOR_MEANINGS = 200, 116
@@ -225,7 +227,28 @@ def _say(found: Assessment, place: str) -> None:
         for kind in dict.fromkeys(row.kind for row in rows):
             line(console, f"{kind}: {words.MEANINGS[kind]}")
         console.print()
+    if found.release is not None and found.release.accuracy is not None:
+        _say_cost(console, found.release.accuracy)
     say(f"Study (INTERNAL): {place}")
+
+
+def _say_cost(console: Screen, found: Accuracy) -> None:
+    """What privacy costs on the held-out rows: accuracy and other scores."""
+    from rich import box
+    from rich.table import Table
+
+    from sordino.report import words_cost
+
+    line(console, words_cost.cost(found))
+    rows = words_cost.table(found)
+    if not rows:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in words_cost.HEAD:
+        table.add_column(name, justify="left" if name == words_cost.HEAD[0] else "right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def _table(rows: list[Row], *, meanings: bool) -> Table:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import textwrap
-import unicodedata
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sordino._files import reason
-from sordino._shown import printable
+from sordino._shown import filled, printable
 
 if TYPE_CHECKING:
     from rich.progress import TextColumn
@@ -47,10 +45,7 @@ def say(*lines: object, err: bool = False, hang: bool = False) -> None:
 
 
 def _hanging(text: str) -> str:
-    # A letter takes two places at most.
-    wide = any(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    columns = shutil.get_terminal_size().columns // (2 if wide else 1)
-    return textwrap.fill(text, max(columns, 20), subsequent_indent="    ")
+    return filled(text, max(shutil.get_terminal_size().columns, 20), then="    ")
 
 
 def block(text: str) -> None:

@@ -100,16 +100,19 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         With more than two classes each has a model of its own, and their probabilities are made
         to sum to 1.
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            second = expit(scores)
-            return np.column_stack([1 - second, second])
-        each = expit(scores)
-        total = each.sum(axis=1, keepdims=True)
-        # Where every model says no with certainty, all classes are alike.
-        return np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1])
+        return probabilities(self.decision_function(X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Ln of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
+
+
+def probabilities(scores: Array) -> Array:
+    """Of every class, [row, class], from what `decision_function` says."""
+    each = expit(scores)
+    if scores.ndim == 1:
+        return np.column_stack([1 - each, each])
+    total = each.sum(axis=1, keepdims=True)
+    # Where every model says no with certainty, all classes are alike.
+    return np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1])

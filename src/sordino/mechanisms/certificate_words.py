@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from sordino._shown import printable
+from sordino._shown import filled, printable
 from sordino.mechanisms.certificate_parts import CLASSES_READ
 from sordino.privacy import RELATIONS, Guarantee, rounded
 
@@ -202,14 +201,7 @@ def _papers(certificate: Certificate) -> Iterator[str]:
 def _paragraph(heading: str, lines: Iterable[str]) -> str:
     indent = "  " if heading else ""
     wrapped = (
-        textwrap.fill(
-            printable(line),
-            WIDTH,
-            initial_indent=indent,
-            subsequent_indent=indent + "    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        filled(printable(line), WIDTH, first=indent, then=indent + "    ", cut=False)
         for line in lines
     )
     return "\n".join(([heading] if heading else []) + list(wrapped))

@@ -10,6 +10,8 @@ from typing import ClassVar, Literal, Protocol
 
 _LETTERS_ON_A_PHONE = 75
 """Of a row of three cells: two lines each, about."""
+_ROWS_ON_A_SHEET = 24
+"""Of paper, of two lines each, about."""
 
 Tone = Literal["", "warn", "good"]
 
@@ -100,6 +102,11 @@ class Table:
         letters = [sum(len(_text(cell)) for cell in row) for row in rows]
         wordy = max(letters, default=0) > _LETTERS_ON_A_PHONE
         return len(self.head) > 3 or (len(self.head) == 3 and wordy)
+
+    @property
+    def splits(self) -> bool:
+        """Whether a sheet of paper is too short for it: it may then end on the next one."""
+        return sum(1 + len(group.rows) for group in self.groups) > _ROWS_ON_A_SHEET
 
 
 @dataclass(frozen=True)

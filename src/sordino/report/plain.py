@@ -79,6 +79,12 @@ def fields_of(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
+@functools.cache
+def added(cls: type) -> frozenset[str]:
+    """Fields that documents of earlier versions lack."""
+    return frozenset(field.name for field in dataclasses.fields(cls) if "added" in field.metadata)
+
+
 def choices(hint: Any) -> tuple[Any, ...]:
     """The types of a union, None among them; () if `hint` is none."""
     union = typing.get_origin(hint) in (Union, types.UnionType)
@@ -132,16 +138,22 @@ def _parts(cls: type, value: Any, place: str) -> dict[str, Any]:
 
 def _object(cls: type, value: Any, place: str) -> Any:
     hints = fields_of(cls)
-    check_keys(value, hints, place)
-    parts = {name: _read(hint, value[name], _inside(place, name)) for name, hint in hints.items()}
+    check_keys(value, hints, place, may_lack=added(cls))
+    parts = {
+        name: _read(hint, value[name], _inside(place, name))
+        for name, hint in hints.items()
+        if name in value
+    }
     try:
         return curve(**parts) if cls is Curve else cls(**parts)
     except InvalidArgument as error:
         raise DocumentError(f"{_whose(place)} cannot be right. {error}") from None
 
 
-def check_keys(value: object, names: Collection[str], place: str) -> None:
-    """Refuse anything but an object with exactly these keys."""
+def check_keys(
+    value: object, names: Collection[str], place: str, *, may_lack: Collection[str] = ()
+) -> None:
+    """Refuse anything but an object with exactly these keys, or all but some of `may_lack`."""
     if not isinstance(value, dict):
         refuse(place, f"is no object with {', '.join(names)}")
     for name in value:
@@ -150,7 +162,7 @@ def check_keys(value: object, names: Collection[str], place: str) -> None:
             meant = f"; did you mean {near[0]}" if near else ""
             refuse(place, f"has {_shown(name)}, which is no part of it{meant}")
     for name in names:
-        if name not in value:
+        if name not in value and name not in may_lack:
             refuse(place, f"has no {name!r}")
 
 

@@ -11,14 +11,14 @@ import enum
 import inspect
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from sordino.privacy import Guarantee
 from sordino.report.assessment import Assessment
 from sordino.report.document import Header, Summary
-from sordino.report.plain import INFINITE, INFINITE_SETTING, choices, fields_of
+from sordino.report.plain import INFINITE, INFINITE_SETTING, added, choices, fields_of
 from sordino.report.public import (
     CERTIFICATE_KEYS,
     CERTIFICATE_SCHEMA,
@@ -119,12 +119,12 @@ def _certificate(used: dict[str, Any]) -> dict[str, Any]:
     return {"description": about, **_closed(properties)}
 
 
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
-    """An object with these keys, all of them and no other."""
+def _closed(properties: dict[str, Any], may_lack: Collection[str] = ()) -> dict[str, Any]:
+    """An object with these keys and no other; all of them but those that it `may_lack`."""
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": sorted(properties),
+        "required": sorted(set(properties) - set(may_lack)),
         "properties": properties,
     }
 
@@ -173,7 +173,7 @@ def _refer(name: str, used: dict[str, Any], cls: type | None = None) -> dict[str
     if name not in used and cls is not None:
         used[name] = {}  # so that a class that holds itself would end
         properties = _properties(cls, used)
-        used[name] = {"description": _summary(cls), **_closed(properties)}
+        used[name] = {"description": _summary(cls), **_closed(properties, added(cls))}
     elif name not in used:
         used[name] = _DEFINITIONS[name]
     return {"$ref": f"#/$defs/{name}"}

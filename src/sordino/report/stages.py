@@ -11,6 +11,10 @@ from typing import Literal
 
 from sordino.privacy import Estimate, Guarantee, Observation
 
+ADDED = {"added": True}
+"""Metadata of a field that documents of earlier versions lack: they are read with its default."""
+CALIBRATION_BINS = 10
+
 Plain = str | int | float | bool | None
 Numbers = tuple[float, ...]
 
@@ -114,6 +118,31 @@ class AccuracyPoint:
 
 
 @dataclass(frozen=True)
+class Scores:
+    """How good a model is on the held-out rows, beside its accuracy; None where not defined.
+
+    Nothing is defined of rows of one class, and no probability of a support vector machine.
+
+    Parameters
+    ----------
+    balanced_accuracy
+        Mean over the classes of the share of its rows that are labelled so.
+    auc
+        Area under the ROC curve: how surely a row of a class ranks above one of the others (the
+        mean over the classes, where there are more than two).
+    log_loss
+        Mean of -ln of the probability that the model gave to what is.
+    calibration_error
+        Expected calibration error: how far its probabilities lie from shares, in ten bins.
+    """
+
+    balanced_accuracy: float | None = None
+    auc: float | None = None
+    log_loss: float | None = None
+    calibration_error: float | None = None
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """What the privacy costs. INTERNAL: exact accuracies are not covered by any guarantee.
 
@@ -134,6 +163,9 @@ class Accuracy:
         Against epsilon, all else equal.
     test_rows
         Rows that no training saw.
+    before_scores, after_scores, constant_scores
+        More of the model without privacy, of the released one (of a network, of one made like it),
+        and of always saying the most frequent class with the shares of the training rows.
     """
 
     before: Measure
@@ -143,6 +175,9 @@ class Accuracy:
     majority: float
     curve: tuple[AccuracyPoint, ...]
     test_rows: int
+    before_scores: Scores | None = field(default=None, metadata=ADDED)
+    after_scores: Scores | None = field(default=None, metadata=ADDED)
+    constant_scores: Scores | None = field(default=None, metadata=ADDED)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from sordino._shown import printable
 from sordino.privacy import Estimate, Guarantee, Observation
+from sordino.report import words_cost
 from sordino.report.assessment import Assessment, Question
 from sordino.report.stages import Attack
 from sordino.report.words_numbers import (
@@ -19,7 +20,6 @@ from sordino.report.words_numbers import (
     chance,
     compared,
     lower,
-    percent,
     percent_of_confidence,
     upper,
 )
@@ -80,7 +80,7 @@ def verdict(assessment: Assessment) -> str:
 
 def notes(assessment: Assessment) -> list[str]:
     """What must be known together with the verdict, a sentence or two each; often nothing."""
-    lines = [*_refuted(assessment), *_above_proof(assessment)]
+    lines = [*_refuted(assessment), *_above_proof(assessment), *_looks_better(assessment)]
     parts, release, records = assessment.proved_parts, assessment.release, assessment.records
     proved = assessment.proved
     if parts is not None and proved is None and parts.why_none:
@@ -95,11 +95,8 @@ def notes(assessment: Assessment) -> list[str]:
             f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
         )
     cost = None if release is None else release.accuracy
-    if cost is not None and cost.again.low <= cost.majority:
-        lines.append(
-            f"Hardly useful: {percent(cost.again.value)} right on average, and "
-            f"{percent(cost.majority)} by always saying the label most frequent in training."
-        )
+    if cost is not None and (said := words_cost.useless(cost)):
+        lines.append(f"Hardly useful: {said}")
     if release is not None and not release.directory:
         lines.append(f"No model was written. {full(release.why_not)}".rstrip())
     return [printable(line) for line in lines]
@@ -270,6 +267,21 @@ def _above_proof(assessment: Assessment) -> list[str]:
     return [
         f"The estimate of {said} lies above the {most} that is proved, so it is too high: the "
         "proof holds for all pairs of datasets, and the estimate is uncertain."
+    ]
+
+
+def _looks_better(assessment: Assessment) -> list[str]:
+    """What an estimate for SGD without noise that lies below the release's does not mean."""
+    own, release = assessment.own_noise, assessment.estimated
+    plain = None if own is None else own.estimated.headline
+    if own is None or plain is None or release is None or plain.epsilon >= release.epsilon:
+        return []
+    most, least = compared(release.epsilon, plain.epsilon, measured=True)
+    return [
+        f"Un-noised SGD looks more private than the release (about {least} and {most} by our "
+        f"estimates), which means little: nothing limits its epsilon. It made {own.training}. One "
+        "record of many shows only in runs that saw it among the last: these are few and tell a "
+        "lot, and the estimate takes them for Gaussian noise."
     ]
 
 

@@ -58,8 +58,7 @@ def _draw(sheet: Sheet, rows: list[Row], bounds: list[Bound], target: float | No
         _row(sheet, row)
     sheet.next(2)
     if target is not None:
-        x = sheet.scale.place(target)
-        sheet.line([x, x], [top + 6, sheet.y], palette.INK, 1.0, dashes=(1.2, 1.6), above=2)
+        sheet.upright(sheet.scale.place(target), top, sheet.y, palette.INK)
     sheet.ruler()
     sheet.next(LINE)
     if bounds:
@@ -68,7 +67,7 @@ def _draw(sheet: Sheet, rows: list[Row], bounds: list[Bound], target: float | No
 
 
 def _target(sheet: Sheet, target: float) -> None:
-    words = f"target {upper(target)}"
+    words = f"target {_number(target)}"
     half = width(words, SMALL, False) / 2 + EDGE
     x = min(max(sheet.scale.place(target), half), WIDTH - half)
     sheet.say(x, words, anchor="center", size=SMALL)
@@ -133,25 +132,21 @@ def _truth(sheet: Sheet, row: Row, top: float) -> None:
 
 
 def _theorems(sheet: Sheet, bounds: list[Bound]) -> None:
-    """A line a theorem: its bound on the same axis."""
+    """Each theorem's words above its bound on the same axis."""
     sheet.next(3)
     sheet.say(EDGE, _THEOREMS, bold=True)
     sheet.next()
     for bound in bounds:
         quoted = bound.kind == "as printed"
-        words = f"≤ {_number(bound)}: {bound.name}" + (" (quoted)" if quoted else "")
-        x = sheet.scale.place(_epsilon(bound))
+        assert bound.epsilon is not None
+        words = f"≤ {_number(bound.epsilon)}: {bound.name}" + (" (quoted)" if quoted else "")
+        x = sheet.scale.place(bound.epsilon)
         sheet.bar(x, words, bold=bound.used, hollow=quoted)
-        sheet.next(LINE - 1)
     sheet.next(2)
 
 
-def _epsilon(bound: Bound) -> float:
-    return math.inf if bound.epsilon is None else bound.epsilon
-
-
-def _number(bound: Bound) -> str:
-    return "∞" if math.isinf(_epsilon(bound)) else upper(_epsilon(bound))
+def _number(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else upper(epsilon)
 
 
 def _told(rows: list[Row], target: float | None) -> str:

@@ -1,7 +1,7 @@
 """A sheet of paper on which things are drawn from top to bottom, each on a line of its own.
 
-Marks that mean different things never share a line, and words stand beside their mark or below
-it: so nothing covers anything, however close numbers lie.
+Marks that mean different things never share a line, and words stand beside their mark, or all
+of a kind above or below it: so nothing covers anything, however close numbers lie.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ LINE = 17.0
 EDGE = 4.0
 _GAP = 6.0
 _ARROW = 15.0
+_BAR, _TO_BAR, _FROM_BAR = 6.0, 9.5, 11.5
+"""Height of a bar; down from its words, and on to the next ones, which lie further off."""
 _MOST_LETTERS = 200
 _WIDE = 0x1100
 """Scripts whose letters are as wide as high begin here; the measuring font has few of them."""
@@ -34,6 +36,7 @@ class Sheet:
 
         self.scale = scale
         self.y = 0.0
+        self._words: list[tuple[float, float, float, float]] = []  # left, right, top, bottom
         self._figure = Figure()
         self._axes: Any = self._figure.add_axes((0, 0, 1, 1))
         self._axes.axis("off")
@@ -57,6 +60,9 @@ class Sheet:
         lead: str = "",
     ) -> None:
         """Write on the present line; `lead` is the colour of what stands before the colon."""
+        wide = self._width(words, {"size": size, "bold": bold, "lead": lead})
+        left = x - {"left": 0.0, "center": 0.5, "right": 1.0}[anchor] * wide
+        self._words.append((left, left + wide, self.y - 0.4 * size, self.y + 0.55 * size))
         look = {"ha": anchor, "va": "baseline", "fontsize": size, "color": colour}
         at = (x, self.y + 0.35 * size)
         weight = "bold" if bold else "normal"
@@ -76,6 +82,14 @@ class Sheet:
         style: Any = (0, tuple(dashes)) if dashes else "-"
         look = {"color": colour, "lw": width, "ls": style, "zorder": above, "clip_on": False}
         self._axes.plot(x, y, solid_capstyle="butt", **look)
+
+    def upright(self, x: float, top: float, bottom: float, colour: str) -> None:
+        """A dotted line down through everything, but not through words: it stops before them."""
+        near = [each for each in self._words if each[0] - 2 < x < each[1] + 2]
+        for _, _, above, below in sorted([*near, (0, 0, bottom, bottom)], key=lambda each: each[2]):
+            if above - top > 2:
+                self.line([x, x], [top, min(above, bottom)], colour, dashes=(1.2, 1.6), above=2)
+            top = max(top, below)
 
     def shape(
         self,
@@ -117,7 +131,7 @@ class Sheet:
         elif "right" in sides:
             self.say(stop + _GAP, words, **look)
         else:
-            self.next(0.85 * LINE)
+            self.next(0.75 * LINE)  # nearer to its own mark than to the next
             middle, half = (start + stop) / 2, wide / 2 + EDGE
             self.say(min(max(middle, half), WIDTH - half), words, anchor="center", **look)
 
@@ -166,28 +180,24 @@ class Sheet:
         return min(ends[0], x - half), max(ends[1], x + half)
 
     def bar(self, x: float, words: str, *, bold: bool, hollow: bool) -> None:
-        """A bar from 0 to `x` with a wall at its end: all that an upper bound leaves possible.
+        """Words, and right below them a bar from 0 to `x`: all that an upper bound leaves possible.
 
-        Words stand inside it, or to its right, or where neither has room, a line below.
+        Goes down to where the words of the next bar stand.
         """
-        top, bottom = self.y - 6.5, self.y + 6.5
+        look: dict[str, Any] = {"size": SMALL, "bold": bold, "lead": palette.INK}
+        words = fitted(words, SMALL, bold)
+        self.say(min(ZERO, WIDTH - EDGE - self._width(words, look)), words, **look)
+        self.next(_TO_BAR)
+        top, bottom = self.y - _BAR / 2, self.y + _BAR / 2
         colour = palette.MUTED if hollow else palette.PROVED
         if hollow:
             for y in (top, bottom):
                 self.line([ZERO, x], [y, y], colour, 0.8, dashes=(2.2, 1.4))
         else:
             corners = [(ZERO, top), (x, top), (x, bottom), (ZERO, bottom)]
-            self.shape(corners, colour, opacity=0.26 if bold else 0.13, above=2)
-        self.line([x, x], [top, bottom], colour, 3.0, above=4)
-        look: dict[str, Any] = {"size": SMALL, "bold": bold, "lead": palette.INK}
-        words = fitted(words, SMALL, bold)
-        wide = self._width(words, look)
-        inside = ZERO + 4 + wide <= x - 2
-        right = x + 5 + wide <= WIDTH - EDGE
-        if not inside and not right:
-            self.next(LINE - 2)
-        start = x + 5 if right and not inside else min(ZERO + 4, WIDTH - EDGE - wide)
-        self.say(start, words, **look)
+            self.shape(corners, colour, opacity=0.45 if bold else 0.2, above=2)
+        self.line([x, x], [top - 1, bottom + 1], colour, 3.0, above=4)
+        self.next(_FROM_BAR)
 
     def ruler(self) -> None:
         """The axis itself: numbers, broken ends for 0 and infinity, and which way is better."""

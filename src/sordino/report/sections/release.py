@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from sordino.report import drawing, words
+from sordino.report import drawing, words, words_cost
 from sordino.report.assessment import Assessment
 from sordino.report.blocks import (
     Beside,
@@ -80,32 +80,37 @@ def _accuracy(assessment: Assessment, release: Release) -> list[Block]:
     found = release.accuracy
     if found is None:
         return [Text("No rows were held out, so the accuracy of the model is not known.")]
-    said: list[Block] = [Text(_cost(found)), *_table(found), *_useless(found)]
+    said: list[Block] = [Text(words_cost.cost(found)), *_table(found), *_useless(found)]
     exact = (
-        f"All accuracies are exact counts over {count(found.test_rows)} held-out rows. They are "
-        "themselves not private, which is one reason why this page is internal."
+        f"All accuracies and scores are exact, over {count(found.test_rows)} held-out rows. They "
+        "are themselves not private, which is one reason why this page is internal."
     )
     said.append(Text(exact))
     if not found.curve:
-        return said
+        return [*said, *_scores(found)]
     return [
         Beside(tuple(said), (Figure(drawing.accuracy(found, assessment.question.epsilon)),)),
+        *_scores(found),
         _curve(found),
     ]
 
 
 def _useless(found: Accuracy) -> list[Block]:
     """A warning where a coin with two unlike sides would do as well."""
-    if found.again.low > found.majority:
+    said = words_cost.useless(found)
+    if not said:
         return []
-    often = (
-        "Releases like this one are on average"
-        if found.again.value <= found.majority
-        else "Some releases like this one are"
-    )
-    no_better = "no better than always saying the most frequent label"
-    help_ = "More rows or a larger epsilon would help."
-    return [Text(f"{often} {no_better}. {help_}", lead="Hardly useful.", tone="warn")]
+    return [Text(f"{said[0].upper()}{said[1:]}", lead="Hardly useful.", tone="warn")]
+
+
+def _scores(found: Accuracy) -> list[Block]:
+    rows = words_cost.table(found)
+    if not rows:
+        return []
+    return [
+        listed("The same models by other scores", words_cost.HEAD, *rows),
+        Text(words_cost.MEANING),
+    ]
 
 
 def _curve(found: Accuracy) -> Block:
@@ -125,19 +130,6 @@ def _curve(found: Accuracy) -> Block:
         *rows,
     )
     return Folded("The accuracy/epsilon curve in numbers", (table,), printed=False)
-
-
-def _cost(found: Accuracy) -> str:
-    points = 100 * (found.before.value - found.again.value)
-    said = (
-        f"costs about {points:.1f} percentage points of accuracy"
-        if points >= 0.05
-        else "costs no accuracy that these rows could show"
-    )
-    return (
-        f"Privacy {said}: {percent(found.before.value)} without it, {percent(found.again.value)} "
-        f"on average over {count(found.repeats)} releases like this one."
-    )
 
 
 def _table(found: Accuracy) -> list[Block]:
