@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.assessment.source import not_given
 from sordino.cli.terminal import block, say, screen
 
 if TYPE_CHECKING:
@@ -82,18 +84,39 @@ def fetch(
 @app.command()
 def describe(
     file: Annotated[str, typer.Argument(help="Your table: .csv, .csv.gz or .parquet.")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict; needed.")
+    ] = None,
 ) -> None:
     """Print a description of your own table, to be edited before it is used.
 
     Its bounds, levels and classes are READ FROM THE DATA: replace each by what is known without
-    looking. Then pass it to `sordino release --columns`.
+    looking. What looks like identifiers, people, dates or codes is remarked upon. Then pass it as
+    `--columns` to `sordino assess`, `release`, `measure` or `audit`.
 
     Example: `sordino data describe patients.csv --target ill > columns.toml`
     """
-    from sordino.data import table_file
+    typed = shlex.quote(file)
+    if target is None:
+        next_command = f"sordino data describe {typed} --target COLUMN > columns.toml"
+        not_given("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
+    from sordino.data.draft import draft
 
-    block(table_file.describe(file, target))
+    drafted = draft(file, target)
+    block(drafted.toml)
+    if drafted.looks:
+        say(
+            f"Look first at what may be {drafted.looks}; remarks there say why.",
+            err=True,
+            hang=True,
+        )
+    person = " --max-rows-per-person K" if drafted.of_people else ""
+    say(
+        "Next: put in what you know without looking, delete the line read_from_data = true, then",
+        f"  sordino assess --data {typed} --columns columns.toml --epsilon 1{person} --out study",
+        err=True,
+        hang=True,
+    )
 
 
 def _files(recipe: Recipe, data_dir: str | None) -> str:
