@@ -73,6 +73,7 @@ def calibrate(
     data_norm: options.DataNorm = 1.0,
     radius: options.Radius = None,
     plot: options.Plot = None,
+    everything: options.All = False,
     json: options.Json = False,
 ) -> None:
     """Find the least noise that proves a budget, by every method side by side.
@@ -95,13 +96,18 @@ def calibrate(
         keep_last=keep_last,
     )
     if find is Unknown.NOISE:
-        _for_noise(given, epsilon, noise_multiplier, plot, json)
+        _for_noise(given, epsilon, noise_multiplier, plot, everything, json)
     else:
-        _for_most(given, epsilon, noise_multiplier, find, plot, json)
+        _for_most(given, epsilon, noise_multiplier, find, plot, everything, json)
 
 
 def _for_noise(
-    given: RunOptions, epsilon: float, noise: float | None, plot: str | None, json: bool
+    given: RunOptions,
+    epsilon: float,
+    noise: float | None,
+    plot: str | None,
+    everything: bool,
+    json: bool,
 ) -> None:
     if noise is not None:
         hint = "Leave --noise-multiplier away, or say --find steps."
@@ -110,14 +116,16 @@ def _for_noise(
     found, best = _noises(given, epsilon, given.run(1.0))
     ratio = _strong_over_naive(found)
     if plot is not None:
-        _plot(given, epsilon, plot)
+        _plot(given, epsilon, plot, everything)
     if json:
         document = _document(given, epsilon, "noise_multiplier", found, best)
         shown.print_json({**document, "strong_over_naive": ratio})
         return
     _say(given, epsilon, f"noise multiplier >= {shown.number(best.value)}" if best else "", best)
-    shown.print_table(found, "noise multiplier", best)
-    _say_ratio(given, ratio)
+    table = found if everything else shown.without_notes(found)
+    shown.print_table(table, "noise multiplier", best)
+    if everything:
+        _say_ratio(given, ratio)
     if plot is not None:
         say("", f"Noise against epochs, and strong over naive against steps: {plot}")
 
@@ -150,6 +158,7 @@ def _for_most(
     noise: float | None,
     find: Unknown,
     plot: str | None,
+    everything: bool,
     json: bool,
 ) -> None:
     from sordino.accounting import methods
@@ -168,7 +177,7 @@ def _for_most(
         shown.print_json(_document(given, epsilon, value, found, best, noise_multiplier=noise))
         return
     _say(given, epsilon, f"{find.value} = {shown.number(best.value)}" if best else "", best)
-    shown.print_table(found, find.value, best)
+    shown.print_table(found if everything else shown.without_notes(found), find.value, best)
 
 
 def _runs(given: RunOptions, find: Unknown, noise: float) -> tuple[Any, int]:
@@ -204,11 +213,12 @@ def _document(
 
 
 def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -> None:
-    say(
+    said = (
         f"Budget: epsilon {epsilon:g} at delta {given.delta:g}, {given.chosen_relation.value}, "
         f"{given.sampling} batches; "
         f"released: {'only the final model' if given.release == 'final' else 'all iterates'}."
     )
+    say(said, hang=True)
     if best is None:
         say("No method meets it here; the reasons are below.")
     else:
@@ -225,14 +235,14 @@ def _strong_over_naive(found: Sequence[Finding]) -> float | None:
 def _say_ratio(given: RunOptions, ratio: float | None) -> None:
     if ratio is None:
         return
-    say(
-        "",
+    said = (
         f"Strong composition needs {ratio:.3g} times the noise of naive composition; the notes' "
-        f"rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its constants.",
+        f"rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its constants."
     )
+    say("", said, hang=True)
 
 
-def _plot(given: RunOptions, epsilon: float, path: str) -> None:
+def _plot(given: RunOptions, epsilon: float, path: str, everything: bool) -> None:
     """Noise of every method as epochs grow, and strong over naive as steps grow."""
     from rich.progress import track
 
@@ -243,7 +253,7 @@ def _plot(given: RunOptions, epsilon: float, path: str) -> None:
     ratios: list[tuple[float, float]] = []
     for count in track(counts, "Noise against epochs", console=errors(), transient=True):
         found, _ = _noises(given, epsilon, given.run(1.0, count))
-        for finding in found:
+        for finding in found if everything else shown.without_notes(found):
             # Dwork et al.'s is the weaker strong composition, and off the scale of all others.
             if finding.value is not None and finding.method != "strong-dwork":
                 dashed = "" if finding.applies else f" ({finding.kind}, no guarantee)"
