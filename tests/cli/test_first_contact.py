@@ -15,7 +15,10 @@ import pandas as pd
 import pytest
 import typer.main
 
+from sordino.audit import power
 from sordino.cli.main import app
+from sordino.cli.terminal import screen
+from sordino.data import recipes
 
 
 def _commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -104,6 +107,40 @@ def people(tmp_path: Path) -> Path:
     path = tmp_path / "people.csv"
     frame.to_csv(path, index=False)
     return path
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_list_of_datasets_fits(width: int, program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SORDINO_DATA", raising=False)
+    monkeypatch.setenv("SORDINO_CACHE", "/nowhere")
+    monkeypatch.setattr("sordino.cli.data.screen", lambda: screen(width))  # no terminal here
+    code, out, _ = program("data", "list")
+    assert code == 0
+    *table, _ = out.rstrip().splitlines()  # the sentence below it is left whole in a pipe
+    assert max(map(len, table)) <= width
+    assert "…" not in out
+    for name in recipes.names():
+        (line,) = (line for line in table if line.split()[:1] == [name])
+        assert {"missing", "embedded"} & {*line.split()}
+
+
+@pytest.mark.parametrize("runs", [16, 50, 1001])
+def test_an_audit_says_first_what_its_runs_can_show(runs, program, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(f"mine{runs}.py").write_text(
+        "def train(data, generator):\n    return data[0].mean(axis=0)\n"
+    )
+    options = ("--data", "breast-cancer", "--epsilon", 0.01, "--runs", runs, "--workers", 1)
+    code, out, _ = program("audit", f"mine{runs}.py:train", *options)
+    assert code in (0, 1)
+    (said,) = (line for line in out.splitlines() if " can show at most epsilon " in line)
+    most = float(said.split("can show at most epsilon ")[1].split()[0])
+    assert said.startswith(f"{runs:,} runs a dataset, half of them tested,")
+    assert out.index(said) < out.index("observed epsilon")
+    ceiling = power.ceiling(runs - runs // 2, delta=1e-5, confidence=0.99)
+    assert ceiling <= most <= ceiling * 1.01
+    shown = float(out.split("> >= ")[1].split()[0])  # no noise at all: as much as could be shown
+    assert 0.95 * most - 0.01 <= shown <= most
 
 
 def _reading(path: Path, directory: Path) -> dict[str, tuple[object, ...]]:

@@ -227,8 +227,9 @@ def run(
     with _stops(outputs):
         found = attacked.read(score)
         if not json:
-            say(found.said)
+            say(found.said, hang=True)
             words.say_claim(found.claim)
+            words.say_ceiling(runs, found.delta, confidence)
         result = _play(found, runs, how)
     if plot is not None:
         draw(result, plot, found.title)
@@ -278,8 +279,7 @@ def show(result: Audit, *, as_json: bool, plot: str | None) -> None:
         print_json(document(result))
         return
     words.print_bounds(result.observed, result.others)
-    say(f"Attack: {result.score}.")
-    say(f"Verdict: {result.verdict}.")
+    say(f"Attack: {result.score}.", f"Verdict: {result.verdict}.", hang=True)
     if plot is not None:
         say(f"Figure: {plot}")
 

@@ -25,6 +25,9 @@ app = typer.Typer(
     ),
 )
 
+_FOR_ALL_ROWS, _FOR_LICENCES = 84, 68
+"""Columns of a terminal that the list takes with all its rows, and with the licences."""
+
 DataDir = Annotated[
     str | None,
     typer.Option(
@@ -46,18 +49,23 @@ def list_recipes(data_dir: DataDir = None) -> None:
 
     from sordino.data import recipes
 
+    console = screen()
+    every, licences = console.width >= _FOR_ALL_ROWS, console.width >= _FOR_LICENCES
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("name", "train/validation/test", "dim", "files", "licence"):
-        right = heading in ("train/validation/test", "dim")
+    rows_of = "train/validation/test" if every else "train"
+    for heading in ("name", rows_of, "dim", "files", *["licence"] * licences):
+        right = heading in (rows_of, "dim")
         table.add_column(heading, justify="right" if right else "left", no_wrap=True)
     for recipe in recipes.RECIPES.values():
-        rows = "/".join(f"{n:,}" for n in recipe.rows) if recipe.rows else "your file"
+        counts = (recipe.rows or ())[: None if every else 1]
+        rows = "/".join(f"{n:,}" for n in counts) if counts else "your file"
         dimension = str(recipe.features) if recipe.features else "-"
-        table.add_row(
-            recipe.name, rows, dimension, _files(recipe, data_dir), recipe.publication.licence
-        )
-    screen().print(table)
-    say("Files are found by name. `sordino data fetch NAME` checks their content.")
+        licence = [recipe.publication.licence] * licences
+        table.add_row(recipe.name, rows, dimension, _files(recipe, data_dir), *licence)
+    console.print(table)
+    said = "Files are found by name. `sordino data fetch NAME` checks their content."
+    said += "" if every else " docs/data.md and a wider terminal show more."
+    say(said, hang=True)
 
 
 @app.command()
