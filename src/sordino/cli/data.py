@@ -119,12 +119,11 @@ def describe(
             hang=True,
         )
     person = " --max-rows-per-person K" if drafted.of_people else ""
-    say(
-        "Next: put in what you know without looking, delete the line read_from_data = true, then",
-        f"  sordino assess --data {typed} --columns columns.toml --epsilon 1{person} --out study",
-        err=True,
-        hang=True,
-    )
+    said = "Next: put in what you know without looking, delete the line read_from_data = true, then"
+    say(said, err=True, hang=True)
+    # Not broken into lines, so that it can be copied.
+    options = f"--columns columns.toml --epsilon 1{person} --out study"
+    say(f"  sordino assess --data {typed} {options}", err=True)
 
 
 def _files(recipe: Recipe, data_dir: str | None) -> str:

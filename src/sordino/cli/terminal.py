@@ -46,7 +46,7 @@ def _hanging(text: str) -> str:
     # A letter takes two places at most.
     wide = any(unicodedata.east_asian_width(letter) in "WF" for letter in text)
     columns = shutil.get_terminal_size().columns // (2 if wide else 1)
-    return textwrap.fill(text, max(columns, 20), subsequent_indent="    ")
+    return textwrap.fill(text, max(columns, 20), subsequent_indent="    ", break_on_hyphens=False)
 
 
 def block(text: str) -> None:
