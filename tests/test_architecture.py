@@ -60,6 +60,7 @@ ALLOWED = {
     "privacy": ("_check", "_shown"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
+    "__main__": ("cli.main",),
 }
 
 HEAVY = ("torch", "numba")

@@ -64,7 +64,7 @@ def filled(text: str, columns: int, *, first: str = "", then: str = "", cut: boo
         initial_indent=first,
         subsequent_indent=then,
         break_long_words=cut,
-        break_on_hyphens=cut,
+        break_on_hyphens=False,  # an option broken at one cannot be copied
     )
     return lines.replace("\0", "")
 

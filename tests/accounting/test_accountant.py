@@ -71,6 +71,14 @@ def test_training_with_opacus_spends_what_subsampled_says(opacus: ModuleType) ->
     assert engine.get_epsilon(1e-5) == poisson(1.3, 1 / 8, 24, 1e-5)
 
 
+@pytest.mark.parametrize(("n", "batch"), [(1797, 32), (100, 99), (120, 30)])
+def test_opacus_samples_at_one_over_the_length_of_the_loader(opacus, n: int, batch: int) -> None:
+    """As `sordino account` says it does, where batch size / records would be another rate."""
+    loader = parts(n, batch)[-1]
+    made = opacus.data_loader.DPDataLoader.from_data_loader(loader)
+    assert made.sample_rate == 1 / math.ceil(n / batch)
+
+
 def test_opacus_calibrates_with_it(opacus: ModuleType) -> None:
     engine = opacus.PrivacyEngine(accountant="sordino")
     model, optimizer, loader = parts()

@@ -162,10 +162,12 @@ def test_too_many_categories_never_become_columns(csv, monkeypatch, number: int)
         pytest.fail("columns were built")
 
     monkeypatch.setattr(table_file, "_encoded", built)
-    said = refusal(DataError, data=csv(_categories(number)))
-    assert said == (
+    path = csv(_categories(number))
+    assert refusal(DataError, data=path) == (
         "Column 2 of the file has more than 1,000 different words (an identifier, or a date?). "
-        "Describe it in a file of columns, or leave it out there (ignore = true)."
+        "Describe it in a file of columns, or leave it out there (ignore = true). Draft one: "
+        f"`sordino data describe {path} --target ill > columns.toml`, edit it, and pass --columns "
+        "columns.toml."
     )
 
 

@@ -73,8 +73,10 @@ class TestTable:
         assert "pld" in marked[0]
         for name in ("naive", "strong-dwork", "strong", "rdp", "pld"):
             assert sum(name in line[:2] for line in lines) == 1
-        for name in ("notes-naive", "last-iterate", "linear-loss"):
+        for name in ("last-iterate", "linear-loss"):
             assert f"\n  {name}: " in others
+        assert "notes-" not in out  # lecture notes are quoted for whoever asks
+        assert "\n  notes-naive: as printed, not a guarantee" in run(*EXAMPLE, "--all")[1]
         assert "add-or-remove-one" in marked[0]
         assert "all iterates" in marked[0]
         assert "Zhu, Dong & Wang 2022" in marked[0]
@@ -408,3 +410,36 @@ def test_no_heavy_package_is_loaded(arguments):
         **{"capture_output": True, "text": True, "timeout": 60, "check": True},
     )
     assert done.stdout.splitlines()[-1] == "[] True"
+
+
+class TestWhatOtherOptionsImply:
+    @pytest.mark.parametrize(
+        ("command", "n", "batch"),
+        [
+            *(("account", 60_000, 256), ("account", 60_000, 250), ("account", 1797, 32)),
+            *(("account", 100, 99), ("calibrate", 1797, 32)),
+        ],
+    )
+    def test_rate_steps_and_opacus_are_said(self, program, command, n, batch):
+        noise = {"account": ("--noise-multiplier", 2), "calibrate": ("--epsilon", 3)}[command]
+        options = ("--batch-size", batch, "--n", n, "--epochs", 1.5, "--delta", 1e-5)
+        code, out, _ = program(command, *noise, *options, "--sampling", "poisson")
+        assert code == 0
+        a_pass = math.ceil(n / batch)
+        assert f"--batch-size {batch} / --n {n} is rate {batch / n:.6g}" in out
+        assert f"--epochs 1.5 is {math.ceil(1.5 * a_pass):,} steps, {a_pass:,} a pass.\n" in out
+        if n % batch:  # tests/accounting/test_accountant.py asks Opacus itself
+            (said,) = (line for line in out.splitlines() if "Opacus" in line)
+            rate = float(said.split("--sample-rate ")[1].split()[0])
+            assert rate == pytest.approx(1 / a_pass, rel=1e-7)
+        else:
+            assert ", which is Opacus's 1/len(loader), too.\n" in out
+
+    def test_what_was_given_is_not_repeated(self, run, program):
+        _, out, _ = run(*EXAMPLE)
+        assert "Opacus" not in out
+        assert " is rate " not in out
+        shuffled = ("--noise-multiplier", 9, "--batch-size", 9, "--n", 99, "--epochs", 1)
+        _, out, _ = program("account", *shuffled, "--delta", 1e-5, "--sampling", "shuffle")
+        assert "--batch-size 9 / --n 99 is rate 0.0909091.\n" in out
+        assert "Opacus" not in out

@@ -63,7 +63,8 @@ class TestNoise:
         assert {"epsilon": 1.0, "steps": 1000}.items() <= document["inputs"].items()
 
     def test_the_table(self, run):
-        code, out, err = run("calibrate", *options())
+        assert "notes" not in run("calibrate", *options())[1]
+        code, out, err = run("calibrate", *options(), "--all")
         assert (code, err) == (0, "")
         lines = out.splitlines()
         assert lines[0] == (

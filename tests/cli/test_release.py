@@ -298,7 +298,8 @@ def test_bad_content_is_one_sentence_and_exit_1(run, tmp_path: Path) -> None:
 
 def test_describe_prints_a_description_to_edit(run, table: Path) -> None:
     code, out, err = run("data", "describe", table, "--target", "ill")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err.splitlines()[-1].split()[:4] == ["sordino", "assess", "--data", str(table)]
     assert out.startswith("# READ FROM THE DATA")
     assert 'classes = ["no", "yes"]' in out
     code, out, err = run("data", "describe", table, "--target", "il")

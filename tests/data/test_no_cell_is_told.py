@@ -13,7 +13,7 @@ import pytest
 from damaged import HEADER, NUMBERS, WORDS, csv_file, damaged_file, leaked, said
 
 from sordino._check import InvalidArgument
-from sordino.data import files, header, ipums, table_file
+from sordino.data import draft, files, header, ipums, table_file
 from sordino.data.columns import Columns
 from sordino.data.rawfile import DataError
 from sordino.data.tabular import Table
@@ -41,7 +41,7 @@ def _uses(path: Path) -> dict[str, Callable[[], object]]:
         "read described": lambda: table_file.read(path, None, PUBLIC),
         "read drafted": lambda: table_file.read(path, None, DRAFT),
         "rows": lambda: table_file.rows(path, PUBLIC),
-        "describe": lambda: table_file.describe(path, "ill"),
+        "describe": lambda: draft.draft(path, "ill"),
     }
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sordino._check import InvalidArgument
-from sordino.data import frames, table_file
+from sordino.data import draft, frames, table_file
 from sordino.data.columns import Column, Columns
 from sordino.data.rawfile import DataError
 from sordino.privacy import PrivacyLeakWarning
@@ -358,15 +358,19 @@ def test_a_file_cut_short(csv) -> None:
 
 def test_describing_a_table_gives_what_would_be_read_off_it(csv) -> None:
     text = PEOPLE.replace("NA", 'say "z"')
-    described = table_file.describe(csv(text), "ill")
+    described = draft.draft(csv(text), "ill").toml
     assert described.startswith("# READ FROM THE DATA")
     assert "such as [0, 120] for an age" in described
-    assert "a leak that no guarantee covers" in described
-    assert "a missing number counts as the middle of its bounds" in described
+    said = described.replace("\n# ", " ")
+    assert "a leak that no guarantee covers" in said
+    assert "a missing number counts as the middle of its bounds" in said
+    assert max(map(len, described.splitlines())) <= 90
     assert "without a label" not in described
-    draft = Columns.from_toml(described)
-    assert draft.read_from_data
-    known = replace(draft, read_from_data=False)  # as if it were public knowledge
+    drafted = Columns.from_toml(described)
+    assert drafted.read_from_data
+    assert drafted.columns["zip"] == Column(levels=("01234", "01235"))  # codes, not 1234
+    columns = {**drafted.columns, "zip": Column(bounds=(1234.0, 1235.0))}
+    known = replace(drafted, columns=columns, read_from_data=False)  # as if it were public
     assert known.classes == ("no", "yes")
     assert known.columns["age"] == Column(bounds=(30.0, 130.0))
     assert known.columns["note"] == Column(levels=('say "z"', "x, y"))
@@ -453,24 +457,25 @@ def test_describing_warns_of_identifiers_dates_and_missing_labels(csv) -> None:
     for i in range(404):
         day, size = f"2026-{i % 101}", 51 if i == 0 else i % 51
         lines.append(f"{1000 + i},n{i},{day},{i / 7},{size},{'' if i in (3, 4) else i % 2}")
-    described = table_file.describe(csv("\n".join(lines)), "y")
+    described = draft.draft(csv("\n".join(lines)), "y").toml
     known = Columns.from_toml(described)
-    assert known.ignored == ["number", "name"]
-    assert described.count("# Every row has a value of its own: an identifier?") == 2
-    assert "[columns.day]\n# 101 levels: dates or identifiers? Leave the column out" in described
+    assert known.ignored == ["number", "name", "day"]
+    assert described.count(" has a value of its own: an identifier?") == 2
+    assert "[columns.day]\n# Many values, each in a few rows: people, with several" in described
     assert known.columns["size"] == Column(bounds=(0.0, 51.0))
     assert known.columns["weight"].bounds is not None  # measurements all differ, too
-    assert "refuses (fill them in or drop them): 2 of 404.\ntarget" in described
+    unwrapped = described.replace("\n# ", " ")
+    assert "refuses (fill them in or drop them): 2 of 404.\ntarget" in unwrapped
     assert known.classes == (0, 1)
-    few = table_file.describe(csv("\n".join(lines[:51])), "y")  # 50 rows may differ by chance
+    few = draft.draft(csv("\n".join(lines[:51])), "y").toml  # 50 rows may differ by chance
     assert Columns.from_toml(few).ignored == []
-    one_more = table_file.describe(csv("\n".join(lines[:52])), "y")
+    one_more = draft.draft(csv("\n".join(lines[:52])), "y").toml
     assert Columns.from_toml(one_more).ignored[:2] == ["number", "name"]
 
 
 def test_describing_leaves_out_what_cannot_be_used(csv) -> None:
     text = "one,none,inf,y\n7,,inf,True\n7,,1,False\n"
-    described = table_file.describe(csv(text), "y")
+    described = draft.draft(csv(text), "y").toml
     assert "[columns.one]\n# It has one value only.\nignore = true\n" in described
     assert "[columns.none]\n# It is empty.\nignore = true\n" in described
     assert "[columns.inf]\n# It has an infinite number in row 1.\nignore = true\n" in described

@@ -133,6 +133,25 @@ def test_curves_over_steps_are_those_of_each_step(
     np.testing.assert_array_equal(followed.values[:, :, 1], W[:20, 0, :, second])
 
 
+def test_printed_it_is_a_table(found) -> None:
+    text = str(found)
+    assert repr(found) == text  # not thousands of numbers
+    assert "estimate, not a guarantee" in text
+    lines = text.splitlines()
+    rows = {line[2:44].strip(): line[44:].split() for line in lines if line.startswith("  ")}
+    assert max(map(len, lines)) <= 80
+    assert rows["initial weights"] == [each.init for each in found.inits]
+    assert all(len(row) == len(found.inits) for row in rows.values())
+    expected = [
+        [each.sigma["minimum"].value, each.sensitivity, each.by_observed.exact.epsilon]
+        for each in found.inits
+    ]
+    names = ("sigma_i, the seed's own spread (least)", "sensitivity: largest seen")
+    shown = zip(*(rows[name] for name in (*names, "epsilon of the largest seen")), strict=True)
+    for values, texts in zip(expected, shown, strict=True):
+        assert [float(each) for each in texts] == pytest.approx(values, rel=1e-3)
+
+
 def test_the_same_study_gives_the_same_numbers(measured, found) -> None:
     again = summary(measured)
     other = summary(measured, stream=seeding.SeededStreams("another").stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sordino import _check
 
 if TYPE_CHECKING:
-    from sordino.data import Dataset
+    from sordino.data import DataError, Dataset
+    from sordino.data.cells import Unusable
     from sordino.data.columns import Columns, Label
     from sordino.data.table_file import UserTable
 
@@ -20,8 +22,8 @@ _ADVICE = {
     "delete read_from_data = true from it",
     "classes": "Say which classes there can be (--classes, or in the file of columns)",
     "rest": "Describe the other columns in {columns} too (`sordino data describe` drafts them)",
-    "all": "Describe the columns: `sordino data describe {data} --target {target} > columns.toml`, "
-    "put in what you know without looking, and pass it as --columns",
+    "all": "Describe the columns: {draft}, put in what you know without looking, and pass it as "
+    "--columns columns.toml",
 }
 _TEN_DIGITS = ("digits", "mnist")
 """Datasets with ten classes; all others have two."""
@@ -157,9 +159,13 @@ class Source:
         import pandas as pd
 
         from sordino.data import table_file
+        from sordino.data.cells import Unusable
 
         known = self.described()
-        table = table_file.read(self.data, self.target, known)
+        try:
+            table = table_file.read(self.data, self.target, known)
+        except Unusable as error:
+            raise self._with_next_command(error, known) from None
         if table.classes is None:
             _check_labels(str(self.target or known.target), table.y)
         norm = 1.0 if self.data_norm is None else self.data_norm
@@ -177,6 +183,22 @@ class Source:
             advice="" if public else self._advice(known, table),
         )
 
+    def _with_next_command(self, error: Unusable, known: Columns) -> DataError:
+        """The refusal of a column, and what to type where describing the column would help."""
+        from sordino.data.rawfile import DataError
+
+        if not error.in_columns:
+            return error
+        where = f"That file is {self._where}."
+        if self.columns is None:
+            where = f"Draft one: {self._describe(known)}, edit it, and pass --columns columns.toml."
+        return DataError(f"{error} {where}")
+
+    def _describe(self, known: Columns) -> str:
+        """The command that drafts a description."""
+        words = ("sordino", "data", "describe", self.data, "--target", self.target or known.target)
+        return f"`{shlex.join(map(str, words))} > columns.toml`"
+
     def _advice(self, known: Columns, table: UserTable) -> str:
         if known.read_from_data:
             case = "draft"
@@ -184,7 +206,7 @@ class Source:
             case = "classes"
         else:
             case = "all" if self.columns is None else "rest"
-        names = {"data": self.data, "columns": self._where, "target": self.target or known.target}
+        names = {"draft": self._describe(known), "columns": self._where}
         return f"{_ADVICE[case].format(**names)}, to release without this leak."
 
     def _read_named(self) -> Prepared:

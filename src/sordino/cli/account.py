@@ -43,6 +43,7 @@ def account(
     data_norm: options.DataNorm = 1.0,
     radius: options.Radius = None,
     plot: options.Plot = None,
+    everything: options.All = False,
     json: options.Json = False,
 ) -> None:
     """Say the epsilon that is proved for noisy SGD (DP-SGD), by every method.
@@ -82,18 +83,19 @@ def account(
         shown.print_json(document)
     else:
         _say(given, noise_multiplier, best)
-        shown.print_table(found, "epsilon", best)
+        shown.print_table(found if everything else shown.without_notes(found), "epsilon", best)
     if plot is not None:
-        _plot(given, noise_multiplier, plot)
+        _plot(given, noise_multiplier, plot, everything)
         say(*[""] * (not json), f"Epsilon against steps: {plot}", err=json)
 
 
 def _say(given: RunOptions, noise_multiplier: float, best: Finding | None) -> None:
-    say(
+    said = (
         f"{given.total_steps:,} steps, {given.sampling} batches at rate {given.rate:.6g}, noise "
         f"{noise_multiplier:g} x clip, delta {given.delta:g}, {given.chosen_relation.value}; "
         f"released: {'only the final model' if given.release == 'final' else 'all iterates'}."
     )
+    say(said, hang=True)
     if best is None:
         say("No method proves anything here; the reasons are below.")
     elif best.value == float("inf"):
@@ -103,7 +105,7 @@ def _say(given: RunOptions, noise_multiplier: float, best: Finding | None) -> No
     shown.say_assumptions(given)
 
 
-def _plot(given: RunOptions, noise_multiplier: float, path: str) -> None:
+def _plot(given: RunOptions, noise_multiplier: float, path: str, everything: bool) -> None:
     """Epsilon of every method as steps grow to the run's number."""
     from rich.progress import track
 
@@ -116,7 +118,8 @@ def _plot(given: RunOptions, noise_multiplier: float, path: str) -> None:
         counts = sorted({max(1, count // batches) * batches for count in counts})
     series: dict[str, list[tuple[int, float]]] = {}
     for count in track(counts, "Epsilon against steps", console=errors(), transient=True):
-        for finding in methods.account(given.run(noise_multiplier, count), given.delta):
+        found = methods.account(given.run(noise_multiplier, count), given.delta)
+        for finding in found if everything else shown.without_notes(found):
             # Dwork et al.'s is the weaker strong composition, and off the scale of all others.
             if finding.value is not None and finding.method != "strong-dwork":
                 dashed = "" if finding.applies else f" ({finding.kind}, no guarantee)"

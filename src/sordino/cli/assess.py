@@ -97,7 +97,8 @@ def assess(
 
     `sordino assess`
 
-    `sordino assess --data patients.csv --target ill --epsilon 1 --out study`
+    `sordino data describe patients.csv --target ill > columns.toml`, edit that, and then
+    `sordino assess --data patients.csv --columns columns.toml --epsilon 1 --out study`
 
     `sordino assess --mechanism mine.py:train --data breast-cancer --epsilon 1`
     """

@@ -227,8 +227,9 @@ def run(
     with _stops(outputs):
         found = attacked.read(score)
         if not json:
-            say(found.said)
+            say(found.said, hang=True)
             words.say_claim(found.claim)
+            words.say_ceiling(runs, found.delta, confidence)
         result = _play(found, runs, how)
     show(result, as_json=json)
     if plot is not None:
@@ -279,8 +280,7 @@ def show(result: Audit, *, as_json: bool) -> None:
         print_json(document(result))
         return
     words.print_bounds(result.observed, result.others)
-    say(f"Attack: {result.score}.")
-    say(f"Verdict: {result.verdict}.")
+    say(f"Attack: {result.score}.", f"Verdict: {result.verdict}.", hang=True)
 
 
 def document(result: Audit) -> dict[str, Any]:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from sordino.audit.claim import Claim
 
 
+_WIDE = 110
+"""Columns below which headings of several words stand in as many lines."""
+
+
 def claimed(claim: Claim | None) -> dict[str, Any] | None:
     """A claim as plain values."""
     if claim is None:
@@ -41,11 +45,11 @@ def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
     from rich import box
     from rich.table import Table
 
+    console = screen()
+    between = " " if console.width >= _WIDE else "\n"
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("observed epsilon", justify="right", no_wrap=True)
-    table.add_column("delta", justify="right", no_wrap=True)
-    table.add_column("confidence", justify="right", no_wrap=True)
-    table.add_column("runs tested, both worlds", justify="right", no_wrap=True)
+    for heading in ("observed epsilon", "delta", "confidence", "runs tested, both worlds"):
+        table.add_column(heading.replace(" ", between), justify="right", no_wrap=True)
     table.add_column("by", ratio=1)
     for each in (found, *others):
         head = each is found
@@ -57,9 +61,9 @@ def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
             each.attack,
             style="bold" if head else "dim" if _assumes(each) else None,
         )
-    screen().print(table)
+    console.print(table)
     if any(_assumes(each) for each in others):
-        say("Rows that say 'if' or 'within' hold under that hypothesis only.")
+        say("Rows that say 'if' or 'within' hold under that hypothesis only.", hang=True)
 
 
 def _assumes(found: Observation) -> bool:
@@ -92,5 +96,19 @@ def say_claim(claim: Claim | None) -> None:
     source = f", by {claim.source.split(': ')[0]}" if claim.source else ""
     say(
         f"Claimed: epsilon <= {rounded(claim.epsilon)} at delta = {claim.delta:.3g}, "
-        f"{claim.relation.value}{source}."
+        f"{claim.relation.value}{source}.",
+        hang=True,
+    )
+
+
+def say_ceiling(runs: int, delta: float, confidence: float) -> None:
+    """Before the runs are made: what the best attack could show by them, noise or not."""
+    from sordino.audit.power import ceiling
+
+    tested = runs - runs // 2
+    most = ceiling(tested, delta=delta, confidence=confidence) if tested > 0 else 0.0
+    say(
+        f"{runs:,} runs a dataset, half of them tested, can show at most epsilon "
+        f"{rounded(most, digits=3)} without a hypothesis, even of a mechanism without any noise.",
+        hang=True,
     )

@@ -73,6 +73,7 @@ def calibrate(
     data_norm: options.DataNorm = 1.0,
     radius: options.Radius = None,
     plot: options.Plot = None,
+    everything: options.All = False,
     json: options.Json = False,
 ) -> None:
     """Find the least noise that proves a budget, by every method side by side.
@@ -95,13 +96,18 @@ def calibrate(
         keep_last=keep_last,
     )
     if find is Unknown.NOISE:
-        _for_noise(given, epsilon, noise_multiplier, plot, json)
+        _for_noise(given, epsilon, noise_multiplier, plot, everything, json)
     else:
-        _for_most(given, epsilon, noise_multiplier, find, plot, json)
+        _for_most(given, epsilon, noise_multiplier, find, plot, everything, json)
 
 
 def _for_noise(
-    given: RunOptions, epsilon: float, noise: float | None, plot: str | None, json: bool
+    given: RunOptions,
+    epsilon: float,
+    noise: float | None,
+    plot: str | None,
+    everything: bool,
+    json: bool,
 ) -> None:
     if noise is not None:
         hint = "Leave --noise-multiplier away, or say --find steps."
@@ -115,10 +121,12 @@ def _for_noise(
     else:
         enough = f"noise multiplier >= {shown.number(best.value)}" if best else ""
         _say(given, epsilon, enough, best)
-        shown.print_table(found, "noise multiplier", best)
+        table = found if everything else shown.without_notes(found)
+        shown.print_table(table, "noise multiplier", best)
+    if everything and not json:
         _say_ratio(given, ratio)
     if plot is not None:
-        _plot(given, epsilon, plot)
+        _plot(given, epsilon, plot, everything)
         what = "Noise against epochs, and strong over naive against steps"
         say(*[""] * (not json), f"{what}: {plot}", err=json)
 
@@ -151,6 +159,7 @@ def _for_most(
     noise: float | None,
     find: Unknown,
     plot: str | None,
+    everything: bool,
     json: bool,
 ) -> None:
     from sordino.accounting import methods
@@ -169,7 +178,7 @@ def _for_most(
         shown.print_json(_document(given, epsilon, value, found, best, noise_multiplier=noise))
         return
     _say(given, epsilon, f"{find.value} = {shown.number(best.value)}" if best else "", best)
-    shown.print_table(found, find.value, best)
+    shown.print_table(found if everything else shown.without_notes(found), find.value, best)
 
 
 def _runs(given: RunOptions, find: Unknown, noise: float) -> tuple[Any, int]:
@@ -205,11 +214,12 @@ def _document(
 
 
 def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -> None:
-    say(
+    said = (
         f"Budget: epsilon {epsilon:g} at delta {given.delta:g}, {given.chosen_relation.value}, "
         f"{given.sampling} batches; "
         f"released: {'only the final model' if given.release == 'final' else 'all iterates'}."
     )
+    say(said, hang=True)
     if best is None:
         say("No method meets it here; the reasons are below.")
     else:
@@ -226,14 +236,14 @@ def _strong_over_naive(found: Sequence[Finding]) -> float | None:
 def _say_ratio(given: RunOptions, ratio: float | None) -> None:
     if ratio is None:
         return
-    say(
-        "",
+    said = (
         f"Strong composition needs {ratio:.3g} times the noise of naive composition; the notes' "
-        f"rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its constants.",
+        f"rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its constants."
     )
+    say("", said, hang=True)
 
 
-def _plot(given: RunOptions, epsilon: float, path: str) -> None:
+def _plot(given: RunOptions, epsilon: float, path: str, everything: bool) -> None:
     """Noise of every method as epochs grow, and strong over naive as steps grow."""
     from rich.progress import track
 
@@ -244,7 +254,7 @@ def _plot(given: RunOptions, epsilon: float, path: str) -> None:
     ratios: list[tuple[float, float]] = []
     for count in track(counts, "Noise against epochs", console=errors(), transient=True):
         found, _ = _noises(given, epsilon, given.run(1.0, count))
-        for finding in found:
+        for finding in found if everything else shown.without_notes(found):
             # Dwork et al.'s is the weaker strong composition, and off the scale of all others.
             if finding.value is not None and finding.method != "strong-dwork":
                 dashed = "" if finding.applies else f" ({finding.kind}, no guarantee)"

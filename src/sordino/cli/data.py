@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.assessment.source import not_given
 from sordino.cli.terminal import block, say, screen
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ app = typer.Typer(
         "docs/data.md says how each dataset is prepared and what that reads from the records."
     ),
 )
+
+_FOR_ALL_ROWS, _FOR_LICENCES = 84, 68
+"""Columns of a terminal that the list takes with all its rows, and with the licences."""
 
 DataDir = Annotated[
     str | None,
@@ -44,18 +49,23 @@ def list_recipes(data_dir: DataDir = None) -> None:
 
     from sordino.data import recipes
 
+    console = screen()
+    every, licences = console.width >= _FOR_ALL_ROWS, console.width >= _FOR_LICENCES
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("name", "train/validation/test", "dim", "files", "licence"):
-        right = heading in ("train/validation/test", "dim")
+    rows_of = "train/validation/test" if every else "train"
+    for heading in ("name", rows_of, "dim", "files", *["licence"] * licences):
+        right = heading in (rows_of, "dim")
         table.add_column(heading, justify="right" if right else "left", no_wrap=True)
     for recipe in recipes.RECIPES.values():
-        rows = "/".join(f"{n:,}" for n in recipe.rows) if recipe.rows else "your file"
+        counts = (recipe.rows or ())[: None if every else 1]
+        rows = "/".join(f"{n:,}" for n in counts) if counts else "your file"
         dimension = str(recipe.features) if recipe.features else "-"
-        table.add_row(
-            recipe.name, rows, dimension, _files(recipe, data_dir), recipe.publication.licence
-        )
-    screen().print(table)
-    say("Files are found by name. `sordino data fetch NAME` checks their content.")
+        licence = [recipe.publication.licence] * licences
+        table.add_row(recipe.name, rows, dimension, _files(recipe, data_dir), *licence)
+    console.print(table)
+    said = "Files are found by name. `sordino data fetch NAME` checks their content."
+    said += "" if every else " docs/data.md and a wider terminal show more."
+    say(said, hang=True)
 
 
 @app.command()
@@ -82,18 +92,38 @@ def fetch(
 @app.command()
 def describe(
     file: Annotated[str, typer.Argument(help="Your table: .csv, .csv.gz or .parquet.")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column to predict; needed.")
+    ] = None,
 ) -> None:
     """Print a description of your own table, to be edited before it is used.
 
     Its bounds, levels and classes are READ FROM THE DATA: replace each by what is known without
-    looking. Then pass it to `sordino release --columns`.
+    looking. What looks like identifiers, people, dates or codes is remarked upon. Then pass it as
+    `--columns` to `sordino assess`, `release`, `measure` or `audit`.
 
     Example: `sordino data describe patients.csv --target ill > columns.toml`
     """
-    from sordino.data import table_file
+    typed = shlex.quote(file)
+    if target is None:
+        next_command = f"sordino data describe {typed} --target COLUMN > columns.toml"
+        not_given("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
+    from sordino.data.draft import draft
 
-    block(table_file.describe(file, target))
+    drafted = draft(file, target)
+    block(drafted.toml)
+    if drafted.looks:
+        say(
+            f"Look first at what may be {drafted.looks}; remarks there say why.",
+            err=True,
+            hang=True,
+        )
+    person = " --max-rows-per-person K" if drafted.of_people else ""
+    said = "Next: put in what you know without looking, delete the line read_from_data = true, then"
+    say(said, err=True, hang=True)
+    # Not broken into lines, so that it can be copied.
+    options = f"--columns columns.toml --epsilon 1{person} --out study"
+    say(f"  sordino assess --data {typed} {options}", err=True)
 
 
 def _files(recipe: Recipe, data_dir: str | None) -> str:

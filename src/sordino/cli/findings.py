@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from sordino.accounting.finding import Finding
     from sordino.cli.run_options import RunOptions
-    from sordino.cli.screen import Screen
 
 WIDE = 130
 """Columns from which on theorems fit into the table; below they are listed after it."""
@@ -52,11 +51,21 @@ def rows(findings: Sequence[Finding], value: str) -> list[dict[str, Any]]:
 
 
 def say_assumptions(given: RunOptions) -> None:
-    """What the answer takes for granted, and a relation that was not asked for."""
+    """What was concluded from the options, what is taken for granted, and the usual relation."""
+    for said in given.implied():
+        say(f"{said}.", hang=True)
     for said in given.assumes():
-        say(f"Assumes {said}.")
+        say(f"Assumes {said}.", hang=True)
     if given.relation is None and given.chosen_relation is Relation.REPLACE_ONE:
-        say("Relation not given: replace-one. Compare with Poisson numbers by --relation zero-out.")
+        said = (
+            "Relation not given: replace-one. Compare with Poisson numbers by --relation zero-out."
+        )
+        say(said, hang=True)
+
+
+def without_notes(findings: Sequence[Finding]) -> list[Finding]:
+    """Without the formulas that are quoted from lecture notes."""
+    return [finding for finding in findings if not finding.method.startswith("notes-")]
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -73,10 +82,10 @@ def print_table(findings: Sequence[Finding], value: str, best: Finding | None) -
         console.print(_table(proved, value, best, theorems=wide))
     for finding in proved:
         if not wide:
-            console.print(f"  {finding.method}: {finding.theorem}.", highlight=False)
+            say(f"  {finding.method}: {finding.theorem}.", hang=True)
         for note in finding.notes:
-            console.print(f"  {finding.method}: {note}", style="dim", highlight=False)
-    _print_others(console, findings, value, best)
+            say(f"  {finding.method}: {note}", hang=True)
+    _say_others(findings, value, best)
 
 
 def _table(proved: Sequence[Finding], value: str, best: Finding | None, theorems: bool) -> Table:
@@ -102,21 +111,17 @@ def _table(proved: Sequence[Finding], value: str, best: Finding | None, theorems
     return table
 
 
-def _print_others(
-    console: Screen, findings: Sequence[Finding], value: str, best: Finding | None
-) -> None:
+def _say_others(findings: Sequence[Finding], value: str, best: Finding | None) -> None:
     others = [finding for finding in findings if not finding.applies]
     if others:
-        console.print()
-        console.print("Not proved here:")
+        say("", "Not proved here:")
     for finding in others:
         # The text of an estimate has its epsilon, and that of a printed formula its number.
         found = finding.kind == "estimate" and value != "epsilon"
         shown = f"{value} {number(finding.value)}: " if found else ""
         if finding.kind == "estimate" and best and (finding.value or 0) > (best.value or 0):
             shown = f"no use here, it is above what is proved; {shown}"
-        text = f"  {finding.method}: {shown}{finding.reason}"
-        console.print(text, highlight=False)
+        say(f"  {finding.method}: {shown}{finding.reason}", hang=True)
 
 
 def number(value: float | None) -> str:

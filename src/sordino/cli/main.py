@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,15 +31,20 @@ from sordino.cli import (
     report,
     reproduce,
 )
-from sordino.cli.terminal import plain_warnings, say, unprinted
+from sordino.cli.terminal import plain_warnings, say, stopped, unprinted
 from sordino.privacy import NotApplicable, Refused
 
 
 class _Commands(TyperGroup):
-    """What is wrong with the words that were typed, told without what they would do to a terminal.
+    """What every command shares: what is wrong with the words that were typed, and Ctrl-C.
 
-    A name may be a stranger's: `sordino certificate verify *`.
+    They are told without what they would do to a terminal: a name may be a stranger's, as in
+    `sordino certificate verify *`.
     """
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """However it was started (`python -m sordino`), it is called by its name."""
+        return super().main(*args, **{**kwargs, "prog_name": "sordino"})
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _cleaned():
@@ -53,16 +59,38 @@ class _Commands(TyperGroup):
 def _cleaned() -> Iterator[None]:
     try:
         yield
+    except KeyboardInterrupt as stop:
+        # Here, since versions of Typer differ in what they make of it.
+        say(stopped(stop), err=True)
+        raise typer.Exit(130) from None
     except Exception as error:
         if hasattr(error, "format_message"):  # Click's; Typer may bring a Click of its own
+            if "possibilities" in vars(error):
+                _tell_near_options(error)
             vars(error)["message"] = printable(vars(error).get("message", ""))
         raise
+
+
+def _tell_near_options(error: Exception) -> None:
+    """Of an option that does not exist: those that begin so, or else those spelled like it."""
+    context, typed = vars(error).get("ctx"), str(vars(error).get("option_name", ""))
+    if context is None:
+        return
+    options = context.command.get_params(context)
+    known = [name for each in options for name in each.opts if name.startswith("--")]
+    stem = f"--{typed.lstrip('-').replace('_', '-')}"
+    near = sorted((name for name in known if name.startswith(stem)), key=len)
+    near = near or difflib.get_close_matches(stem, known, n=1)
+    meant = f" Did you mean {' or '.join(near)}?" if near else ""
+    vars(error).update(message=f"No such option: {typed}.{meant}", possibilities=None)
 
 
 app = typer.Typer(
     cls=_Commands,
     name="sordino",
     no_args_is_help=True,
+    add_completion=False,  # it would write to the shell's own files without asking
+    context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help=(
@@ -110,8 +138,8 @@ def main() -> None:
     except (InvalidArgument, NotApplicable) as error:
         say(error, err=True, hang=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        say("Stopped.", err=True)
+    except KeyboardInterrupt as stop:
+        say(stopped(stop), err=True)
         sys.exit(130)
     except Refused as error:
         say(error, err=True, hang=True)

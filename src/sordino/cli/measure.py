@@ -149,7 +149,7 @@ def measure(
 
     `sordino measure --data mnist-binary --out study`
 
-    `sordino measure --data patients.csv --target ill --out study --seeds 50`
+    `sordino measure --data patients.csv --columns columns.toml --out study --seeds 50`
     """
     if context.invoked_subcommand is not None:
         if data is not None or out is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +25,6 @@ from sordino.cli.terminal import (
     line,
     say,
     short_warnings,
-    stopped,
 )
 
 if TYPE_CHECKING:
@@ -192,7 +190,7 @@ def release(
                 say(*found.lines())
             return
         assert place is not None
-        with busy(console, f"Training on {data}"), _told(console):
+        with busy(console, f"Training on {data}"):
             estimator.fit_and_save(
                 *(prepared.X, prepared.y, place),
                 sign=None if key is None else partial(_signed, key),
@@ -230,16 +228,6 @@ def _signed(key: Any, content: bytes) -> bytes:
     from sordino.mechanisms import signature
 
     return signature.sign(content, key)
-
-
-@contextmanager
-def _told(console: Screen) -> Iterator[None]:
-    """Whoever stops it is told what it cost."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        line(console, stopped(stop))
-        raise typer.Exit(130) from None
 
 
 def _say(console: Screen, prepared: Prepared, fitted: Any, book: Ledger | None) -> None:

@@ -134,6 +134,14 @@ Plot = Annotated[
     str | None,
     typer.Option(help="Draw to this file (.png, .svg, .pdf).", rich_help_panel=_OUT),
 ]
+All = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help="Also formulas as lecture notes print them, which prove nothing.",
+        rich_help_panel=_OUT,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.", rich_help_panel=_OUT)]
 
 
@@ -235,6 +243,26 @@ class RunOptions:
             return _check.whole("steps", self.steps)
         epochs = _check.non_negative("epochs", self.epochs or 0.0)
         return math.ceil(epochs * self.batches - 1e-9)
+
+    def implied(self) -> list[str]:
+        """The rate and the steps that other options imply, and Opacus's rate, in words."""
+        said = []
+        sized = self.batch_size is not None and self.n is not None and self.sample_rate is None
+        if sized:
+            rate = f"--batch-size {self.batch_size} / --n {self.n} is rate {self.rate:.6g}"
+            theirs = 1 / self.batches
+            if self.sampling == "poisson" and math.isclose(theirs, self.rate):
+                rate += ", which is Opacus's 1/len(loader), too"
+            elif self.sampling == "poisson":
+                rate += (
+                    f"; Opacus samples at 1/len(loader) = 1/{self.batches} instead: for its runs "
+                    f"pass --sample-rate {theirs:.8g} in place of --batch-size"
+                )
+            said.append(rate)
+        if self.epochs is not None:
+            passes = f"{self.total_steps:,} steps, {self.batches:,} a pass"
+            said.append(f"--epochs {self.epochs:g} is {passes}")
+        return said
 
     def assumes(self) -> list[str]:
         """What the answer takes for granted about the training, in words."""

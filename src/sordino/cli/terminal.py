@@ -101,7 +101,7 @@ def plain_warnings() -> Iterator[None]:
     """Show warnings as one line on standard error, without the place in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"Warning: {message}", err=True)
+        say(f"Warning: {message}", err=True, hang=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

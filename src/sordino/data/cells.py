@@ -41,7 +41,7 @@ class Unusable(DataError):
     """A column that cannot become numbers; `why` completes "Column NAME ..."."""
 
     def __init__(self, name: str, why: str, hint: str = _DESCRIBE) -> None:
-        self.why = why
+        self.why, self.in_columns = why, hint.endswith((_DESCRIBE, _LEAVE_OUT))
         super().__init__(f"Column {name} {why}. {hint}".rstrip())
 
 
@@ -56,14 +56,14 @@ class Cells:
         """Describe the column by what its rows hold: READS PRIVATE DATA."""
         if self.missing.all():
             raise Unusable(self.name, "is empty", _LEAVE_OUT)
-        if self._numeric:
+        if self.numeric:
             low, high = float(np.nanmin(self.numbers)), float(np.nanmax(self.numbers))
             if low == high:
                 raise Unusable(self.name, "has one value only")
             if not math.isfinite(high - low):
                 raise Unusable(self.name, "has numbers too large to scale")
             return Column(bounds=(low, high))
-        words = sorted({_word(value) for value in self._values if value is not None})
+        words = sorted(self.words)
         if len(words) == 1:
             raise Unusable(self.name, "has one value only")
         if len(words) > MOST_LEVELS:
@@ -96,10 +96,15 @@ class Cells:
         there = np.count_nonzero(~self.missing)
         if there <= FEW_ROWS:
             return False
-        if self._numeric:
+        if self.numeric:
             values = np.unique(self.numbers[~self.missing])
             return len(values) == there and bool((values == np.round(values)).all())
-        return len({_word(value) for value in self._values if value is not None}) == there
+        return len(self.words) == there
+
+    @property
+    def words(self) -> set[str]:
+        """The different values, as text: READS PRIVATE DATA."""
+        return {_word(value) for value in self._values if value is not None}
 
     def places(self, levels: Sequence[Label]) -> Places:
         """The place of each row's value among `levels`; -1 if it is missing or none of them."""
@@ -134,7 +139,7 @@ class Cells:
         found: list[Label]
         if self.missing.all():
             raise Unusable(self.name, "is the target and is empty", "Fill it.")
-        if self._numeric:
+        if self.numeric:
             values = np.unique(self.numbers[~self.missing])
             whole = (values == np.round(values)).all() and np.abs(values).max() < 2**53
             if not whole or len(values) > MOST_LEVELS:
@@ -144,7 +149,7 @@ class Cells:
         elif self._flags:
             return (False, True)
         else:
-            found = sorted({_word(value) for value in self._values if value is not None})
+            found = sorted(self.words)
         if len(found) < 2:
             hint = "Give the classes there can be."
             raise Unusable(self.name, "is the target and has one class only", hint)
@@ -201,7 +206,8 @@ class Cells:
         return np.append(_parse(self._values), np.nan)[self._codes]
 
     @property
-    def _numeric(self) -> bool:
+    def numeric(self) -> bool:
+        """Whether every value there is is a number."""
         if self._number_dtype:
             return True
         return not self._flags and not np.isnan(self._parsed[~self.missing]).any()

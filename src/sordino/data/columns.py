@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import textwrap
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -248,7 +249,9 @@ def _kind(what: str, place: int, label: object) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    return [f"# {line}".rstrip() for line in text.splitlines()]
+    wrapper = textwrap.TextWrapper(_LINE - 2, break_long_words=False, break_on_hyphens=False)
+    wrapped = (wrapper.wrap(line) or [""] for line in text.splitlines())
+    return [f"# {line}".rstrip() for lines in wrapped for line in lines]
 
 
 def _key(name: str) -> str:

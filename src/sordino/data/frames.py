@@ -15,6 +15,8 @@ import importlib.metadata
 import io
 import os
 import re
+import signal
+import threading
 import warnings
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -39,6 +41,9 @@ MISSING = (
 
 _HEADER_CHARACTERS = 1 << 22
 _SEPARATORS = (",", ";", "\t")
+_ROWS_LOOKED_AT = 10_000
+_WHOLE = re.compile(r"\s*\d+\s*", re.ASCII)
+_ZERO_IN_FRONT = re.compile(r"\s*0\d+\s*", re.ASCII)
 # Before this version opening a file could run code that it carries (CVE-2023-47248).
 _SAFE_PYARROW = (14, 0, 1)
 
@@ -102,6 +107,27 @@ def read(
     return frame.set_axis([found[i] for i in wanted], axis=1)
 
 
+def zeros_in_front(path: str | Path, found: Sequence[str]) -> set[str]:
+    """Names of the columns of a CSV file that hold whole numbers such as 007, in its first rows.
+
+    As numbers they lose the zeros, and are likely no numbers.
+    """
+    path = check_path(path)
+    if _is_parquet(path):
+        return set()
+    with _sentences(path):
+        wanted = [i for i, name in enumerate(found) if name]
+        texts = _csv(path, wanted, wanted, rows=_ROWS_LOOKED_AT)
+    # An empty cell is NaN here, which is no text.
+    columns = {i: [text for text in texts[i].unique() if isinstance(text, str)] for i in wanted}
+    return {
+        found[i]
+        for i, cells in columns.items()
+        if all(_WHOLE.fullmatch(text) for text in cells if text not in MISSING)
+        and any(_ZERO_IN_FRONT.fullmatch(text) for text in cells)
+    }
+
+
 def _is_parquet(path: Path) -> bool:
     return path.name.lower().endswith(PARQUET_ENDINGS)
 
@@ -110,7 +136,8 @@ def _is_parquet(path: Path) -> bool:
 def _sentences(path: Path) -> Iterator[None]:
     """What reading a file can run into, in one sentence each."""
     try:
-        yield
+        with _stoppable():
+            yield
     except UnicodeDecodeError:
         raise DataError(f"{path} is not text in UTF-8. Save it in that encoding.") from None
     except csv.Error:
@@ -127,7 +154,37 @@ def _sentences(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be read: {why}.") from None
 
 
-def _csv(path: Path, wanted: list[int], words: list[int]) -> pd.DataFrame:
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C stops it also where a library takes it for a failure of its own.
+
+    The parser of pandas calls back to read on, and whatever is raised there that is no `Exception`
+    comes out as a table that cannot be parsed.
+    """
+    stops: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        stops.append(number)
+        signal.default_int_handler(number, frame)
+
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not ours or threading.current_thread() is not threading.main_thread():
+        yield  # somebody else cares for it, or it cannot arrive here
+        return
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except Exception:
+        if stops:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _csv(
+    path: Path, wanted: list[int], words: list[int], *, rows: int | None = None
+) -> pd.DataFrame:
     import pandas as pd
 
     found, separator = _header(path)
@@ -142,6 +199,7 @@ def _csv(path: Path, wanted: list[int], words: list[int]) -> pd.DataFrame:
         "encoding": "utf-8-sig",
         "compression": "gzip" if path.name.lower().endswith(".gz") else None,
         "skipinitialspace": True,
+        "nrows": rows,
         "low_memory": False,  # by blocks, a column's type could differ from block to block
     }
     try:

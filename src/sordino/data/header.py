@@ -24,7 +24,9 @@ MOST_LETTERS = 1000
 _SHOWN = 60
 _COUNTED = 3
 _WORD = re.compile(r"[^\W\d]\w*")
-_NOT_PRINTED = "Names that nobody declared public are not printed: see the file's first line."
+_NOT_PRINTED = (
+    "Names that nobody declared public are not printed: see the file's first line (head -n 1 FILE)."
+)
 
 
 def check(path: str | Path, names: Sequence[str], declared: Collection[str] = ()) -> None:

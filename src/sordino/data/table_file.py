@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino._shown import printable, without_cells
-from sordino.data import frames, header
+from sordino.data import frames, header, looks
 from sordino.data.cells import Cells, Unusable, spelled
 from sordino.data.columns import Column, Columns, Label, feature_names
 from sordino.data.rawfile import DataError
@@ -36,19 +36,6 @@ MOST_BYTES = 1 << 34
 
 _FEW = 6
 _SHOWN = 60
-_MANY_LEVELS = 100
-_DESCRIBED = """\
-READ FROM THE DATA: the bounds, levels and classes below are what these records hold, and the names
-are the file's first line. Keep this as private as the records until you have gone through it.
-Replace each by what is known without looking, such as [0, 120] for an age, or the levels that a
-form offers. Used as they are, they tell about the records, a leak that no guarantee covers.
-A column has bounds = [low, high] (numbers), levels = [...] (words) or ignore = true (left out).
-Missing values need no care: a missing number counts as the middle of its bounds, and a missing or
-unknown level is zero in all of the level's columns. Every record needs a label."""
-_IDENTIFIER = """\
-Every row has a value of its own: an identifier? If it is none, give bounds or levels instead."""
-_TOO_MANY = "dates or identifiers? Leave the column out (ignore = true), or group them."
-_NO_LABEL = "Records without a label, which `sordino release` refuses (fill them in or drop them)"
 _DRAFTED = "drafted from the rows by `sordino data describe` and not declared public"
 _NUMBERS = (
     "numbers are scaled to [0, 1] between their bounds; values outside count as the nearer bound, "
@@ -110,9 +97,9 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         If the file cannot be read, or what it holds cannot be used.
     """
     known = columns or Columns()
-    target, names = _checked(path, target, known)
+    target, names = checked(path, target, known)
     words = _word_columns(known) | ({target} if _words(known.classes) else set())
-    with _no_cells(path):
+    with no_cells(path):
         frame = frames.read(path, names, words=words, leave_out=known.ignored)
         public = {target, *_declared(known)}
         cells = {
@@ -120,13 +107,14 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         }
         y = cells.pop(target).labels(known.classes)
         inferred = {name: _usable(cells[name]) for name in cells if name not in known.columns}
+        odd = _odd(path, names, {name: cells[name] for name in inferred})
         described = {**known.features, **inferred}
         if not described:
             raise DataError(f"{path} has no column to learn from beside the target {target}.")
         X = _encoded(str(path), cells, described)
     reads = (*_drafted(known, names), *_reads(inferred, names))
     if reads:
-        warnings.warn(_leak(reads, known), PrivacyLeakWarning, stacklevel=2)
+        warnings.warn(_leak(reads, known, odd), PrivacyLeakWarning, stacklevel=2)
     return UserTable(
         X,
         y,
@@ -168,7 +156,7 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
     if not isinstance(source, str | os.PathLike | pd.DataFrame):
         _check.fail("source", type(source).__name__, "to be a path or a pandas table")
     what = "The table" if isinstance(source, pd.DataFrame) else str(source)
-    with _no_cells(what):
+    with no_cells(what):
         if isinstance(source, pd.DataFrame):
             frame = _described_part(source, described)
         else:
@@ -183,26 +171,7 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
     return pd.DataFrame(X, index=frame.index, columns=list(feature_names(described)), copy=False)
 
 
-def describe(path: str | Path, target: str) -> str:
-    """Describe a table AS ITS ROWS ARE: a TOML file for somebody who knows better to edit.
-
-    It says of itself that it was read from the data. A column that `read` would refuse, or that
-    looks like an identifier, is ignored there, with a remark.
-    """
-    target, names = _checked(path, target, Columns())
-    with _no_cells(path):
-        frame = frames.read(path, names, words=(), leave_out=())
-        labels = Cells(header.called(target, names, {target}), frame.pop(target))
-        described, remarks = {}, {}
-        for name in frame.columns:
-            described[name], remarks[name] = _draft(Cells("", frame[name]))
-        if empty := np.count_nonzero(labels.missing):
-            remarks[target] = f"{_NO_LABEL}: {empty:,} of {len(frame):,}."
-        drafted = Columns(target, labels.classes(), described, read_from_data=True)
-    return drafted.to_toml(_DESCRIBED, remarks)
-
-
-def _no_cells(what: str | Path) -> AbstractContextManager[None]:
+def no_cells(what: str | Path) -> AbstractContextManager[None]:
     """Sentences of ours pass; whatever else goes wrong may quote a cell."""
     sentence = f"{what} holds something of a kind that cannot be used"
     return without_cells(lambda error: DataError(f"{sentence} ({type(error).__name__})."))
@@ -230,19 +199,7 @@ def _usable(cells: Cells) -> Column:
     return column
 
 
-def _draft(cells: Cells) -> tuple[Column, str]:
-    """A column as its rows are, and a remark for whoever edits it."""
-    try:
-        column = cells.inferred()
-    except Unusable as unusable:
-        return Column(ignore=True), f"It {unusable.why}."
-    if cells.identifies:
-        return Column(ignore=True), _IDENTIFIER
-    levels = len(column.levels or ())
-    return column, f"{levels:,} levels: {_TOO_MANY}" if levels > _MANY_LEVELS else ""
-
-
-def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, list[str]]:
+def checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, list[str]]:
     """The target and all names, if arguments, description and file fit together."""
     if target is None and known.target is None:
         hint = "Name the column to predict."
@@ -325,11 +282,22 @@ def _drafted(known: Columns, names: Sequence[str]) -> tuple[str, ...]:
     return (f"{', '.join(parts)}: {_DRAFTED}",) if parts else ()
 
 
-def _leak(reads: Sequence[str], known: Columns) -> str:
-    hint = "describe these columns by public knowledge"
+def _odd(path: str | Path, names: Sequence[str], inferred: Mapping[str, Cells]) -> str:
+    """Columns that nobody described and that are hardly meant to be learned from, by place."""
+    coded = frames.zeros_in_front(path, names) if inferred else ()
+    found = {
+        name: looks.look(each, zeros_in_front=name in coded) for name, each in inferred.items()
+    }
+    kinds = {name: kind for name, kind in found.items() if kind and kind.odd}
+    return looks.told(kinds, names)
+
+
+def _leak(reads: Sequence[str], known: Columns, odd: str) -> str:
+    hint = "describe these columns by public knowledge (`sordino data describe`, --columns FILE)"
     if known.read_from_data:
         hint = "correct the description, then delete read_from_data = true from it"
-    return f"Not private: {' and '.join(reads)}; {hint}."
+    first = f" Look first at what may be {odd}." if odd else ""
+    return f"Not private: {' and '.join(reads)}; {hint}.{first}"
 
 
 def _places(chosen: Sequence[str], names: Sequence[str]) -> str:

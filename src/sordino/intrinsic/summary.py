@@ -6,7 +6,7 @@ All of it is INTERNAL: numbers without noise, from the records themselves. Every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -124,9 +124,12 @@ class InitSummary:
         return self.delta_s.maximum
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
-    """Every number of a measured grid. INTERNAL; each epsilon is an estimate, not a guarantee."""
+    """Every number of a measured grid. INTERNAL; each epsilon is an estimate, not a guarantee.
+
+    Printed, it is a table of the numbers that matter most; `sordino measure show` has all of them.
+    """
 
     measured: Measured
     steps: int
@@ -139,6 +142,39 @@ class Summary:
         """What "vary" or "fixed" initial weights gave."""
         _check.one_of("init", init, [each.init for each in self.inits])
         return next(each for each in self.inits if each.init == init)
+
+    def __str__(self) -> str:
+        bound, delta = self.theory.bound, self.delta
+        rows = {
+            "initial weights": [each.init for each in self.inits],
+            "sigma_i, the seed's own spread (least)": _texts(
+                each.sigma["minimum"].value for each in self.inits
+            ),
+            "sensitivity: bound for one record": _texts(
+                None if bound is None else bound.worst for _ in self.inits
+            ),
+            "sensitivity: largest seen": _texts(each.sensitivity for each in self.inits),
+            "epsilon of the bound": _texts(
+                each.by_bound.exact.epsilon if each.by_bound else None for each in self.inits
+            ),
+            "epsilon of the largest seen": _texts(
+                each.by_observed.exact.epsilon if each.by_observed else None for each in self.inits
+            ),
+            "epsilon of the worst pair, its direction": _texts(
+                each.worst.epsilon(delta).epsilon if each.worst else None for each in self.inits
+            ),
+        }
+        grid = f"{len(self.measured.seeds)} seeds x {len(self.inits[0].neighbours)} datasets"
+        return "\n".join(
+            [
+                f"INTERNAL. {grid}, {self.steps:,} steps, delta = {delta:.3g}.",
+                "Every epsilon is an estimate, not a guarantee.",
+                *(f"  {name:<42}" + "".join(f"{x:>12}" for x in row) for name, row in rows.items()),
+                *(f"Note: {note}" for note in self.notes),
+            ]
+        )
+
+    __repr__ = __str__
 
 
 def summary(
@@ -304,6 +340,10 @@ class _Grid:
         except InvalidArgument as error:
             self._notes.append(f"No {what} ({self.init}): {error}")
             return None
+
+
+def _texts(values: Iterable[float | None]) -> list[str]:
+    return ["-" if value is None else f"{value:.4g}" for value in values]
 
 
 def _pairs(measured: Measured) -> list[int]:
