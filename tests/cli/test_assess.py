@@ -78,7 +78,7 @@ def test_a_table_of_ones_own_and_its_pages(program, table: Path, tmp_path: Path)
 
 
 LATER = {
-    "runs": (("--audit-runs", 10**12), "to fit in memory"),
+    "runs": (("--audit-runs", 10**12), "to fit into memory"),
     "seeds": (("--seeds", 10**6), "Expected seeds=1000000 <= 5000"),
     "confidence": (("--confidence", 1 - 1e-15, "--audit-runs", 64), "needs at least"),
 }

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import sordino
+from sordino import _cost
 from sordino._check import InvalidArgument
 from sordino._shown import printable
 from sordino.cli import (
@@ -115,6 +116,10 @@ def main() -> None:
     except Refused as error:
         say(error, err=True, hang=True)
         sys.exit(1)
+    except MemoryError:  # what could be counted beforehand was
+        free = _cost.size(_cost.free_memory())
+        say(f"There was not enough memory: {free} are free. Use fewer rows or columns.", err=True)
+        sys.exit(2)
     except Exception as error:
         # Loaded only now: help and accounting do without the data room.
         from sordino.data import DataError
