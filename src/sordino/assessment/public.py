@@ -18,6 +18,7 @@ from sordino.report import public as published
 from sordino.report.assessment import Assessment
 from sordino.report.public import PublicFacts, public_facts
 from sordino.report.stages import Release
+from sordino.store.refusal import explained
 
 if TYPE_CHECKING:
     from sordino.mechanisms.bundle import Bundle
@@ -29,7 +30,13 @@ def read(directory: str | os.PathLike[str]) -> Assessment:
     """What a finished study found."""
     from sordino.report import document
 
-    return document.loads((found(directory) / ASSESSMENT).read_text("utf-8"))
+    root = found(directory)
+    try:
+        with explained(root, "read"):
+            return document.loads((root / ASSESSMENT).read_bytes())
+    except document.DocumentError as error:
+        hint = "Run the same `sordino assess` again, which writes it anew."
+        raise AssessmentError(f"{root / ASSESSMENT} is damaged: {error} {hint}") from None
 
 
 def verified(root: Path, release: Release | None, proved: Guarantee | None) -> Bundle | None:

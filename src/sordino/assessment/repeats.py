@@ -27,6 +27,7 @@ from sordino.estimators.task import Plan, Settings
 from sordino.estimators.training import train_together
 from sordino.sgd.planning import default_threads
 from sordino.store.disk import Disk
+from sordino.store.refusal import UNREADABLE, StudyError, explained
 
 Floats = npt.NDArray[np.float64]
 
@@ -159,9 +160,18 @@ def kept(work: Path, name: str, count: int, make: Callable[[], Floats]) -> Float
     """The `count` numbers called `name` in a directory; they are made and put there if missing."""
     file = work / f"{name}.npy"
     if file.exists():
-        found = np.load(file, allow_pickle=False)
-        if found.shape == (count,):
-            return np.asarray(found, dtype=np.float64)
+        with explained(work, "read"):
+            content_there = file.read_bytes()
+        try:
+            found = np.load(io.BytesIO(content_there), allow_pickle=False)
+            shares = np.asarray(found.astype(np.float64, casting="safe"))
+        except UNREADABLE:  # numpy's own sentence advises to load it in a way that can run code
+            shares = np.array([np.nan])
+        if not np.isfinite(shares).all():
+            hint = "Delete that one file, and its numbers are made again."
+            raise StudyError(f"{file} is damaged: it does not hold numbers as written. {hint}")
+        if shares.shape == (count,):
+            return shares
     made, content = make(), io.BytesIO()
     np.save(content, made, allow_pickle=False)
     Disk(work).put(file.name, content.getvalue())

@@ -73,11 +73,11 @@ class Stages:
         from sordino.report import document
 
         tell = self.watch.begin(stage, STAGES[stage])
-        known = None if again else self.directory.finished(stage)
+        known = None if again else self.directory.finished(stage, kind)
         if known is not None:
-            self.seconds[stage], plain = known
+            self.seconds[stage], found = known
             self.watch.end(stage, self.seconds[stage], resumed=True)
-            return document.from_plain(kind, plain)
+            return found
         began = time.perf_counter()
         plain = document.to_plain(work(self.directory.work(stage), tell))
         seconds = self.seconds[stage] = time.perf_counter() - began

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import sordino
 from sordino import _check, _cost
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
-from sordino.seeding import stream
+from sordino.seeding import RESULTS, stream
 from sordino.sgd.spec import TrainSpec
 
 SCHEMA = 1
@@ -105,7 +104,7 @@ def versions(*, engine: bool) -> dict[str, str]:
     names = (*_ALWAYS, *(_ENGINE if engine else ()))
     # Without "+cpu" and the like, which name a build and not what it computes.
     found = {name: metadata.version(name).partition("+")[0] for name in names}
-    return {"sordino": sordino.__version__, **found}
+    return {"sordino": RESULTS, **found}
 
 
 def description(

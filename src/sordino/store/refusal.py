@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import errno
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
+from zipfile import BadZipFile
 
 from sordino.privacy import Refused
 
+UNREADABLE = (
+    *(ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError),
+    *(NotImplementedError, RuntimeError, BadZipFile, zlib.error, struct.error, SyntaxError),
+)
+"""What numpy and zipfile raise of a damaged file of numbers. Their sentences are not passed on:
+some advise to load it with pickle."""
 _KEPT = "Finished cells are kept."
 
 
