@@ -197,7 +197,7 @@ STRUCTURE: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "a huge number": lambda content, rng: b"9" * 5000,
     "deep": lambda content, rng: b"[" * 100_000,
     "no text": lambda content, rng: b"\xff\xfe" + content,
-    "a pickle": lambda content, rng: b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00.",
+    "objects of Python": lambda content, rng: b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00.",
 }
 """What can become of a file that we wrote ourselves; none of it reads as what it was."""
 

@@ -32,7 +32,7 @@ from sordino.assessment.brief import Brief
 from sordino.privacy import Refused
 from sordino.report import document
 from sordino.store.disk import LOCK, PARTIAL, Disk, WriterLock
-from sordino.store.refusal import explained
+from sordino.store.refusal import explained, first_foreign
 
 _Found = TypeVar("_Found")
 
@@ -110,8 +110,7 @@ class StudyDirectory:
 
     def _check_same(self, brief: Brief) -> None:
         """Refuse a directory with another assessment, or with files that are none of ours."""
-        there = set(os.listdir(self.root))
-        if STUDY in there:
+        if (self.root / STUDY).exists():
             before = self._brief()
             different = brief.differences(before or brief)
             if different and not self._failed():
@@ -120,9 +119,9 @@ class StudyDirectory:
                     "was not changed."
                 )
                 self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
-        elif foreign := sorted(name for name in there - _OURS if not name.endswith(PARTIAL)):
+        elif (foreign := first_foreign(self.root, _OURS)) is not None:
             hint = "Pass another --out; this one was not changed."
-            self._refuse(f"to be empty or an assessment, and it holds {foreign[0]!r}", hint)
+            self._refuse(f"to be empty or an assessment, and it holds {foreign!r}", hint)
 
     @contextmanager
     def opened(self, brief: Brief, fingerprint: str) -> Iterator[None]:

@@ -257,7 +257,8 @@ def _reported(stages: Stages, found: Assessment) -> Assessment:
 def rerun(brief: Brief, directory: Path) -> str:
     """The command that asks the same again, in a directory of its own."""
     study, again = directory / STUDY, directory.with_name(f"{directory.name}-again")
-    return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}"
+    trusted = " --run-code" if brief.runs_code else ""
+    return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}{trusted}"
 
 
 def _check_no_ledger() -> None:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -177,7 +178,7 @@ def _write(path: Path, numbers: Numbers) -> None:
     """All of it or nothing: another process, or the next one, never reads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
-    with half.open("wb") as out:
+    with open(half, "wb", opener=partial(os.open, mode=0o600)) as out:
         # The stubs take any keyword for allow_pickle; arrays of plain numbers need none.
         np.savez_compressed(out, **dict(numbers))  # type: ignore[arg-type]
     half.replace(path)
