@@ -203,7 +203,7 @@ def train_chunks(
                     future = pool.submit(_train_chunk, grid, box, pulse)
                     running[future] = pulse, _runs(*box)
                 finished, _ = wait(running, timeout=_BEAT, return_when=FIRST_COMPLETED)
-                if under_way is not None:
+                if under_way is not None and not finished:
                     under_way(sum(pulse.steps / steps * many for pulse, many in running.values()))
             except KeyboardInterrupt:
                 waiting.clear()
