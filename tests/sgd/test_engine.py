@@ -375,7 +375,7 @@ def test_ctrl_c_does_not_wait_for_a_run_that_takes_years(problem, monkeypatch):
 
     def interrupted(runs):
         told.append(runs)
-        if runs > 0:
+        if runs > 0 and len([each for each in told if each]) == 1:
             raise KeyboardInterrupt
 
     grid = prepare(endless, problem, range(3), plan=Plan(1, 1), threads=2)

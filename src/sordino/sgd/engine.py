@@ -197,6 +197,8 @@ def train_chunks(
         _stopped_at_the_end(running),
     ):
         while waiting or running:
+            if time.perf_counter() > patience:
+                _stop(running)
             try:
                 while waiting and len(running) < grid.threads:
                     box, pulse = waiting.pop(), Pulse()
@@ -210,8 +212,6 @@ def train_chunks(
                 patience = 0.0 if interrupted else time.perf_counter() + _PATIENCE
                 interrupted = True
                 continue
-            if time.perf_counter() > patience:
-                _stop(running)
             for future in finished:
                 del running[future]
                 if isinstance(future.exception(), Stopped):
