@@ -188,6 +188,20 @@ def parquet_file(rng: random.Random, directory: Path, most: int = 60) -> Path:
     return path
 
 
+STRUCTURE: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "emptied": lambda content, rng: b"",
+    "cut short": lambda content, rng: content[: rng.randrange(1, len(content))],
+    "random bytes": lambda content, rng: rng.randbytes(len(content)),
+    "zeros": lambda content, rng: bytes(len(content)),
+    "another type": lambda content, rng: rng.choice((b"[]", b"3", b"null", b'"text"', b"{}")),
+    "a huge number": lambda content, rng: b"9" * 5000,
+    "deep": lambda content, rng: b"[" * 100_000,
+    "no text": lambda content, rng: b"\xff\xfe" + content,
+    "objects of Python": lambda content, rng: b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00.",
+}
+"""What can become of a file that we wrote ourselves; none of it reads as what it was."""
+
+
 def damaged_file(rng: random.Random, directory: Path, most: int = 60) -> Path:
     """Either, with so many rows at most."""
     return (parquet_file if rng.random() < 0.2 else csv_file)(rng, directory, most)

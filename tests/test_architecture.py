@@ -25,7 +25,7 @@ SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "objectives.objective" opens that one module, not its room.
-OPEN_TO_ALL = ("_cache", "_check", "_files", "_shown", "privacy")
+OPEN_TO_ALL = ("_cache", "_check", "_cost", "_files", "_shown", "privacy")
 TABLE: dict[str, tuple[str, ...]] = {
     "seeding": (),
     "data": ("seeding",),
@@ -55,6 +55,7 @@ for _last in ("assessment", "papers", "cli"):
 ALLOWED = {
     "_cache": (),
     "_check": ("_shown",),
+    "_cost": ("_check",),
     "_files": ("_check",),
     "_shown": (),
     "privacy": ("_check", "_shown"),

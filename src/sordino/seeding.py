@@ -16,6 +16,12 @@ from typing import Protocol
 import numpy as np
 
 Name = str | int
+RESULTS = "0.1.0.dev0"
+"""What the same seeds and settings give: the version of sordino that last changed any of it.
+
+Studies and outputs of audits keep it, and go on with every later sordino that has the same. Raise
+it in the commit that changes what a seed gives: what was begun before is then refused by name.
+"""
 
 
 class Streams(Protocol):

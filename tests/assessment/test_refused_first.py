@@ -266,7 +266,7 @@ def test_an_attack_alone_is_made_again(
     """With nothing in the place of a stage; and refused runs change nothing."""
     again, watch = tmp_path / "study", Watch()
     shutil.copytree(place, again)
-    with pytest.raises(InvalidArgument, match="to fit in memory"):
+    with pytest.raises(InvalidArgument, match="to fit into memory"):
         assess(**asked | {"audit_runs": 10**12}, out=again)
     assert (again / "report.html").exists()
     found = assess(**asked | LONGER, out=again, watch=watch)
@@ -344,7 +344,7 @@ def test_a_finished_attack_on_a_mechanism_is_not_another_question_s(tmp_path: Pa
     assess(mechanism=_noisy, epsilon=1.0, audit_runs=100, **given)
     with pytest.raises(AssessmentError, match=r"epsilon is 2.0 here"):
         assess(mechanism=_noisy, epsilon=2.0, audit_runs=100, **given)
-    with pytest.raises(InvalidArgument, match="to fit in memory"):
+    with pytest.raises(InvalidArgument, match="to fit into memory"):
         assess(mechanism=_noisy, epsilon=1.0, audit_runs=10**13, **given)
     found = assess(mechanism=_noisy, epsilon=1.0, audit_runs=200, **given)
     assert [attack.runs for attack in found.attacks] == [200]

@@ -21,12 +21,12 @@ from sordino.intrinsic.measure import measure
 from sordino.mechanisms import bundle, signature
 from sordino.mechanisms.certificate import Certificate
 from sordino.mechanisms.verify import verify, verify_certificate
+from sordino.seeding import RESULTS
 from sordino.store import Study, StudyError
 
 HERE = Path(__file__).parent
 BUNDLES = sorted(path for path in (HERE / "bundles").iterdir() if path.is_dir())
 SIGNED = [path for path in BUNDLES if path.name.startswith("people-")]
-WRITTEN_BY = "0.1.0.dev0"
 
 each_bundle = pytest.mark.parametrize("path", BUNDLES, ids=lambda path: path.name)
 
@@ -101,7 +101,9 @@ def test_a_measurement_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # compiles the engine
-def test_a_measurement_stopped_half_way_goes_on(tmp_path: Path) -> None:
+def test_a_measurement_stopped_half_way_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from sordino.data.recipes import load
 
     half, whole = _unpacked("measured-half", tmp_path), _unpacked("measured", tmp_path)
@@ -109,6 +111,7 @@ def test_a_measurement_stopped_half_way_goes_on(tmp_path: Path) -> None:
     arguments: Any = (spec, load("breast-cancer").train, 3, 2)
     written = json.loads((half / "study.json").read_text())
     versions = written["description"]["versions"]
+    monkeypatch.setattr(sordino, "__version__", "9.9")  # what a seed gives is compared instead
     if any(_version(name) != version for name, version in versions.items()):
         with pytest.raises(StudyError):  # other libraries may give other bytes
             measure(*arguments, checkpoints=2, store=half)
@@ -121,7 +124,7 @@ def test_a_measurement_stopped_half_way_goes_on(tmp_path: Path) -> None:
 
 
 def _version(name: str) -> str:
-    return sordino.__version__ if name == "sordino" else metadata.version(name).split("+")[0]
+    return RESULTS if name == "sordino" else metadata.version(name).split("+")[0]
 
 
 def test_an_assessment_is_read_and_shown(tmp_path: Path) -> None:
@@ -140,11 +143,12 @@ def test_an_assessment_is_read_and_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["assessed", pytest.param("assessed-half", marks=pytest.mark.slow)]
 )
-def test_an_assessment_goes_on_with_the_model_it_released(name: str, tmp_path: Path) -> None:
+def test_an_assessment_goes_on_with_the_model_it_released(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = _unpacked(name, tmp_path)
     before = (path / "model" / bundle.CERTIFICATE).read_bytes()
-    if sordino.__version__ != WRITTEN_BY:
-        pytest.skip("finished stages of one version are not mixed with those of another")
+    monkeypatch.setattr(sordino, "__version__", "9.9")  # formats are compared, not versions
     asked = {"effort": "quick", "seeds": 20, "neighbours": 2, "audit_runs": 200}
     found = sordino.assess(data="breast-cancer", epsilon=2.0, out=path, **asked)
     assert found.release is not None

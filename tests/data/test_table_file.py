@@ -318,8 +318,9 @@ def test_identifiers_are_refused(csv) -> None:
 
 
 def test_a_table_that_would_not_fit_is_refused(csv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_file, "MOST_BYTES", 3 * 10 * 8 - 1)
-    with pytest.raises(DataError, match="would become 10 columns and need 0 GB of memory"):
+    monkeypatch.setattr("sordino._cost.free_memory", lambda: 4 * 3 * 10 * 8 - 1)
+    told = r"3 rows, which become 10 columns\] to fit into memory: about 960 bytes would be needed"
+    with pytest.raises(InvalidArgument, match=told):
         table_file.read(csv(PEOPLE), None, KNOWN)
 
 

@@ -65,6 +65,14 @@ def test_it_is_one_file_that_fetches_and_runs_nothing(found):
     assert not re.search(r"https?://|url\(", text)
 
 
+def test_a_browser_is_told_to_run_and_fetch_nothing(found):
+    from sordino.report.page import CSP
+
+    _, text, _ = found
+    assert text.count(f'content="{CSP}">'.replace("'", "&#39;")) == 1
+    assert "<script" not in text
+
+
 def test_a_picture_is_inside_and_has_a_name(found):
     _, _, document = found
     (image,) = document.all("img")

@@ -176,3 +176,24 @@ def test_exits_with_1_where_nothing_could_be_judged(tmp_path, small, monkeypatch
     assert result.exit_code == 1
     assert "somewhere.csv" in result.output
     assert "Nothing could be judged here" in result.output
+
+
+def test_somebody_else_s_directory_is_refused_and_not_touched(small, tmp_path):
+    """Whatever it holds, names that ours would overwrite among them."""
+    for name in ("index.html", "README.txt", "runs", "thesis.txt"):
+        place = tmp_path / f"of {name}"
+        place.mkdir(mode=0o755)
+        (place / name).write_text("mine")
+        with pytest.raises(InvalidArgument, match=f"to be empty or a reproduction.*'{name}'"):
+            reproduce.reproduce("small", directory=place)
+        assert [(each.name, each.read_text()) for each in place.iterdir()] == [(name, "mine")]
+        assert place.stat().st_mode & 0o777 == 0o755
+
+
+def test_what_is_kept_is_for_its_owner_alone(small, tmp_path):
+    small.run()
+    again = small.run()
+    assert again.results
+    files = [each for each in (tmp_path / "kept").rglob("*") if each.is_file()]
+    assert len(files) > 2
+    assert {oct(each.stat().st_mode & 0o777) for each in files} == {"0o600"}

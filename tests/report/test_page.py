@@ -44,6 +44,17 @@ class TestDocument:
         assert urls <= {"http://www.w3.org/2000/svg"}  # a name, not an address
 
     @pytest.mark.parametrize("name", every_page())
+    def test_a_browser_is_told_to_run_and_fetch_nothing(self, name: str) -> None:
+        text = html_of(name)
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:".replace(
+            "'", "&#39;"
+        )
+        told = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        assert text.count(told) == 1
+        assert text.index(told) < text.index("<title>")  # it holds for what comes after it
+        assert not re.search(r"<script|\son\w+\s*=|javascript:", text)
+
+    @pytest.mark.parametrize("name", every_page())
     def test_can_be_used_without_eyes_or_mouse(self, name: str) -> None:
         document = Document(html_of(name))
         (root,) = document.all("html")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -348,11 +349,11 @@ def test_ctrl_c_stops_between_chunks_and_loses_nothing(problem, monkeypatch):
 
     real, calls = engine.wait, []
 
-    def interrupted(running, return_when):
+    def interrupted(running, **how):
         calls.append(len(running))
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return real(running, return_when=return_when)
+        return real(running, **how)
 
     whole = train(make_spec("plain"), problem, range(8), plan=Plan(1, 1), threads=2)
     monkeypatch.setattr(engine, "wait", interrupted)
@@ -362,6 +363,38 @@ def test_ctrl_c_stops_between_chunks_and_loses_nothing(problem, monkeypatch):
     assert 2 <= finished.sum() < 8
     np.testing.assert_array_equal(stopped.value.weights[finished], whole[finished])
     assert np.isnan(stopped.value.weights[~finished]).all()
+
+
+def test_ctrl_c_does_not_wait_for_a_run_that_takes_years(problem, monkeypatch):
+    """What is under way gets a moment to end; then it is told to stop, also in compiled loops."""
+    from sordino.sgd import engine
+
+    monkeypatch.setattr(engine, "_PATIENCE", 0.2)
+    endless = dataclasses.replace(make_spec("plain"), steps=10**12, epochs=None)
+    told = []
+
+    def interrupted(runs):
+        told.append(runs)
+        if runs > 0 and len([each for each in told if each]) == 1:
+            raise KeyboardInterrupt
+
+    grid = prepare(endless, problem, range(3), plan=Plan(1, 1), threads=2)
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        list(train_chunks(grid, under_way=interrupted))
+    assert time.perf_counter() - began < 60  # a second or two, where nobody else computes
+    assert 0 < told[-1] < 1e-3  # of three runs
+
+
+def test_leaving_a_grid_stops_what_is_under_way(problem):
+    endless = dataclasses.replace(make_spec("plain"), steps=10**12, epochs=None)
+    grid = prepare(endless, problem, range(2), plan=Plan(1, 1), threads=2)
+
+    def fails(runs):
+        raise OSError("a full disk, say")
+
+    with pytest.raises(OSError, match="full disk"):
+        list(train_chunks(grid, under_way=fails))
 
 
 def test_ctrl_c_while_progress_is_shown_loses_nothing_that_was_under_way(problem):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sordino import _cost
 from sordino.accounting.profile import ApproximateProfile
 from sordino.assessment import audit_cost
 from sordino.assessment.measured_runs import parameters
@@ -69,12 +70,7 @@ _SCORES = {
 
 def audit_runs(subject: Subject) -> int:
     """Runs of the attack on the release, in each world: as asked, or what the effort affords."""
-    if subject.network is not None:
-        each = audit_cost.of_training(subject.network.spec, subject.D.rows, subject.D.features)
-    else:
-        assert subject.job is not None
-        each = audit_cost.of_plan(subject.job.plan)
-    return _runs(subject, each, 1.0)
+    return _runs(subject, _of_release(subject), 1.0)
 
 
 def repeatable(plan: Plan) -> bool:
@@ -84,8 +80,19 @@ def repeatable(plan: Plan) -> bool:
 
 def plain_runs(subject: Subject) -> int:
     """The same of the attack on SGD without added noise."""
-    each = audit_cost.of_training(subject.plain, subject.D.rows, subject.D.features)
-    return _runs(subject, each, PLAIN_SHARE)
+    return _runs(subject, _of_plain(subject), PLAIN_SHARE)
+
+
+def _of_release(subject: Subject) -> float:
+    """Core seconds of a release in both worlds."""
+    if subject.network is not None:
+        return audit_cost.of_training(subject.network.spec, subject.D.rows, subject.D.features)
+    assert subject.job is not None
+    return audit_cost.of_plan(subject.job.plan)
+
+
+def _of_plain(subject: Subject) -> float:
+    return audit_cost.of_training(subject.plain, subject.D.rows, subject.D.features)
 
 
 def _runs(subject: Subject, each: float, share: float) -> int:
@@ -107,6 +114,9 @@ def check(subject: Subject) -> None:
     how = {"delta": subject.delta, "confidence": subject.brief.confidence}
     numbers = parameters(subject.plain, subject.D)
     game.check(plain_runs(subject), numbers, **how)
+    if (asked := subject.brief.audit_runs) is not None:
+        seconds = _cost.total(_of_release(subject) + _of_plain(subject), asked)
+        _cost.check_time("audit_runs", asked, seconds, "Lower audit_runs.")
     if subject.network is not None:
         numbers = parameters(subject.network.spec, subject.D)
     elif subject.job is not None:

@@ -1,12 +1,13 @@
 """What a run of an attack costs, by counting; so the same study has the same runs on all machines.
 
-Constants were measured on two cores of an ordinary machine of 2024. Of a slower one the budget is
-only a name: it makes the same runs, and takes longer.
+A training's cost is `sgd.cost`. On a slower machine the budget is only a name: it makes the same
+runs, and takes longer.
 """
 
 from __future__ import annotations
 
 from sordino.estimators.task import Plan
+from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 
 SECONDS = {"quick": 25.0, "standard": 60.0, "thorough": 600.0}
@@ -15,11 +16,6 @@ LEAST_RUNS = 200
 """In each world, however long they take: of fewer, half could show next to nothing."""
 
 _CORES, _WORLDS = 2, 2
-_OF_NUMBER = 8.0e-10  # a row's entry, in a step of SGD
-_OF_SHARED = 2.0e-10  # the same where all runs see all rows, as products of matrices
-_OF_HIDDEN = 8.0e-10  # the same of a network, for each hidden unit
-_OF_STEP, _OF_HIDDEN_STEP = 3.0e-7, 1.2e-5
-_OF_NORMAL = 2.0e-8  # a random number
 _OF_PASS = 3.0e-10  # a row's entry, where many runs are minimised at once
 _PASSES = 10
 _OF_FIT, _FIT_PASSES = 5.0e-3, 200  # a fit on its own
@@ -34,18 +30,7 @@ def runs_within(seconds: float, each: float, most: int) -> int:
 
 def of_training(spec: TrainSpec, rows: int, columns: int, problems: int = 1) -> float:
     """Core seconds of a training in both worlds."""
-    steps = spec.total_steps(rows)
-    entries = steps * min(spec.batch_size, rows) * columns
-    if spec.objective.is_linear:
-        full = spec.order == "fixed" and spec.batch_size >= rows
-        each = _OF_SHARED if full else _OF_NUMBER
-        parameters, work = columns, each * entries + _OF_STEP * steps
-    else:
-        hidden = spec.objective.hidden
-        parameters = hidden * columns
-        work = _OF_HIDDEN * hidden * entries + _OF_HIDDEN_STEP * steps
-    drawn = parameters * (steps if spec.noise_multiplier else 1)
-    return _WORLDS * problems * (work + _OF_NORMAL * drawn)
+    return _WORLDS * problems * cost.of_run(spec, rows, columns)
 
 
 def of_plan(plan: Plan) -> float:
@@ -55,7 +40,7 @@ def of_plan(plan: Plan) -> float:
         return of_training(plan.spec, task.rows, task.columns, task.problems)
     entries = task.rows * task.columns
     if plan.method == "objective":
-        work = _OF_PASS * _PASSES * entries + 2 * _OF_NORMAL * task.columns
+        work = _OF_PASS * _PASSES * entries + 2 * cost.OF_NORMAL * task.columns
     else:
-        work = _OF_FIT + _OF_NUMBER * _FIT_PASSES * entries
+        work = _OF_FIT + cost.OF_NUMBER * _FIT_PASSES * entries
     return _WORLDS * task.problems * work

@@ -293,6 +293,11 @@ class Brief:
 
     # As a file ---------------------------------------------------------------------------
 
+    @property
+    def runs_code(self) -> bool:
+        """Whether it names a mechanism of the user's own, which is imported and run."""
+        return self.mechanism is not None and not self.mechanism.startswith("gallery:")
+
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """Read a study file; files that it names are looked for beside it."""

@@ -63,7 +63,8 @@ effort = "standard"
 confidence = 0.99
 
 # Attack something of your own instead, and nothing else: a function (data, generator) -> numbers,
-# or a scikit-learn estimator. epsilon is then what it claims.
+# or a scikit-learn estimator. epsilon is then what it claims. It is imported and run, so
+# `sordino assess study.toml` wants --run-code then: never pass it for a file you have not read.
 #mechanism = "mine.py:train"
 # With it, instead of data: a function that returns the two datasets.
 #pair = "mine.py:pair"

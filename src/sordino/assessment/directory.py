@@ -22,15 +22,19 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import sordino
-from sordino import _check
+from sordino import _check, _files
 from sordino.assessment.brief import Brief
 from sordino.privacy import Refused
+from sordino.report import document
 from sordino.store.disk import LOCK, PARTIAL, Disk, WriterLock
-from sordino.store.refusal import explained
+from sordino.store.refusal import explained, first_foreign
+
+_Found = TypeVar("_Found")
 
 README, STUDY, STATE = "README.txt", "study.toml", "state.json"
 STAGES, WORK, MODEL = "stages", "work", "model"
@@ -38,6 +42,10 @@ MARK = "released"
 """File of the release's work: the SHA-256 of the weights that were released."""
 _GRIDS = ("own_noise", "release_estimate")
 """Stages whose runs cannot be used where others are asked for."""
+FORMAT = 1
+"""Of what is kept between two calls. Raise it where stages kept before would be read wrongly, or
+would not go with new ones: studies of other formats are refused. The program's version is not
+compared: most versions change nothing of this."""
 ASSESSMENT, PAGE = "assessment.json", "report.html"
 README_TEXT = """\
 INTERNAL: do not publish or share this directory.
@@ -53,6 +61,11 @@ stages, work     what was found so far
 Running the same command again goes on where it stopped.
 """
 _OURS = {README, STUDY, STATE, STAGES, WORK, MODEL, ASSESSMENT, PAGE, LOCK, PARTIAL}
+
+
+@dataclass(frozen=True)
+class _Took:
+    seconds: float
 
 
 class AssessmentError(Refused):
@@ -97,18 +110,18 @@ class StudyDirectory:
 
     def _check_same(self, brief: Brief) -> None:
         """Refuse a directory with another assessment, or with files that are none of ours."""
-        there = set(os.listdir(self.root))
-        if STUDY in there:
-            different = brief.differences(Brief.from_file(self.root / STUDY))
+        if (self.root / STUDY).exists():
+            before = self._brief()
+            different = brief.differences(before or brief)
             if different and not self._failed():
                 hint = (
                     "Pass another --out, which makes another release, and the two add up; this one "
                     "was not changed."
                 )
                 self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
-        elif foreign := sorted(name for name in there - _OURS if not name.endswith(PARTIAL)):
+        elif (foreign := first_foreign(self.root, _OURS)) is not None:
             hint = "Pass another --out; this one was not changed."
-            self._refuse(f"to be empty or an assessment, and it holds {foreign[0]!r}", hint)
+            self._refuse(f"to be empty or an assessment, and it holds {foreign!r}", hint)
 
     @contextmanager
     def opened(self, brief: Brief, fingerprint: str) -> Iterator[None]:
@@ -129,7 +142,8 @@ class StudyDirectory:
                 for name in (STAGES, WORK):
                     self._disk.make(name)
                 self._clear()
-                state = {"fingerprint": fingerprint, "sordino": sordino.__version__}
+                state = {"format": FORMAT, "fingerprint": fingerprint}
+                state["sordino"] = sordino.__version__  # for people: formats are compared
                 self._disk.put(STATE, json.dumps(state).encode())
                 self._disk.put(STUDY, brief.to_toml().encode())
                 self._disk.settle(["."])
@@ -159,22 +173,56 @@ class StudyDirectory:
         """Whether what was asked here failed before anything was released or finished."""
         if self.released or (self.root / ASSESSMENT).exists():
             return False
-        return self._state().get("failed") is True
+        return (self._state() or {}).get("failed") is True
 
-    def _state(self) -> dict[str, Any]:
-        path = self.root / STATE
-        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+    def _state(self) -> dict[str, Any] | None:
+        """What `opened` wrote of the records; None if nothing was begun."""
+        state = self._kept(STATE)
+        if state is not None and not isinstance(state.get("fingerprint"), str):
+            self._damaged(STATE, "It does not say of which records it is.")
+        return state
+
+    def _brief(self) -> Brief | None:
+        """What was asked here before."""
+        if not (self.root / STUDY).exists():
+            return None
+        try:
+            return Brief.from_file(self.root / STUDY)
+        except _check.InvalidArgument as error:
+            self._damaged(STUDY, str(error))
+
+    def _kept(self, name: str) -> dict[str, Any] | None:
+        """The JSON object of a file; None if there is no such file, refused if it is damaged."""
+        with explained(self.root, "read"):
+            try:
+                content = _files.read(self.root / name)
+            except FileNotFoundError:
+                return None
+        try:
+            found = document.parse(content)
+        except document.DocumentError as error:
+            self._damaged(name, str(error))
+        if not isinstance(found, dict):
+            self._damaged(name, "It is no JSON object.")
+        return found
+
+    def _damaged(self, name: str, why: str) -> NoReturn:
+        what = "Restore it from a copy, or pass another --out; this one was not changed."
+        if name.startswith(STAGES):
+            what = "Delete that one file, and its stage is done again."
+        raise AssessmentError(f"{self.root / name} is damaged: {why} {what}")
 
     def _make_way(self, brief: Brief, fingerprint: str) -> None:
         """Drop what was found for another question, or refuse; a release is never dropped."""
-        state, study = self._state(), self.root / STUDY
-        before = Brief.from_file(study) if study.exists() else brief
-        other = self._other_records(state, fingerprint) if state else ""
+        state, before = self._state(), self._brief() or brief
         begun = self.released or any((self.root / STAGES).glob("*.json"))
+        if begun and state is None:
+            self._damaged(STATE, "It is gone.")
+        other = self._other_records(state, fingerprint) if state else ""
         if not begun or (self._failed() and (other or brief.differences(before))):
-            self._disk.drop(STATE)
             for name in (STAGES, WORK):
                 shutil.rmtree(self.root / name, ignore_errors=True)
+            self._disk.drop(STATE)
             return
         if other:
             self._refuse(other, "Pass another --out; finished stages are not mixed with new ones.")
@@ -187,8 +235,9 @@ class StudyDirectory:
     @staticmethod
     def _other_records(state: dict[str, Any], fingerprint: str) -> str:
         """How the records or the program differ from those that it was begun with; or nothing."""
-        if state.get("sordino") != (now := sordino.__version__):
-            return f"to have been made by sordino {now}, not by {state.get('sordino')}"
+        if (found := state.get("format", 1)) != FORMAT:
+            by = f"sordino {state.get('sordino')} made it"
+            return f"to have format {FORMAT}, and it has {found!r:.20}: {by}"
         if state.get("fingerprint") != fingerprint:
             same = "to be of the same records, code and description of columns"
             return f"{same}, and something has changed since it was begun"
@@ -201,17 +250,24 @@ class StudyDirectory:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return path
 
-    def finished(self, stage: str) -> tuple[float, Any] | None:
-        """Seconds and plain values of a finished stage; None if it is still to be done."""
-        path = self.root / STAGES / f"{stage}.json"
-        if not path.exists():
+    def finished(self, stage: str, kind: type[_Found]) -> tuple[float, _Found] | None:
+        """Seconds of a finished stage, and what it found; None if it is still to be done."""
+        name = f"{STAGES}/{stage}.json"
+        kept = self._kept(name)
+        if kept is None:
             return None
-        kept = json.loads(path.read_text("utf-8"))
-        return float(kept["seconds"]), kept["found"]
+        try:
+            if kept.pop("stage", stage) != stage:  # earlier versions did not write it
+                document.refuse("", "is of another stage")
+            document.check_keys(kept, ("seconds", "found"), "")
+            seconds = document.from_plain(_Took, {"seconds": kept["seconds"]}).seconds
+            return seconds, document.from_plain(kind, kept["found"])
+        except document.DocumentError as error:
+            self._damaged(name, str(error))
 
     def finish(self, stage: str, seconds: float, found: Any) -> None:
         """Keep what a stage found."""
-        kept = {"seconds": seconds, "found": found}
+        kept = {"stage": stage, "seconds": seconds, "found": found}
         self.write(f"{STAGES}/{stage}.json", json.dumps(kept, allow_nan=False))
 
     def write(self, name: str, text: str) -> Path:

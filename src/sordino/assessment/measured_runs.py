@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sordino.assessment import audit_cost
 from sordino.audit.neighbour import Pair
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
@@ -39,12 +38,7 @@ MOST_NUMBERS = 60_000
 """Weights of such a pair's runs on one dataset: above, learning takes longer than training."""
 DRAWN = 8
 """Records replaced, one at a time, beside the attacked pair."""
-_CORES, _WORLDS = 2, 2
-
-
-def of_run(spec: TrainSpec, rows: int, columns: int) -> float:
-    """Core seconds of a training on one dataset."""
-    return audit_cost.of_training(spec, rows, columns) / _WORLDS
+_CORES = 2
 
 
 def parameters(spec: TrainSpec, D: Dataset) -> int:

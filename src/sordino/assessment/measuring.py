@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import threadpoolctl
 
-from sordino import _check
+from sordino import _check, _cost
 from sordino.assessment import audit_cost, fitted_runs, measured_runs
 from sordino.assessment.distance import ATTACKED, Distance, Evidence, together
 from sordino.assessment.measured_runs import Tally, Training
@@ -33,7 +33,7 @@ from sordino.privacy import Relation
 from sordino.report.canvas import density
 from sordino.report.stages import Curve, Estimated, Measure, OwnNoise
 from sordino.seeding import stream
-from sordino.sgd.planning import default_memory
+from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ MOST_TESTS = 3000
 """Weights tested for normality; those of other datasets are nearly copies."""
 FITS = 128
 """Of an objective with a random term: the shift of that term hardly varies."""
+_COPIES = 3
+"""Of a grid's weights, that are in memory at once while they are judged."""
 NOTHING_MOVES = "Neither the seed nor the record moves any weight."
 
 
@@ -92,21 +94,21 @@ def check(subject: Subject) -> None:
     InvalidArgument
         For more seeds than can be tested, or runs that do not fit in memory.
     """
-    seeds, many, of_pair = _sizes(subject)
+    seeds = subject.brief.grid_seeds
     if seeds > normality.MOST_SEEDS:
         hint = "Whether their noise is Gaussian cannot be told of more."
         _check.fail("seeds", seeds, f"<= {normality.MOST_SEEDS}", hint)
+    seeds, many, of_pair = _sizes(subject)
     numbers = measured_runs.parameters(subject.plain, subject.D)
-    held = 8 * numbers * max(seeds * (many + 1), 2 * of_pair)
-    if held > default_memory():
-        hint = f"A model has {numbers:,} numbers: ask for fewer seeds or neighbours."
-        _check.fail("neighbours", many, f"to give runs that fit in memory ({held:,} bytes)", hint)
+    held = _COPIES * 8 * numbers * max(seeds * (many + 1), 2 * of_pair)
+    hint = f"A model has {numbers:,} numbers: lower neighbours or seeds."
+    _cost.check_memory("neighbours", many, held, hint)
 
 
 def _sizes(subject: Subject) -> tuple[int, int, int]:
     """Seeds and neighbours of the grid, and seeds of the attacked pair."""
     brief, D, spec = subject.brief, subject.D, subject.plain
-    each = measured_runs.of_run(spec, D.rows, D.features)
+    each = cost.of_run(spec, D.rows, D.features)
     seeds, many = brief.grid_seeds, brief.grid_neighbours
     if brief.neighbours is None:
         many = measured_runs.affordable_neighbours(brief.effort, each, seeds, many)

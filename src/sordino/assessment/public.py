@@ -40,6 +40,9 @@ def read(directory: str | os.PathLike[str]) -> Assessment:
         return document.loads(_files.read(path))
     except OSError as error:
         raise AssessmentError(f"{path} cannot be read: {_files.reason(error)}.") from None
+    except document.DocumentError as error:
+        hint = "Run the same `sordino assess` again, which writes it anew."
+        raise AssessmentError(f"{path} is damaged: {error} {hint}") from None
 
 
 def verified(root: Path, release: Release | None, proved: Guarantee | None) -> Bundle | None:

@@ -19,6 +19,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import released
 from sordino.seeding import stream
+from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 
 Floats = npt.NDArray[np.float64]
@@ -137,7 +138,7 @@ class ReleaseNoise:
 
     def _seeds(self, datasets: int) -> tuple[int, int]:
         """Of the attacked pair, and of the records drawn (0: none are)."""
-        each = measured_runs.of_run(self.spec, self.D.rows, self.D.features)
+        each = cost.of_run(self.spec, self.D.rows, self.D.features)
         # With noise of known size on top there is little to learn, and the grid's seeds are enough.
         wanted = self.seeds
         if self.scale == 0:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from sordino import _files
 from sordino.audit.minimised import MinimisedFit, Minimisers
 from sordino.estimators import methods
 from sordino.estimators.job import Job
@@ -27,6 +28,7 @@ from sordino.estimators.task import Plan, Settings
 from sordino.estimators.training import train_together
 from sordino.sgd.planning import default_threads
 from sordino.store.disk import Disk
+from sordino.store.refusal import UNREADABLE, StudyError, explained
 
 Floats = npt.NDArray[np.float64]
 
@@ -159,9 +161,18 @@ def kept(work: Path, name: str, count: int, make: Callable[[], Floats]) -> Float
     """The `count` numbers called `name` in a directory; they are made and put there if missing."""
     file = work / f"{name}.npy"
     if file.exists():
-        found = np.load(file, allow_pickle=False)
-        if found.shape == (count,):
-            return np.asarray(found, dtype=np.float64)
+        with explained(work, "read"):
+            content_there = _files.read(file)
+        try:
+            found = np.load(io.BytesIO(content_there), allow_pickle=False)
+            shares = np.asarray(found.astype(np.float64, casting="safe"))
+        except UNREADABLE:  # numpy's own sentence advises to load it in a way that can run code
+            shares = np.array([np.nan])
+        if not np.isfinite(shares).all():
+            hint = "Delete that one file, and its numbers are made again."
+            raise StudyError(f"{file} is damaged: it does not hold numbers as written. {hint}")
+        if shares.shape == (count,):
+            return shares
     made, content = make(), io.BytesIO()
     np.save(content, made, allow_pickle=False)
     Disk(work).put(file.name, content.getvalue())

@@ -73,11 +73,11 @@ class Stages:
         from sordino.report import document
 
         tell = self.watch.begin(stage, STAGES[stage])
-        known = None if again else self.directory.finished(stage)
+        known = None if again else self.directory.finished(stage, kind)
         if known is not None:
-            self.seconds[stage], plain = known
+            self.seconds[stage], found = known
             self.watch.end(stage, self.seconds[stage], resumed=True)
-            return document.from_plain(kind, plain)
+            return found
         began = time.perf_counter()
         plain = document.to_plain(work(self.directory.work(stage), tell))
         seconds = self.seconds[stage] = time.perf_counter() - began
@@ -261,7 +261,8 @@ def _reported(stages: Stages, found: Assessment) -> Assessment:
 def rerun(brief: Brief, directory: Path) -> str:
     """The command that asks the same again, in a directory of its own."""
     study, again = directory / STUDY, directory.with_name(f"{directory.name}-again")
-    return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}"
+    trusted = " --run-code" if brief.runs_code else ""
+    return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}{trusted}"
 
 
 def _check_no_ledger(brief: Brief) -> None:

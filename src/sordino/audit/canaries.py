@@ -23,7 +23,6 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +31,7 @@ from sordino import _check, _files, seeding
 from sordino.audit.bounds import checked_scores
 from sordino.audit.one_run import f_dp_one_run, steinke
 from sordino.privacy import Observation, Refused
+from sordino.store.refusal import UNREADABLE
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -181,7 +181,7 @@ class Canaries:
         except OSError as error:
             reason = _files.reason(error)
             raise CanaryFileError(f"Expected path={target} to be readable: {reason}.") from error
-        except (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile) as error:
+        except UNREADABLE as error:
             hint = "Pass a file that Canaries.save wrote."
             message = f"Expected path={target} to hold canaries of format {_FORMAT}. {hint}"
             raise CanaryFileError(message) from error

@@ -32,7 +32,7 @@ from sordino.data.dataset import Dataset
 from sordino.estimators.perturbed import mechanism
 from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
 from sordino.estimators.task import Plan
-from sordino.seeding import SeededStreams
+from sordino.seeding import RESULTS, SeededStreams
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,12 +70,10 @@ class Minimised:
 
     def described(self) -> dict[str, Any]:
         """What is run, for a file."""
-        import sordino
-
         plan = self.fit.plan
         task = dataclasses.asdict(plan.task) | {"relation": plan.task.relation.value}
         numbers = {"l2": plan.l2, "sigma": plan.sigma, "scale": plan.scale}
-        named = {"method": plan.method, "task": task, **numbers, "sordino": sordino.__version__}
+        named = {"method": plan.method, "task": task, **numbers, "sordino": RESULTS}
         first, second = map(digest, self.worlds)
         return {"mechanism": named, "D": first, "D_prime": second, "seed": self.seed}
 

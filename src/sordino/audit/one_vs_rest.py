@@ -23,7 +23,7 @@ from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.estimators.risk import Risk
-from sordino.seeding import Name, SeededStreams
+from sordino.seeding import RESULTS, Name, SeededStreams
 from sordino.sgd.spec import TrainSpec
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ class TrainedAll:
 
     def described(self) -> dict[str, Any]:
         """What is run, for a file."""
-        import sordino
-
-        named = {**self.release.described(), "sordino": sordino.__version__}
+        named = {**self.release.described(), "sordino": RESULTS}
         first, second = map(digest, self.worlds)
         return {"mechanism": named, "D": first, "D_prime": second, "seed": self.seed}
 

@@ -127,7 +127,7 @@ class OutputFile:
             found = json.loads(line)
             if found["format"] != FORMAT:
                 raise KeyError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise OutputFileError(
                 f"Expected file={self.path} to hold outputs of an audit. Pass another file."
             ) from None

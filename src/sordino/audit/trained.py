@@ -17,7 +17,7 @@ from sordino.audit.score_file import digest
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import EMPTY, UNCHANGED, Neighbours
-from sordino.seeding import Name, SeededStreams
+from sordino.seeding import RESULTS, Name, SeededStreams
 from sordino.sgd.spec import TrainSpec
 
 if TYPE_CHECKING:
@@ -98,14 +98,12 @@ class Trained:
 
     def described(self) -> dict[str, Any]:
         """What is run, for a file."""
-        import sordino
-
         other: Any = self.D_prime
         if isinstance(other, Neighbours):
             parts = (other.members, other.slot, other.occupant, other.extra_X, other.extra_y)
             other = (other.dataset.fingerprint, *parts)
         return {
-            "mechanism": {**self.release.described(), "sordino": sordino.__version__},
+            "mechanism": {**self.release.described(), "sordino": RESULTS},
             "D": digest(self.D),
             "D_prime": digest(other),
             "seed": self.seed,

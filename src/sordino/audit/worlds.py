@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import _check, _cost
 from sordino.audit import called, turns
 from sordino.audit.called import Called, Output, Task
 from sordino.audit.minimised import Minimised, MinimisedFit
@@ -27,6 +27,9 @@ from sordino.intrinsic.generators import carried
 from sordino.sgd.spec import TrainSpec
 
 Progress = Callable[[int, int], None]
+
+_OF_RUN = 64
+"""Bytes that a run takes beside its output: its score, and what bounds make of scores."""
 
 __all__ = ["Progress", "TrainedRelease", "as_dataset", "identity", "outputs"]
 
@@ -159,31 +162,13 @@ class _Made:
 def _room(runs: int, numbers: int) -> Floats:
     """An array for all outputs."""
     check_memory(runs, numbers)
-    try:
-        return np.empty((2, runs, numbers))
-    except MemoryError:
-        _fail_memory(runs, numbers)
+    return np.empty((2, runs, numbers))
 
 
 def check_memory(runs: int, numbers: int) -> None:
     """Refuse more runs, of so many numbers each in both worlds, than this machine can hold."""
-    # Asked for more than there is, systems say yes, and end the process when it is used.
-    if 16 * runs * numbers > _memory():
-        _fail_memory(runs, numbers)
-
-
-def _fail_memory(runs: int, numbers: int) -> NoReturn:
-    held = f"[2 x {runs} runs x {numbers} numbers: {16 * runs * numbers} bytes]"
     hint = "Ask for fewer; in Python, output= may say what of a run an attacker looks at."
-    _check.fail("runs", held, "to fit in memory", hint)
-
-
-def _memory() -> int:
-    """Bytes of this machine, as far as it says."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 62
+    _cost.check_memory("runs", runs, 2 * runs * (_OF_RUN + 16 * numbers), hint)
 
 
 def _fail_shape(shapes: str) -> None:

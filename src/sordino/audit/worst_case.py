@@ -24,8 +24,10 @@ from sordino import _check
 from sordino.accounting.linear_loss import binomial
 
 Floats = npt.NDArray[np.float64]
-Told = Callable[[int], None]
-"""Is told how many more runs are over."""
+Told = Callable[[float], None]
+"""Is told how many more runs are over, or begun: parts of runs, since each may take long."""
+TOLD_EVERY = 256
+"""Steps of a block of runs: less than a second. What `told` raises stops the runs."""
 
 SPREADS = 6.5
 """Noise so many standard deviations wide is still decoded: one step in 10^10 is not."""
@@ -116,8 +118,8 @@ class WorstCase:
     ) -> Floats:
         """What the final iterate of each run tells: about the sum of l over its steps.
 
-        `with_record` says whether the runs are of D'. `told` is called with the number of runs done
-        since it was last called.
+        `with_record` says whether the runs are of D'. `told` is called with the work begun since it
+        was last called, in runs.
         """
         return self.trace(runs, with_record, generator, told)[0]
 
@@ -136,10 +138,8 @@ class WorstCase:
         final, all_iterates = np.empty((2, _check.whole("runs", runs, at_least=1)))
         for part in _blocks(runs):
             final[part], all_iterates[part] = self._run(
-                part.stop - part.start, with_record, generator
+                part.stop - part.start, with_record, generator, told
             )
-            if told is not None:
-                told(part.stop - part.start)
         return final, all_iterates
 
     def gradient(self, x: float, weights: Floats) -> Floats:
@@ -154,10 +154,12 @@ class WorstCase:
         return np.asarray((kept + added) / (self.units * self._base))
 
     def _run(
-        self, runs: int, with_record: bool, generator: np.random.Generator
+        self, runs: int, with_record: bool, generator: np.random.Generator, told: Told | None
     ) -> tuple[Floats, Floats]:
         weights, seen = np.zeros(runs), np.zeros(runs)
-        for _ in range(self.steps):
+        for step in range(self.steps):
+            if told is not None and step % TOLD_EVERY == 0:
+                told(runs * min(TOLD_EVERY, self.steps - step) / self.steps)
             of_zero = self.gradient(0.0, weights)
             zeros = generator.binomial(self.records, self.sample_rate, runs)
             noisy = self.noise_multiplier * generator.standard_normal(runs)

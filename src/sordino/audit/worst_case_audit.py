@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import _check, _cost
 from sordino.accounting.linear_loss import linear_heuristic, linear_loss
 from sordino.audit import bounds
 from sordino.audit.band import band, refutes
@@ -26,6 +26,10 @@ Curve = tuple[Floats, Floats]
 """False-positive rates and the false-negative rates that go with them."""
 Order = Literal["presence", "absence"]
 
+_OF_STEP = 8.0e-8
+"""Seconds of one step of a run in each of the two worlds, on two cores of a machine of 2024."""
+_OF_RUN = 200
+"""Bytes of the scores of a run in each world, and of what is sorted."""
 _POINTS = 400
 _AS_MUCH = 0.97
 """Share of what all iterates show, from which on the final one is said to show as much."""
@@ -167,6 +171,7 @@ def audit_worst_case(
     runs = _check.whole("runs", runs, at_least=2)
     each = "tested runs a world, half of all,"
     bounds.check_runs(runs - runs // 2, delta=delta, confidence=confidence, each=each)
+    check_cost(steps, runs)  # before anything is calibrated, which takes time for many steps
     claimed, noise = _claim(family, epsilon, noise_multiplier)
     setting = WorstCase.choose(sample_rate, steps, noise)
     (negative, all_negative), (positive, all_positive) = play(
@@ -220,14 +225,16 @@ def play(
 
     `name` is that of the experiment: the same name gives the same runs.
     """
-    done, lock = 0, threading.Lock()
+    done, lock, stop = 0.0, threading.Lock(), threading.Event()
 
-    def told(more: int) -> None:
+    def told(more: float) -> None:
         nonlocal done
+        if stop.is_set():
+            raise _Stopped
         with lock:
             done += more
             if progress is not None:
-                progress(done, 2 * runs)
+                progress(round(done), 2 * runs)
 
     def world(with_record: bool) -> tuple[Floats, Floats]:
         numbers = (setting.sample_rate, setting.noise_multiplier)
@@ -236,8 +243,29 @@ def play(
         return setting.trace(runs, with_record, stream, told)
 
     with ThreadPoolExecutor(2) as pool:
-        without, with_it = pool.map(world, (False, True))
+        try:
+            without, with_it = pool.map(world, (False, True))
+        finally:  # by Ctrl-C, say: the pool waits for what is under way
+            stop.set()
     return without, with_it
+
+
+def check_cost(steps: int, runs: int) -> float:
+    """Seconds that `play` takes, about; refused if it could never end or be held.
+
+    Raises
+    ------
+    InvalidArgument
+        In a sentence that says what is needed and what to lower.
+    """
+    _cost.check_memory("runs", runs, _OF_RUN * runs, "Lower runs; 50,000 are usual.")
+    seconds = _cost.total(_OF_STEP, steps, runs)
+    _cost.check_time("steps", steps, seconds, "Lower steps or runs.")
+    return seconds
+
+
+class _Stopped(Exception):
+    """The other world, or whoever waited, is gone."""
 
 
 def _claim(

@@ -30,6 +30,7 @@ from sordino.cli.assess_options import (
     Public,
     Quick,
     RowsPerPerson,
+    RunCode,
     Seeds,
     StudyFile,
     Thorough,
@@ -78,6 +79,7 @@ def assess(
     confidence: Confidence = None,
     mechanism: Mechanism = None,
     pair: Pair = None,
+    run_code: RunCode = False,
     out: Out = None,
     public: Public = False,
     open_page: Open = False,
@@ -107,6 +109,8 @@ def assess(
         return
     with _wrong_input():
         brief = Brief() if study is None else Brief.from_file(study)
+        if study is not None and not run_code:
+            _check_code(study, brief, {"mechanism": mechanism, "pair": pair})
         brief = brief.with_options(  # what is None stays as it is
             data=data,
             target=target,
@@ -156,6 +160,20 @@ def _check_claim(brief: Brief, epsilon: float | None, study: str | None) -> None
         return
     if epsilon is None and study is None:
         not_given("--epsilon E", "with --mechanism", "Pass the epsilon that it claims.")
+
+
+def _check_code(study: str, brief: Brief, typed: dict[str, str | None]) -> None:
+    """Code that a file names is run only if somebody says so; what was typed says it itself."""
+    for name, instead in typed.items():
+        named = getattr(brief, name)
+        if named is None or instead is not None or named.startswith("gallery:"):
+            continue
+        place = named.rpartition(":")[0]
+        raise _check.InvalidArgument(
+            f"Expected --run-code with {study}: its {name} is {named}, so {place} would be "
+            "imported and run, which can do whatever you can. Read it, and pass --run-code if you "
+            "trust it."
+        )
 
 
 def _check_released(brief: Brief) -> None:

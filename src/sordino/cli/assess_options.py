@@ -158,6 +158,15 @@ Pair = Annotated[
         rich_help_panel=_FOREIGN,
     ),
 ]
+RunCode = Annotated[
+    bool,
+    typer.Option(
+        "--run-code",
+        help="Import and run the mechanism that a study file names. Whoever wrote the file chose "
+        "that code: read it first.",
+        rich_help_panel=_FOREIGN,
+    ),
+]
 Out = Annotated[
     str | None,
     typer.Option(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sordino import _cost
 from sordino.cli.terminal import errors, say, screen, words_of_bar
 from sordino.privacy import Observation, rounded
 
@@ -85,6 +86,12 @@ def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def say_time(seconds: float) -> None:
+    """How long it should take, if that is long; on standard error, where progress is shown."""
+    if seconds > _cost.LONG:
+        say(f"About {_cost.duration(seconds)} here; Ctrl-C stops it.", err=True)
 
 
 def say_claim(claim: Claim | None) -> None:

@@ -66,12 +66,13 @@ def worst_case(
 
     `sordino audit worst-case --sample-rate 0.01 --steps 1024 --epsilon 4`
     """
-    from sordino.audit.worst_case_audit import audit_worst_case
+    from sordino.audit.worst_case_audit import audit_worst_case, check_cost
 
     if plot is not None:
         from sordino.report import figures
 
         figures.check_path(plot)
+    words.say_time(check_cost(steps, runs))
     with words.bar("runs") as progress:
         found = audit_worst_case(
             sample_rate,

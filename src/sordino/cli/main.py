@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 import sordino
+from sordino import _cost
 from sordino._check import InvalidArgument
 from sordino._files import reason
 from sordino._shown import printable
@@ -144,9 +145,10 @@ def main() -> None:
     except Refused as error:
         say(error, err=True, hang=True)
         sys.exit(1)
-    except MemoryError:
-        say("This needs more memory than there is. Ask for less of it at once.", err=True)
-        sys.exit(1)
+    except MemoryError:  # what could be counted beforehand was
+        free = _cost.size(_cost.free_memory())
+        say(f"There was not enough memory: {free} are free. Use fewer rows or columns.", err=True)
+        sys.exit(2)
     except Exception as error:
         if isinstance(error, OSError) and (said := _unusable(error) or unprinted(error)):
             say(said, err=True, hang=True)

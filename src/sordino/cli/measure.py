@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import _check
+from sordino import _check, _cost
 from sordino.assessment.source import Source, not_given
 from sordino.assessment.training import Model, Training
 from sordino.cli.data import DataDir
@@ -229,6 +230,9 @@ class _Watch:
         self._show: Callable[[Progress], None] | None = None
 
     def __call__(self, progress: Progress) -> None:
+        if self.last is None and progress.expected > _cost.LONG:
+            about = _cost.duration(progress.expected)
+            say(f"About {about} of training here; Ctrl-C stops it, and it can go on later.")
         self.last = progress
         if self._show is not None:
             self._show(progress)
@@ -252,14 +256,12 @@ class _Watch:
             task = bar.add_task("", total=None)
 
             def show(progress: Progress) -> None:
-                speed = ""
-                if progress.runs_now:
-                    speed = f", {progress.runs_per_second:,.0f} runs/s, {_left(progress)}"
-                words = f"{_cells(progress)}{speed}"
+                speed = f", {progress.runs_per_second:,.2g} runs/s" if progress.runs_now else ""
+                words = f"{_cells(progress)}{speed}{_left(progress)}"
                 bar.update(
                     task,
                     total=progress.runs_total,
-                    completed=progress.runs_done,
+                    completed=progress.runs_done + progress.under_way,
                     description=words,
                 )
 
@@ -272,8 +274,8 @@ def _cells(progress: Progress) -> str:
 
 
 def _left(progress: Progress) -> str:
-    minutes, seconds = divmod(round(progress.seconds_left), 60)
-    return f"{minutes}:{seconds:02d} left"
+    left = progress.seconds_left
+    return "" if math.isnan(left) else f", {_cost.duration(left)} left"
 
 
 def _say(study: Study, watch: _Watch) -> None:

@@ -204,14 +204,16 @@ def _write(found: Reproduction, out: str, markdown: str | None) -> Path:
 
     from sordino.papers.document import document
     from sordino.papers.page import page
+    from sordino.store.disk import Disk
+    from sordino.store.refusal import explained
 
     directory = Path(out)
-    (directory / "results.json").write_text(document(found), encoding="utf-8")
-    target = directory / "index.html"
-    target.write_text(page(found, directory), encoding="utf-8")
+    with explained(directory, "written"):
+        Disk(directory).put("results.json", document(found).encode())
+        Disk(directory).put("index.html", page(found, directory).encode())
     if markdown is not None:
         _write_markdown(found, directory, Path(markdown))
-    return target
+    return directory / "index.html"
 
 
 def _write_markdown(found: Reproduction, directory: Path, file: Path) -> None:

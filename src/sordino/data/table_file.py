@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import _check, _cost
 from sordino._shown import printable, without_cells
 from sordino.data import frames, header, looks
 from sordino.data.cells import Cells, Unusable, spelled
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-MOST_BYTES = 1 << 34
-"""A table that would be larger than this in memory (16 GiB) is refused."""
-
+_COPIES = 4
+"""Of the prepared rows, at most, that are in memory at once: a fit scales them into a copy of its
+own, and an engine lays that out."""
 _FEW = 6
 _SHOWN = 60
 _DRAFTED = "drafted from the rows by `sordino data describe` and not declared public"
@@ -235,12 +235,9 @@ def _words(labels: Sequence[Label] | None) -> bool:
 
 def _encoded(what: str, cells: Mapping[str, Cells], described: Mapping[str, Column]) -> Floats:
     count, width = len(next(iter(cells.values())).series), len(feature_names(described))
-    if count * width * 8 > MOST_BYTES:
-        gigabytes = count * width * 8 / 1e9
-        raise DataError(
-            f"{what} would become {width:,} columns and need {gigabytes:,.0f} GB of memory. "
-            "Leave out the columns with most levels."
-        )
+    hint = "Leave out the columns with most levels (ignore = true in --columns), or rows."
+    shown = f"[{count:,} rows, which become {width:,} columns]"
+    _cost.check_memory(what, shown, _COPIES * 8 * count * width, hint)
     X, start = np.zeros((count, width)), 0
     for name, column in described.items():
         end = start + len(column.levels or (name,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +29,8 @@ class Failure:
 
 
 Outcome = Array | Failure
+UnderWay = Callable[[float], None]
+"""Is told, now and then, how much work unfinished cells have done, in runs."""
 
 
 class Work(Protocol):
@@ -38,7 +40,9 @@ class Work(Protocol):
         """Train one cell, on one core."""
         ...
 
-    def here(self, cells: Sequence[Cell], workers: int) -> Iterator[tuple[Cell, Outcome]]:
+    def here(
+        self, cells: Sequence[Cell], workers: int, under_way: UnderWay | None = None
+    ) -> Iterator[tuple[Cell, Outcome]]:
         """Train cells on this machine, and yield each as it finishes, in any order."""
         ...
 
@@ -82,8 +86,10 @@ class EngineWork:
         (done,) = train_chunks(grid, only=[(cell.seeds, cell.neighbours)])
         return judged(self.layout, cell, done.weights)
 
-    def here(self, cells: Sequence[Cell], workers: int) -> Iterator[tuple[Cell, Outcome]]:
-        """Train cells in threads. On Ctrl-C those under way are finished and yielded first."""
+    def here(
+        self, cells: Sequence[Cell], workers: int, under_way: UnderWay | None = None
+    ) -> Iterator[tuple[Cell, Outcome]]:
+        """Train cells in threads. On Ctrl-C those that are nearly done are yielded first."""
         from sordino.sgd import train_chunks
 
         for init in range(len(self.layout.inits)):
@@ -91,7 +97,7 @@ class EngineWork:
             if not mine:
                 continue
             boxes = [(c.seeds, c.neighbours) for c in mine.values()]
-            for done in train_chunks(self._grid(init, workers), only=boxes):
+            for done in train_chunks(self._grid(init, workers), only=boxes, under_way=under_way):
                 cell = mine[done.seeds.start, done.neighbours.start]
                 yield cell, judged(self.layout, cell, done.weights)
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.data.neighbours import EMPTY, SILENT, UNCHANGED, Neighbours
 from sordino.intrinsic import grid as grids
-from sordino.intrinsic.cells import Array, Failure, Outcome, run_name
+from sordino.intrinsic.cells import Array, Failure, Outcome, UnderWay, run_name
 from sordino.intrinsic.pool import ENDED, LOST, run_all
 from sordino.intrinsic.source import Writer, digest, source_sha256
 from sordino.store import Cell, Layout
@@ -53,7 +53,9 @@ class ForeignWork:
                 weights[row, column, 0] = found
         return weights
 
-    def here(self, cells: Sequence[Cell], workers: int) -> Iterator[tuple[Cell, Outcome]]:
+    def here(
+        self, cells: Sequence[Cell], workers: int, under_way: UnderWay | None = None
+    ) -> Iterator[tuple[Cell, Outcome]]:
         """Train cells in processes of their own, which end with this generator."""
         for cell, outcome in run_all(self.cell, cells, min(workers, len(cells))):
             lost = Failure(f"For one of its runs, the function {ENDED}")

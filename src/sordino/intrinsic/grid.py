@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import sordino
-from sordino import _check
+from sordino import _check, _cost
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
-from sordino.seeding import stream
+from sordino.seeding import RESULTS, stream
 from sordino.sgd.spec import TrainSpec
 
 SCHEMA = 1
@@ -37,6 +36,8 @@ PASSED = ("given",)
 DRAWN = "drawn from the stream 'neighbours', replaced by the first record; first the data itself"
 GIVEN = "given"
 
+_OF_LABEL = 400
+"""Bytes of a seed or a step as a number of Python's, in the lists of a layout and in its file."""
 _ALWAYS = ("numpy", "zarr")
 _ENGINE = ("numba", "torch")
 
@@ -45,7 +46,9 @@ def seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """0..R-1 for a number R; a list as it is, if all are different."""
     hint = "Pass how many seeds, such as 98, or a range."
     if not isinstance(seeds, Sequence | np.ndarray):
-        return tuple(range(_check.whole("seeds", seeds, hint, at_least=1)))
+        many = _check.whole("seeds", seeds, hint, at_least=1)
+        _cost.check_memory("seeds", many, _OF_LABEL * many, "Lower seeds; 98 are usual.")
+        return tuple(range(many))
     numbers = tuple(_check.whole("seed", seed) for seed in _check.sequence("seeds", seeds, hint))
     if not numbers or len(set(numbers)) < len(numbers):
         _check.fail("seeds", list(numbers), "to be different, at least one", hint)
@@ -82,6 +85,7 @@ def kept_steps(checkpoints: int | Sequence[int] | None, total: int) -> tuple[int
     many = _check.whole("checkpoints", checkpoints, at_least=1)
     if many > total:
         _check.fail("checkpoints", many, f"<= {total}, the number of steps")
+    _cost.check_memory("checkpoints", many, _OF_LABEL * many, "Lower checkpoints; 10 are usual.")
     return tuple(total * (place + 1) // many for place in range(many))
 
 
@@ -100,7 +104,7 @@ def versions(*, engine: bool) -> dict[str, str]:
     names = (*_ALWAYS, *(_ENGINE if engine else ()))
     # Without "+cpu" and the like, which name a build and not what it computes.
     found = {name: metadata.version(name).partition("+")[0] for name in names}
-    return {"sordino": sordino.__version__, **found}
+    return {"sordino": RESULTS, **found}
 
 
 def description(

@@ -12,12 +12,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import _check, _cost
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import foreign, remote
@@ -25,6 +26,7 @@ from sordino.intrinsic import grid as grids
 from sordino.intrinsic.cells import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.intrinsic.foreign import ForeignWork, Train
 from sordino.intrinsic.interval import Floats
+from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Cell, Layout, Study, StudyError
 
@@ -33,7 +35,9 @@ from sordino.store import Cell, Layout, Study, StudyError
 class Progress:
     """How far a study has come; cells that failed are over, too.
 
-    `runs_now` of `runs_done` were trained by this call, in `seconds`.
+    `runs_now` of `runs_done` were trained by this call, in `seconds`; beside them `under_way` runs'
+    worth of work is done. `expected` are the seconds that all of this call should take, by counting
+    what a run costs; NaN where nobody can tell.
     """
 
     cells_done: int
@@ -43,16 +47,19 @@ class Progress:
     runs_total: int
     runs_now: int
     seconds: float
+    under_way: float = 0.0
+    expected: float = math.nan
 
     @property
     def runs_per_second(self) -> float:
         """Speed of this call so far."""
-        return self.runs_now / self.seconds if self.seconds > 0 else math.nan
+        return (self.runs_now + self.under_way) / self.seconds if self.seconds > 0 else math.nan
 
     @property
     def seconds_left(self) -> float:
-        """Time left at this speed; NaN before the first cell."""
-        return (self.runs_total - self.runs_done) / (self.runs_per_second or math.nan)
+        """Time left at this speed; as expected before there is one."""
+        left = self.runs_total - self.runs_done - self.under_way
+        return left / self.runs_per_second if self.runs_per_second else self.expected
 
 
 def measure(
@@ -129,6 +136,7 @@ def measure(
     datasets = grids.datasets(dataset, neighbours)
     how = grids.GIVEN if isinstance(neighbours, Neighbours) else grids.DRAWN
     numbers = grids.seed_numbers(seeds)
+    seconds = math.nan
     many = _cores() if workers is None else _check.whole("workers", workers, at_least=1)
     if client is not None:
         remote.check(client)
@@ -141,6 +149,7 @@ def measure(
             inits = grids.PASSED
         layout = _engine_layout(spec, datasets, numbers, inits, start, checkpoints, present)
         assert isinstance(spec, TrainSpec)
+        seconds = cost.of_run(spec, datasets.size, dataset.features, len(datasets)) / many
         work = EngineWork(spec, datasets, layout, start)
         trained = {"spec": grids.plain_spec(spec), **grids.described_start(start)}
     else:
@@ -150,14 +159,18 @@ def measure(
         trained = _described(train, spec, datasets, init, checkpoints)
         layout = _foreign_layout(train, datasets, numbers, present)
         work = ForeignWork(train, datasets, layout)
+    if client is not None:
+        seconds = math.nan  # who knows how large the cluster is
+    if present is None:
+        _check_cost(layout, seconds, store)
     described = grids.description(trained, datasets, how, engine=train is None)
     with Study.open_or_create(store, described, layout) as study:
         if repair:
             study.repair()
         cells = study.missing(retry_failed=retry_failed)
-        keeper = _Keeper(study, cells, progress)
+        keeper = _Keeper(study, cells, progress, seconds * _runs(cells))
         if client is None:
-            keeper.keep(work.here(cells, many))
+            keeper.keep(work.here(cells, many, keeper.under_way))
         else:
             keeper.keep(remote.train(client, work, cells))
     return study
@@ -167,9 +180,13 @@ class _Keeper:
     """Writes what comes, and tells how far it is."""
 
     def __init__(
-        self, study: Study, cells: Sequence[Cell], progress: Callable[[Progress], None] | None
+        self,
+        study: Study,
+        cells: Sequence[Cell],
+        progress: Callable[[Progress], None] | None,
+        expected: float,
     ) -> None:
-        self._study = study
+        self._study, self._expected = study, expected
         self._tell = progress
         self._begun = time.perf_counter()
         self._cells, self._now = len(study.cells()) - len(cells), 0
@@ -189,7 +206,11 @@ class _Keeper:
             self._now += _runs([cell])
             self._report()
 
-    def _report(self) -> None:
+    def under_way(self, runs: float) -> None:
+        """Tell of work that is not finished."""
+        self._report(runs)
+
+    def _report(self, under_way: float = 0.0) -> None:
         if self._tell is not None:
             everything = self._study.cells()
             self._tell(
@@ -201,6 +222,8 @@ class _Keeper:
                     runs_total=_runs(everything),
                     runs_now=self._now,
                     seconds=time.perf_counter() - self._begun,
+                    under_way=under_way,
+                    expected=self._expected,
                 )
             )
 
@@ -209,6 +232,16 @@ def _runs(cells: Iterable[Cell]) -> int:
     return sum(
         (c.seeds.stop - c.seeds.start) * (c.neighbours.stop - c.neighbours.start) for c in cells
     )
+
+
+def _check_cost(layout: Layout, seconds: float, store: str | os.PathLike[str]) -> None:
+    """Refuse a study that could never be finished or kept; `seconds` are those of a run."""
+    lower = "Lower steps, seeds or neighbours."
+    if not math.isnan(seconds):
+        _cost.check_time("steps", layout.steps[-1], seconds * math.prod(layout.shape[:3]), lower)
+    held = math.prod(layout.shape) * np.dtype(layout.dtype).itemsize
+    lower = "Lower seeds, neighbours or checkpoints."
+    _cost.check_disk("seeds", len(layout.seeds), Path(store).absolute(), held, lower)
 
 
 def _cores() -> int:

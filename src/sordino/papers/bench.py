@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -19,12 +18,15 @@ from sordino import _check, _files
 from sordino.papers import identity
 from sordino.papers.claims import Run
 from sordino.papers.kinds import KINDS
+from sordino.store.refusal import UNREADABLE
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Form, Splits
     from sordino.papers.found import Numbers
 
 Tell = Callable[[int, int], None]
+_RUN = "_run"
+"""Where kept numbers say of which run they are."""
 _USES = ("grid", "grids")
 """Settings that name other runs."""
 
@@ -105,7 +107,7 @@ class Bench:
             raise NotHere(self._failed[name])
         address = self.address(name)
         path = self.directory / "runs" / f"{address}.npz"
-        found = _read(path)
+        found = _read(path, address)
         if found is None:
             try:
                 found = self._make(name)
@@ -113,8 +115,9 @@ class Bench:
                 self._failed[name] = str(error)
                 raise
             self.made.add(name)
-            _write(path, {**found, "_seconds": np.array(self.seconds[name])})
-        self.seconds[name] = float(found["_seconds"]) if "_seconds" in found else self.seconds[name]
+            found = {**found, "_seconds": np.array(self.seconds[name]), _RUN: np.array(address)}
+            _write(path, found)
+        self.seconds[name] = float(found["_seconds"])
         self._held[name] = found
         return found
 
@@ -158,14 +161,17 @@ class Bench:
         return load(data, form=cast("Form", form), data_dir=self.data_dir)
 
 
-def _read(path: Path) -> Numbers | None:
+def _read(path: Path, address: str) -> Numbers | None:
+    """Kept numbers; None if there are none, or if they are damaged or another run's: made anew."""
     if not path.exists():
         return None
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            return {name: kept[name] for name in kept.files}
-    except (BadZipFile, OSError, ValueError, EOFError):
-        return None  # damaged: made again
+            found = {name: kept[name] for name in kept.files}
+            right = float(found["_seconds"]) >= 0 and str(found.get(_RUN, address)) == address
+            return found if right else None
+    except (OSError, *UNREADABLE):
+        return None
 
 
 def _write(path: Path, numbers: Numbers) -> None:

@@ -18,8 +18,8 @@ import sordino
 from sordino._shown import printable
 from sordino.papers import effort, layout, scoreboard, words
 from sordino.papers.results import Picture, Reproduction, Verdict
+from sordino.report.page import CSP, colours
 from sordino.report.page import TEMPLATES as REPORT
-from sordino.report.page import colours
 from sordino.report.words_numbers import seconds
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -56,6 +56,7 @@ def page(reproduction: Reproduction, directory: Path) -> str:
     return template.render(
         found=reproduction,
         style=style,
+        csp=CSP,
         version=sordino.__version__,
         whole=scoreboard.total(reproduction),
         papers=layout.papers(reproduction),

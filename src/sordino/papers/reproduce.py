@@ -14,6 +14,8 @@ from sordino.papers.claims import Claim, Drawing, Place
 from sordino.papers.judging import explained, measured
 from sordino.papers.reading import papers
 from sordino.papers.results import Picture, Reproduction, Result
+from sordino.store.disk import Disk
+from sordino.store.refusal import first_foreign
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +24,9 @@ README = (
     "INTERNAL: weights without noise, of thousands of trainings. Made by `sordino reproduce`;\n"
     "index.html is the page, runs/ and studies/ let the same command go on where it was.\n"
 )
+README_NAME = "README.txt"
+_TELLS = 30
+"""Letters of it that tell a directory of ours; later versions may say more."""
 ALL = "all"
 
 
@@ -111,12 +116,23 @@ def with_support(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _prepared(directory: Path) -> Path:
+    """The directory, made or gone on with; refused if it holds what is not ours."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (directory / "README.txt").write_text(README)
-    except OSError as error:
+        readme = directory / README_NAME
+        ours = readme.is_file() and readme.read_bytes().startswith(README.encode()[:_TELLS])
+        foreign = None if ours else first_foreign(directory, ())
+        if foreign is None:
+            os.chmod(directory, 0o700)
+            Disk(directory).put(README_NAME, README.encode())
+    except (OSError, ValueError) as error:
         hint = "Pass a directory that can be written."
-        _check.fail("directory", str(directory), f"to be a directory for it ({error})", hint)
+        why = getattr(error, "strerror", None) or error
+        _check.fail("--out", directory, f"to be a directory for it ({why})", hint)
+    if foreign is not None:
+        hint = "Pass another --out; this one was not changed."
+        what = f"to be empty or a reproduction, and it holds {foreign!r}"
+        _check.fail("--out", directory, what, hint)
     return directory
 
 
@@ -185,4 +201,5 @@ def _saved(directory: Path, place: Place, name: str, figure: Figure) -> Picture:
     svg, png = f"figures/{name}.svg", f"figures/{name}.png"
     for file in (svg, png):
         canvas.save(figure, str(directory / file), says)
+        os.chmod(directory / file, 0o600)
     return Picture(place.name, svg, png, says)

@@ -26,10 +26,12 @@ VERSION: Final = 1
 __all__ = [
     "DocumentError",
     "Summary",
+    "check_keys",
     "curve",
     "dumps",
     "from_plain",
     "loads",
+    "refuse",
     "to_plain",
 ]
 

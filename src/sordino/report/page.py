@@ -31,6 +31,8 @@ from sordino.report.sections.protection import protection
 from sordino.report.sections.release import release
 from sordino.report.words_numbers import typeset
 
+CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""What a browser may do for a page: show it. Whatever a stranger's text smuggled in stays dead."""
 TEMPLATES = Path(__file__).parent / "templates"
 PAPER = {"light": "#f6f7f9", "dark": "#0e1013"}
 """The ground of the page; drawings and boxes lie on the palette's panel."""
@@ -160,7 +162,8 @@ def _public(facts: PublicFacts) -> Page:
 
 def _html(page: Page) -> str:
     style = colours() + "\n" + _file("page.css")
-    return _environment().get_template("page.html.j2").render(page=page, style=style) + "\n"
+    template = _environment().get_template("page.html.j2")
+    return template.render(page=page, style=style, csp=CSP) + "\n"
 
 
 def _markdown(page: Page) -> str:

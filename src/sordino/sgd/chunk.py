@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,26 @@ from sordino.sgd.spec import TrainSpec
 Array = npt.NDArray[Any]
 
 
+class Stopped(Exception):
+    """A chunk that was told to stop."""
+
+
+@dataclass
+class Pulse:
+    """Between a chunk and whoever waits for it in another thread: how far it is, and stop."""
+
+    steps: int = 0
+    stop: bool = False
+
+
 class Chunk:
     """One chunk's training: its weights, where they stand, and the loop over segments."""
 
-    def __init__(self, grid: Grid, seeds: slice, neighbours: slice) -> None:
+    def __init__(
+        self, grid: Grid, seeds: slice, neighbours: slice, pulse: Pulse | None = None
+    ) -> None:
         self.grid = grid
+        self.pulse = pulse or Pulse()
         self.spec = grid.spec
         self.seeds = grid.seeds[seeds]
         self.table = grid.table.of(neighbours)
@@ -40,6 +56,7 @@ class Chunk:
         self.noise = [grid.noise.stream("noise", seed) for seed in wanted]
         self.drawn: torch.Tensor | None = None  # noise of coming steps, of full batches
         self.full = self._full_batch(seeds, neighbours)
+        self.runs = len(self.seeds) * len(self.table.slot)
 
     def _full_batch(self, seeds: slice, neighbours: slice) -> FullBatch | None:
         grid = self.grid
@@ -81,6 +98,9 @@ class Chunk:
             rates = spec.schedule.over(updates + 1, length, since_restart + 1)
             averages = whole and spec.average_every == since_average + 1
             for part in self._segments(taken, length):
+                self.pulse.steps = taken + part.start
+                if self.pulse.stop:
+                    raise Stopped
                 self._descend(epoch.part(part), rates[part], steps - taken)
                 if averages and part.stop == length:
                     self.lanes.average((spec.average_every or 1) * length)
@@ -100,10 +120,16 @@ class Chunk:
         return epochs(self.spec, grid.slots, self.seeds, grid.streams, self.table.nothing)
 
     def _segments(self, taken: int, length: int) -> list[slice]:
-        """Cut an epoch's steps at checkpoints, and so that noise drawn ahead stays small."""
+        """Cut an epoch's steps at checkpoints, and into parts that are soon over.
+
+        Between parts a chunk can be stopped; and noise drawn ahead stays small.
+        """
         cuts = {step - taken for step in self.grid.checkpoints if 0 < step - taken < length}
-        if self.spec.noise_multiplier:
-            cuts.update(range(planning.NOISE_STEPS, length, planning.NOISE_STEPS))
+        together = planning.NOISE_STEPS
+        if not self.spec.noise_multiplier:
+            each = self.grid.objective.step_operations(self.spec.batch_size) * self.runs
+            together = int(planning.CHUNK_OPERATIONS / each) + 1
+        cuts.update(range(together, length, together))
         edges = [0, *sorted(cuts), length]
         return [slice(a, b) for a, b in itertools.pairwise(edges)]
 

@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +31,17 @@ import torch
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.seeding import Streams
-from sordino.sgd.chunk import Chunk
+from sordino.sgd.chunk import Chunk, Pulse, Stopped
 from sordino.sgd.grid import Grid, NoiseSource, prepare
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
 
 Array = npt.NDArray[Any]
+
+_BEAT = 0.5
+"""Seconds between two looks at chunks under way."""
+_PATIENCE = 3.0
+"""Seconds that chunks under way get to end after Ctrl-C: most need one."""
 
 
 @dataclass(frozen=True)
@@ -170,29 +176,46 @@ def train_chunks(
     progress: Callable[[Progress], None] | None = None,
     *,
     only: Sequence[tuple[slice, slice]] | None = None,
+    under_way: Callable[[float], None] | None = None,
 ) -> Iterator[Finished]:
     """Yield chunks as they finish, in any order; those of `grid.chunks()`, or `only` these.
 
     On one kind of machine, a chunk has the same bytes whichever others are trained (another
-    processor or BLAS may add in another order). On Ctrl-C no new chunk is started, those under
-    way are finished and yielded, and then KeyboardInterrupt is raised.
+    processor or BLAS may add in another order). On Ctrl-C no new chunk is started, those that end
+    within a few seconds are yielded, and then KeyboardInterrupt is raised. `under_way` is called
+    now and then with the work that unfinished chunks have done, in runs.
     """
     started = time.perf_counter()
     waiting = list(reversed(grid.chunks() if only is None else only))
     done, total = 0, sum(_runs(*chunk) for chunk in waiting)
-    running: set[Future[Finished]] = set()
-    interrupted = False
-    with _single_threaded_blas, ThreadPoolExecutor(grid.threads, initializer=_own_core) as pool:
+    steps = max(1, grid.spec.total_steps(grid.slots))
+    running: dict[Future[Finished], tuple[Pulse, int]] = {}
+    interrupted, patience = False, math.inf
+    with (
+        _single_threaded_blas,
+        ThreadPoolExecutor(grid.threads, initializer=_own_core) as pool,
+        _stopped_at_the_end(running),
+    ):
         while waiting or running:
+            if time.perf_counter() > patience:
+                _stop(running)
             try:
                 while waiting and len(running) < grid.threads:
-                    running.add(pool.submit(_train_chunk, grid, *waiting.pop()))
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                    box, pulse = waiting.pop(), Pulse()
+                    future = pool.submit(_train_chunk, grid, box, pulse)
+                    running[future] = pulse, _runs(*box)
+                finished, _ = wait(running, timeout=_BEAT, return_when=FIRST_COMPLETED)
+                if under_way is not None and not finished:
+                    under_way(sum(pulse.steps / steps * many for pulse, many in running.values()))
             except KeyboardInterrupt:
                 waiting.clear()
+                patience = 0.0 if interrupted else time.perf_counter() + _PATIENCE
                 interrupted = True
                 continue
             for future in finished:
+                del running[future]
+                if isinstance(future.exception(), Stopped):
+                    continue
                 chunk = future.result()
                 yield chunk
                 done += _runs(chunk.seeds, chunk.neighbours)
@@ -201,9 +224,23 @@ def train_chunks(
                         progress(Progress(done, total, time.perf_counter() - started))
                 except KeyboardInterrupt:
                     waiting.clear()
-                    interrupted = True
+                    interrupted, patience = True, time.perf_counter() + _PATIENCE
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _stop(running: dict[Future[Finished], tuple[Pulse, int]]) -> None:
+    for pulse, _ in running.values():
+        pulse.stop = True
+
+
+@contextmanager
+def _stopped_at_the_end(running: dict[Future[Finished], tuple[Pulse, int]]) -> Iterator[None]:
+    """Whoever leaves early, by an error or for good, does not wait for chunks under way."""
+    try:
+        yield
+    finally:
+        _stop(running)
 
 
 def _runs(seeds: slice, neighbours: slice) -> int:
@@ -214,9 +251,9 @@ def _own_core() -> None:
     torch.set_num_threads(1)  # of this worker's own products
 
 
-def _train_chunk(grid: Grid, seeds: slice, neighbours: slice) -> Finished:
+def _train_chunk(grid: Grid, box: tuple[slice, slice], pulse: Pulse) -> Finished:
     with torch.no_grad():
-        return Finished(seeds, neighbours, Chunk(grid, seeds, neighbours).train())
+        return Finished(*box, Chunk(grid, *box, pulse).train())
 
 
 class _SingleThreadedBlas:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
-from sordino import _check
+from sordino import _check, _cost
 from sordino.objectives.batched import Objective
 from sordino.sgd import full_batch
 from sordino.sgd.spec import TrainSpec
@@ -20,7 +19,7 @@ NOISE_STEPS = 256
 
 # Operations of a chunk: a second or less of work, so that progress is told and Ctrl-C heard.
 # (A CNN's takes longer, for the sake of what its runs share.)
-_CHUNK_OPERATIONS = 2e10
+CHUNK_OPERATIONS = 2e10
 # Chunks to cut at least, where there are seeds for it and it costs nothing: enough for many cores.
 _CHUNKS = 8
 # Numbers of a network's largest array, [seed, place, dataset, unit], that keep a step near the
@@ -82,10 +81,8 @@ class Need:
 
 def default_memory() -> int:
     """A quarter of the memory this process may use, in bytes."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = Path("/sys/fs/cgroup/memory.max")  # of a container, on Linux
-    allowed = limit.read_text().strip() if limit.is_file() else "max"
-    return (physical if allowed == "max" else min(physical, int(allowed))) // 4
+    # Not of what is free just now: the grouping, and with it the bytes of a study, follow from it.
+    return _cost.total_memory() // 4
 
 
 def default_threads() -> int:
@@ -124,7 +121,7 @@ def _fitting(need: Need, plan: Plan, budget: int) -> Plan:
 def _fastest(need: Need) -> Plan:
     spec, objective = need.spec, need.objective
     run = objective.step_operations(spec.batch_size) * spec.total_steps(need.slots)
-    runs, alone = _CHUNK_OPERATIONS / run, _share_trained_alone(need)
+    runs, alone = CHUNK_OPERATIONS / run, _share_trained_alone(need)
     together = need.neighbours
     if need.splits_neighbours:
         most = _MOST_NEIGHBOURS

@@ -17,6 +17,8 @@ from sordino.objectives.objective import ObjectiveSpec
 ORDERS = ("shuffle", "permute-once", "fixed", "poisson")
 SCHEDULES = ("constant", "per-epoch", "strongly-convex")
 INITS = ("vary", "fixed", "given")
+MOST = 2**63 - 1
+"""Of steps and the like: what arrays can count."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,10 @@ class TrainSpec:
             _check.fail("steps", self.steps, "or epochs to be given, not both")
         for name in ("batch_size", "steps", "epochs", "average_every", "restart_every"):
             if getattr(self, name) is not None:
-                _keep(self, name, _check.whole(name, getattr(self, name), at_least=1))
+                count = _check.whole(name, getattr(self, name), at_least=1)
+                if count > MOST:
+                    _check.fail(name, count, f"<= {MOST}", "Nobody could count the steps.")
+                _keep(self, name, count)
         _keep(self, "init_seed", _check.whole("init_seed", self.init_seed))
         _keep(self, "drop_last", _check.flag("drop_last", self.drop_last))
         _check.one_of("order", self.order, ORDERS)

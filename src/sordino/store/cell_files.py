@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy.typing as npt
 
+from sordino import _files
 from sordino.store import record as records
 from sordino.store.chunks import GROUP, VARIABLES, Chunks
 from sordino.store.disk import PARTIAL, Disk
@@ -58,7 +59,7 @@ class CellFiles:
 
     def _restore(self, name: str, content: bytes) -> None:
         path = self.directory / GROUP / name
-        if not path.is_file() or path.read_bytes() != content:
+        if not path.is_file() or _files.read(path) != content:
             self._disk.put(f"{GROUP}/{name}", content)
 
     def write(self, cell: Cell, weights: npt.NDArray[Any]) -> None:
@@ -96,7 +97,7 @@ class CellFiles:
         name = records.name(cell.number)
         with explained(self.directory, "read"):
             try:
-                content = (self.directory / name).read_bytes()
+                content = _files.read(self.directory / name)
             except FileNotFoundError:
                 return None
             except OSError as error:
@@ -112,7 +113,7 @@ class CellFiles:
         for name, digest in record.digests.items():
             with explained(self.directory, "read"):
                 try:
-                    files[name] = (self.directory / GROUP / name).read_bytes()
+                    files[name] = _files.read(self.directory / GROUP / name)
                 except FileNotFoundError:
                     self._refuse_damaged(cell, f"{name} is gone")
                 except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sordino import _check
+from sordino import _check, _files
 from sordino.store import document as documents
 from sordino.store import record as records
 from sordino.store.chunks import GROUP
@@ -97,7 +97,7 @@ def _check_orphans(root: Path, wanted: Document) -> None:
     """Take cells whose `study.json` is gone for those of the study wanted only if they say so."""
     folder = root / records.FOLDER
     files = sorted(folder.iterdir()) if folder.is_dir() else []
-    if {records.study_of(each.read_bytes()) for each in files} != {wanted.address}:
+    if {records.study_of(_files.read(each)) for each in files} != {wanted.address}:
         condition = f"to have its {documents.NAME}, and what is there is not of what is asked for"
         hint = f"Restore {documents.NAME} from a copy, or pass another directory."
         refuse(root, condition, hint)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sordino import _check
+from sordino import _check, _files
 from sordino.store.layout import Layout
 from sordino.store.refusal import explained, refuse
 
@@ -83,7 +83,7 @@ def read(directory: Path) -> Document | None:
     """Read the `study.json` of a directory; None if it has none, `StudyError` if it is damaged."""
     with explained(directory, "read"):
         try:
-            content = (directory / NAME).read_bytes()
+            content = _files.read(directory / NAME)
         except FileNotFoundError:
             return None
     try:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import os
+import struct
+import zlib
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
+from zipfile import BadZipFile
 
 from sordino.privacy import Refused
 
+UNREADABLE = (
+    *(ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError),
+    *(NotImplementedError, RuntimeError, BadZipFile, zlib.error, struct.error, SyntaxError),
+)
+"""What numpy and zipfile raise of a damaged file of numbers. Their sentences are not passed on:
+some advise to load it with pickle."""
 _KEPT = "Finished cells are kept."
 
 
@@ -24,6 +34,14 @@ class DamagedCell(StudyError):
 def refuse(directory: Path, condition: str, hint: str) -> NoReturn:
     """Raise `StudyError` in the house's sentence form."""
     raise StudyError(f"Expected study={directory} {condition}. {hint}")
+
+
+def first_foreign(directory: Path, ours: Collection[str]) -> str | None:
+    """The first name in a directory that is not among ours, nor left half written by a kill."""
+    there = sorted(os.listdir(directory))
+    return next(
+        (each for each in there if each not in ours and not each.endswith(".partial")), None
+    )
 
 
 @contextmanager
