@@ -373,3 +373,14 @@ def test_what_a_terminal_wraps_does_not_begin_a_line(monkeypatch: pytest.MonkeyP
     for filler in ("x" * 79 + " ", "x" * 80, "word " * 15, " " * 80, "語" * 40):
         for line in terminal._hanging(f"NOT COVERED: {filler}{FORGED[0]}").split("\n")[1:]:
             assert line.startswith("    ")
+
+
+def test_what_libraries_tell_each_other_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    for shown in (terminal.plain_warnings(), terminal.short_warnings(Screen(width=400))):
+        with shown:
+            warnings.simplefilter("always")
+            for kind in (DeprecationWarning, PendingDeprecationWarning, UserWarning):
+                warnings.warn(f"of kind {kind.__name__}", kind, stacklevel=1)
+        said = "".join(capsys.readouterr())
+        assert "UserWarning" in said
+        assert "kind DeprecationWarning" not in said
