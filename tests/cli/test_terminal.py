@@ -393,3 +393,14 @@ def test_wide_letters_count_twice_and_no_word_is_lost(
     assert "".join("".join(lines).split()) == "".join(words)
     if not cut:
         assert " ".join(lines).split() == words
+
+
+def test_what_libraries_tell_each_other_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    for shown in (terminal.plain_warnings(), terminal.short_warnings(Screen(width=400))):
+        with shown:
+            warnings.simplefilter("always")
+            for kind in (DeprecationWarning, PendingDeprecationWarning, UserWarning):
+                warnings.warn(f"of kind {kind.__name__}", kind, stacklevel=1)
+        said = "".join(capsys.readouterr())
+        assert "UserWarning" in said
+        assert "kind DeprecationWarning" not in said

@@ -388,6 +388,7 @@ class TestLedger:
 
     @pytest.mark.slow  # every process of the pool loads the engine anew
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+    @pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
     def test_a_pool_started_before_is_not_free_either(self, tmp_path: Path) -> None:
         """joblib keeps its worker processes, which never heard of a ledger opened since."""
         X, y = table()

@@ -100,8 +100,9 @@ def busy(console: Screen, what: str) -> Iterator[None]:
 def plain_warnings() -> Iterator[None]:
     """Show warnings as one line on standard error, without the place in the code."""
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"Warning: {message}", err=True, hang=True)
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if not issubclass(category, DeprecationWarning):  # libraries tell each other
+            say(f"Warning: {message}", err=True, hang=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -112,8 +113,9 @@ def plain_warnings() -> Iterator[None]:
 def short_warnings(console: Screen) -> Iterator[None]:
     """Show each warning, also one that was shown before, as one line above what moves."""
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line(console, f"Warning: {message}")
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if not issubclass(category, DeprecationWarning):
+            line(console, f"Warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -20,11 +20,11 @@ from sordino.estimators import methods, saved
 from sordino.estimators.door import SENT, Door, Papers
 from sordino.estimators.inputs import PrivateInputs
 from sordino.estimators.job import Job
-from sordino.estimators.leaks import warn_of_leak
+from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
 from sordino.estimators.predictions import Predictions
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records, Scaling
-from sordino.estimators.reference import Majority
+from sordino.estimators.reference import REFERENCES, Majority
 from sordino.estimators.saved import Sign
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import initial
@@ -175,16 +175,20 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
         leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
         leaks += large_delta(task.delta, task.rows)
-        return Job(plan, records, start, classes, X, leaks, self._why_none(plan))
+        why_none = self._why_none()
+        if not why_none:
+            leaks += leaks_around(self)
+        return Job(plan, records, start, classes, X, leaks, why_none)
 
-    def _why_none(self, plan: Plan) -> str:
+    def _why_none(self) -> str:
+        """Why no fit with these parameters can promise anything; empty if one can."""
         if self.random_state is not None:
             return "random_state makes its noise repeatable"
         if self.data_norm is None:  # it decides the noise, which is published
             return "data_norm was read off the rows, and the noise follows from it"
-        if not plan.task.private:
+        if np.array_equal(self.epsilon, math.inf):
             return "epsilon is infinite"
-        return "" if plan.proof is not None else f"method={plan.method!r} adds no noise"
+        return f"method={self.method!r} adds no noise" if str(self.method) in REFERENCES else ""
 
     def _train(self, job: Job) -> tuple[Array, Randomness]:
         """Weights before the release's noise, and what that is drawn from."""
@@ -203,6 +207,7 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         clone: Self = super().__sklearn_clone__()
         if hasattr(self, SENT):
             setattr(clone, SENT, True)
+        mark_clone(self, clone, promises=not self._why_none())
         return clone
 
     def __copy__(self) -> Self:

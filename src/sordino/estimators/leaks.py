@@ -1,11 +1,66 @@
-"""Warnings about what a guarantee does not cover, at the user's own line."""
+"""What a guarantee does not cover, seen in the calls around a fit, and told at the user's line.
+
+A fit is not told what it is a part of: a step of a `Pipeline` gets rows that bear no trace of who
+made them, and a search hands each model to a process of its own. What there is, is the stack: the
+pipeline that calls `fit` is on it, wherever that runs, and so is the search while it clones the
+model. So a clone is marked with what made it, and the mark goes with it to other processes.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import Any
 
+from sklearn.utils import get_tags
+
+from sordino.mechanisms.certificate_parts import FITTED_INSIDE, STEPS_FITTED
 from sordino.privacy import PrivacyLeakWarning
+
+_MARK = "_made_within"
+"""Attribute of a clone until it is fitted: what was seen around the call that made it."""
+_SHAPE_ONLY = {
+    *("FeatureHasher", "GaussianRandomProjection", "HashingVectorizer", "PolynomialCountSketch"),
+    *("PolynomialFeatures", "SkewedChi2Sampler", "SparseRandomProjection"),
+}
+"""Steps of scikit-learn that must be fitted, and learn no more than numbers of rows and columns."""
+_BY_PARAMETERS: dict[str, Callable[[Any], bool]] = {
+    "MissingIndicator": lambda step: step.features == "all",
+    "OneHotEncoder": lambda step: _levels_given(step),
+    "OrdinalEncoder": lambda step: _levels_given(step),
+    "RBFSampler": lambda step: step.gamma != "scale",
+    "SimpleImputer": lambda step: (
+        step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
+    ),
+}
+"""Steps of scikit-learn that learn no more than that with some parameters."""
+_PASSES_ON = {"Pipeline", "FixedThresholdClassifier"}
+"""Estimators of scikit-learn that fit the model inside them once, and learn nothing beside it."""
+
+_Seen = tuple[tuple[str, str], ...]
+"""Pairs of how a leak's sentence begins and the name of a class or function that it is about."""
+
+
+def mark_clone(source: object, clone: object, *, promises: bool) -> None:
+    """Tell a clone what makes it; warn of that if its fit would promise something."""
+    seen = _around(source)
+    if any(kind == FITTED_INSIDE for kind, _ in seen):  # else somebody clones, and fits it or not
+        setattr(clone, _MARK, seen)
+        if promises and not hasattr(source, _MARK):  # else it was said when that was made
+            _warn(seen)
+
+
+def leaks_around(model: object) -> tuple[str, ...]:
+    """What the guarantee of the fit that runs does not cover because of who called it.
+
+    Warns of what was not said already when the model was cloned.
+    """
+    said: _Seen = vars(model).pop(_MARK, ())
+    seen = _around(model)
+    _warn(tuple(each for each in seen if each not in said))
+    return tuple(_leaks(tuple(dict.fromkeys(said + seen))))
 
 
 def warn_of_leak(what: str) -> None:
@@ -19,3 +74,112 @@ def warn_of_leak(what: str) -> None:
 def _ours(module: str) -> bool:
     # Pipelines and cross-validation are not where the user can change anything.
     return module.partition(".")[0] in ("sordino", "sklearn", "joblib")
+
+
+def _warn(seen: _Seen) -> None:
+    for leak, instead in _leaks(seen).items():
+        warn_of_leak(f"{leak}; {instead}")
+
+
+def _leaks(seen: _Seen) -> dict[str, str]:
+    """What a guarantee of one fit does not cover, a sentence each, and what to do instead."""
+    steps = ", ".join(name for kind, name in seen if kind == STEPS_FITTED)
+    fitters = ", ".join(name for kind, name in seen if kind == FITTED_INSIDE)
+    leaks = {}
+    if steps:
+        leaks[f"{STEPS_FITTED} {steps}"] = (
+            "scale by numbers that are public, or fit the step to other rows and pass "
+            "FrozenEstimator(step)"
+        )
+    if fitters:
+        leaks[
+            f"{FITTED_INSIDE} {fitters}, which may fit many to these rows, score them and choose "
+            "without noise: the guarantee is for this one fit alone"
+        ] = "sordino.tune pays for choosing, and a Ledger adds up what is fitted"
+    return leaks
+
+
+def _around(model: object) -> _Seen:
+    """What the stack shows, the outermost first."""
+    seen: list[tuple[str, str]] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        seen[:0] = _in_frame(frame, model)
+        frame = frame.f_back
+    return tuple(dict.fromkeys(seen))
+
+
+def _in_frame(frame: FrameType, model: object) -> list[tuple[str, str]]:
+    code, module = frame.f_code, frame.f_globals.get("__name__", "")
+    if code.co_argcount and code.co_varnames[0] == "self":
+        caller: Any = frame.f_locals.get("self")
+        kinds = _kinds(caller)
+        if "Pipeline" in kinds:
+            read = (step for step in _leaves([caller[:-1]]) if _reads(step))
+            return [(STEPS_FITTED, type(step).__name__) for step in read]
+        foreign = "BaseEstimator" in kinds and type(caller) is not type(model)
+        foreign = foreign and code.co_name != "__sklearn_clone__"  # that is cloned, not fitted
+        if foreign and not kinds & _PASSES_ON and getattr(caller, "reads_private_data", True):
+            return [(FITTED_INSIDE, type(caller).__name__)]
+    elif module.startswith("sklearn.model_selection.") and code.co_name[0] not in "_<":
+        return [(FITTED_INSIDE, code.co_name)]  # cross_val_score and its like
+    return []
+
+
+def _kinds(thing: object) -> set[str]:
+    """The classes of scikit-learn that it is one of, by name: nothing is imported to ask."""
+    return {
+        each.__name__
+        for each in type(thing).__mro__
+        if str(each.__module__).partition(".")[0] == "sklearn"
+    }
+
+
+def _leaves(steps: Iterable[Any]) -> Iterator[Any]:
+    """The steps inside pipelines, unions and column transformers."""
+    for step in steps:
+        kinds = _kinds(step)
+        if "Pipeline" in kinds:
+            yield from _leaves(inner for _, inner in step.steps)
+        elif "FeatureUnion" in kinds:
+            yield from _leaves(inner for _, inner in step.transformer_list)
+        elif "ColumnTransformer" in kinds:
+            fitted = getattr(step, "transformers_", step.transformers)
+            yield from _leaves(inner for _, inner, *_ in fitted)
+        elif step is not None and not isinstance(step, str):  # "passthrough", "drop"
+            yield step
+
+
+def _reads(step: Any) -> bool:
+    """Whether a fitted step learned more of the rows than how many there are, as far as it shows.
+
+    A step of the user's own may say it, as those of `sordino.data.preprocess` do.
+    """
+    said = getattr(step, "reads_private_data", None)
+    if said is not None:
+        return bool(said)
+    name, kinds = type(step).__name__, _kinds(step)
+    if "FrozenEstimator" in kinds:  # fitted elsewhere
+        return False
+    if "BaseEstimator" not in kinds:
+        return True
+    if not get_tags(step).requires_fit:
+        return False
+    if type(step).__module__.startswith("sklearn."):
+        return not _BY_PARAMETERS.get(name, lambda _: name in _SHAPE_ONLY)(step)
+    # Somebody's own: it learned nothing if nothing stayed with it. A `fit_transform` of its own
+    # could have used the rows on the way.
+    shape = {"n_features_in_", "feature_names_in_", *step.get_params(deep=False)}
+    kept = [each for each in vars(step) if each not in shape and not each.startswith("_sklearn")]
+    return bool(kept) or "fit_transform" in _own_methods(type(step))
+
+
+def _own_methods(kind: type) -> set[str]:
+    """Names that classes outside scikit-learn define."""
+    outside = (each for each in kind.__mro__ if not str(each.__module__).startswith("sklearn."))
+    return {name for each in outside for name in vars(each)}
+
+
+def _levels_given(encoder: Any) -> bool:
+    rare = encoder.min_frequency, encoder.max_categories
+    return not isinstance(encoder.categories, str) and rare == (None, None)

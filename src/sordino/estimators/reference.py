@@ -58,3 +58,7 @@ class Majority(_Reference):
         shares = [float(records.labels(k).mean()) for k in range(records.problems)]
         kept = [min(max(share, 1e-9), 1 - 1e-9) for share in shares]
         return np.array([math.log(share / (1 - share)) for share in kept])
+
+
+REFERENCES = (NoPrivacy.name, Majority.name)
+"""Methods that add no noise."""

@@ -24,6 +24,7 @@ from sordino.mechanisms.certificate import (
     Tuning,
     plain_labels,
 )
+from sordino.mechanisms.certificate_parts import FITTED_INSIDE, STEPS_FITTED
 from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.release import ReleaseRefused
 from sordino.mechanisms.strict_json import CertificateError
@@ -49,7 +50,9 @@ def certificate(model: Any, job: Job, papers: Papers) -> Certificate:
     papers
         What the ledger adds.
     """
-    return _filled(model, job, papers, job.plan.evidence, Tuning("none declared"))
+    searched = any(line.startswith(FITTED_INSIDE) for line in job.not_covered)
+    tuning = Tuning("unknown" if searched else "none declared")
+    return _filled(model, job, papers, job.plan.evidence, tuning)
 
 
 def tuned_certificate(
@@ -116,6 +119,9 @@ def declared(
         hint = 'Pass a list of sentences, such as ["the mean of every column"], or [].'
         _check.sequence("preprocessing", preprocessing, hint)
         reads = tuple(str(each) for each in preprocessing)
+        for line in () if reads or given.guarantee is None else given.guarantee.not_covered:
+            if line.startswith(STEPS_FITTED):
+                _check.fail("preprocessing", [], "to name what was read", f"fit saw it: {line}.")
         given = replace(
             given, preprocessing=Preprocessing(True, reads, given.preprocessing.columns)
         )

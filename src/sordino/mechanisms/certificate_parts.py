@@ -24,6 +24,9 @@ TUNINGS = ("none declared", "declared", "unknown")
 
 CLASSES_READ = "which classes there are was read off the labels"
 """Among `not_covered`, where nobody said which there can be."""
+STEPS_FITTED = "steps before this model in a pipeline were fitted to the same rows, without noise:"
+FITTED_INSIDE = "this model was fitted inside"
+"""How lines among `not_covered` begin where `fit` saw that it was called so."""
 
 Label = bool | int | float | str
 

@@ -137,6 +137,7 @@ class OsGaussian:
     It takes about 55 microseconds a coordinate whatever the scale (5 s for 10^5). How long exactly
     depends on the noise drawn (Jin et al. 2022), so the time of one release is not to be published.
     OpenDP before 0.14.2 must not be used: a fault in its rational division biased the samples.
+    Before 0.16 the last bits of a sample are mostly even ones.
 
     OpenDP draws its bits from OpenSSL's generator, seeded by the operating system, which nobody
     outside can seed anew. It does so itself in a forked process, if that has another process id;
