@@ -109,6 +109,7 @@ MATERIAL: tuple[Words, ...] = (
     ("measure", *_TABLE, *_GRID, "--out", "grid"),
     ("certificate", "new-key", "me.pem"),
     ("ledger", "init", "ledger.db", "--dataset", "people", "--epsilon", "2", "--delta", "1e-6"),
+    ("ledger", "init", "unspent.db", "--dataset", "people", "--epsilon", "2", "--delta", "1e-6"),
     ("assess", *_TABLE, "--quick", "--audit-runs", "64", "--out", "study"),
 )
 """What the invocations below are given; made by the program itself, in this order."""
@@ -134,6 +135,10 @@ BASES: dict[Words, Words] = {
     ("ledger", "spend"): (
         *("ledger.db", "--dataset", "people", "--epsilon", "0.1", "--delta", "1e-8"),
     ),
+    ("ledger", "amend"): ("unspent.db", "--dataset", "people", "--epsilon", "3"),
+    ("ledger", "head"): ("ledger.db",),
+    ("ledger", "verify"): ("ledger.db",),
+    ("ledger", "reseal"): ("ledger.db",),
     ("data", "list"): (),
     ("data", "fetch"): ("breast-cancer",),
     ("data", "describe"): ("table.csv", "--target", "ill"),

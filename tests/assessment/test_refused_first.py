@@ -138,6 +138,10 @@ def wrong(rng: random.Random, name: str, tmp: Path) -> Any:
         return rng.choice([*texts, "none", "majority"])
     if name in ("mechanism", "pair"):
         return rng.choice([*texts[:4], "mine", "gallery:nothing"])
+    if name == "ledger":
+        return rng.choice([str(tmp / "nowhere.db"), str(tmp), "a\0b", *texts])
+    if name == "dataset":  # nothing is charged without a ledger
+        return rng.choice([*texts, "mine"])
     if name == "data_dir":
         return rng.choice(texts[:4])
     assert name in ("model", "effort")

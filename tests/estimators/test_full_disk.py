@@ -42,6 +42,8 @@ class Disk:
         self.place, self.fails, self.on, self.done = str(place), fails, on, []
         for name in ("mkdir", "replace", "rename", "fsync"):
             patch.setattr(os, name, self._operation(name, getattr(os, name)))
+        patch.setattr(os, "open", self._created(os.open))
+        patch.setattr(os, "write", self._operation("write", os.write))
         patch.setattr(io, "open", self._opened(io.open))
         patch.setattr(LedgerFile, "transact", self._transaction(LedgerFile.transact))
 
@@ -72,6 +74,14 @@ class Disk:
             return File(real(path, mode, *rest, **named), self)
 
         return opened
+
+    def _created(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def created(path: Any, flags: int, *rest: Any, **named: Any) -> Any:
+            if flags & os.O_CREAT and os.fsdecode(path).startswith(self.place):
+                self.check("create")
+            return real(path, flags, *rest, **named)
+
+        return created
 
     def _transaction(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def transact(file: LedgerFile, work: Callable[..., Any], *, writes: bool) -> Any:

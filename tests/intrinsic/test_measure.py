@@ -31,9 +31,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     asked: list[int] = []
     here = cells.EngineWork.here
 
-    def spy(self: cells.EngineWork, wanted: Any, workers: int) -> Any:
+    def spy(self: cells.EngineWork, wanted: Any, *how: Any) -> Any:
         asked.extend(cell.number for cell in wanted)
-        return here(self, wanted, workers)
+        return here(self, wanted, *how)
 
     monkeypatch.setattr(cells.EngineWork, "here", spy)
     return asked
@@ -234,7 +234,8 @@ def test_progress_counts_cells_and_runs_and_only_those_of_this_call_for_speed(
     assert {each.runs_total for each in told} == {192}
     assert [each.runs_done for each in told] == [12 * each.cells_done for each in told]
     assert [each.runs_now for each in told] == [12 * (each.cells_done - before) for each in told]
-    assert np.isnan(told[0].seconds_left)
+    # Before anything was trained here, what it is expected to take.
+    assert told[0].seconds_left == told[0].expected > 0
     half = dataclasses.replace(told[-1], runs_done=120, runs_now=60, seconds=2.0)
     assert half.runs_per_second == 30
     assert half.seconds_left == 2.4

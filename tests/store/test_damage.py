@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sordino import _files
 from sordino.store import Study, StudyError, disk
 
 CHUNK = "grid.zarr/weights/c.0.1.0.0.0"  # of cell 2
@@ -256,14 +257,14 @@ def test_a_file_system_without_locks(tmp_path, description, layout, monkeypatch)
 
 
 def test_a_bad_sector_damages_its_cell_only(finished, monkeypatch):
-    read_bytes = Path.read_bytes
+    readable = _files.read
 
-    def read(self: Path) -> bytes:
-        if self == finished.directory / CHUNK:
+    def read(path: Path) -> bytes:
+        if path == finished.directory / CHUNK:
             raise OSError(errno.EIO, "Input/output error")
-        return read_bytes(self)
+        return readable(path)
 
-    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(_files, "read", read)
     with pytest.raises(StudyError, match=r"the disk cannot read weights/c\.0\.1\.0\.0\.0"):
         finished.weights("vary")
     assert [cell.number for cell in finished.repair()] == [2]
