@@ -227,17 +227,17 @@ def test_a_study_that_is_none(program, tmp_path: Path) -> None:
 
 def test_a_study_file_that_names_code_needs_a_word_of_trust(program, tmp_path: Path) -> None:
     """Somebody else chose that code; it is not even imported."""
-    mark, mine, study = tmp_path / "ran", tmp_path / "mine.py", tmp_path / "study.toml"
+    mark, mine, study = tmp_path / "ran", tmp_path / "somebodys.py", tmp_path / "study.toml"
     mine.write_text(f"import os\nos.mkdir({str(mark)!r})\ndef train(data, generator): return 0.0\n")
-    for named in ('mechanism = "mine.py:train"', 'mechanism = "gallery:none"\npair = "mine.py:p"'):
+    for named in ('mechanism = "somebodys.py:train"', 'mechanism = "gallery:none"\npair = "somebodys.py:p"'):
         study.write_text(f"{named}\n")
         code, out, err = program("assess", study, "--out", tmp_path / "out")
         assert (code, out) == (2, "")
         assert err.startswith(f"Expected --run-code with {study}: its ")
-        assert f"{tmp_path}/mine.py would be imported and run" in err
+        assert f"{tmp_path}/somebodys.py would be imported and run" in err
         assert not mark.exists()
         assert not (tmp_path / "out").exists()
-    study.write_text('data = "no-such-data"\nmechanism = "mine.py:train"\n')
+    study.write_text('data = "no-such-data"\nmechanism = "somebodys.py:train"\n')
     code, _, err = program("assess", study, "--run-code", "--out", tmp_path / "out")
     assert (code, mark.exists()) == (2, True)  # it was run, and then something else is wrong
     assert "--run-code" not in err
