@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 
@@ -13,7 +15,15 @@ def main() -> None:
     if what == "answers":
         print("epsilon is 1")
         return
+    if "long" in what:
+        if "says" in what:
+            print("About 2 hours here; Ctrl-C stops it.", file=sys.stderr, flush=True)
+        try:
+            time.sleep(1000)
+        except KeyboardInterrupt:
+            sys.exit(130)
     if what == "hangs":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("a moment", flush=True)
         subprocess.run(["sleep", "1000"], check=False)  # and so does what it has started
     if what == "raises":

@@ -36,6 +36,8 @@ _LOADED = (
 )
 PROGRAM = "sordino.cli.main:main"
 _GIGABYTE = 1 << 30
+_TO_STOP = 10.0
+"""Seconds from a Ctrl-C to the end."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,10 @@ class Ending:
         What it wrote.
     seconds, gigabytes
         How long it took, and the most memory that it held.
+    interrupted
+        Whether its time was over, and it got a Ctrl-C.
     hung
-        Whether it had to be killed.
+        Whether it had to be killed: no Ctrl-C stopped it.
     """
 
     code: int
@@ -59,6 +63,7 @@ class Ending:
     err: str
     seconds: float
     gigabytes: float
+    interrupted: bool
     hung: bool
 
 
@@ -88,7 +93,7 @@ class Forge:
         Parameters
         ----------
         seconds, gigabytes
-            After which it is killed, and beyond which it gets no more.
+            After which it gets a Ctrl-C and is killed, and beyond which it gets no more.
         file_bytes
             How large a file may grow: what a disk does that is full.
         out
@@ -147,13 +152,22 @@ def _ended(program: Any, seconds: float, out: str | None, **asked: Any) -> dict[
     os.close(writes_out)
     os.close(writes_err)
     texts: dict[int, list[bytes]] = {reads_out: [], reads_err: []}
-    handle, pipes, ready = os.pidfd_open(child), [reads_out, reads_err], []
-    while ready != [handle] and (left := started + seconds - time.monotonic()) > 0:
-        ready = select.select([*pipes, handle], [], [], left)[0]
-        for pipe in set(ready) - {handle}:
-            texts[pipe].append(os.read(pipe, 1 << 16))
-            if not texts[pipe][-1]:
-                pipes.remove(pipe)
+    handle, pipes = os.pidfd_open(child), [reads_out, reads_err]
+
+    def ends_by(end: float) -> bool:
+        ready: list[int] = []
+        while ready != [handle] and (left := end - time.monotonic()) > 0:
+            ready = select.select([*pipes, handle], [], [], left)[0]
+            for pipe in set(ready) - {handle}:
+                texts[pipe].append(os.read(pipe, 1 << 16))
+                if not texts[pipe][-1]:
+                    pipes.remove(pipe)
+        return ready == [handle]
+
+    interrupted = not ends_by(started + seconds)
+    if interrupted:
+        os.kill(child, signal.SIGINT)
+    hung = interrupted and not ends_by(time.monotonic() + _TO_STOP)
     took = time.monotonic() - started
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # it, if it hangs, and whatever it has started
@@ -167,7 +181,8 @@ def _ended(program: Any, seconds: float, out: str | None, **asked: Any) -> dict[
         "err": said[1],
         "seconds": took,
         "gigabytes": used.ru_maxrss / (1 << 20),
-        "hung": ready != [handle],
+        "interrupted": interrupted,
+        "hung": hung,
     }
 
 

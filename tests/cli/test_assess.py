@@ -229,7 +229,10 @@ def test_a_study_file_that_names_code_needs_a_word_of_trust(program, tmp_path: P
     """Somebody else chose that code; it is not even imported."""
     mark, mine, study = tmp_path / "ran", tmp_path / "somebodys.py", tmp_path / "study.toml"
     mine.write_text(f"import os\nos.mkdir({str(mark)!r})\ndef train(data, generator): return 0.0\n")
-    for named in ('mechanism = "somebodys.py:train"', 'mechanism = "gallery:none"\npair = "somebodys.py:p"'):
+    for named in (
+        'mechanism = "somebodys.py:train"',
+        'mechanism = "gallery:none"\npair = "somebodys.py:p"',
+    ):
         study.write_text(f"{named}\n")
         code, out, err = program("assess", study, "--out", tmp_path / "out")
         assert (code, out) == (2, "")

@@ -104,6 +104,8 @@ TWINS = {
     "answers": [],
     "refuses": [],
     "hangs": ["it hung"],
+    "takes long": ["it is long and does not say so"],
+    "takes long and says so": [],
     "raises": ["a traceback"],
     "grows": ["0.5 GB of memory"],
     "answers nan": ["it answers nan"],
@@ -126,7 +128,7 @@ def test_a_program_that_misbehaves_is_caught(tmp_path: Path) -> None:
             (tmp_path / "here").mkdir()
             (tmp_path / "here" / "there.txt").write_text("as it was")
             before = state(tmp_path / "here")
-            limit = 1 if what == "hangs" else 60
+            limit = 1 if what == "hangs" or "long" in what else 60
             ending = forge.run([what], tmp_path / "here", seconds=limit)
             found = faults(Case((what,)), ending, before, state(tmp_path / "here"), 0.25)
             assert [each for each in found if each in wrong] == wrong, (what, ending, found)
@@ -166,6 +168,9 @@ def test_whatever_is_typed_is_answered_or_refused_in_a_sentence(
         "refused cleanly": sum(not found and ending.code != 0 for _, ending, found in played),
         "tracebacks": sum("a traceback" in found for _, _, found in played),
         "hangs": sum(ending.hung for _, ending, _ in played),
+        "long, told and stopped": sum(
+            ending.interrupted and not found for _, ending, found in played
+        ),
         "wrong": len(wrong),
         "slowest": f"{max(ending.seconds for _, ending, _ in played):.1f} s",
     }

@@ -7,6 +7,7 @@ epsilon's delta is does not depend on what was asked before, and the bounds are 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -76,7 +77,7 @@ class Curve:
         if epsilon >= self._workshop.largest_finite:  # what is left are outright disclosures
             return self._log_told()
         if epsilon < MOST_EPSILON:
-            return self._bound(epsilon)
+            return min(self._bound(epsilon), self._log_apart)
         return min(self._moments(epsilon), self._bound(math.nextafter(MOST_EPSILON, 0.0)))
 
     def _bound(self, epsilon: float) -> float:
@@ -118,6 +119,8 @@ class Curve:
             return self._largest_loss()
         if self._is_one_step:
             return loss_epsilon(self._components[0][0], self._direction, log_delta)
+        if self._log_apart <= log_delta:
+            return 0.0
         told = self._log_told() > log_delta
         largest = self._largest_loss() if told else self._workshop.largest_finite
         guess = self._workshop.guess(log_delta)
@@ -185,6 +188,16 @@ class Curve:
             for loss, n in self._components
         ]
         return log_any(told)
+
+    @functools.cached_property
+    def _log_apart(self) -> float:
+        """Ln of the chance that any step tells the two apart: of delta at every epsilon >= 0.
+
+        Total variation of a product is at most that of independent events, one a step.
+        """
+        logs = [(n, loss.log_delta(0.0, self._direction)) for loss, n in self._components]
+        # Neither rounding nor a chance too small to be a float makes it less.
+        return log_any([(n, max(math.exp(log), 1e-300) * (1 + 1e-12)) for n, log in logs]) + 1e-12
 
     def _moments(self, epsilon: float) -> float:
         """Ln of delta by the moments accountant, or by Pinsker's inequality at epsilon 0."""

@@ -152,7 +152,9 @@ def amend(
         as_you_go=now.as_you_go if as_you_go is None else as_you_go,
     )
     before, after = ledger.amend(), ledger.status().budget
-    say(f"It was {before.words}.", f"It is {after.words}." if after != before else "It stays so.")
+    with kept(f"The budget is as asked, in {ledger.path}."):
+        now = f"It is {after.words}." if after != before else "It stays so."
+        say(f"It was {before.words}.", now)
 
 
 @app.command()
