@@ -86,11 +86,7 @@ def test_what_names_no_budget_is_refused_first(tmp_path: Path, budget: dict[str,
         assert not (tmp_path / "out").exists()
 
 
-KILLED = [
-    "before its name",
-    pytest.param("before the record", marks=pytest.mark.slow),
-    pytest.param("before the mark", marks=pytest.mark.slow),
-]
+KILLED = ["before its name", "before the record", "before the mark"]
 
 
 def _killed(place: Path, budget: dict[str, str], where: str) -> None:
@@ -116,6 +112,7 @@ def _killed(place: Path, budget: dict[str, str], where: str) -> None:
     assess(**SMALL, **budget, out=place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", KILLED)
 def test_killed_at_its_release_it_goes_on_and_is_charged_once(
     tmp_path: Path, budget: dict[str, str], where: str

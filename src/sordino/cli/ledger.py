@@ -153,8 +153,8 @@ def amend(
     )
     before, after = ledger.amend(), ledger.status().budget
     with kept(f"The budget is as asked, in {ledger.path}."):
-        now = f"It is {after.words}." if after != before else "It stays so."
-        say(f"It was {before.words}.", now)
+        stands = f"It is {after.words}." if after != before else "It stays so."
+        say(f"It was {before.words}.", stands)
 
 
 @app.command()
