@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from sordino.audit import power
+from sordino.cli.audit_words import print_bounds
+from sordino.cli.screen import Screen
+from sordino.privacy import Observation
 
 SMALL = ("audit", "--data", "breast-cancer", "--epsilon", 1, "--runs", 400)
 
@@ -304,3 +307,16 @@ class TestGallery:
         assert code == 1
         assert "MISSED" in text
         assert "0 of 1 broken mechanisms caught" in text
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_the_table_of_bounds_fits_and_no_heading_shows_an_escape(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sordino.cli.audit_words.screen", lambda: Screen(width=columns))
+    bound = Observation(1.23, 1e-5, 0.99, "a learned direction, at one threshold " * 3, 12345)
+    print_bounds(bound, [bound])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert not [line for line in lines if "\\" in line or "…" in line]

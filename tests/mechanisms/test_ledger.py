@@ -196,7 +196,7 @@ class TestRefusals:
             ({"epsilon": 3}, "epsilon=3.0 for 'patients', and it has 2.0"),
             ({"delta": 1e-5}, "delta=1e-05 for 'patients', and it has 1e-06"),
             ({"relation": "zero-out"}, "relation=zero-out for 'patients', and it has replace-one"),
-            ({"max_rows_per_person": 2}, "rows_per_person=2 for 'patients', and it has 1"),
+            ({"max_rows_per_person": 2}, "to be for 2 rows a person in 'patients'"),
             ({"as_you_go": True}, "as_you_go=True for 'patients', and it has False"),
         ],
     )

@@ -11,8 +11,10 @@ import sample_assessment as samples
 
 from sordino.mechanisms.certificate import SCHEMA, VERSION, Certificate
 from sordino.report import public, schema
+from sordino.report.blocks import Facts
 from sordino.report.document import DocumentError
 from sordino.report.public import PublicBound, PublicFacts, public_facts
+from sordino.report.sections import certificate as sections
 
 UNPROMISED = "random_state was set: the noise can be drawn again"
 
@@ -171,3 +173,18 @@ def test_what_does_not_follow_is_refused_when_read(facts):
     values["certificate"] = _unpromised()
     with pytest.raises(DocumentError, match=r"computed cannot be right\. .*promises nothing"):
         public.loads(json.dumps(values))
+
+
+def test_a_person_with_several_records_is_not_promised_about_one(facts):
+    certificate = dict(facts.certificate)
+    certificate["guarantee"] = {**certificate["guarantee"], "unit": "3 records of one person"}
+    person = dataclasses.replace(facts, certificate=certificate)
+    for found, change in ((facts, "one record is"), (person, "for each of these records, one")):
+        (said,) = (
+            text
+            for block in sections._promise(found).blocks
+            if isinstance(block, Facts)
+            for name, text in block.pairs
+            if name == "Against which change"
+        )
+        assert said.startswith(change)

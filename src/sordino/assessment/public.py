@@ -165,6 +165,7 @@ def write_page(
     directory: str | os.PathLike[str], form: str, out: str | None, *, public: bool
 ) -> Path:
     """Write a page, whole or not at all; into the study, unless another place is named."""
+    found(directory)
     name = f"{'public' if public else 'report'}.{form}"
     path = Path(directory) / name if out is None else Path(out)
     with _files.explained("--out", path, "written"):

@@ -47,10 +47,13 @@ def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
     from rich.table import Table
 
     console = screen()
-    between = " " if console.width >= _WIDE else "\n"
+    wide = console.width >= _WIDE
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("observed epsilon", "delta", "confidence", "runs tested, both worlds"):
-        table.add_column(heading.replace(" ", between), justify="right", no_wrap=True)
+    for heading, short in (
+        *(("observed epsilon", "epsilon"), ("delta", "delta"), ("confidence", "sure")),
+        ("runs tested, both worlds", "runs"),
+    ):
+        table.add_column(heading if wide else short, justify="right", no_wrap=True)
     table.add_column("by", ratio=1)
     for each in (found, *others):
         head = each is found

@@ -99,7 +99,7 @@ class PrivateInputs(BaseEstimator):  # type: ignore[misc]
         if len(classes) < 2:
             hint = "Pass the classes there can be, such as classes=[0, 1]."
             _check.fail("y", f"[{len(y)} labels]", "to hold more than one class", hint)
-        warn_of_leak("the classes were read off the labels; pass them as classes=[...]")
+        warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
         return classes, codes.astype(np.int64)
 
     def _norm(self, X: Array) -> float:

@@ -368,7 +368,8 @@ class Ledger:
         if rows.knows_other_data(self.dataset, keyed):
             doubts.append(
                 f"The data under {self.dataset!r} are not those of its earlier releases: right if "
-                "rows came or went, but another dataset needs a name and a budget of its own."
+                "rows came or went, if columns or bounds changed, or if `assess` kept a part to "
+                "score with; but other people need a name and a budget of their own."
             )
         return [FingerprintWarning(doubt) for doubt in doubts]
 

@@ -135,6 +135,13 @@ def check_same(path: Path, asked: Budget, found: Budget, *, complete: bool) -> N
         want, have = getattr(asked, name), getattr(found, name)
         if want != have and (complete or want != usual[name]):
             want, have = (v.value if isinstance(v, Relation) else v for v in (want, have))
+            if name == "rows_per_person" and want > have:
+                hint = (
+                    "A budget for fewer promises too little to such a person. Correct it (sordino "
+                    "ledger amend), or if something was recorded, open one for that many under "
+                    "another name and record there what was released before (ledger spend)."
+                )
+                refuse(path, f"to be for {want} rows a person in {asked.dataset!r}", hint)
             hint = (
                 "Leave the settings out to use those on file; a budget that nothing was recorded "
                 "under can be corrected: sordino ledger amend."

@@ -65,11 +65,12 @@ def _promise(facts: PublicFacts) -> Section:
     name, title = "protection", "What is promised, and to whom"
     if proved is None:
         return Section(name, title, (Text(facts.why_none, lead="Nothing.", tone="warn"),))
+    change = protection.each_of(proved.unit != "one record") + facts.relation_means
     pairs = (
         ("Promised", f"epsilon at most {upper(proved.epsilon)} at delta = {upper(proved.delta)}"),
         ("Released", protection.released(proved)),
         ("Protected", proved.unit),
-        ("Against which change", f"{facts.relation_means} ({proved.relation.value})"),
+        ("Against which change", f"{change} ({proved.relation.value})"),
         ("Delta", f"{chance(proved.delta)}: {facts.delta_means}"),
     )
     attacker = protection.at_most(_proved(facts), proved)

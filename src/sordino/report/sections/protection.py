@@ -71,7 +71,7 @@ def _who(assessment: Assessment, proved: Guarantee | None) -> tuple[tuple[str, s
     facts.append(
         (
             "Against which change",
-            f"{_each(question.rows_per_person)}{RELATIONS[question.relation]} "
+            f"{each_of(question.rows_per_person > 1)}{RELATIONS[question.relation]} "
             f"({question.relation.value})",
         )
     )
@@ -81,8 +81,9 @@ def _who(assessment: Assessment, proved: Guarantee | None) -> tuple[tuple[str, s
     return tuple((name, text) for name, text in facts if text)
 
 
-def _each(rows_per_person: int) -> str:
-    return "" if rows_per_person == 1 else "for each of these records, "
+def each_of(several: bool) -> str:
+    """What comes before the change, where a person has several records."""
+    return "for each of these records, " if several else ""
 
 
 def released(proved: Guarantee | None) -> str:
