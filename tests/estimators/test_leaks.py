@@ -28,7 +28,7 @@ from sklearn.model_selection import (
     cross_validate,
     learning_curve,
 )
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -374,6 +374,16 @@ class TestSearches:
         self._check(done["estimator"])
         with pytest.warns(PrivacyLeakWarning, match="inside GridSearchCV"):
             GridSearchCV(model(), GRID, cv=2, n_jobs=2).fit(*rows(1))
+
+    @pytest.mark.slow
+    @pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")  # it is said over there
+    @pytest.mark.parametrize("made", [OneVsRestClassifier, OneVsOneClassifier])
+    def test_what_clones_in_another_process_is_seen_there(self, made: Any) -> None:
+        X, _ = rows(1)
+        classes = np.digitize(X[:, 0], np.quantile(X[:, 0], [0.4, 0.7]))
+        fitted = made(model(), n_jobs=2).fit(X, classes)
+        for one in fitted.estimators_:
+            assert [each.startswith(FITTED_INSIDE) for each in one.privacy_.not_covered] == [True]
 
     def _check(self, pipelines: Any) -> None:
         assert len(pipelines) == 2

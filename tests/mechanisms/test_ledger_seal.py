@@ -199,11 +199,33 @@ def test_a_seal_that_cannot_be_written_first_costs_nothing(path, monkeypatch):
     opened(path).record(charge())
 
 
-def test_a_seal_that_cannot_be_written_afterwards_says_what_is_spent(path, monkeypatch):
+@pytest.mark.parametrize("why", [1, 13, 18, 28, 30])
+def test_a_seal_that_can_never_be_replaced_costs_nothing(path, monkeypatch, why):
     opened(path).create()
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    def fails(*_: object) -> None:
+        raise OSError(why, os.strerror(why))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_seal.os, "rename", fails)
+        for _ in range(3):
+            with pytest.raises(LedgerError) as refused:
+                opened(path).record(charge())
+            assert "hard links" not in str(refused.value)
+            assert not path.with_name("ledger.db.seal.new").exists()
+    assert opened(path).status().entries == ()
+    opened(path).record(charge())
+
+
+def test_a_seal_that_cannot_be_written_afterwards_says_what_is_spent(path, monkeypatch):
+    opened(path).create()
+    rename, done = os.rename, []
+
+    def full(*names: Path) -> None:  # it was tried, and went well, before the rows were written
+        done.append(names)
+        if len(done) > 1:
+            raise OSError(28, "No space left on device")
+        rename(*names)
 
     with monkeypatch.context() as patch:
         patch.setattr(ledger_seal.os, "rename", full)

@@ -39,6 +39,9 @@ _BY_PARAMETERS: dict[str, Callable[[Any], bool]] = {
 _PASSES_ON = {"Pipeline", "FixedThresholdClassifier"}
 """Estimators of scikit-learn that fit the model inside them once, and learn nothing beside it."""
 
+_WORKS_FOR_ALL = {"base", "pipeline", "utils", "_config", ""}
+"""Rooms of scikit-learn whose functions say nothing of who fits: they clone, check and call."""
+
 _Seen = tuple[tuple[str, str], ...]
 """Pairs of how a leak's sentence begins and the name of a class or function that it is about."""
 
@@ -58,7 +61,7 @@ def leaks_around(model: object) -> tuple[str, ...]:
     Warns of what was not said already when the model was cloned.
     """
     said: _Seen = vars(model).pop(_MARK, ())
-    seen = _around(model)
+    seen = _around(model, said)
     _warn(tuple(each for each in seen if each not in said))
     return tuple(_leaks(tuple(dict.fromkeys(said + seen))))
 
@@ -99,14 +102,29 @@ def _leaks(seen: _Seen) -> dict[str, str]:
     return leaks
 
 
-def _around(model: object) -> _Seen:
-    """What the stack shows, the outermost first."""
+def _around(model: object, said: _Seen = ()) -> _Seen:
+    """What the stack shows, the outermost first, beside what was `said` when it was cloned."""
     seen: list[tuple[str, str]] = []
+    helpers: list[tuple[str, str]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         seen[:0] = _in_frame(frame, model)
+        helpers += _helpers(frame)
         frame = frame.f_back
+    if not any(kind == FITTED_INSIDE for kind, _ in (*said, *seen)):
+        # In another process: what called the function that fits did not come along.
+        seen[:0] = helpers[-1:]
     return tuple(dict.fromkeys(seen))
+
+
+def _helpers(frame: FrameType) -> list[tuple[str, str]]:
+    """The function of scikit-learn, not a method, that this is; it works for some estimator."""
+    code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
+    method = code.co_argcount and code.co_varnames[0] == "self"
+    room, _, inner = module.partition(".")
+    if room != "sklearn" or method or inner.partition(".")[0] in _WORKS_FOR_ALL:
+        return []
+    return [(FITTED_INSIDE, f"{module}.{code.co_name}")]
 
 
 def _in_frame(frame: FrameType, model: object) -> list[tuple[str, str]]:

@@ -90,7 +90,9 @@ class Book:
             if not history.begun:
                 history.begin()
             answer = work(rows, history)
-            if seal is None:  # the key comes before what it authenticates
+            if seal is None or history.head != seal.head:
+                # The key comes before what it authenticates. And a seal that cannot be replaced
+                # is found out now: afterwards the budget would be spent for nothing.
                 ledger_seal.write(self.file, history.seal)
             return answer, rows, history
 

@@ -122,6 +122,11 @@ def write(file: LedgerFile, seal: Seal) -> None:
         os.rename(new, path)
         keep_names(path.parent)
     except OSError as error:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        if isinstance(error, PermissionError):
+            hint = "Who writes to the ledger must be allowed to replace the seal beside it."
+            refuse(file.path, f"to have a seal ({path.name}) that may be replaced", hint)
         file.explain_system(error)
 
 
