@@ -220,7 +220,7 @@ def values(parameter: Parameter) -> Words:
     return (*(f"{each}{ending}" for each in PATHS), *DEVICES, *TEXTS)  # a text may name anything
 
 
-_APART = 4
+_APART = 8
 
 
 def derived(app: typer.Typer) -> Iterator[Case]:
@@ -384,7 +384,7 @@ def faults(case: Case, ending: Ending, before: State, after: State, most: float)
     if ending.hung:
         return ["it hung"]
     if ending.interrupted:  # work that takes long says so, and can be stopped
-        fine = ending.code == 130 and "Ctrl-C stops it" in ending.err
+        fine = ending.code == 130 and "Ctrl-C stops it" in ending.err + ending.out
         return [] if fine else ["it is long and does not say so"]
     if any(each in ending.err + ending.out for each in _TRACES):
         found.append("a traceback")
