@@ -136,6 +136,13 @@ def test_a_study_whose_records_nobody_knows_is_not_gone_on_with(place: Path) -> 
         pass
 
 
+def test_a_study_that_does_not_say_what_it_is_about_is_damaged(place: Path) -> None:
+    """What is left out of a study file is the usual; nobody asked for that here."""
+    (place / "study.toml").write_text('model = "logistic"\n')
+    with pytest.raises(AssessmentError, match=r"study.toml is damaged: It does not say what"):
+        stages(place)
+
+
 def test_formats_are_compared_and_not_versions(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ import json
 import os
 import shlex
 import shutil
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -114,7 +115,9 @@ class StudyDirectory:
             before = self._brief()
             different = brief.differences(before or brief)
             if different and not self._failed():
+                moved = different[0].startswith(("data ", "columns ", "ledger "))
                 hint = (
+                    f"{'If files only moved, correct their paths in its study.toml. ' * moved}"
                     "Pass another --out, which makes another release, and the two add up; this one "
                     "was not changed."
                 )
@@ -187,9 +190,13 @@ class StudyDirectory:
         if not (self.root / STUDY).exists():
             return None
         try:
-            return Brief.from_file(self.root / STUDY)
+            before = Brief.from_file(self.root / STUDY)
         except _check.InvalidArgument as error:
             self._damaged(STUDY, str(error))
+        # What is left out of a study file is the usual, but this one was written with all of it.
+        if not {"data", "mechanism"} & tomllib.loads(_files.read_text(self.root / STUDY)).keys():
+            self._damaged(STUDY, "It does not say what was assessed.")
+        return before
 
     def _kept(self, name: str) -> dict[str, Any] | None:
         """The JSON object of a file; None if there is no such file, refused if it is damaged."""
