@@ -74,7 +74,10 @@ def test_extremes_are_answered_or_refused(seed: int, monkeypatch: pytest.MonkeyP
     ("noise", "rate", "count", "sampling", "relation", "delta"),
     [
         (32.36, 5.95e-14, 2, "poisson", Relation.REPLACE_ONE, 8.8e-28),
-        (1.0, 2.13e-16, 9017, "poisson", Relation.REPLACE_ONE, 5.9e-146),
+        pytest.param(
+            *(1.0, 2.13e-16, 9017, "poisson", Relation.REPLACE_ONE, 5.9e-146),
+            marks=pytest.mark.slow,
+        ),
         (0.0174, 0.01546, 10**6, "fixed-size", Relation.REPLACE_ONE, 1 - 1e-16),
     ],
 )

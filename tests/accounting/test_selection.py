@@ -117,6 +117,7 @@ def test_one_run_for_sure_costs_nothing_more():
     assert found.values == pytest.approx(profile.renyi(renyi.ORDERS), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_does_not_matter():
     """A certificate is checked by computing it again."""
     profiles = [pld(4.0, 0.01, 100, sampling="poisson", relation=ADD) for _ in range(2)]

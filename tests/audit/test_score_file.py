@@ -279,6 +279,7 @@ np.save(sys.argv[2], np.stack(found))
 """
 
 
+@pytest.mark.slow
 def test_a_kill_loses_a_block_at_most(tmp_path):
     script, file = tmp_path / "killed.py", tmp_path / "runs"
     script.write_text(KILLED)

@@ -202,9 +202,8 @@ def _content(out: Path) -> dict[str, bytes]:
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize(
-    "kills", [3, pytest.param(20, marks=pytest.mark.slow, id="20-random-moments")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [20])
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(
     program, tmp_path: Path, kills: int
 ) -> None:
