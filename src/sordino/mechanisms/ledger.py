@@ -23,6 +23,7 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import NoReturn, Self
@@ -31,7 +32,7 @@ from sordino import _check
 from sordino.accounting.total import Total
 from sordino.mechanisms import ledger_open
 from sordino.mechanisms.ledger_book import Book, NotSealed, newly_sealed
-from sordino.mechanisms.ledger_file import LedgerError, LedgerFile, refuse
+from sordino.mechanisms.ledger_file import Answer, LedgerError, LedgerFile, refuse
 from sordino.mechanisms.ledger_history import Event, History
 from sordino.mechanisms.ledger_open import current
 from sordino.mechanisms.ledger_rows import BY_HAND, Entry, Line, Rows, new_id
@@ -186,11 +187,7 @@ class Ledger:
             self._budget(rows, create=True)
             return new, self._sealed(history)
 
-        new, told = self._book.write(work)
-        self._known = True
-        for each in told:
-            warnings.warn(each, stacklevel=2)
-        return new
+        return self._written(work)
 
     def amend(self) -> Budget:
         """Give the budget on file the settings of this ledger; what it was before.
@@ -218,11 +215,15 @@ class Ledger:
                 rows.amend_budget(self._asked, found)
             return found, self._sealed(history)
 
-        found, told = self._book.write(work)
+        return self._written(work)
+
+    def _written(self, work: Callable[[Rows, History], tuple[Answer, list[Warning]]]) -> Answer:
+        """Do it in the ledger, and warn its caller's caller of what is found on the way."""
+        answer, told = self._book.write(work)
         self._known = True
         for each in told:
-            warnings.warn(each, stacklevel=2)
-        return found
+            warnings.warn(each, stacklevel=3)
+        return answer
 
     def check(self, charge: Charge) -> Total:
         """What the total would be with this release; nothing is recorded.
