@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaln
 
 from sordino import _check
 from sordino.accounting import gaussian
 from sordino.accounting.profile import ApproximateProfile
 from sordino.privacy import NotApplicable, Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 # A base delta of 1 promises nothing, so with it no noise at all would do: a record used with
 # probability below delta could be published. Held below 1, the least noise stays above 0.

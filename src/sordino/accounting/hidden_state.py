@@ -15,8 +15,7 @@ from sordino.accounting.permuted import hockey_mixture
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.accounting.subsampled import PASSES, NoisySteps, pld, refuse
 from sordino.privacy import NotApplicable
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 MOST_WORK = 20_000_000
 """Positions times steps for which a schedule is gone through position by position."""

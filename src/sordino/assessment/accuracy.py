@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from sordino.assessment import repeats, scores
@@ -23,13 +22,11 @@ from sordino.estimators.records import Scaling
 from sordino.estimators.task import Plan
 from sordino.privacy import NotApplicable
 from sordino.report.stages import Accuracy, AccuracyPoint, Measure, Scores
+from sordino.types import Floats, Ints, Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
-Progress = Callable[[int, int], None]
 
 LEVEL = 0.95
 SECONDS = {"quick": 8.0, "standard": 15.0, "thorough": 90.0}
@@ -86,7 +83,7 @@ def _probable(job: Job) -> bool:
     return job.plan.task.kind == "logistic"
 
 
-def class_codes(labels: Any, job: Job) -> Codes:
+def class_codes(labels: Any, job: Job) -> Ints:
     """Number of each label's class; -1 for one that training did not know."""
     place = {label: code for code, label in enumerate(job.classes.tolist())}
     listed = np.asarray(labels).tolist()
@@ -158,7 +155,7 @@ class HeldOut:
     """
 
     X: Floats
-    codes: Codes
+    codes: Ints
 
     @classmethod
     def of(cls, X: Any, y: Any, job: Job) -> HeldOut:
@@ -173,7 +170,7 @@ class HeldOut:
         """How many."""
         return len(self.codes)
 
-    def right(self, weights: Floats) -> Codes:
+    def right(self, weights: Floats) -> Ints:
         """How many rows each model [model, problem, column] labels as they are."""
         models, problems, columns = weights.shape
         found = np.zeros(models, dtype=np.int64)

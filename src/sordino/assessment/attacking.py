@@ -5,12 +5,10 @@ What is observed is a lower bound with stated confidence, whatever was proved or
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _cost
 from sordino.accounting.profile import ApproximateProfile
@@ -28,6 +26,7 @@ from sordino.report.audit import errors
 from sordino.report.canvas import thinned
 from sordino.report.stages import Attack, Curve
 from sordino.seeding import stream
+from sordino.types import Floats, Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from sordino.estimators.records import Records
     from sordino.estimators.task import Plan
 
-Floats = npt.NDArray[np.float64]
-Progress = Callable[[int, int], None]
 
 RELEASE, PLAIN, MECHANISM = "release", "un-noised SGD", "mechanism"
 """What `Attack.of` says."""

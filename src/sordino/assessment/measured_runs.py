@@ -6,12 +6,10 @@ machines (`audit_cost`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.audit.neighbour import Pair
 from sordino.data import neighbours as neighbouring
@@ -24,9 +22,7 @@ from sordino.intrinsic.released import LEAST_SEEDS
 from sordino.seeding import stream
 from sordino.sgd.spec import TrainSpec
 from sordino.store import StudyError
-
-Floats = npt.NDArray[np.float64]
-Progress = Callable[[int, int], None]
+from sordino.types import Floats, Progress
 
 SECONDS = {"quick": 4.0, "standard": 8.0, "thorough": 120.0}
 """What the runs of one study may take, by effort."""

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sordino import _files
@@ -29,8 +28,7 @@ from sordino.estimators.training import train_together
 from sordino.sgd.planning import default_threads
 from sordino.store.disk import Disk
 from sordino.store.refusal import UNREADABLE, StudyError, explained
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 SEED = 8
 """Of the noise that is thrown away."""

@@ -46,12 +46,12 @@ from sordino.data.neighbours import Neighbours
 from sordino.intrinsic.augment import Augmented, Basis, augment, perturbed
 from sordino.privacy import Observation, Relation, rounded
 from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.intrinsic.summary import Summary
     from sordino.sgd.engine import Progress
 
-Floats = npt.NDArray[np.float64]
 
 FRESH_SEEDS = 1_000_000
 """First of the seeds that test; a grid's begin at 0."""

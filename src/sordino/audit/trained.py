@@ -19,11 +19,11 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import EMPTY, UNCHANGED, Neighbours
 from sordino.seeding import RESULTS, Name, SeededStreams
 from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.sgd.grid import Grid
 
-Floats = npt.NDArray[np.float64]
 Found = Iterator[tuple[int, int, Floats]]
 """World, first run, outputs [run, value]."""
 

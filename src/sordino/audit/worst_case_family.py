@@ -16,8 +16,7 @@ from sordino import _check
 from sordino.accounting import calibrate, subsampled
 from sordino.accounting.profile import Profile, Which
 from sordino.privacy import Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 GRID = np.geomspace(0.02, 40.0, 1526)
 """Epsilons a bound is looked for among: half a percent apart. Those above it are never computed."""

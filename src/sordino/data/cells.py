@@ -20,13 +20,11 @@ import numpy.typing as npt
 
 from sordino.data.columns import Column, Label
 from sordino.data.rawfile import DataError
+from sordino.types import Array, Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
-Labels = npt.NDArray[Any]
 
 MOST_LEVELS = 1000
 """A column of words with more of them, read off the rows, is taken for an identifier."""
@@ -106,7 +104,7 @@ class Cells:
         """The different values, as text: READS PRIVATE DATA."""
         return {_word(value) for value in self._values if value is not None}
 
-    def places(self, levels: Sequence[Label]) -> Places:
+    def places(self, levels: Sequence[Label]) -> Ints:
         """The place of each row's value among `levels`; -1 if it is missing or none of them."""
         index = {_spelled(level): place for place, level in enumerate(levels)}
         if isinstance(levels[0], bool):
@@ -119,7 +117,7 @@ class Cells:
         place = [index.get(key, -1) if ok else -1 for key, ok in zip(keys, known, strict=True)]
         return np.array([*place, -1], dtype=np.int64)[self._codes]
 
-    def labels(self, classes: Sequence[Label] | None) -> Labels:
+    def labels(self, classes: Sequence[Label] | None) -> Array:
         """One label a row: a word, or a number if all are whole numbers (or `classes` are)."""
         if self.missing.any():
             row = _first(self.missing)
@@ -161,7 +159,7 @@ class Cells:
     # Work is done once a distinct value: columns of words have few.
 
     @functools.cached_property
-    def _distinct(self) -> tuple[Places, list[Any]]:
+    def _distinct(self) -> tuple[Ints, list[Any]]:
         import pandas as pd
 
         try:
@@ -185,7 +183,7 @@ class Cells:
         return Unusable(self.name, "holds neither numbers nor words", _LEAVE_OUT)
 
     @property
-    def _codes(self) -> Places:
+    def _codes(self) -> Ints:
         return self._distinct[0]
 
     @property
@@ -220,7 +218,7 @@ class Cells:
         return bool(there) and all(isinstance(value, bool | np.bool_) for value in there)
 
 
-def spelled(labels: Sequence[Label]) -> Labels:
+def spelled(labels: Sequence[Label]) -> Array:
     """The labels as an array: true and false as words, whole numbers as integers."""
     words = [_spelled(label) for label in labels]
     if isinstance(words[0], str):

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from sordino.data import files, holdout, preprocess
 from sordino.data.rawfile import CorruptFileError, RawFile
 from sordino.data.recipe import Form, Parts, Reader, Rows
+from sordino.types import Floats
 
 Pixels = npt.NDArray[np.uint8]
-Projector = Callable[[preprocess.Matrix, int], preprocess.Projection]
+Projector = Callable[[Floats, int], preprocess.Projection]
 
 COMPONENTS = 50
 
@@ -104,7 +105,7 @@ def _three_or_five(read: Reader) -> list[tuple[Pixels, npt.NDArray[np.int64]]]:
     return parts
 
 
-def _flat(images: npt.NDArray[Any]) -> preprocess.Matrix:
+def _flat(images: npt.NDArray[Any]) -> Floats:
     return np.asarray(images.reshape(len(images), -1) / 255.0)
 
 
@@ -129,9 +130,9 @@ def _first_tenth(rest: Rows) -> tuple[Rows, Rows]:
     return (X[kept], y[kept]), (X[held], y[held])
 
 
-def _pca(X: preprocess.Matrix, components: int) -> preprocess.Projection:
+def _pca(X: Floats, components: int) -> preprocess.Projection:
     return preprocess.Projection.pca(X, components)
 
 
-def _random(X: preprocess.Matrix, components: int) -> preprocess.Projection:
+def _random(X: Floats, components: int) -> preprocess.Projection:
     return preprocess.Projection.random(X.shape[1], components)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.data.dataset import Dataset
 from sordino.privacy import Relation
+from sordino.types import Ints
 
 EMPTY = -1
 """Stands for "no record" wherever a row number is expected."""
@@ -30,8 +31,6 @@ SILENT = -2
 
 UNCHANGED = -1
 """The slot of a neighbour that is the base dataset itself."""
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +55,9 @@ class Neighbours:
     """
 
     dataset: Dataset
-    members: Rows
-    slot: Rows
-    occupant: Rows
+    members: Ints
+    slot: Ints
+    occupant: Ints
     relation: Relation
     extra_X: npt.NDArray[np.floating] | None = None
     extra_y: npt.NDArray[np.generic] | None = None
@@ -67,7 +66,7 @@ class Neighbours:
         return len(self.slot)
 
     @property
-    def labels(self) -> Rows:
+    def labels(self) -> Ints:
         """For each neighbour the number of the record it lacks or gains (-1: the base)."""
         changed = self.members[self.slot]
         gained = np.where(changed == EMPTY, self.occupant, changed)
@@ -104,7 +103,7 @@ def only(dataset: Dataset) -> Neighbours:
     return _make(dataset, members, [UNCHANGED], [EMPTY], Relation.REPLACE_ONE)
 
 
-def replace_by_first(dataset: Dataset, indices: Sequence[int] | Rows) -> Neighbours:
+def replace_by_first(dataset: Dataset, indices: Sequence[int] | Ints) -> Neighbours:
     """Hyland & Tople's grid: record i replaced by record 0, which is itself never trained on.
 
     Two such datasets differ in two slots, yet each lacks one record and holds record 0 instead:
@@ -121,7 +120,7 @@ def replace_by_first(dataset: Dataset, indices: Sequence[int] | Rows) -> Neighbo
 
 def replace(
     dataset: Dataset,
-    indices: Sequence[int] | Rows,
+    indices: Sequence[int] | Ints,
     X: npt.NDArray[np.floating],
     y: npt.NDArray[np.generic],
     *,
@@ -140,7 +139,7 @@ def replace(
 
 
 def remove(
-    dataset: Dataset, indices: Sequence[int] | Rows, *, with_base: bool = True
+    dataset: Dataset, indices: Sequence[int] | Ints, *, with_base: bool = True
 ) -> Neighbours:
     """Record indices[j] absent; first the base, unless not. For Poisson sampling."""
     slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
@@ -150,7 +149,7 @@ def remove(
 
 
 def zero_out(
-    dataset: Dataset, indices: Sequence[int] | Rows, *, with_base: bool = True
+    dataset: Dataset, indices: Sequence[int] | Ints, *, with_base: bool = True
 ) -> Neighbours:
     """Record indices[j] made silent: it counts, with gradient 0; first the base, unless not."""
     slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
@@ -176,14 +175,14 @@ def add(
     )
 
 
-def _listed(indices: Sequence[int] | Rows) -> Sequence[int] | Rows:
+def _listed(indices: Sequence[int] | Ints) -> Sequence[int] | Ints:
     return _check.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
 
 
 def _make(
     dataset: Dataset,
-    members: Rows,
-    slots: Sequence[int] | Rows,
+    members: Ints,
+    slots: Sequence[int] | Ints,
     occupants: Sequence[int] | npt.NDArray[np.generic],
     relation: Relation,
     extra_X: npt.NDArray[np.floating] | None = None,

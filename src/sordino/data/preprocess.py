@@ -19,25 +19,25 @@ from threadpoolctl import threadpool_limits
 
 from sordino import _check
 from sordino.seeding import stream
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Matrix = npt.NDArray[np.float64]
 
 READS_RANGES = "minimum and maximum of every column of the training rows"
 READS_LEVELS = "levels of the categorical columns of the training rows"
 READS_DIRECTIONS = "mean and principal directions of the training rows"
 
 
-def clip_rows(X: Matrix, bound: float = 1.0) -> Matrix:
+def clip_rows(X: Floats, bound: float = 1.0) -> Floats:
     """Scale down to norm `bound` the rows that are longer; leave the others as they are."""
     _check.positive("bound", bound)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.maximum(1.0, norms / bound))
 
 
-def unit_rows(X: Matrix) -> Matrix:
+def unit_rows(X: Floats) -> Floats:
     """Scale every row to norm 1. A row of zeros has no direction and stays zero."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(norms > 0, norms, 1.0))
@@ -60,18 +60,18 @@ class MinMax:
     as in the papers; the row norm is enforced afterwards.
     """
 
-    low: Matrix
-    high: Matrix
+    low: Floats
+    high: Floats
     keep: npt.NDArray[np.bool_]
     reads_private_data: tuple[str, ...]
 
     @classmethod
-    def fit(cls, X: Matrix, *, drop_constant: bool) -> MinMax:
+    def fit(cls, X: Floats, *, drop_constant: bool) -> MinMax:
         """Take the range of each column from `X`; constant columns are dropped, or become 0."""
         return cls.fit_blocks([X], drop_constant=drop_constant)
 
     @classmethod
-    def fit_blocks(cls, blocks: Iterable[Matrix], *, drop_constant: bool) -> MinMax:
+    def fit_blocks(cls, blocks: Iterable[Floats], *, drop_constant: bool) -> MinMax:
         """Do as `fit` does on rows that come block by block and need not fit into memory."""
         ranges = [(block.min(axis=0), block.max(axis=0)) for block in blocks]
         low = np.min([lowest for lowest, _ in ranges], axis=0)
@@ -89,7 +89,7 @@ class MinMax:
             _check.fail("low", list(lows.ravel()), "to be below high in every column")
         return cls(lows, highs, np.ones(len(lows), dtype=bool), ())
 
-    def apply(self, X: Matrix) -> Matrix:
+    def apply(self, X: Floats) -> Floats:
         """Return the kept columns of `X`, scaled."""
         span = np.where(self.high > self.low, self.high - self.low, 1.0)[self.keep]
         return np.asarray((X[:, self.keep] - self.low[self.keep]) / span)
@@ -123,7 +123,7 @@ class OneHot:
         """Number of columns that `apply` makes."""
         return sum(len(v) - self.drop_first for v in self.levels.values())
 
-    def apply(self, frame: pd.DataFrame) -> Matrix:
+    def apply(self, frame: pd.DataFrame) -> Floats:
         """Return the 0/1 columns of `frame`, column by column, level by level."""
         import pandas as pd
 
@@ -142,12 +142,12 @@ class OneHot:
 class Projection:
     """A linear map to fewer columns: (X - centre) @ directions."""
 
-    centre: Matrix
-    directions: Matrix
+    centre: Floats
+    directions: Floats
     reads_private_data: tuple[str, ...]
 
     @classmethod
-    def pca(cls, X: Matrix, components: int) -> Projection:
+    def pca(cls, X: Floats, components: int) -> Projection:
         """Fit the leading principal directions of `X`, centred; the same on every run."""
         from scipy.linalg import eigh
 
@@ -176,6 +176,6 @@ class Projection:
         directions = draws.normal(scale=components**-0.5, size=(features, components))
         return cls(np.zeros(features), directions, ())
 
-    def apply(self, X: Matrix) -> Matrix:
+    def apply(self, X: Floats) -> Floats:
         """Return the projected rows."""
         return np.asarray((X - self.centre) @ self.directions)

@@ -25,11 +25,11 @@ from sordino.data.cells import Cells, Unusable, spelled
 from sordino.data.columns import Column, Columns, Label, feature_names
 from sordino.data.rawfile import DataError
 from sordino.privacy import PrivacyLeakWarning
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
 
 _COPIES = 4
 """Of the prepared rows, at most, that are in memory at once: a fit scales them into a copy of its

@@ -14,6 +14,7 @@ from sordino.data import preprocess
 from sordino.data.holdout import Index
 from sordino.data.rawfile import CorruptFileError, RawFile
 from sordino.data.recipe import Parts, Rows
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +82,7 @@ def _encoded(
         one_hot = preprocess.OneHot.fit(words.iloc[parts[0]], drop_first=True)
     numbers = table.frame[list(table.numeric)].to_numpy(dtype=np.float64)
 
-    def wide(block: Index) -> preprocess.Matrix:
+    def wide(block: Index) -> Floats:
         return np.hstack([numbers[block], one_hot.apply(words.iloc[block])])
 
     scale = preprocess.MinMax.fit_blocks(map(wide, _blocks(parts[0])), drop_constant=drop_constant)

@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting.concentrated import exponential_temperature, gaussian_scale
 from sordino.data.dataset import NORM_SLACK
 from sordino.estimators.risk import Risk
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Draw = Callable[[int], Floats]
 
 # Every so many steps the longest candidate becomes this times the longest step among them.

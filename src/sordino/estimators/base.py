@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -35,8 +34,8 @@ from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, ReleaseRefused, release
 from sordino.privacy import Guarantee, NotApplicable, Relation, default_delta, large_delta
+from sordino.types import Array
 
-Array = npt.NDArray[Any]
 Pathlike = str | os.PathLike[str]
 
 _SETTINGS = (

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.accounting.concentrated import Filter
 from sordino.estimators import rules
@@ -18,8 +17,7 @@ from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.proofs.adaptive import concentrated_budget
 from sordino.proofs.evidence_kinds import AdaptiveEvidence
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 
 class AdaptiveDescent(Method):

@@ -19,8 +19,7 @@ from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.tables import check_finite, check_names, coded, numbers, public_classes
 from sordino.privacy import Relation
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 _EPSILON_HINT = "Pass the budget you promise, such as 1.0."
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,7 @@ from sordino.mechanisms.fingerprint import new_salt
 from sordino.mechanisms.ledger import Charge
 from sordino.mechanisms.release import ReleaseRefused
 from sordino.proofs import Proof
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
 from sordino.estimators.base import PrivateLinearClassifier
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import numpy as np
-import numpy.typing as npt
-
 from sordino import _check
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.privacy import NotApplicable, Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 
 class Method(ABC):

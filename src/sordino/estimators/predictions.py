@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sordino.estimators.records import Scaling
 from sordino.estimators.unquoted import unquoted
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 
 class Predictions(ClassifierMixin):  # type: ignore[misc]

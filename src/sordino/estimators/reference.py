@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.estimators.method import Method
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 TOLERANCE = 1e-7
 """Norm of the mean gradient at the reference, for rows of norm 1."""
 

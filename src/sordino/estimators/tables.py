@@ -11,8 +11,7 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.data.dataset import row_norms
 from sordino.data.header import is_number, strange
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 _WORDS = ("object", "str", "string", "category", "categorical", "utf8", "date", "time")
 

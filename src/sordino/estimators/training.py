@@ -15,8 +15,7 @@ from sordino.estimators.randomness import Randomness, ScaledNoise
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.sgd.spec import TrainSpec
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 
 class TrainedMethod(Method):

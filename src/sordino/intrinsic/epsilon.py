@@ -24,8 +24,9 @@ from scipy.special import ndtri
 
 from sordino import _check
 from sordino.accounting import gaussian
-from sordino.intrinsic.interval import Floats, Interval
+from sordino.intrinsic.interval import Interval
 from sordino.privacy import Estimate
+from sordino.types import Floats
 
 PRINTED = "the papers' formula sqrt(2 ln(1.25/delta)) Delta / sigma"
 EXACT = "the exact Gaussian formula"

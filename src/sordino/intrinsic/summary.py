@@ -19,12 +19,13 @@ from sordino.intrinsic import directional, distances, epsilon, normality, spread
 from sordino.intrinsic.directional import Directional
 from sordino.intrinsic.distances import Distances, GaussianComparison
 from sordino.intrinsic.epsilon import IntrinsicEpsilon, PairwiseEpsilon
-from sordino.intrinsic.interval import Floats, Interval
+from sordino.intrinsic.interval import Interval
 from sordino.intrinsic.measured import Measured
 from sordino.intrinsic.normality import JointNormality, Normality
 from sordino.intrinsic.spread import AcrossDatasets, Curve
 from sordino.intrinsic.theory import Theory, theory
 from sordino.store import StudyError
+from sordino.types import Floats
 
 BASE = -1
 """Label of the neighbour that is the dataset itself."""

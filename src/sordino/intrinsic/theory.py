@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.accounting.printed import AsPrinted
-from sordino.intrinsic.interval import Floats
 from sordino.intrinsic.spread import printed_sensitivity
 from sordino.objectives.objective import Constants
 from sordino.privacy import NotApplicable, Relation
 from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex
 from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats
 
 PLACES = 200
 """Numbers of steps at which the bound's staircase is computed."""

@@ -28,14 +28,13 @@ from scipy import stats
 from sordino import _check
 from sordino.intrinsic.augment import Augmented
 from sordino.intrinsic.distances import grid
-from sordino.intrinsic.interval import Floats, Indices, Interval, percentile
+from sordino.intrinsic.interval import Interval, percentile
+from sordino.types import Floats, Indices, Ints
 
 MODELS = 500
 """How many models the papers sample."""
 
 _BLOCK = 1 << 18
-
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -240,9 +239,9 @@ def paired_test(gains: npt.ArrayLike) -> tuple[float, float]:
 
 def _compared(
     augmented: Augmented,
-    noiseless: Counts,
-    deterministic: Counts,
-    random: Counts,
+    noiseless: Ints,
+    deterministic: Ints,
+    random: Ints,
     rows: int,
     resample: _Resample,
 ) -> Comparison:
@@ -297,7 +296,7 @@ class _Resample:
 
 def _right(
     trained: Floats, noise: Floats, sigmas: Floats, X: Floats, y: npt.NDArray[np.bool_]
-) -> Counts:
+) -> Ints:
     """How many rows each model labels correctly under each amount of noise: [sigma, model]."""
     right = np.empty((len(sigmas), len(trained)), dtype=np.int64)
     step = max(1, _BLOCK // len(X))

@@ -19,12 +19,12 @@ from sordino.papers import identity
 from sordino.papers.claims import Run
 from sordino.papers.kinds import KINDS
 from sordino.store.refusal import UNREADABLE
+from sordino.types import Progress
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Form, Splits
     from sordino.papers.found import Numbers
 
-Tell = Callable[[int, int], None]
 _RUN = "_run"
 """Where kept numbers say of which run they are."""
 _USES = ("grid", "grids")
@@ -58,9 +58,9 @@ class Bench:
     runs: Mapping[str, Run]
     data_dir: str | os.PathLike[str] | None = None
     quick: bool = False
-    begin: Callable[[str], Tell] = lambda name: lambda done, total: None
+    begin: Callable[[str], Progress] = lambda name: lambda done, total: None
     end: Callable[[str, float], None] = lambda name, seconds: None
-    tell: Tell = lambda done, total: None
+    tell: Progress = lambda done, total: None
     seconds: dict[str, float] = field(default_factory=dict)
     """What each run took when it was made, also if that was long ago."""
     made: set[str] = field(default_factory=set)

@@ -13,13 +13,12 @@ import threadpoolctl
 from sordino import _check
 from sordino.papers.found import Found, Numbers
 from sordino.papers.grid import GridSettings
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
     from sordino.papers.bench import Bench
     from sordino.papers.quantities import Quantity
-
-Floats = npt.NDArray[np.float64]
 
 
 def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.papers.found import Array, Numbers
+from sordino.papers.found import Numbers
 from sordino.papers.quantities_erm import of_method
 from sordino.report import canvas
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,10 +15,11 @@ import numpy as np
 from sordino import _check
 from sordino.papers import drawing_distances
 from sordino.papers.drawing_panels import Layout, inits, scalar
-from sordino.papers.found import Array, Numbers
+from sordino.papers.found import Numbers
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREY, INK, VERMILION
 from sordino.report.intrinsic import NAMES
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import _check
-from sordino.papers.found import Array, Numbers
+from sordino.papers.found import Numbers
 from sordino.report import canvas
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,12 @@ import numpy as np
 
 from sordino.audit.worst_case_ways import WAYS
 from sordino.papers.formulas import slope
-from sordino.papers.found import Array, Numbers
+from sordino.papers.found import Numbers
 from sordino.papers.hidden_state import LINES
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
 from sordino.report.worst_case import ORDERS, Repeats, Setting, epsilons, error_curves
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

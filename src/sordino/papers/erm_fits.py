@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sordino import _files
@@ -23,8 +22,8 @@ from sordino.estimators.training import train_together
 from sordino.papers.erm_methods import OLD_OBJECTIVES, REFERENCES, old_objective, planned
 from sordino.papers.erm_settings import ErmSettings, StoredRows
 from sordino.seeding import Name, stream
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Item = tuple[str, int]
 """A method and the fold that is held out."""
 

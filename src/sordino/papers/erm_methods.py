@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.accounting import renyi
 from sordino.accounting.loss import DIRECTIONS, PoissonLoss
@@ -30,8 +29,7 @@ from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.papers.erm_settings import ErmSettings
 from sordino.privacy import NotApplicable
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 REFERENCES = ("none", "majority")
 OLD_OBJECTIVES = ("objective/2011", "objective/2012")

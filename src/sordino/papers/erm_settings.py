@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.seeding import stream
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Splits
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sordino.estimators.task import Task
     from sordino.papers.bench import Bench
 
-Array = npt.NDArray[Any]
 LOSSES = {"logistic": "logistic", "svm": "huber-svm"}
 
 

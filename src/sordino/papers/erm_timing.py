@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.seeding import stream
+from sordino.types import Array, Floats
 
 if TYPE_CHECKING:
     from sordino.estimators.risk import Risk
     from sordino.papers.bench import Bench
     from sordino.papers.found import Numbers
 
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 WARM_UP = 2000
 """Rows of a first fit that is not timed: it compiles and loads."""
 MOST_ITERATIONS = 500

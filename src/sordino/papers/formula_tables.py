@@ -17,17 +17,16 @@ import numpy as np
 from sordino import _check
 from sordino.accounting import calibrate, composition, gaussian, printed, subsampled
 from sordino.intrinsic import variability
-from sordino.papers.found import Array
 from sordino.privacy import Relation
+from sordino.types import Array, Progress
 
 Row = dict[str, Any]
-Tell = Callable[[int, int], None]
 _PRESENCE = Relation.ADD_OR_REMOVE_ONE
 _POISSON: Any = {"sampling": "poisson", "relation": _PRESENCE}
 _ONE: Any = {"sensitivity": 1.0, "relation": _PRESENCE}
 
 
-def made(settings: Mapping[str, Any], tell: Tell) -> dict[str, Array]:
+def made(settings: Mapping[str, Any], tell: Progress) -> dict[str, Array]:
     """The table that `settings` ask for: `of` names it, lists are taken in every combination.
 
     Lists in the table "gaussian" go together instead: one row a name.

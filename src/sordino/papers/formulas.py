@@ -14,7 +14,8 @@ import numpy as np
 
 from sordino import _check
 from sordino.papers import formula_tables
-from sordino.papers.found import Array, Found, Numbers
+from sordino.papers.found import Found, Numbers
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from sordino.papers.bench import Bench

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from sordino.types import Array
+
 Numbers = Mapping[str, Array]
 """What a run left, by name: plain arrays of numbers or strings, kept as one .npz file."""
 

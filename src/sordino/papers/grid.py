@@ -17,17 +17,18 @@ import threadpoolctl
 
 from sordino import _check, seeding
 from sordino.intrinsic import distances, epsilon, normality, spread
-from sordino.intrinsic.interval import Floats, Indices
 from sordino.intrinsic.measured import Measured, load
 from sordino.intrinsic.theory import theory
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats, Indices
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
     from sordino.intrinsic.measure import Progress
     from sordino.papers.bench import Bench
-    from sordino.papers.found import Array, Numbers
+    from sordino.papers.found import Numbers
+    from sordino.types import Array
 
 MOST = 20_000
 """Distances that are kept, for drawings and shares; maxima are of all."""

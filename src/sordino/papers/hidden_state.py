@@ -18,14 +18,14 @@ from sordino.audit.worst_case import WorstCase, linear_curve
 from sordino.audit.worst_case_audit import WorstCaseAudit, audit_worst_case, play
 from sordino.audit.worst_case_family import Family, error_rates, tradeoff
 from sordino.audit.worst_case_ways import Worlds, bounded, estimated, restricted
-from sordino.papers.found import Array, Found, Numbers
+from sordino.papers.found import Found, Numbers
 from sordino.seeding import stream
+from sordino.types import Array, Progress
 
 if TYPE_CHECKING:
     from sordino.papers.bench import Bench
     from sordino.papers.quantities import Quantity
 
-Tell = Callable[[int, int], None]
 ORDERS = ("presence", "absence")
 LINES = ("observed", "composed", "linear")
 RATES = np.round(np.arange(0.01, 0.995, 0.01), 10)
@@ -46,7 +46,7 @@ def make(settings: Mapping[str, Any], bench: Bench) -> dict[str, Array]:
 
 
 def _curves(
-    tell: Tell,
+    tell: Progress,
     *,
     noise_multiplier: float,
     sample_rate: float,
@@ -121,7 +121,7 @@ def _drawn(audited: WorstCaseAudit) -> dict[str, Array]:
 
 
 def _epsilons(
-    tell: Tell,
+    tell: Progress,
     *,
     sample_rate: float,
     steps: int,
@@ -183,7 +183,7 @@ def _first(scores: Worlds, runs: int) -> Worlds:
 
 
 def _loss(
-    tell: Tell,
+    tell: Progress,
     *,
     sample_rate: float,
     steps: int,

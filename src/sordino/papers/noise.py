@@ -38,13 +38,13 @@ from sordino.intrinsic.augment import remaining_sigma, target_sigma
 from sordino.papers import published_rows
 from sordino.papers.grid import GridSettings
 from sordino.papers.published_rows import Preparation
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
     from sordino.papers.bench import Bench
     from sordino.papers.found import Numbers
 
-Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int32]
 

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from sordino import _check, seeding
 from sordino.data import files, holdout, images, preprocess, recipes, sources
 from sordino.data.dataset import Dataset
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Splits
@@ -30,7 +31,6 @@ Preparation = Literal["recipe", "components", "projections", "tests"]
 PREPARATIONS: tuple[Preparation, ...] = ("recipe", "components", "projections", "tests")
 RANDOM: tuple[Preparation, ...] = ("projections", "tests")
 """Those of which there are many."""
-Matrix = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
 
@@ -46,9 +46,9 @@ class Prepared:
 class Pixels:
     """Images as rows, of two classes: the training rows with their validation rows first."""
 
-    X: Matrix
+    X: Floats
     y: Labels
-    X_test: Matrix
+    X_test: Floats
     y_test: Labels
 
     def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> Prepared:
@@ -121,7 +121,7 @@ def _tested(splits: Splits, many: int) -> Iterator[Prepared]:
         yield Prepared(splits.train, Dataset(X[rows], y[rows], None, splits.train.name))
 
 
-def turned(X: Matrix, components: int) -> preprocess.Projection:
+def turned(X: Floats, components: int) -> preprocess.Projection:
     """Principal directions of rows, each turned so that its largest score is positive."""
     found = preprocess.Projection.pca(X, components)
     with threadpool_limits(1, "blas"):
@@ -154,7 +154,7 @@ def _pixels(bench: Bench, data: str, classes: Sequence[int]) -> Pixels:
 
 def _chosen(
     X: npt.NDArray[np.generic], y: npt.ArrayLike, classes: Sequence[int]
-) -> tuple[Matrix, Labels]:
+) -> tuple[Floats, Labels]:
     labels = np.asarray(y).ravel()
     kept = np.isin(labels, classes)
     rows = X[kept].reshape(int(kept.sum()), -1)

@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from sordino import _check
 from sordino.papers.erm_formulas import QUANTITIES as FORMULAS
-from sordino.papers.found import Array, Found, Numbers
+from sordino.papers.found import Found, Numbers
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from sordino.papers.quantities import Quantity
 
-Floats = npt.NDArray[np.float64]
 PERCENT = 100.0
 
 

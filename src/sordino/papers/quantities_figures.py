@@ -9,7 +9,8 @@ import numpy as np
 from scipy import stats
 
 from sordino import _check
-from sordino.papers.found import Array, Found, Numbers
+from sordino.papers.found import Found, Numbers
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from sordino.papers.quantities import Quantity

@@ -21,11 +21,11 @@ from sordino import _check, seeding
 from sordino.intrinsic.utility import paired_test
 from sordino.papers import curves, features
 from sordino.papers.found import Found, Numbers
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.papers.quantities import Quantity
 
-Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
 Statistic = Callable[["Trio"], Floats]
 OVER = ("models", "draws")

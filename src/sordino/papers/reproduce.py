@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sordino import _check
-from sordino.papers.bench import Bench, NotHere, Tell
+from sordino.papers.bench import Bench, NotHere
 from sordino.papers.claims import Claim, Drawing, Place
 from sordino.papers.judging import explained, measured
 from sordino.papers.reading import papers
 from sordino.papers.results import Picture, Reproduction, Result
 from sordino.store.disk import Disk
 from sordino.store.refusal import first_foreign
+from sordino.types import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +34,7 @@ ALL = "all"
 class Watch(Protocol):
     """Who is told how far it is."""
 
-    def begin(self, stage: str, words: str) -> Tell:
+    def begin(self, stage: str, words: str) -> Progress:
         """A run begins; what is returned is told (done, total)."""
 
     def end(self, stage: str, seconds: float, *, resumed: bool) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.report import canvas
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.accounting.profile import Profile
 
-Floats = npt.NDArray[np.float64]
 
 _MOST_POINTS = 2_000
 

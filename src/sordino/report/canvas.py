@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _files
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#AA4499"
 INK, GREY = "#222222", "#707070"

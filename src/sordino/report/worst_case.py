@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 Curve = tuple[Floats, Floats]
 """False-positive rates and the false-negative rates that go with them."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sordino import _check
@@ -23,8 +22,7 @@ from sordino.sgd import full_batch, planning
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import Table, lay, table_bytes
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 
 class NormalStream(Protocol):

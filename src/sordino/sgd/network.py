@@ -17,19 +17,20 @@ import torch
 
 from sordino.objectives.batched import Objective
 from sordino.sgd.batches import Epoch, Index
-from sordino.sgd.lanes import Lanes, Places
+from sordino.sgd.lanes import Lanes
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.step import gather, step
 from sordino.sgd.table import Table
+from sordino.types import Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Touched:
     """Runs that a step must take with a batch of their own: the place that differs, and how."""
 
-    seed: Places
-    neighbour: Places
-    place: Places
+    seed: Ints
+    neighbour: Ints
+    place: Ints
     substitute: Index
 
     def part(self, start: int, end: int) -> Touched:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 from scipy.stats import binom
 
@@ -25,8 +24,7 @@ from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.steps import noise_for_steps
 from sordino.sgd.spec import TrainSpec
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 _RATE = 1e-3
 """So small that the weights stay where the Huber loss has slope 1."""
