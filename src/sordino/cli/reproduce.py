@@ -222,7 +222,7 @@ def _write_markdown(found: Reproduction, directory: Path, file: Path) -> None:
     from pathlib import Path
 
     from sordino import _files
-    from sordino.papers.markdown import markdown
+    from sordino.papers.page import markdown
 
     pictures = file.with_suffix("")
     pictures.mkdir(parents=True, exist_ok=True)

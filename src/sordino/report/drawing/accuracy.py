@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sordino.report.blocks import Drawn
 from sordino.report.canvas import log_axis
 from sordino.report.drawing import palette
 from sordino.report.drawing.frame import framed, in_percent, key
-from sordino.report.drawing.inline import Drawn, inline, styled
+from sordino.report.drawing.inline import inline, styled
 from sordino.report.stages import Accuracy, AccuracyPoint
 from sordino.report.words_numbers import percent, percent_of_confidence, upper
 

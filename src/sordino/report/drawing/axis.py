@@ -8,8 +8,9 @@ from typing import Any
 from sordino._shown import printable
 from sordino.privacy import Estimate
 from sordino.report.assessment import Assessment
+from sordino.report.blocks import Drawn
 from sordino.report.drawing import palette
-from sordino.report.drawing.inline import SMALL, WIDTH, Drawn, styled
+from sordino.report.drawing.inline import SMALL, WIDTH, styled
 from sordino.report.drawing.row import Row, rows_of
 from sordino.report.drawing.scale import around
 from sordino.report.drawing.sheet import EDGE, LINE, Sheet, fitted, width

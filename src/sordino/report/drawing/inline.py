@@ -11,10 +11,10 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from sordino.report.blocks import Drawn
 from sordino.report.drawing import palette
 
 if TYPE_CHECKING:
@@ -69,26 +69,6 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A picture.
-
-    Parameters
-    ----------
-    svg
-        An `<svg class="drawing">` without a width: the page gives it one, and the height follows.
-    alt
-        What is to be seen, in a few sentences: numbers that stand beside the picture are left to
-        the text. Also inside `svg`, for screen readers.
-    caption
-        A sentence to stand below.
-    """
-
-    svg: str
-    alt: str
-    caption: str
-
-
 @contextmanager
 def styled() -> Iterator[None]:
     """Within it, what matplotlib makes has the page's look, and nothing outside is changed."""
@@ -132,7 +112,7 @@ def inline(figure: Figure, name: str, title: str, alt: str, caption: str) -> Dra
 
 def standalone(drawn: Drawn, width: int = 640) -> str:
     """The picture as a file of its own: with a size, a ground, a font and the palette's colours."""
-    root = ElementTree.fromstring(drawn.svg)
+    root = ElementTree.fromstring(drawn.markup)
     for element in root.iter():
         element.tag = element.tag.removeprefix(_SVG)
     wide, high = (float(each) + 2 * _MARGIN for each in root.attrib["viewBox"].split()[2:])

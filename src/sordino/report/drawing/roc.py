@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sordino.report.blocks import Drawn
 from sordino.report.canvas import log_axis
 from sordino.report.drawing import palette
 from sordino.report.drawing.frame import framed, key
-from sordino.report.drawing.inline import Drawn, inline, styled
+from sordino.report.drawing.inline import inline, styled
 from sordino.report.stages import Attack
 from sordino.report.words_numbers import lower, percent, percent_of_confidence, upper
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from sordino.report.blocks import Drawn
 from sordino.report.drawing import palette
 from sordino.report.drawing.frame import framed, in_percent, key
-from sordino.report.drawing.inline import Drawn, inline, styled
+from sordino.report.drawing.inline import inline, styled
 from sordino.report.stages import Attack, Curve, Proved
 from sordino.report.words_numbers import percent, percent_down, percent_up
 

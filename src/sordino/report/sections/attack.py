@@ -9,12 +9,13 @@ from sordino.report.assessment import Assessment
 from sordino.report.blocks import (
     Beside,
     Block,
-    Cell,
     Facts,
     Figure,
     Group,
     Heading,
+    Line,
     Section,
+    Span,
     Table,
     Text,
 )
@@ -130,7 +131,7 @@ def _bounds(attacks: tuple[Attack, ...]) -> Block:
     )
 
 
-def _rows(attack: Attack) -> Iterator[tuple[str | Cell, ...]]:
+def _rows(attack: Attack) -> Iterator[tuple[Line, ...]]:
     found = (attack.observed, *attack.others)
     # All begin with the score, which is said above.
     scores = {observation.attack.partition("; ")[0] for observation in found}
@@ -139,7 +140,7 @@ def _rows(attack: Attack) -> Iterator[tuple[str | Cell, ...]]:
         headline = " (the headline)" if observation is attack.observed else ""
         yield (
             observation.attack.removeprefix(shared) + headline,
-            Cell(f"at least {lower(observation.epsilon)}", "observed"),
+            Span(f"at least {lower(observation.epsilon)}", "observed"),
             percent_of_confidence(observation.confidence),
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sordino._shown import printable
 from sordino.privacy import Guarantee
 from sordino.report import words
-from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Section, Text
+from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Page, Section, Text
 from sordino.report.public import PublicFacts
 from sordino.report.sections import ending, proof, protection
 from sordino.report.stages import Bound, Proved
@@ -18,9 +18,31 @@ from sordino.report.words_numbers import chance, count, plain, upper
 _LABELS_SHOWN = 10
 
 
-def title(facts: PublicFacts) -> str:
-    """Of the page."""
-    return f"How private is this {facts.certificate['model'].get('estimator', 'model')}?"
+def page(facts: PublicFacts) -> Page:
+    """The whole certificate as blocks."""
+    version = str(facts.certificate["versions"].get("sordino", ""))
+    title = f"How private is this {facts.certificate['model'].get('estimator', 'model')}?"
+    return Page(
+        title=title,
+        mark="PUBLIC.",
+        why_marked=(
+            "This page shows what the certificate of the model says and what follows from it, and "
+            "nothing else that was computed from the records."
+        ),
+        verdict=verdict(facts),
+        subtitle=f"{title} Released on {facts.certificate['date']}.",
+        notes=notes(facts),
+        sections=(
+            _promise(facts),
+            _training(facts),
+            proof.theorems(_proved(facts)),
+            Section("caveats", "What is not covered", (Bullets(tuple(_not_covered(facts))),)),
+            _papers(facts),
+            ending.glossary(only_proved=True),
+        ),
+        footer=f"Made by sordino {version} from the certificate alone.",
+        version=version,
+    )
 
 
 def verdict(facts: PublicFacts) -> str:
@@ -46,18 +68,6 @@ def notes(facts: PublicFacts) -> tuple[str, ...]:
     if facts.guarantee is None:
         return (f"Why nothing is promised: {facts.why_none}",)
     return tuple(f"Not covered by the guarantee: {what.rstrip('.')}." for what in _reads(facts))
-
-
-def sections(facts: PublicFacts) -> tuple[Section, ...]:
-    """In the order of the page."""
-    return (
-        _promise(facts),
-        _training(facts),
-        proof.theorems(_proved(facts)),
-        Section("caveats", "What is not covered", (Bullets(tuple(_not_covered(facts))),)),
-        _papers(facts),
-        ending.glossary(only_proved=True),
-    )
 
 
 def _promise(facts: PublicFacts) -> Section:

@@ -9,12 +9,13 @@ from sordino.report.blocks import (
     Beside,
     Block,
     Bullets,
-    Cell,
     Facts,
     Figure,
     Group,
     Heading,
+    Line,
     Section,
+    Span,
     Table,
     Text,
 )
@@ -106,7 +107,7 @@ def _estimates(
     return blocks
 
 
-def _rows(found: Estimated) -> tuple[tuple[str | Cell, ...], ...]:
+def _rows(found: Estimated) -> tuple[tuple[Line, ...], ...]:
     ways = (
         ("one sigma for all directions", found.isotropic),
         ("along the most telling direction", found.directional),
@@ -117,8 +118,8 @@ def _rows(found: Estimated) -> tuple[tuple[str | Cell, ...], ...]:
     return tuple(rows)
 
 
-def _row(way: str, estimate: Estimate) -> tuple[str | Cell, ...]:
-    return way, Cell(f"about {about(estimate.epsilon)}", "estimated"), words.interval(estimate)
+def _row(way: str, estimate: Estimate) -> tuple[Line, ...]:
+    return way, Span(f"about {about(estimate.epsilon)}", "estimated"), words.interval(estimate)
 
 
 def _described(of: str, found: Estimated) -> list[Block]:

@@ -8,11 +8,11 @@ from sordino.report.assessment import Assessment
 from sordino.report.blocks import (
     Block,
     Bullets,
-    Cell,
     Facts,
     Group,
     Heading,
     Section,
+    Span,
     Table,
     Text,
     listed,
@@ -73,7 +73,7 @@ def _ranking(bounds: list[Bound]) -> Block:
     rows = tuple(
         (
             bound.name + (", used by the guarantee" if bound.used else ""),
-            Cell(_said(bound), "proved"),
+            Span(_said(bound), "proved"),
             bound.theorem,
         )
         for bound in sorted(bounds, key=lambda bound: (_epsilon(bound), not bound.used))

@@ -9,13 +9,14 @@ from sordino.report.assessment import Assessment
 from sordino.report.blocks import (
     Beside,
     Block,
-    Cell,
     Code,
     Facts,
     Figure,
     Folded,
     Heading,
+    Line,
     Section,
+    Span,
     Text,
     listed,
 )
@@ -136,8 +137,8 @@ def _table(found: Accuracy) -> list[Block]:
     level, share = (percent_of_confidence(each.level) for each in (found.before, found.again))
     named = [("without privacy", found.before), ("this release", found.after)]
     named.append((f"{count(found.repeats)} releases like it, mean", found.again))
-    rows: list[tuple[str | Cell, ...]] = [
-        (name, percent(measure.value), Cell(_span(measure), "number"))
+    rows: list[tuple[Line, ...]] = [
+        (name, percent(measure.value), Span(_span(measure), "number"))
         for name, measure in named
         if measure is not None
     ]
