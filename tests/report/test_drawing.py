@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 import pytest
 import sample_assessment as samples
 
-from sordino.report import drawing
+from sordino.report import drawing, palette
 from sordino.report.assessment import Assessment
-from sordino.report.drawing import Drawn, palette
+from sordino.report.drawing import Drawn
 from sordino.report.stages import Curve, Proved
 from sordino.report.words_numbers import lower, upper
 

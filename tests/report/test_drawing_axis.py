@@ -14,9 +14,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from sordino.privacy import Estimate
-from sordino.report import drawing
+from sordino.report import drawing, palette
 from sordino.report.assessment import Assessment
-from sordino.report.drawing import Drawn, palette
+from sordino.report.drawing import Drawn
 from sordino.report.drawing.scale import FIRST, INFINITY, LAST, ZERO, around
 from sordino.report.drawing.sheet import width
 from sordino.report.stages import Bound, Estimated

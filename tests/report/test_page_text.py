@@ -9,9 +9,8 @@ import pytest
 import sample_assessment as sample
 from read_page import EVIL, MAKERS, SAID, Document, facts, made, public, written
 
-from sordino.report import page, render, words
+from sordino.report import page, palette, render, words
 from sordino.report.blocks import Page
-from sordino.report.drawing import palette
 from sordino.report.public import public_facts
 from sordino.report.stages import Checked
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sordino.report import drawing, render, words
+from sordino.report import drawing, palette, render, words
 from sordino.report.assessment import Assessment
 from sordino.report.blocks import Page, Section
-from sordino.report.drawing import palette
 from sordino.report.public import PublicFacts
 from sordino.report.sections import certificate, ending
 from sordino.report.sections.attack import attacks

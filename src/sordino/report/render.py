@@ -16,8 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from sordino._shown import printable
+from sordino.report import palette
 from sordino.report.blocks import Line, Page, Span
-from sordino.report.drawing import palette
 from sordino.report.words_numbers import typeset
 
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -7,9 +7,9 @@ from typing import Any
 
 from sordino._shown import printable
 from sordino.privacy import Estimate
+from sordino.report import palette
 from sordino.report.assessment import Assessment
 from sordino.report.blocks import Drawn
-from sordino.report.drawing import palette
 from sordino.report.drawing.inline import SMALL, WIDTH, styled
 from sordino.report.drawing.row import Row, rows_of
 from sordino.report.drawing.scale import around

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sordino.privacy import Estimate, Observation
+from sordino.report import palette
 from sordino.report.assessment import Assessment
 from sordino.report.blocks import Drawn
-from sordino.report.drawing import palette
 from sordino.report.drawing.inline import styled
 from sordino.report.drawing.row import roughly
 from sordino.report.drawing.scale import around

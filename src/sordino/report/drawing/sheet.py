@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from sordino._shown import printable
+from sordino.report import palette
 from sordino.report.blocks import Drawn
-from sordino.report.drawing import palette
 from sordino.report.drawing.inline import HALO, SMALL, TEXT, WIDTH, inline
 from sordino.report.drawing.scale import FIRST, INFINITY, LAST, ZERO, Scale
 

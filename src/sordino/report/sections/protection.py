@@ -8,7 +8,7 @@ from sordino.privacy import RELATIONS, Guarantee, Relation
 from sordino.report import drawing, words
 from sordino.report.assessment import Assessment, Records
 from sordino.report.blocks import Beside, Block, Bullets, Facts, Figure, Heading, Section, Text
-from sordino.report.drawing.tradeoff import least_missed
+from sordino.report.drawing.roc import least_missed
 from sordino.report.stages import Curve, Proved
 from sordino.report.words_numbers import about, chance, count, percent_up, upper
 

@@ -30,6 +30,8 @@ DARK = {
 }
 INK, MUTED, GRID, PANEL, WARN = (LIGHT[name] for name in ("ink", "muted", "grid", "panel", "warn"))
 PROVED, ESTIMATED, OBSERVED = (LIGHT[name] for name in ("proved", "estimated", "observed"))
+PURPLE = "#aa4499"
+"""For a fourth line of figures made for print."""
 
 
 def css(selector: str = ":root") -> str:
