@@ -287,7 +287,7 @@ def test_the_design_document_holds_the_same_table() -> None:
         ("store/a.py", "import json\nimport numpy as np\nnp.load('x', allow_pickle=False)\n"),
         ("store/a.py", "import json, joblib\njson.load(open('x'))\njoblib.Parallel(2)\n"),
         ("store/a.py", "from sordino.store.b import load\nload('x', 'y', 3)\n"),
-        ("sgd/__init__.py", "import importlib\nimportlib.import_module(NAMES['train'])\n"),
+        ("_lazy.py", "import importlib\nimportlib.import_module(NAMES['train'])\n"),
         ("cli/a.py", "from sordino import assessment\nfrom sordino.papers import claims\n"),
         ("cli/terminal.py", "import typer\ntyper.echo('x')\n"),
         ("data/utilities.py", ""),
