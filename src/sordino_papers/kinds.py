@@ -50,15 +50,15 @@ def _formulas(settings: Mapping[str, Any], bench: Bench) -> Numbers:
 
 
 def _erm(settings: Mapping[str, Any], bench: Bench) -> Numbers:
-    from sordino_papers import erm
+    from sordino_papers.erm import study
 
-    return erm.make(settings, bench)
+    return study.make(settings, bench)
 
 
 def _erm_timing(settings: Mapping[str, Any], bench: Bench) -> Numbers:
-    from sordino_papers import erm_timing
+    from sordino_papers.erm import timing
 
-    return erm_timing.make(settings, bench)
+    return timing.make(settings, bench)
 
 
 def _hidden_state(settings: Mapping[str, Any], bench: Bench) -> Numbers:
@@ -75,7 +75,7 @@ _RELEASES = (
     *_TRAINS,
     *(f"sordino/{room}" for room in ("accounting", "proofs", "mechanisms", "estimators")),
 )
-_ERM = tuple(f"sordino_papers/erm{part}.py" for part in ("", "_fits", "_methods", "_settings"))
+_ERM = tuple(f"sordino_papers/erm/{part}.py" for part in ("study", "methods", "settings"))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ KINDS: dict[str, Kind] = {
         ),
     ),
     "erm": Kind(_erm, (*_RELEASES, *_ERM)),
-    "erm-timing": Kind(_erm_timing, (*_RELEASES, *_ERM, "sordino_papers/erm_timing.py")),
+    "erm-timing": Kind(_erm_timing, (*_RELEASES, *_ERM, "sordino_papers/erm/timing.py")),
     "hidden-state": Kind(
         _hidden_state,
         (

@@ -16,7 +16,6 @@ def registry() -> dict[str, Quantity]:
     from sordino_papers import (
         formulas,
         hidden_state,
-        quantities_erm,
         quantities_grid,
         quantities_noise,
         sizes,
@@ -27,7 +26,6 @@ def registry() -> dict[str, Quantity]:
         sizes,
         quantities_grid,
         quantities_noise,
-        quantities_erm,
         formulas,
         hidden_state,
     ):
@@ -39,7 +37,8 @@ def registry() -> dict[str, Quantity]:
 
 def drawings() -> dict[str, Callable[..., Any]]:
     """Every drawing by name: from the `Numbers` of its runs and arguments to a figure."""
-    from sordino_papers import drawing_erm, drawing_grid, drawing_noise, drawing_theory
+    from sordino_papers import drawing_grid, drawing_noise, drawing_theory
+    from sordino_papers.erm import drawing as drawing_erm
 
     found: dict[str, Callable[..., Any]] = {}
     for module in (drawing_grid, drawing_noise, drawing_erm, drawing_theory):

@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from sordino_papers import drawing_erm
+from sordino_papers.erm import drawing
 from sordino_papers.reading import read
 
 LINES = {
@@ -32,9 +32,7 @@ def study(folds=5):
 
 
 def test_accuracies_stand_above_objectives_a_column_a_dataset():
-    figure = drawing_erm.accuracy_and_objective(
-        study(), study(), titles=["One", "Two"], lines=LINES
-    )
+    figure = drawing.accuracy_and_objective(study(), study(), titles=["One", "Two"], lines=LINES)
     top_left, top_right, bottom_left, _ = figure.axes
     assert (top_left.get_title(loc="left"), top_right.get_title(loc="left")) == ("One", "Two")
     assert "Accuracy" in top_left.get_ylabel()
@@ -59,19 +57,19 @@ def test_accuracies_stand_above_objectives_a_column_a_dataset():
 def test_every_line_of_the_file_has_a_style():
     text = resources.files("sordino_papers").joinpath("chen.toml").read_text("utf-8")
     drawings = [d for place in read("chen", text).places for d in place.drawings]
-    assert {d.draw for d in drawings} == set(drawing_erm.DRAWINGS)
-    for drawing in drawings:
-        for method in drawing.arguments["lines"]:
-            assert method.removesuffix("/tuned") in drawing_erm.STYLES
+    assert {d.draw for d in drawings} == set(drawing.DRAWINGS)
+    for each in drawings:
+        for method in each.arguments["lines"]:
+            assert method.removesuffix("/tuned") in drawing.STYLES
 
 
 def test_a_title_for_every_run_is_needed():
     with pytest.raises(ValueError, match="zip"):
-        drawing_erm.accuracy_and_objective(study(), titles=["One", "Two"], lines=LINES)
+        drawing.accuracy_and_objective(study(), titles=["One", "Two"], lines=LINES)
 
 
 def test_one_fold_has_no_error_bars():
-    figure = drawing_erm.accuracy_and_objective(study(1), titles=["One"], lines=LINES)
+    figure = drawing.accuracy_and_objective(study(1), titles=["One"], lines=LINES)
     assert figure.axes[0].containers[0].has_yerr is False
 
 
@@ -82,7 +80,7 @@ def test_seconds_against_thousands_of_rows():
         "seconds": np.array([[0.2, 0.4], [0.3, 0.9]]),
     }
     lines = {"rsgd-ar": "RSGD-AR", "objective": "ObjPert"}
-    figure = drawing_erm.processing_times(numbers, lines=lines)
+    figure = drawing.processing_times(numbers, lines=lines)
     (panel,) = figure.axes
     assert panel.get_yscale() == "log"
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["RSGD-AR", "ObjPert"]

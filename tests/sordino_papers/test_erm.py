@@ -10,10 +10,11 @@ import pytest
 
 from sordino import _check
 from sordino.estimators.risk import Risk
-from sordino_papers import erm, erm_formulas, erm_methods, erm_timing, quantities_erm, sizes
+from sordino_papers import sizes
 from sordino_papers.bench import Bench, NotHere
 from sordino_papers.claims import Run
-from sordino_papers.erm_settings import ErmSettings, with_constant
+from sordino_papers.erm import formulas, methods, quantities, study, timing
+from sordino_papers.erm.settings import ErmSettings, with_constant
 from sordino_papers.kinds import KINDS
 from sordino_papers.reading import read
 
@@ -46,7 +47,7 @@ def small(tmp_path_factory):
 
 
 def of(numbers, name, method):
-    return quantities_erm.of_method(numbers, name, method)
+    return quantities.of_method(numbers, name, method)
 
 
 @pytest.mark.slow
@@ -77,7 +78,7 @@ def test_references_are_what_they_say(small):
 @pytest.mark.slow
 def test_the_best_setting_is_taken_for_every_budget(small):
     made, numbers = small
-    kept = made.store("erm", erm._identity(ErmSettings.read(SMALL)))
+    kept = made.store("erm", study._identity(ErmSettings.read(SMALL)))
     folds = np.stack([np.load(kept / f"nsgd-tuned-{fold}.npy")[0] for fold in range(2)])
     best = folds.mean(axis=0).max(axis=0)
     np.testing.assert_array_equal(of(numbers, "accuracies", "nsgd/tuned").mean(axis=1), best)
@@ -89,7 +90,7 @@ def test_an_interrupted_study_goes_on_and_gives_the_same_numbers(small, tmp_path
     _, whole = small
     first = bench(tmp_path, methods=["nsgd", "objective/2011"])
     first.numbers("chen/small")
-    kept = first.store("erm", erm._identity(ErmSettings.read(SMALL)))
+    kept = first.store("erm", study._identity(ErmSettings.read(SMALL)))
     before = {path.name: path.stat().st_mtime_ns for path in kept.iterdir()}
     (kept / "objective-2011-1.npy").unlink()
     told = []
@@ -136,10 +137,10 @@ def task(**changes):
 
 
 def test_noises_of_old_are_those_of_their_papers():
-    l2, sigma = erm_methods.noise_2012(task())
+    l2, sigma = methods.noise_2012(task())
     assert sigma == pytest.approx(math.sqrt(8 * math.log(2e8) + 4))
     assert 40_000 * (l2 - 0.001) == pytest.approx(0.5)  # 2 / 4 / epsilon
-    l2, scale = erm_methods.noise_2011(task())
+    l2, scale = methods.noise_2011(task())
     assert l2 == 0.001
     assert scale == pytest.approx(2 / (1 - math.log(1 + 0.5 / 40 + (0.25 / 40) ** 2)))
 
@@ -148,7 +149,7 @@ def test_chaudhuri_raises_the_regulariser_where_epsilon_is_spent():
     """Their Algorithm 2: if nothing is left, Delta more of it, and half of epsilon for noise."""
     settings = ErmSettings.read({**SMALL, "l2": 1e-6})
     asked = settings.task(1000, 10, 0.1)
-    l2, scale = erm_methods.noise_2011(asked)
+    l2, scale = methods.noise_2011(asked)
     assert l2 == pytest.approx(0.25 / (1000 * (math.exp(0.1 / 4) - 1)))
     assert scale == pytest.approx(2 / 0.05)
 
@@ -157,11 +158,11 @@ def test_the_old_accountant_without_sampling_is_a_formula():
     noise, steps, delta, orders = 3.0, 5, 1e-6, 20
     moments = range(1, orders + 1)
     wanted = min(steps * (k + 1) / (2 * noise**2) - math.log(delta) / k for k in moments)
-    found = erm_methods.old_moments_epsilon(noise, delta, 1.0, steps, orders)
+    found = methods.old_moments_epsilon(noise, delta, 1.0, steps, orders)
     assert found == pytest.approx(wanted, rel=1e-9)
-    again = erm_methods.old_moments_noise(wanted, delta, 1.0, steps, orders)
+    again = methods.old_moments_noise(wanted, delta, 1.0, steps, orders)
     assert again == pytest.approx(noise, rel=1e-5)
-    assert erm_methods.old_moments_noise(0.69, delta, 1.0, steps, orders) is None  # ln(1e6)/20
+    assert methods.old_moments_noise(0.69, delta, 1.0, steps, orders) is None  # ln(1e6)/20
 
 
 def numbers(ours, theirs, epsilons=(0.1, 1.0)):
@@ -174,7 +175,7 @@ def numbers(ours, theirs, epsilons=(0.1, 1.0)):
 
 
 def test_a_method_is_below_only_beyond_points_and_errors():
-    ask = quantities_erm.QUANTITIES["share_not_below"]
+    ask = quantities.QUANTITIES["share_not_below"]
     how = {"method": "a", "other": "b", "points": 0.5, "errors": 3.0}
     level = numbers([[0.8, 0.8], [0.9, 0.9]], [[0.804, 0.804], [0.9, 0.9]])
     below = numbers([[0.8, 0.8], [0.9, 0.9]], [[0.806, 0.806], [0.9, 0.9]])
@@ -190,7 +191,7 @@ def test_a_method_is_below_only_beyond_points_and_errors():
 
 
 def test_a_surge_needs_budgets_that_cannot_be_met():
-    ask = quantities_erm.QUANTITIES["surge"]
+    ask = quantities.QUANTITIES["surge"]
     found = numbers([[0.9, 0.9], [0.9, 0.9]], [[np.nan, np.nan], [0.89, 0.89]])
     found["methods"] = np.array(["none", "b"])
     assert ask(found, method="b").value == pytest.approx(1.0)
@@ -202,7 +203,7 @@ def test_sensitivities_and_noise_of_section_4():
     """docs/math.md 3.3 and 3.4: golden numbers."""
     loss = {"curvature": 0.25, "l2": 0.001}
     schedule = {"batches": 4, "batch_size": 100, "epochs": 4, "rate": 1.0, "every": 2}
-    ask = erm_formulas.QUANTITIES
+    ask = formulas.QUANTITIES
     restarted = ask["schedule_sensitivity"](loss=loss, schedule=schedule)
     assert restarted.value == pytest.approx(0.049781207812, rel=1e-9)
     last = ask["schedule_sensitivity"](loss=loss, schedule=schedule, of="last")
@@ -226,9 +227,9 @@ def test_iterations_are_counted_until_the_objective_is_near_its_minimum():
     risk = Risk(X, (X[:, 0] > 0).astype(float), l2=0.01)
     zero = np.zeros(6)
     best = risk.value(risk.minimise(zero, 1e-9))
-    few, many = (erm_timing._until(risk, zero, best * (1 + share)) for share in (0.2, 1e-6))
+    few, many = (timing._until(risk, zero, best * (1 + share)) for share in (0.2, 1e-6))
     assert 1 <= few < many < 100
-    assert erm_timing._until(risk, zero, 10 * best) == 1  # the first iterate is looked at first
+    assert timing._until(risk, zero, 10 * best) == 1  # the first iterate is looked at first
 
 
 @pytest.mark.slow
@@ -255,7 +256,7 @@ def test_times_are_of_every_method_and_size(tmp_path):
 def test_the_file_asks_for_what_there_is():
     text = resources.files("sordino_papers").joinpath("chen.toml").read_text("utf-8")
     paper = read("chen", text)
-    known = {**quantities_erm.QUANTITIES, **sizes.QUANTITIES}
+    known = {**quantities.QUANTITIES, **sizes.QUANTITIES}
     for claim in paper.claims:
         assert claim.quantity in known, claim.name
         assert set(claim.runs) <= set(paper.runs), claim.name
@@ -271,4 +272,4 @@ def test_the_file_asks_for_what_there_is():
                     settings.tries(m.partition("/")[0]) for m in settings.methods if "tuned" in m
                 )
             if run.kind == "erm-timing":
-                erm_timing.TimingSettings.read(run.chosen(quick))
+                timing.TimingSettings.read(run.chosen(quick))

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from sordino import _check
 from sordino.types import Array
-from sordino_papers.erm_formulas import QUANTITIES as FORMULAS
+from sordino_papers.erm.formulas import QUANTITIES as FORMULAS
 from sordino_papers.found import Found, Numbers
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 
 from sordino.report import canvas
 from sordino.types import Array
+from sordino_papers.erm.quantities import of_method
 from sordino_papers.found import Numbers
-from sordino_papers.quantities_erm import of_method
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -39,16 +39,20 @@ class ErmSettings:
     epsilons, delta
         Budgets, under replace-one.
     methods
-        As `erm_methods` names them.
-    folds, scored
-        How many folds rows are cut into, and how many of those are held out in turn.
+        As `methods.py` names them; "auto" is the method that it takes for a budget.
+    folds, scored, tuning
+        How many folds rows are cut into, and how many are held out in turn; those beyond the first
+        cut are of other cuts. The first `tuning` of them are not shown: tuned methods choose by
+        them. If it is 0, they choose by what is shown.
+    constant
+        "scaled" for the paper's, "one" for that of the estimators (`with_constant`).
     draws
         Draws of the noise on each training without noise of its own.
     fits
         Trainings of each other method, a fold and budget: by its name, or "else".
     tried
         Settings that a tuned method takes the best of, by the method's name: parallel lists, or
-        one number for all; `rate` is in inverse smoothnesses.
+        one number for all; or a list of settings. `rate` is in inverse smoothnesses.
     orders
         Highest whole order of the moments accountant in "sgd-ma/2016".
     """
@@ -65,10 +69,12 @@ class ErmSettings:
     fits: Mapping[str, int]
     orders: int
     huber_width: float = 0.5
-    form: str = "erm"
+    form: str | None = "erm"
     folder: str = ""
     rows: int = 0
-    tried: Mapping[str, Mapping[str, float | Sequence[float]]] = field(default_factory=dict)
+    tuning: int = 0
+    constant: str = "scaled"
+    tried: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> ErmSettings:
@@ -77,6 +83,7 @@ class ErmSettings:
         if unknown := sorted(set(given) - known):
             _check.fail("settings", unknown, f"to be only keys of {sorted(known)}")
         _check.one_of("loss", given["loss"], tuple(LOSSES))
+        _check.one_of("constant", given.get("constant", cls.constant), ("scaled", "one"))
         listed = {name: tuple(given[name]) for name in ("epsilons", "methods")}
         return cls(**{**given, **listed})
 
@@ -103,14 +110,30 @@ class ErmSettings:
         """Settings that are tried, one after the other."""
         _check.one_of("tuned method", method, tuple(self.tried))
         columns = self.tried[method]
-        lists = {name: values for name, values in columns.items() if not _is_number(values)}
+        if not isinstance(columns, Mapping):
+            return list(columns)
+        lists = {name: values for name, values in columns.items() if isinstance(values, Sequence)}
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-        return [{**columns, **row} for row in rows]  # type: ignore[dict-item]
+        return [{**columns, **row} for row in rows]
 
     @property
-    def sample(self) -> list[Any]:
-        """What says which rows there are."""
-        return [self.data, self.form, self.folder, self.rows]
+    def tuning_folds(self) -> range:
+        """Held out to choose settings by."""
+        return range(self.tuning)
+
+    @property
+    def shown_folds(self) -> range:
+        """Held out to be shown."""
+        return range(self.tuning, self.scored)
+
+    @property
+    def shown(self) -> int:
+        """How many these are."""
+        return len(self.shown_folds)
+
+    def training_rows(self, rows: int) -> int:
+        """Rows to train on, the same for all folds: of larger ones the last is left out."""
+        return rows - -(-rows // self.folds)
 
 
 @dataclass(frozen=True)
@@ -118,28 +141,44 @@ class StoredRows:
     """Rows and labels in files, where every worker finds them."""
 
     directory: str
-    folds: int
+    settings: ErmSettings
+
+    def read(self) -> tuple[Array, Array]:
+        """Rows and labels; rows are mapped from the file, not read."""
+        place = Path(self.directory)
+        return np.load(place / "X.npy", mmap_mode="r"), np.load(place / "y.npy")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.read()[0].shape
+        return rows, columns
+
+    def split(self, held_out: int) -> tuple[Array, Array]:
+        """Places of the rows to train on and of those held out."""
+        from sklearn.model_selection import KFold
+
+        folds, rows = self.settings.folds, self.shape[0]
+        cut, fold = divmod(held_out, folds)
+        cuts = KFold(folds, shuffle=True, random_state=cut).split(np.empty(rows))
+        training, rest = list(cuts)[fold]
+        return training[: self.settings.training_rows(rows)], rest
 
     def fold(self, held_out: int) -> tuple[Records, Records]:
         """Rows to train on and those held out; all folds have the same number to train on."""
-        from sklearn.model_selection import KFold
-
         from sordino.estimators.records import Records
 
-        X = np.load(Path(self.directory) / "X.npy", mmap_mode="r")
-        y = np.load(Path(self.directory) / "y.npy")
-        cut = KFold(self.folds, shuffle=True, random_state=0).split(np.empty(len(y)))
-        training, rest = list(cut)[held_out]
-        training = training[: len(y) - -(-len(y) // self.folds)]
+        X, y = self.read()
         return tuple(  # type: ignore[return-value]
             Records.of(np.ascontiguousarray(X[part]), y[part], 2, 1.0, False)
-            for part in (training, rest)
+            for part in self.split(held_out)
         )
 
 
 def stored(settings: ErmSettings, bench: Bench) -> StoredRows:
     """Write the rows, unless they are there."""
-    directory = bench.store("erm rows", *settings.sample)
+    given = settings.data, settings.form, settings.folder, settings.rows, settings.constant
+    directory = bench.store("erm rows", *given)
     if not (directory / "y.npy").exists():
         train = _splits(settings, bench).train
         X, y = np.asarray(train.X), np.asarray(train.y)
@@ -148,25 +187,25 @@ def stored(settings: ErmSettings, bench: Bench) -> StoredRows:
             kept = np.sort(draw.choice(len(X), settings.rows, replace=False))
             X, y = X[kept], y[kept]
         directory.mkdir(parents=True, exist_ok=True)
-        for name, values in (("X", with_constant(X)), ("y", y)):  # y last: both are there then
+        for name, values in (
+            ("X", with_constant(X, settings.constant)),
+            ("y", y),
+        ):  # y last: both are there then
             half = directory / f".{name}.{os.getpid()}.npy"
             np.save(half, values)
             half.replace(directory / f"{name}.npy")
-    return StoredRows(str(directory), settings.folds)
+    return StoredRows(str(directory), settings)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
-
-
-def with_constant(X: Array) -> Array:
+def with_constant(X: Array, kind: str = "scaled") -> Array:
     """Rows with the constant that the paper appends BEFORE it scales rows to norm 1.
 
     Its x is in R^(p+1) and has norm 1. Rows here were scaled without the constant; what a 1 became
     in that is a row's largest entry: an indicator, or a number at the top of its range. (An
-    estimator's own intercept is a 1 beside a row of norm 1, and takes half of the norm.)
+    estimator's own intercept, "one", is a 1 beside a row of norm 1, and takes half of the norm.)
     """
-    return np.hstack([X, X.max(axis=1, keepdims=True)])
+    one = np.ones((len(X), 1), X.dtype) if kind == "one" else X.max(axis=1, keepdims=True)
+    return np.hstack([X, one])
 
 
 def _splits(settings: ErmSettings, bench: Bench) -> Splits:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +31,7 @@ from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.privacy import NotApplicable
 from sordino.types import Floats
-from sordino_papers.erm_settings import ErmSettings
+from sordino_papers.erm.settings import ErmSettings
 
 REFERENCES = ("none", "majority")
 OLD_OBJECTIVES = ("objective/2011", "objective/2012")
@@ -48,26 +50,53 @@ def planned(settings: ErmSettings, method: str, task: Task) -> list[Plan]:
 def _planned(settings: ErmSettings, method: str, task: Task) -> list[Plan]:
     name, _, variant = method.partition("/")
     if method in REFERENCES:
-        return [methods.plan(method, replace(task, epsilon=math.inf), Settings())]
-    if variant == "tuned":
-        tried = [_tried(given, task) for given in settings.tries(name)]
-        return [methods.plan(name, task, given) for given in (Settings(), *tried)]
-    if method == "sgd-ma":
-        given = Settings(accountant="moments", batch_size=round(math.sqrt(task.rows)))
-        return [methods.plan("dp-sgd", task, given)]
+        return [_plan(method, replace(task, epsilon=math.inf), Settings())]
     if method == "sgd-ma/2016":
         return _old_moments(task, settings.orders)
     if method == "output-gd/inside":
-        outside = methods.plan(name, task, Settings()).settings
+        outside = _plan(name, task, Settings()).settings
         given = Settings(steps=outside.steps, learning_rate=outside.learning_rate)
-        return [methods.plan("noisy-gd", task, given)]
-    return [methods.plan(method, task, Settings())]
+        return [_plan("noisy-gd", task, given)]
+    tried = settings.tries(name) if variant == "tuned" else []
+    public = named(name, task.rows)
+    return [
+        _plan(public[0], task, given)
+        for given in (public[1], *(_tried(each, public[1], task) for each in tried))
+    ]
 
 
-def _tried(given: Mapping[str, float], task: Task) -> Settings:
+def named(method: str, rows: int) -> tuple[str, Settings]:
+    """The estimators' name of a method, and what is set by hand: for SGD-MA what the paper says."""
+    if method != "sgd-ma":
+        return method, Settings()
+    return "dp-sgd", Settings(accountant="moments", batch_size=max(1, round(math.sqrt(rows))))
+
+
+def _plan(name: str, task: Task, given: Settings) -> Plan:
+    """Folds ask the same again; and the noise of DP-SGD, slow to find, does not know the rate."""
+    if None in (given.steps, given.batch_size, given.learning_rate):
+        return _light_plan(name, task, given)
+    plan = _light_plan(name, task, replace(given, learning_rate=1.0))
+    assert plan.spec is not None
+    return replace(
+        plan,
+        settings=replace(plan.settings, learning_rate=given.learning_rate),
+        spec=replace(plan.spec, learning_rate=given.learning_rate),
+    )
+
+
+@lru_cache(512)
+def _light_plan(name: str, task: Task, given: Settings) -> Plan:
+    """Without its proof, which weighs megabytes where it is a privacy loss distribution."""
+    return replace(methods.plan(name, task, given), proof=None, evidence=None)
+
+
+def _tried(given: Mapping[str, Any], public: Settings, task: Task) -> Settings:
     """A file's setting: `rate` in inverse smoothnesses, the rest as the estimators have it."""
-    rest = {name: value for name, value in given.items() if name != "rate"}
-    return Settings(learning_rate=given["rate"] / task.constants.smooth, **rest)  # type: ignore[arg-type]
+    rest = dict(given)
+    if "rate" in rest:
+        rest["learning_rate"] = rest.pop("rate") / task.constants.smooth
+    return Settings(**{"accountant": public.accountant, **rest})
 
 
 def _old_moments(task: Task, orders: int) -> list[Plan]:

@@ -1,18 +1,25 @@
-"""One piece of an ERM study: one method on one fold, trained for every budget and scored."""
+"""Kind "erm": accuracy and objective of private linear models over folds (Chen, Lee & Kifer 2019).
+
+Methods are the package's own, planned and trained as estimators do it; noise is seeded, so these
+models protect nobody. A piece is one method on one fold, trained for every budget and scored;
+finished pieces are kept.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sordino import _files
-from sordino.estimators import methods
+from sordino.estimators import methods, rules
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.reference import Majority
@@ -21,11 +28,107 @@ from sordino.estimators.task import Plan, Task
 from sordino.estimators.training import train_together
 from sordino.seeding import Name, stream
 from sordino.types import Floats
-from sordino_papers.erm_methods import OLD_OBJECTIVES, REFERENCES, old_objective, planned
-from sordino_papers.erm_settings import ErmSettings, StoredRows
+from sordino_papers.erm.methods import (
+    OLD_OBJECTIVES,
+    REFERENCES,
+    least_epsilon,
+    old_objective,
+    planned,
+)
+from sordino_papers.erm.settings import ErmSettings, StoredRows, stored
 
+if TYPE_CHECKING:
+    from sordino_papers.bench import Bench
+    from sordino_papers.found import Numbers
+
+AUTO, TUNED = "auto", "/tuned"
+ALONE = 200_000
+"""Rows times pieces up to which other processes would take longer to start than to work."""
+_FIRST = ("rsgd-ar/tuned", "output-gd/tuned", "dp-agd", "nsgd/tuned")
+"""The slow ones, so that no worker is left with one at the end. Those of the engine before others:
+it loads much, and a worker that grows later is taken for one that leaks, and replaced."""
 Item = tuple[str, int]
 """A method and the fold that is held out."""
+
+
+def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
+    """Every method on every fold that is scored."""
+    given = ErmSettings.read(settings)
+    kept = bench.store("erm", _identity(given))
+    kept.mkdir(parents=True, exist_ok=True)
+    pieces = Pieces(given, stored(given, bench), str(kept))
+    sources = {method: pieces.sources(method) for method in given.methods}
+    trained = list(dict.fromkeys(each for found in sources.values() for each in found))
+    tuned = [method for method in trained if method.endswith(TUNED)] if given.tuning else []
+    total, done = given.shown * len(trained) + given.tuning * len(tuned), 0
+    for folds, asked in ((given.tuning_folds, tuned), (given.shown_folds, trained)):
+        for _ in _made(pieces, [(method, fold) for fold in folds for method in asked]):
+            done += 1
+            bench.tell(done, total)
+        # Chosen once the first folds are there; the others are trained with the choice alone.
+        chosen = {method: pieces.best(method, given.tuning_folds) for method in tuned}
+        pieces = dataclasses.replace(pieces, chosen=chosen)
+    return _gathered(pieces, sources, trained)
+
+
+def _identity(given: ErmSettings) -> dict[str, Any]:
+    """What a piece depends on: which other methods are asked does not matter to it."""
+    found = dataclasses.asdict(given)
+    return {name: found[name] for name in found if name not in ("methods", "scored")}
+
+
+def _made(pieces: Pieces, items: Sequence[Item]) -> Iterator[object]:
+    """Yield once a piece: those that are kept first, then as they come."""
+    from sordino.intrinsic import pool
+    from sordino.sgd.planning import default_threads
+
+    missing = [item for item in items if not pieces.path(item).exists()]
+    yield from range(len(items) - len(missing))
+    missing.sort(key=lambda item: _FIRST.index(item[0]) if item[0] in _FIRST else len(_FIRST))
+    workers = min(default_threads(), len(missing))
+    if workers < 2 or pieces.rows.shape[0] * len(missing) <= ALONE:
+        for item in missing:
+            pieces(item)
+            yield item
+        return
+    for item, result in pool.run_all(pieces, missing, workers):
+        if result is pool.LOST:
+            raise RuntimeError(f"The process that trained {item[0]} on fold {item[1]} died.")
+        yield item
+
+
+def _gathered(
+    pieces: Pieces, sources: Mapping[str, Sequence[str]], trained: Sequence[str]
+) -> Numbers:
+    """Numbers [method, epsilon, fold]; of a tuned method those of its best setting."""
+    given = pieces.settings
+    shape = len(given.methods), len(given.epsilons), given.shown
+    accuracies, objectives, sigmas = (np.full(shape, np.nan) for _ in range(3))
+    chosen = np.zeros(shape[:2], dtype=np.int64)
+    scores = {source: pieces.scores(source, given.shown_folds) for source in trained}
+    for m, method in enumerate(given.methods):
+        best = np.zeros(len(given.epsilons), dtype=np.int64)
+        if method in pieces.chosen:
+            chosen[m] = pieces.chosen[method]
+            best += 1  # kept behind the public setting
+        elif method.endswith(TUNED):
+            chosen[m] = best = pieces.best(method, given.shown_folds)
+        for at, source in enumerate(sources[method]):
+            taken = scores[source][:, :, best[at], at].T
+            accuracies[m, at], objectives[m, at], sigmas[m, at] = taken
+    rows, columns = pieces.rows.shape
+    return {
+        "methods": np.array(given.methods),
+        "epsilons": np.array(given.epsilons),
+        "accuracies": accuracies,
+        "objectives": objectives,
+        "sigmas": sigmas,
+        "chosen": chosen,
+        "rows": np.array(rows),
+        "columns": np.array(columns),
+        "delta": np.array(given.delta),
+        "least_epsilon_2016": np.array(least_epsilon(given.delta, given.orders)),
+    }
 
 
 @dataclass(frozen=True)
@@ -38,11 +141,37 @@ class Pieces:
         What is asked, of which rows.
     directory
         Where finished pieces are kept.
+    chosen
+        Of each tuned method the setting that is taken, a budget: then a piece holds the public
+        setting and that one. Else it holds all that are tried.
     """
 
     settings: ErmSettings
     rows: StoredRows
     directory: str
+    chosen: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def sources(self, method: str) -> list[str]:
+        """Whose pieces hold a method, a budget: a tuned one tries the public settings first."""
+        names = [method] * len(self.settings.epsilons)
+        if method == AUTO:
+            rows, columns = self.rows.shape
+            training = self.settings.training_rows(rows)
+            names = [
+                rules.best_method(self.settings.task(training, columns, epsilon))
+                for epsilon in self.settings.epsilons
+            ]
+        asked = self.settings.methods
+        return [each + TUNED if each + TUNED in asked else each for each in names]
+
+    def scores(self, method: str, folds: Sequence[int]) -> Floats:
+        """What pieces hold: [fold, 3, setting, epsilon]."""
+        return np.stack([np.load(self.path((method, fold))) for fold in folds])
+
+    def best(self, method: str, folds: Sequence[int]) -> Any:
+        """The setting of the best mean accuracy, a budget."""
+        means = self.scores(method, folds)[:, 0].mean(axis=0)  # [setting, epsilon]
+        return np.where(np.isnan(means), -1.0, means).argmax(axis=0)
 
     def path(self, item: Item) -> Path:
         """Where a piece is kept."""
@@ -54,7 +183,7 @@ class Pieces:
         # Two threads on one small product wait for each other longer than they work.
         with warnings.catch_warnings(), threadpool_limits(1, "blas"):
             warnings.simplefilter("ignore")  # a diverging run is a result here
-            found = Piece.of(self, item).scored()
+            found = Piece.of(self, item).scored(self.chosen.get(item[0]))
         made = io.BytesIO()
         np.save(made, found)
         _files.write(self.path(item), made.getvalue())
@@ -76,7 +205,7 @@ class Piece:
         method, fold = item
         return cls(pieces.settings, method, fold, *pieces.rows.fold(fold))
 
-    def scored(self) -> Floats:
+    def scored(self, chosen: Sequence[int] | None = None) -> Floats:
         """Accuracy, objective and noise [3, setting, epsilon], means over draws or fits."""
         if self.method in OLD_OBJECTIVES:
             return np.stack([self._old(epsilon) for epsilon in self.settings.epsilons], axis=-1)
@@ -84,6 +213,9 @@ class Piece:
         if self.method in REFERENCES:
             epsilons = epsilons[:1]  # they promise nothing, whatever the budget
         plans = [planned(self.settings, self.method, self.task(epsilon)) for epsilon in epsilons]
+        if chosen is not None:
+            pairs = zip(plans, chosen, strict=True)
+            plans = [[each[0], each[at]] if each else [] for each, at in pairs]
         flat = [plan for each in plans for plan in each]
         scores = iter(self._of_plans(flat) if flat else [])
         tries = max(len(each) for each in plans) or 1
