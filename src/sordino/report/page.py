@@ -12,11 +12,9 @@ from sordino.report.assessment import Assessment
 from sordino.report.blocks import Page, Section
 from sordino.report.public import PublicFacts
 from sordino.report.sections import certificate, ending
-from sordino.report.sections.attack import attacks
-from sordino.report.sections.noise import noise
+from sordino.report.sections.measured import attacks, noise
 from sordino.report.sections.numbers import numbers, three_numbers
-from sordino.report.sections.proof import proof
-from sordino.report.sections.protection import protection
+from sordino.report.sections.promise import proof, protection
 from sordino.report.sections.release import release
 
 _WHY_INTERNAL = (

@@ -11,7 +11,7 @@ from sordino.privacy import Guarantee
 from sordino.report import words
 from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Page, Section, Text
 from sordino.report.public import PublicFacts
-from sordino.report.sections import ending, proof, protection
+from sordino.report.sections import ending, promise
 from sordino.report.stages import Bound, Proved
 from sordino.report.words_numbers import chance, count, plain, upper
 
@@ -35,7 +35,7 @@ def page(facts: PublicFacts) -> Page:
         sections=(
             _promise(facts),
             _training(facts),
-            proof.theorems(_proved(facts)),
+            promise.theorems(_proved(facts)),
             Section("caveats", "What is not covered", (Bullets(tuple(_not_covered(facts))),)),
             _papers(facts),
             ending.glossary(only_proved=True),
@@ -75,15 +75,15 @@ def _promise(facts: PublicFacts) -> Section:
     name, title = "protection", "What is promised, and to whom"
     if proved is None:
         return Section(name, title, (Text(facts.why_none, lead="Nothing.", tone="warn"),))
-    change = protection.each_of(proved.unit != "one record") + facts.relation_means
+    change = promise.each_of(proved.unit != "one record") + facts.relation_means
     pairs = (
         ("Promised", f"epsilon at most {upper(proved.epsilon)} at delta = {upper(proved.delta)}"),
-        ("Released", protection.released(proved)),
+        ("Released", promise.released(proved)),
         ("Protected", proved.unit),
         ("Against which change", f"{change} ({proved.relation.value})"),
         ("Delta", f"{chance(proved.delta)}: {facts.delta_means}"),
     )
-    attacker = protection.at_most(_proved(facts), proved)
+    attacker = promise.at_most(_proved(facts), proved)
     return Section(name, title, (Facts(pairs), *attacker))
 
 
