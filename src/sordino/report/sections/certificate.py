@@ -13,9 +13,7 @@ from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Page, Sec
 from sordino.report.public import PublicFacts
 from sordino.report.sections import ending, promise
 from sordino.report.stages import Bound, Proved
-from sordino.report.words_numbers import chance, count, plain, upper
-
-_LABELS_SHOWN = 10
+from sordino.report.words_numbers import chance, count, named, settings, upper, versions
 
 
 def page(facts: PublicFacts) -> Page:
@@ -90,42 +88,37 @@ def _promise(facts: PublicFacts) -> Section:
 def _training(facts: PublicFacts) -> Section:
     paper = facts.certificate
     model, before, tuning = paper["model"], paper["preprocessing"], paper["tuning"]
-    labels = [str(label) for label in model.get("labels", ())]
-    shown = ", ".join(labels[:_LABELS_SHOWN]) + (", ..." if len(labels) > _LABELS_SHOWN else "")
-    pairs = [
+    pairs = (
         ("Model", str(model.get("estimator", ""))),
         ("Features", count(int(model.get("features", 0)))),
-        ("Labels", f"{len(labels)} ({shown})"),
+        ("Labels", named([str(label) for label in model.get("labels", ())])),
         ("Method", str(paper["method"])),
         ("Source of the noise", str(paper["noise"])),
         ("Preparation", _preparation(before)),
         ("Tuning", _tuning(tuning)),
-    ]
-    settings = tuple(
-        (name.replace("_", " "), plain(value)) for name, value in model.get("settings", {}).items()
     )
-    blocks: list[Block] = [Facts(tuple((name, text) for name, text in pairs if text))]
-    if settings:
-        blocks.append(Folded(f"Settings ({len(settings)})", (Facts(settings),)))
+    blocks: list[Block] = [Facts(pairs)]
+    if given := settings(model.get("settings", {})):
+        blocks.append(Folded(f"Settings ({len(given)})", (Facts(given),)))
     return Section("training", "How it was trained", tuple(blocks))
 
 
 def _papers(facts: PublicFacts) -> Section:
     paper = facts.certificate
     dataset = paper["dataset"]
-    versions = ", ".join(f"{name} {version}" for name, version in paper["versions"].items())
-    pairs = [
+    fingerprint = dataset.get("fingerprint") or ""
+    if fingerprint:
+        fingerprint += " (keyed by a secret that stays with the owner)"
+    pairs = (
         ("Date", str(paper["date"])),
         ("Dataset", dataset.get("name") or "not named"),
         ("Ledger", paper["ledger_entry"] or "not recorded in one"),
-        ("Versions", versions),
-    ]
-    if dataset.get("fingerprint"):
-        keyed = "keyed by a secret that stays with the owner"
-        pairs.append(("Fingerprint", f"{dataset['fingerprint']} ({keyed})"))
+        ("Versions", versions(paper["versions"])),
+        ("Fingerprint", fingerprint),
+    )
     text = json.dumps(paper, indent=2, sort_keys=True)
     digest = str(paper["model"].get("sha256", ""))
-    blocks: list[Block] = [Facts(tuple(pairs))]
+    blocks: list[Block] = [Facts(pairs)]
     if digest:
         blocks.append(Code(digest, "SHA-256 of model.safetensors"))
     blocks += [

@@ -132,8 +132,7 @@ def _row(way: str, estimate: Estimate) -> tuple[Line, ...]:
 def _described(of: str, found: Estimated) -> list[Block]:
     blocks: list[Block] = []
     if found.headline is None:
-        why = found.why_none or "The reason was not recorded."
-        blocks.append(Text(why, lead=f"No estimate of {of}."))
+        blocks.append(Text(found.why_none or words.NO_REASON, lead=f"No estimate of {of}."))
     lines = [*found.words]
     if found.headline is not None:
         lines.append(f"By {found.headline.method}; {found.headline.caveat}.")
@@ -192,7 +191,9 @@ def _facts(attack: Attack) -> list[tuple[str, str]]:
         ("Power", power(attack)),
     ]
     if attack.curve_refuted is not None:
-        facts.append(("The whole curve", _curve(attack.curve_refuted)))
+        refuted = "refuted" if attack.curve_refuted else "not refuted"
+        second = f"{refuted} by a second test, over all thresholds, at the same confidence"
+        facts.append(("The whole curve", second))
     return facts
 
 
@@ -224,12 +225,6 @@ def power(attack: Attack) -> str:
         f"{runs} could have refuted {would} of Gaussian noise that leaks all that is allowed"
         f"{family}; what leaks more shows more"
     )
-
-
-def _curve(refuted: bool) -> str:
-    if refuted:
-        return "refuted by a second test, over all thresholds, at the same confidence"
-    return "not refuted by a second test, over all thresholds, at the same confidence"
 
 
 def _bounds(attacks: tuple[Attack, ...]) -> Block:

@@ -23,13 +23,12 @@ from sordino.report.blocks import (
 )
 from sordino.report.drawing.roc import least_missed
 from sordino.report.stages import Bound, Curve, Proved
-from sordino.report.words_numbers import about, chance, count, percent_up, upper
+from sordino.report.words_numbers import about, chance, count, named, percent_up, upper
 
 _TITLE = "How it was proved"
 _AGAIN = "It is checked again from the numbers in the certificate whenever somebody verifies it."
 RARELY_WRONG = 0.01
 """False accusations of the attacker for whom the trade-off is said in words."""
-_LABELS_SHOWN = 10
 
 
 def protection(assessment: Assessment) -> Section:
@@ -80,20 +79,14 @@ def at_most(parts: Proved, proved: Guarantee) -> list[Block]:
 
 def _who(assessment: Assessment, proved: Guarantee | None) -> tuple[tuple[str, str], ...]:
     question = assessment.question
-    facts = [("Released", released(proved))]
-    if proved is not None:
-        facts.append(("Protected", proved.unit))
-    facts.append(
-        (
-            "Against which change",
-            f"{each_of(question.rows_per_person > 1)}{RELATIONS[question.relation]} "
-            f"({question.relation.value})",
-        )
+    change = f"{each_of(question.rows_per_person > 1)}{RELATIONS[question.relation]}"
+    return (
+        ("Released", released(proved)),
+        ("Protected", "" if proved is None else proved.unit),
+        ("Against which change", f"{change} ({question.relation.value})"),
+        ("Delta", "" if proved is None else delta_means(proved.delta)),
+        ("Why this delta", question.delta_reason),
     )
-    if proved is not None:
-        facts.append(("Delta", delta_means(proved.delta)))
-    facts.append(("Why this delta", question.delta_reason))
-    return tuple((name, text) for name, text in facts if text)
 
 
 def each_of(several: bool) -> str:
@@ -144,11 +137,9 @@ def odds(proved: Guarantee) -> str:
 
 
 def _attacker(proved: Guarantee) -> str:
-    known = (
-        "every record but the one that is protected"
-        if proved.unit == "one record"
-        else "the records of everybody but the one person who is protected"
-    )
+    known = "the records of everybody but the one person who is protected"
+    if proved.unit == "one record":
+        known = "every record but the one that is protected"
     return (
         f"is given the released model, the method and its settings, and knows {known}, or may "
         "even have chosen them. What holds against that attacker holds against everybody who "
@@ -172,12 +163,10 @@ def _seldom_wrong(tradeoff: Curve) -> str:
 
 
 def _records(records: Records) -> list[Block]:
-    labels = ", ".join(records.classes[:_LABELS_SHOWN])
-    more = ", ..." if len(records.classes) > _LABELS_SHOWN else ""
     facts = (
         ("Rows", f"{count(records.rows)} to train on, {count(records.test_rows)} held out"),
         ("Columns", f"{count(records.columns)}, the intercept's included"),
-        ("Labels", f"{len(records.classes)} ({labels}{more})"),
+        ("Labels", named(records.classes)),
         ("Norm of a row", f"at most {about(records.norm, 6)}, enforced"),
     )
     blocks: list[Block] = [Facts(facts)]
@@ -206,7 +195,8 @@ def theorems(parts: Proved, *, certified: bool = True) -> Section:
         blocks += [_ranking(apply), *_conditions(apply)]
     blocks += _trusted(parts, apply)
     if silent:
-        blocks += [Heading("What does not apply, and why"), Facts(_reasons(silent))]
+        reasons = tuple((bound.name, bound.reason or words.NO_REASON) for bound in silent)
+        blocks += [Heading("What does not apply, and why"), Facts(reasons)]
     if printed:
         blocks += [Heading("Quoted, not proved"), *_printed(printed)]
     return Section("proof", _TITLE, tuple(blocks))
@@ -273,18 +263,13 @@ def _trusted(parts: Proved, bounds: list[Bound]) -> list[Block]:
     return [Heading("Taken on trust"), Bullets(tuple(dict.fromkeys(lines)))]
 
 
-def _reasons(bounds: list[Bound]) -> tuple[tuple[str, str], ...]:
-    return tuple((bound.name, bound.reason or "No reason was recorded.") for bound in bounds)
-
-
 def _printed(bounds: list[Bound]) -> list[Block]:
     warning = "These formulas are printed somewhere and quoted here for comparison. None counts."
-    rows = tuple((bound.name, _quoted(bound), bound.theorem) for bound in bounds)
+    rows = tuple(
+        (bound.name, "-" if bound.epsilon is None else upper(bound.epsilon), bound.theorem)
+        for bound in bounds
+    )
     return [Text(warning), listed("Formulas as printed", ("name", "epsilon", "formula"), *rows)]
-
-
-def _quoted(bound: Bound) -> str:
-    return "-" if bound.epsilon is None else upper(bound.epsilon)
 
 
 def _said(bound: Bound) -> str:
