@@ -32,22 +32,17 @@ from sordino.report.blocks import (
     listed,
 )
 from sordino.report.words_numbers import seconds
-from sordino_papers import effort, layout, scoreboard, words
+from sordino_papers import layout, scoreboard, words
 from sordino_papers.claims import Paper, Place
 from sordino_papers.results import Picture, Reproduction, Result, Verdict
 
 STYLE = Path(__file__).parent / "templates" / "page.css"
+_NOT = "it is not, and"
 LOOKS = {
     Verdict.REPRODUCED: ("reproduced", "our number is within the tolerance that the claim states"),
-    Verdict.EXPLAINED: (
-        "explained",
-        "it is not, and a run of ours supports the reason that is given",
-    ),
-    Verdict.DIFFERS: ("differs", "it is not, and nobody knows why"),
-    Verdict.NOT_RUNNABLE: (
-        "not runnable",
-        "it could not be judged on this machine, at this size",
-    ),
+    Verdict.EXPLAINED: ("explained", f"{_NOT} a run of ours supports the reason that is given"),
+    Verdict.DIFFERS: ("differs", f"{_NOT} nobody knows why"),
+    Verdict.NOT_RUNNABLE: ("not runnable", "it could not be judged on this machine, at this size"),
 }
 """In a word, which is also its class of the style sheet; and what it means."""
 TITLE = "The papers' numbers beside ours"
@@ -173,20 +168,13 @@ class _Account:
         return listed(caption, ("Paper", *_COUNTS), *rows), Text(took), Bullets(legend)
 
     def _differences(self) -> tuple[Block, ...]:
-        held = sorted(
-            layout.differences(self.found.results.values()), key=lambda each: each.explained
-        )
-        rows = [
-            (
-                (_link(result), f": {words.subject(result.claim)}"),
-                words.asked(result.claim),
-                words.ours(result),
-                result.off,
-                _verdict(result),
-            )
-            for each in held
-            for result in each.results
-        ]
+        held = layout.differences(self.found.results.values())
+        rows = []
+        for result in (
+            one for each in sorted(held, key=lambda one: one.explained) for one in each.results
+        ):
+            claim, sign = result.claim, _verdict(result)
+            rows.append((_link(result), words.asked(claim), words.ours(result), result.off, sign))
         if not rows:
             return ()
         caption = "Every claim that is not within its tolerance; those without a reason first"
@@ -222,7 +210,7 @@ class _Account:
         title = "Intervals, tolerances and their reasons"
         yield Folded(title, (_every_number(layout.rows(results)),), printed=False)
 
-    def _difference(self, each: layout.Difference) -> Notice:
+    def _difference(self, each: layout.Deviation) -> Notice:
         said = "; ".join(
             f"{words.subject(result.claim)}: {words.compared(result)}" for result in each.results
         )
@@ -242,11 +230,8 @@ class _Account:
         said = claim.says or claim.row
         if result is None:
             return f"{said} ({name})"
-        return (
-            Span(said.rstrip("."), to=name),
-            f": {words.compared(result)}. ",
-            _verdict(result),
-        )
+        link = Span(said.rstrip("."), to=name)
+        return link, f": {words.compared(result)}. ", _verdict(result)
 
     def _figures(self, place: Place) -> Iterator[Figure]:
         for picture in self.found.pictures:
@@ -269,31 +254,23 @@ class _Account:
             yield Text(advice)
         for why, results in held.items():
             yield Heading(f"{scoreboard.counted(len(results), 'claim')}: {why}")
-            yield Bullets(
-                tuple((_link(result), f": {words.subject(result.claim)}") for result in results)
-            )
+            yield Bullets(tuple(map(_link, results)))
 
     def _time(self) -> tuple[Block, ...]:
         found = self.found
         took = {name: seconds(found.seconds.get(name, 0.0)) for name in found.runs}
-        by_kind = [
-            (
-                each.paper,
-                f"{scoreboard.counted(len(each.runs), 'run')} of {each.kind}",
-                f"{each.runs[0]}, {took[each.runs[0]]}",
-                seconds(each.seconds),
-            )
-            for each in effort.efforts(found)
-        ]
-        caption = (
-            "Machine time by paper and kind of run; a run stands with the paper whose file holds it"
-        )
-        every = [
-            (name, took[name], f"{run.kind}: {words.settings(run, quick=found.quick)}")
-            for name in effort.longest_first(found, list(found.runs))
-            for run in [found.runs[name]]
-        ]
+        by_kind: list[tuple[Line, ...]] = []
+        for each in scoreboard.run_groups(found):
+            runs = f"{scoreboard.counted(len(each.runs), 'run')} of {each.kind}"
+            longest = f"{each.runs[0]}, {took[each.runs[0]]}"
+            by_kind.append((each.paper, runs, longest, seconds(each.seconds)))
+        every: list[tuple[Line, ...]] = []
+        for name in scoreboard.longest_first(found, list(found.runs)):
+            run = found.runs[name]
+            said = f"{run.kind}: {words.settings(run, quick=found.quick)}"
+            every.append((name, took[name], said))
         small = " (small: a quick run)" if found.quick else ""
+        caption = "Machine time by paper and kind of run; a run stands with the paper of its file"
         return (
             listed(caption, ("Paper", "Runs", "Longest", "Time"), *by_kind),
             Folded(
@@ -304,7 +281,7 @@ class _Account:
         )
 
 
-def _counts(name: Line, line: scoreboard.Line) -> tuple[Line, ...]:
+def _counts(name: Line, line: scoreboard.Tally) -> tuple[Line, ...]:
     both = (line.printed, line.words)
     numbers = [sum(getattr(s, n) for s in both) for n in ("explained", "differs", "not_runnable")]
     return (
@@ -316,30 +293,21 @@ def _counts(name: Line, line: scoreboard.Line) -> tuple[Line, ...]:
     )
 
 
-def _in_layout(table: layout.Table) -> Table:
+def _in_layout(table: layout.PaperTable) -> Table:
+    rows: list[tuple[Line, ...]] = []
     if list(table.columns) == [""]:
-        single = [
-            (
-                Span(row.title, name=result.claim.name),
-                str(result.claim.printed),
-                words.ours(result),
-                _verdict(result),
-            )
-            for row in table.rows
-            for result in [row.results[""]]
-        ]
-        return listed("The printed numbers.", ("Row", "Paper", "Ours", "Verdict"), *single)
-    rows = [
-        (
-            row.title,
-            *(_pair(row.results[key]) if key in row.results else "" for key in table.columns),
-        )
-        for row in table.rows
-    ]
+        for row in table.rows:
+            result = row.results[""]
+            name = Span(row.title, name=result.claim.name)
+            printed = str(result.claim.printed)
+            rows.append((name, printed, words.ours(result), _verdict(result)))
+        return listed("The printed numbers.", ("Row", "Paper", "Ours", "Verdict"), *rows)
+    for row in table.rows:
+        pairs = {key: _pair(result) for key, result in row.results.items()}
+        rows.append((row.title, *(pairs.get(key, "") for key in table.columns)))
     head = ("Row", *(heading or "Number" for heading in table.columns.values()))
-    return listed(
-        "The printed numbers. In each cell the paper's number, and below it ours.", head, *rows
-    )
+    caption = "The printed numbers. In each cell the paper's number, and below it ours."
+    return listed(caption, head, *rows)
 
 
 def _pair(result: Result) -> Span:
@@ -353,7 +321,7 @@ def _pair(result: Result) -> Span:
     return Span((paper, Span(" ours ", "unseen"), mine, *said), "pair", name=result.claim.name)
 
 
-def _sentence(row: layout.Row, *, reason: str = "") -> Notice:
+def _sentence(row: layout.PaperRow, *, reason: str = "") -> Notice:
     """A claim in words, with its numbers."""
     said, results = row.says or row.title, list(row.results.values())
     why = [Text(reason, tone="muted")] if reason else []
@@ -377,31 +345,33 @@ def _numbers(result: Result) -> Line:
     return Span(text, "muted"), " ", _verdict(result)
 
 
-def _every_number(rows: tuple[layout.Row, ...]) -> Table:
+def _every_number(rows: tuple[layout.PaperRow, ...]) -> Table:
     groups = []
     for row in rows:
         results = list(row.results.values())
-        cells: list[tuple[Line, ...]] = [
-            (
-                result.claim.column or "number",
-                str(result.claim.printed or "in words"),
-                words.ours(result),
-                words.interval(result),
-                words.tolerance(result.claim),
-                result.off,
-                _verdict(result),
-            )
-            for result in results
-        ]
         title = row.title if results[0].claim.printed else row.says
-        groups.append(Group(title, tuple(cells), note=row.reason))
+        groups.append(Group(title, tuple(map(_cells, results)), row.reason))
     head = ("Column", "Paper", "Ours", "Interval", "Tolerance", "Off", "Verdict")
     caption = "Every number of this place; intervals are 95% intervals of our own runs"
     return Table(caption, head, tuple(groups))
 
 
-def _link(result: Result) -> Span:
-    return Span(result.claim.place, to=result.claim.name)
+def _cells(result: Result) -> tuple[Line, ...]:
+    claim = result.claim
+    return (
+        claim.column or "number",
+        str(claim.printed or "in words"),
+        words.ours(result),
+        words.interval(result),
+        words.tolerance(claim),
+        result.off,
+        _verdict(result),
+    )
+
+
+def _link(result: Result) -> Line:
+    claim = result.claim
+    return Span(claim.place, to=claim.name), f": {words.subject(claim)}"
 
 
 def _verdict(result: Result) -> Span:

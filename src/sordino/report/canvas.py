@@ -39,6 +39,7 @@ STYLE: dict[Any, Any] = {
     "axes.linewidth": 0.7,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
+    "axes.prop_cycle": f"cycler('color', {list(palette.LINES)})",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

@@ -28,7 +28,7 @@ Part = tuple[str, Sequence[tuple[str, Estimate]], Observation | None]
 
 
 @dataclass(frozen=True)
-class Row:
+class AxisRow:
     """Numbers that refer to one thing.
 
     Parameters
@@ -127,7 +127,7 @@ class Row:
         return self.least > self.most
 
 
-def rows_of(assessment: Assessment) -> list[Row]:
+def rows_of(assessment: Assessment) -> list[AxisRow]:
     """What stands above the axis."""
     attack, estimated, own = assessment.attack, assessment.release_estimated, assessment.own_noise
     observed = assessment.observed
@@ -135,16 +135,16 @@ def rows_of(assessment: Assessment) -> list[Row]:
         claimed = math.inf if attack is None or attack.claimed is None else attack.claimed
         broken = assessment.broken or (observed is not None and observed.epsilon > claimed)
         name = f"The mechanism {assessment.question.mechanism}"
-        return [Row(name, "claimed", claimed, None, observed, estimable=False, broken=broken)]
+        return [AxisRow(name, "claimed", claimed, None, observed, estimable=False, broken=broken)]
     most = math.inf if assessment.proved is None else assessment.proved.epsilon
     broken = assessment.broken or (observed is not None and observed.epsilon > most)
     estimate = None if estimated is None else estimated.headline
-    rows = [Row("The release", "proved", most, estimate, observed, broken=broken)]
+    rows = [AxisRow("The release", "proved", most, estimate, observed, broken=broken)]
     if own is not None or assessment.plain_attack is not None:
         plain = assessment.plain_attack
         seen = None if plain is None else plain.observed
         estimate = None if own is None else own.estimated.headline
-        rows.append(Row("Un-noised SGD", "proved", math.inf, estimate, seen))
+        rows.append(AxisRow("Un-noised SGD", "proved", math.inf, estimate, seen))
     return rows
 
 
@@ -177,7 +177,7 @@ def _ranked(assessment: Assessment) -> list[Bound]:
     return sorted(bounds, key=lambda each: (each.kind == "as printed", each.epsilon, not each.used))
 
 
-def _draw(sheet: Sheet, rows: list[Row], bounds: list[Bound], target: float | None) -> None:
+def _draw(sheet: Sheet, rows: list[AxisRow], bounds: list[Bound], target: float | None) -> None:
     sheet.next(LINE / 2 + 2)
     top = sheet.y
     if target is not None:
@@ -202,7 +202,7 @@ def _target(sheet: Sheet, target: float) -> None:
     sheet.next(LINE - 2)
 
 
-def _row(sheet: Sheet, row: Row) -> None:
+def _row(sheet: Sheet, row: AxisRow) -> None:
     scale = sheet.scale
     sheet.say(EDGE, fitted(row.title, 11, True), size=11, bold=True)
     sheet.next()
@@ -245,7 +245,7 @@ def _observed(sheet: Sheet, observed: Observation | None, words: str) -> None:
     sheet.next()
 
 
-def _truth(sheet: Sheet, row: Row, top: float) -> None:
+def _truth(sheet: Sheet, row: AxisRow, top: float) -> None:
     """Shade where the truth lies, from `top` down to here."""
     left, right = (sheet.scale.place(each) for each in row.truth)
     words = _TRUTH
@@ -281,14 +281,14 @@ def _number(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else upper(epsilon)
 
 
-def _told(rows: list[Row], target: float | None) -> str:
+def _told(rows: list[AxisRow], target: float | None) -> str:
     """The numbers; what each theorem proves is a table of the page."""
     aim = "" if target is None else f", with a target of {upper(target)}"
     told = [f"An axis of epsilon from 0 to infinity{aim}.", *(row.told() for row in rows)]
     return printable(" ".join(told))
 
 
-def _caption(rows: list[Row], bounds: list[Bound]) -> str:
+def _caption(rows: list[AxisRow], bounds: list[Bound]) -> str:
     said = ["Arrows to the left are upper bounds, arrows to the right lower bounds."]
     if any(row.estimate is not None for row in rows):
         said.append("The hollow diamond is an estimate, not a guarantee.")
