@@ -2,7 +2,7 @@
 
 Without parts, all of them. Each part is one file in OUT, made in an empty directory and, by
 `steady`, in a process without chance or clock. `test_frozen.py` runs this very file with the code
-under test, and compares.
+under test, and compares. `halves`, no part, writes a study and an assessment to go on with.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ for name, value in {
     os.environ.setdefault(name, value)
 os.environ.pop("SORDINO_DATA", None)  # nobody's raw files: the same with and without them
 
-from frozen import commands, compare, steady, theorems  # noqa: E402
+from frozen import commands, compare, halves, steady, theorems  # noqa: E402
 
 Answers = dict[str, Any]
 
@@ -47,7 +47,12 @@ PARTS: dict[str, Callable[[Path], Answers]] = {
     "measured": commands.measured,
     "assessed": commands.assessed,
     "reproduced": commands.reproduced,
+    "study": lambda _: halves.study(None),
+    "assessment": lambda _: halves.assessment(None),
+    "half_study": lambda _: halves.study(halves.DATA / "half_study.tar.gz"),
+    "half_assessment": lambda _: halves.assessment(halves.DATA / "half_assessment.tar.gz"),
 }
+"""The last two go on with what the old code left half done; `halves` made that."""
 
 
 def make(part: str, out: Path) -> None:
@@ -59,7 +64,10 @@ def make(part: str, out: Path) -> None:
         os.environ["SORDINO_STATE"] = str(here / ".state")
         (here / "work").mkdir()
         os.chdir(here / "work")
-        compare.write(PARTS[part](here / "work"), out / f"{part}.json")
+        if part == "halves":
+            halves.make_halves(out)
+        else:
+            compare.write(PARTS[part](here / "work"), out / f"{part}.json")
         os.chdir(out)
     print(f"{part}: {time.monotonic() - began:.1f} s", flush=True)
 

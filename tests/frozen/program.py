@@ -97,7 +97,13 @@ def rows(path: Path) -> dict[str, list[Any]]:
         names = book.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
         for (name,) in names.fetchall():
             found[name] = [
-                [cell.hex() if isinstance(cell, bytes) else cell for cell in row]
+                [_plain(cell) for cell in row]
                 for row in book.execute(f'SELECT * FROM "{name}" ORDER BY 1')
             ]
     return found
+
+
+def _plain(cell: object) -> object:
+    if isinstance(cell, bytes):
+        return cell.hex()
+    return _elsewhere(cell) if isinstance(cell, str) else cell

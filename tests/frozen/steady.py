@@ -3,8 +3,8 @@
 Noise that protects people comes from the operating system, and the harness needs the same numbers
 twice. So chance is replaced where Python gets it (`os.urandom`, what `random`, `secrets`, `uuid`
 and numpy's unseeded generators draw from) and where OpenDP samples, the clock where `datetime`
-reads it. These are other people's names: they stay where they are, however sordino is rebuilt. It is
-only ever done in a process of the harness's own (`make.py`), before sordino is imported.
+reads it. These are other people's names: they stay where they are, however sordino is rebuilt. It
+is only ever done in a process of the harness's own (`make.py`), before sordino is imported.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import hashlib
 import math
 import os
 import random
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 TODAY = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
@@ -68,6 +71,17 @@ class _Fixed(_REAL, metaclass=_AnyDatetime):
     @classmethod
     def now(cls, tz: Any = None) -> datetime.datetime:
         return TODAY.astimezone(tz) if tz else TODAY.replace(tzinfo=None)
+
+
+@contextmanager
+def nameless() -> Iterator[None]:
+    """A process without a number or a host of its own: ledgers write both into their chain."""
+    kept = os.getpid, socket.gethostname
+    os.getpid, socket.gethostname = (lambda: 4242), (lambda: "host")
+    try:
+        yield
+    finally:
+        os.getpid, socket.gethostname = kept
 
 
 def begin() -> None:
