@@ -44,8 +44,8 @@ ColumnsFile = Annotated[
 DataNorm = Annotated[
     float | None,
     typer.Option(
-        help="A file's rows longer than this are scaled down to it, the intercept's 1 not counted. "
-        "Default: 1.",
+        help="A file's rows longer than this are scaled down to it, a linear model's intercept's 1 "
+        "included. Default: sqrt(2), rows alone within 1.",
         rich_help_panel=RECORDS,
     ),
 ]
@@ -166,6 +166,7 @@ def measure(
     starts = _starts(init)
     for name, value in (("seeds", seeds), ("neighbours", neighbours), ("checkpoints", checkpoints)):
         _check.whole(f"--{name}", value, at_least=1)
+    training.check_same_norm(source, out)
     material = training.read(source)
     spec, length = training.spec(material)
     say(
