@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.options import Json
 from sordino.cli.terminal import ask, block, kept, say
 
 if TYPE_CHECKING:
@@ -37,10 +38,7 @@ BundleDirectory = Annotated[
 
 
 @app.command()
-def show(
-    path: Papers,
-    json: Annotated[bool, typer.Option("--json", help="As JSON instead of words.")] = False,
-) -> None:
+def show(path: Papers, json: Json = False) -> None:
     """Say in plain words what is promised, for whom, how, and what is NOT covered.
 
     It is verified first, and what does not hold up is shown as NOT VERIFIED, with exit code 1.

@@ -29,7 +29,6 @@ from sordino.cli import (
     measure,
     measure_show,
     release,
-    report,
     reproduce,
 )
 from sordino.cli.terminal import plain_warnings, say, stopped, unprinted
@@ -105,7 +104,7 @@ app = typer.Typer(
     ),
 )
 app.command("assess")(assess.assess)
-app.command("report")(report.report)
+app.command("report")(assess.report)
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
 app.command("release")(release.release)
