@@ -160,7 +160,7 @@ def from_fields(command: Callable[..., None]) -> Callable[..., None]:
     the fields of that class.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[Parameter] = []
     for name, own in inspect.signature(command).parameters.items():
         if name not in groups:
