@@ -50,15 +50,9 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Asked(options.Records):
     """What a study file says as well, by the same names; what is None was not given."""
 
-    data: options.OptionalData = None
-    target: options.Target = None
-    columns: options.ColumnsFile = None
-    classes: options.Classes = None
-    data_norm: options.DataNorm = None
-    data_dir: options.DataDir = None
     model: Annotated[
         str | None,
         option(

@@ -48,7 +48,7 @@ class Game:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attacked:
+class Attacked(options.Records):
     """The options that say what is attacked and where; checked before any record is read."""
 
     mechanism: Annotated[
@@ -59,7 +59,6 @@ class Attacked:
             "as package.module:name or file.py:name. Else a method of sordino's is attacked.",
         ),
     ] = None
-    data: options.OptionalData = None
     pair: Annotated[
         str | None,
         option(
@@ -86,11 +85,6 @@ class Attacked:
             metavar="DIR",
         ),
     ] = None
-    target: options.Target = None
-    columns: options.ColumnsFile = None
-    classes: options.Classes = None
-    data_norm: options.DataNorm = None
-    data_dir: options.DataDir = None
     rows: Annotated[int | None, option(RECORDS, "Use the first so many records only: faster.")] = (
         None
     )

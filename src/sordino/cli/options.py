@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from inspect import Parameter
 from typing import Annotated, Any, get_type_hints
@@ -87,6 +87,19 @@ DataDir = Annotated[
         metavar="DIR",
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Where records come from, where they need not be named."""
+
+    data: OptionalData = None
+    target: Target = None
+    columns: ColumnsFile = None
+    classes: Classes = None
+    data_norm: DataNorm = None
+    data_dir: DataDir = None
+
 
 _MODEL = "What is trained."
 _METHOD = "How; **auto** chooses by public facts. docs/release.md has the list."
