@@ -240,6 +240,15 @@ def test_a_spec_written_down_comes_back_equal(spec):
     assert "NaN" not in text
 
 
+@pytest.mark.parametrize("word", sorted(ORDERS))
+def test_an_order_is_written_by_the_word_that_files_hold(word):
+    spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, 8, steps=1, order=word)
+    assert spec.order is ORDERS[word]
+    assert type(spec.to_dict()["order"]) is str
+    assert spec.to_dict()["order"] == spec.written_order == word
+    assert spec == dataclasses.replace(spec, order=spec.order)
+
+
 def test_from_dict_leaves_what_it_is_given_alone():
     values = make().to_dict()
     before = json.dumps(values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,10 +24,10 @@ from sordino.cli.terminal import (
     resumable,
     say,
     screen,
+    wrong_input,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from sordino.cli.screen import Screen
@@ -173,7 +172,7 @@ def assess(
     if write_study:
         block(Brief.template())
         return
-    with _wrong_input():
+    with wrong_input():
         brief = Brief() if study is None else Brief.from_file(study)
         if study is not None and not run_code:
             _check_code(study, brief, {"mechanism": asked.mechanism, "pair": asked.pair})
@@ -225,23 +224,6 @@ def _check_released(brief: Brief) -> None:
         raise _check.InvalidArgument(
             f"Expected --public {other}: nothing is released of {what}, so it has no certificate."
         )
-
-
-@contextmanager
-def _wrong_input() -> Iterator[None]:
-    """Records that cannot be used are wrong input, too: one sentence, exit code 2."""
-    try:
-        yield
-    except (_check.InvalidArgument, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        from sordino.data import DataError
-        from sordino.privacy import NotApplicable, Refused
-
-        if isinstance(error, DataError | NotApplicable | Refused):
-            say(str(error), err=True)
-            raise typer.Exit(2) from None
-        raise
 
 
 def _run(brief: Brief, place: str) -> Assessment:

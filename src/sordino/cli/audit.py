@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,8 +32,9 @@ from sordino.cli.terminal import (
     resumable,
     say,
     screen,
+    wrong_input,
 )
-from sordino.privacy import USUAL_DELTA, Observation, Refused, rounded
+from sordino.privacy import USUAL_DELTA, Observation, rounded
 
 if TYPE_CHECKING:
     from sordino.audit.claim import Claim
@@ -129,7 +129,9 @@ def run(
 
     `sordino audit mine.py:train --pair mine.py:pair --epsilon 1 --delta 1e-5 --plot roc.png`
     """
-    with _stops(outputs):
+    kept = f"Finished runs are in {outputs}; the same command goes on." if outputs else ""
+    # Exit code 2 for whatever keeps an audit from being made: 1 is for a refuted claim.
+    with wrong_input(), resumable(lambda: kept), plain_warnings(errors()):
         found = attacked.read(score)
         if not json:
             say(found.said, hang=True)
@@ -146,20 +148,6 @@ def run(
         say(f"Figure: {plot}", err=json)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _stops(outputs: str | None) -> Iterator[None]:
-    """Whatever keeps an audit from being made: exit code 2, since 1 is for a refuted claim."""
-    from sordino.data import DataError
-
-    kept = f"Finished runs are in {outputs}; the same command goes on." if outputs else ""
-    try:
-        with resumable(lambda: kept), plain_warnings(errors()):
-            yield
-    except (Refused, DataError) as error:
-        say(str(error), err=True)
-        raise typer.Exit(2) from None
 
 
 def _play(found: Game, runs: int, **how: Any) -> Audit:

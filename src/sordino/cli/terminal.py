@@ -21,6 +21,7 @@ import typer
 
 from sordino._files import reason
 from sordino._shown import filled, printable
+from sordino.privacy import NotApplicable, Refused
 
 if TYPE_CHECKING:
     from sordino.cli.screen import Screen
@@ -228,6 +229,21 @@ def resumable(how: Callable[[], str]) -> Iterator[None]:
     except KeyboardInterrupt as stop:
         say(f"{stopped(stop)} {how()}".rstrip(), err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def wrong_input() -> Iterator[None]:
+    """Records that cannot be used, and what is refused, are wrong input here: exit code 2."""
+    try:
+        yield
+    except Exception as error:
+        # Loaded only now: help and accounting do without the data room.
+        from sordino.data import DataError
+
+        if not isinstance(error, DataError | NotApplicable | Refused):
+            raise
+        say(str(error), err=True)
+        raise typer.Exit(2) from None
 
 
 def stopped(stop: KeyboardInterrupt) -> str:
