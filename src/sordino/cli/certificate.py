@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.options import Json
+from sordino.cli.options import Json, flag, option
 from sordino.cli.terminal import ask, block, kept, say
 
 if TYPE_CHECKING:
@@ -63,8 +63,11 @@ def verify(
     path: Papers,
     key: Annotated[
         Path | None,
-        typer.Option(
-            "--key", metavar="PUBLIC", help="Whose signature it must carry: PEM or OpenSSH, public."
+        option(
+            None,
+            "Whose signature it must carry: PEM or OpenSSH, public.",
+            "--key",
+            metavar="PUBLIC",
         ),
     ] = None,
 ) -> None:
@@ -90,7 +93,7 @@ def verify(
 def sign(
     directory: BundleDirectory,
     key: Annotated[
-        Path, typer.Option("--key", metavar="PRIVATE", help="Your Ed25519 key: PEM or OpenSSH.")
+        Path, option(None, "Your Ed25519 key: PEM or OpenSSH.", "--key", metavar="PRIVATE")
     ],
 ) -> None:
     """Sign a bundle's certificate, and with it the weights, with your own key.
@@ -120,7 +123,7 @@ def new_key(
         typer.Argument(help="Where the public key goes. Default: me.public.pem beside me.pem."),
     ] = None,
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Ask for one to lock the private key with.")
+        bool, flag(None, "--passphrase", "Ask for one to lock the private key with.")
     ] = False,
 ) -> None:
     """Make an Ed25519 key to sign with; neither file may exist.

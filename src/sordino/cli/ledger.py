@@ -10,7 +10,7 @@ import typer
 from sordino import _check
 from sordino.cli import findings as shown
 from sordino.cli import options
-from sordino.cli.options import Json, option
+from sordino.cli.options import OUTPUT, PROMISE, Json, flag, option
 from sordino.cli.terminal import kept, print_json, print_table, say, screen
 from sordino.privacy import Relation
 
@@ -37,48 +37,43 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger, a file on
 Dataset = Annotated[
     str,
     option(
-        None,
+        PROMISE,
         "Your name for the data. Keep it when rows come or go: the people are the same.",
         metavar="NAME",
     ),
 ]
 RowsPerPerson = Annotated[
     int | None,
-    option(None, "The most rows of one person: what one release protects.", metavar="K"),
+    option(PROMISE, "The most rows of one person: what one release protects.", metavar="K"),
 ]
-Instead = option(None, "Instead of the one on file.")
+Instead = option(PROMISE, "Instead of the one on file.")
 
 
 @app.command()
 def init(
     file: File,
     dataset: Dataset,
-    epsilon: Annotated[float, option(None, "The budget of all releases together.")],
+    epsilon: Annotated[float, option(PROMISE, "The budget of all releases together.")],
     delta: Annotated[
         float,
-        option(None, "The chance of a worse loss, of all together; well below 1 / records."),
+        option(PROMISE, "The chance of a worse loss, of all together; well below 1 / records."),
     ],
-    relation: Annotated[
-        str,
-        typer.Option(
-            metavar="RELATION",
-            help="When datasets are neighbours: **replace-one**, **add-or-remove-one** or "
-            "**zero-out**. Every release must be accounted by the same.",
-        ),
-    ] = "replace-one",
+    relation: options.RelationOption = Relation.REPLACE_ONE.value,
     max_rows_per_person: RowsPerPerson = 1,
     as_you_go: Annotated[
         bool,
-        typer.Option(
+        flag(
+            PROMISE,
             "--as-you-go",
-            help="The cost of a release may be chosen after looking at earlier ones. Fewer rules "
-            "of composition hold then, and the total may be larger.",
+            "The cost of a release may be chosen after looking at earlier ones. Fewer rules of "
+            "composition hold then, and the total may be larger.",
         ),
     ] = False,
 ) -> None:
     """Open a budget for a dataset; the file is made if it is not there.
 
-    The same command again changes nothing; other numbers are refused. What was mistyped can be
+    Every release must be accounted by the relation that is said here. The same command again
+    changes nothing; other numbers are refused. What was mistyped can be
     corrected while nothing is spent: `sordino ledger amend`.
 
     `sordino ledger init ledger.db --dataset patients-2026 --epsilon 2 --delta 1e-6`
@@ -128,7 +123,7 @@ def amend(
     max_rows_per_person: RowsPerPerson = None,
     as_you_go: Annotated[
         bool | None,
-        typer.Option("--as-you-go/--in-advance", help="Whether costs may be chosen by looking."),
+        option(PROMISE, "Whether costs may be chosen by looking.", "--as-you-go/--in-advance"),
     ] = None,
 ) -> None:
     """Correct a budget that nothing was recorded under; what is left out stays as it is.
@@ -161,7 +156,7 @@ def amend(
 def show(
     file: File,
     dataset: Annotated[
-        str | None, option(None, "Only this dataset. Default: all.", metavar="NAME")
+        str | None, option(PROMISE, "Only this dataset. Default: all.", metavar="NAME")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -199,22 +194,22 @@ def spend(
     file: File,
     dataset: Dataset,
     epsilon: Annotated[
-        float | None, option(None, "An (epsilon, delta) release; with --delta.")
+        float | None, option(PROMISE, "An (epsilon, delta) release; with --delta.")
     ] = None,
-    delta: Annotated[float | None, option(None, "0 if the release is pure.")] = None,
+    delta: Annotated[float | None, option(PROMISE, "0 if the release is pure.")] = None,
     mu: Annotated[
         float | None,
-        option(None, "A Gaussian release: L2 sensitivity over the noise's deviation."),
+        option(PROMISE, "A Gaussian release: L2 sensitivity over the noise's deviation."),
     ] = None,
-    rho: Annotated[float | None, option(None, "A rho-zCDP release.")] = None,
+    rho: Annotated[float | None, option(PROMISE, "A rho-zCDP release.")] = None,
     relation: Annotated[
         str | None,
-        option(None, "How it was accounted. Default: as the budget is.", metavar="RELATION"),
+        option(PROMISE, "How it was accounted. Default: as the budget is.", metavar="RELATION"),
     ] = None,
     max_rows_per_person: RowsPerPerson = None,
-    note: Annotated[str, option(None, "What was released.", metavar="TEXT")] = "",
+    note: Annotated[str, option(PROMISE, "What was released.", metavar="TEXT")] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say whether it fits, and what would be left.")
+        bool, flag(OUTPUT, "--dry-run", "Only say whether it fits, and what would be left.")
     ] = False,
 ) -> None:
     """Record a release that was made elsewhere, or ask whether one would fit.
@@ -282,7 +277,7 @@ def verify(
     file: File,
     noted: Annotated[
         str | None,
-        option(None, "As `sordino ledger head` printed it once.", "--head", metavar="HEAD"),
+        option(PROMISE, "As `sordino ledger head` printed it once.", "--head", metavar="HEAD"),
     ] = None,
 ) -> None:
     """Check every row of a ledger against its seal, and against a head that was noted elsewhere.
