@@ -15,7 +15,7 @@ from damaged import HEADER, NUMBERS, WORDS, csv_file, damaged_file, leaked, said
 from sordino._check import InvalidArgument
 from sordino.data import draft, files, header, ipums, table_file
 from sordino.data.columns import Columns
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino.data.tabular import Table
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, which is optional")

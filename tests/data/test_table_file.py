@@ -12,7 +12,7 @@ import pytest
 from sordino._check import InvalidArgument
 from sordino.data import draft, frames, table_file
 from sordino.data.columns import Column, Columns
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino.privacy import PrivacyLeakWarning
 
 PEOPLE = """\

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.data.columns import Column, Label
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino.types import Array, Floats, Ints
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino import _check, _files
 from sordino.data import header
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 
 if TYPE_CHECKING:
     import pandas as pd

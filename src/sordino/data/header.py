@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sordino import _check
 from sordino._shown import printable
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 
 MOST_LETTERS = 1000
 """Of a name."""

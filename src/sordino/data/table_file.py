@@ -23,7 +23,7 @@ from sordino._shown import printable, without_cells
 from sordino.data import frames, header, looks
 from sordino.data.cells import Cells, Unusable, spelled
 from sordino.data.columns import Column, Columns, Label, feature_names
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino.privacy import PrivacyLeakWarning
 from sordino.types import Floats
 
