@@ -19,7 +19,7 @@ from sordino import _check
 from sordino._check import InvalidArgument
 from sordino._shown import printable, without_cells
 from sordino.data.dataset import row_norms
-from sordino.data.header import is_number, strange
+from sordino.data.frames import is_number, strange
 from sordino.estimators import methods
 from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
