@@ -260,7 +260,16 @@ class AdaptiveDescent(Method):
         rho = _budget(task) if task.private else math.inf
         clip = settings.max_grad_norm
         assert clip is not None
-        evidence = _evidence(task, rho, clip) if task.private else None
+        evidence = None
+        if task.private:
+            evidence = AdaptiveEvidence(
+                rho=rho,
+                clip=clip,
+                relation=task.relation,
+                columns=task.columns,
+                problems=task.problems,
+                rows_per_person=task.rows_per_person,
+            )
         return Plan(
             method=self.name,
             task=task,
@@ -299,17 +308,6 @@ class AdaptiveDescent(Method):
             )
             weights.append(found)
         return np.stack(weights)
-
-
-def _evidence(task: Task, rho: float, clip: float) -> AdaptiveEvidence:
-    return AdaptiveEvidence(
-        rho=rho,
-        clip=clip,
-        relation=task.relation,
-        columns=task.columns,
-        problems=task.problems,
-        rows_per_person=task.rows_per_person,
-    )
 
 
 @functools.lru_cache(maxsize=512)

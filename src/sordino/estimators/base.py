@@ -26,6 +26,7 @@ from sordino.estimators.records import Records, Scaling
 from sordino.estimators.saved import Sign
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import initial
+from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import Certificate
 from sordino.mechanisms.certificate_parts import CLASSES_READ
 from sordino.mechanisms.ledger import Entry
@@ -149,11 +150,18 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         """
         before = dict(self.__dict__)
         try:
-            return self._fit(X, y)
+            job = self._prepare(X, y)
+            # Asked before the hours of training, and again, for good, before the model leaves.
+            door = Door.of(job, self)
+            weights = self._train(job)
+            with door.recorded() as entry:
+                self._keep(job, self._release(job, *weights), door.papers())
+                self._ledger_entry = entry
         except BaseException:  # also Ctrl-C: nothing half-fitted is left behind
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+        return self
 
     def preview(self, X: Any, y: Any) -> Guarantee:
         """What `fit` would promise, asked of the ledger that is open; nothing is trained.
@@ -170,16 +178,6 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
             raise NotApplicable(f"This fit would promise nothing: {job.why_none}.")
         Door.of(job, self)
         return job.proof.guarantee(job.plan.task.delta)
-
-    def _fit(self, X: Any, y: Any) -> Self:
-        job = self._prepare(X, y)
-        # Asked before the hours of training, and again, for good, before the model leaves.
-        door = Door.of(job, self)
-        weights = self._train(job)
-        with door.recorded() as entry:
-            self._keep(job, self._release(job, *weights), door.papers())
-            self._ledger_entry = entry
-        return self
 
     def _prepare(self, X: Any, y: Any) -> Job:
         """Everything public, settled; the records are checked and scaled into their norm."""
@@ -382,7 +380,13 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         made = copy.copy(self)
         made._ledger_entry = None
         try:
-            place = saved.fit_and_save(made, X, y, directory, sign, declared)
+            bundle.check_target(directory)
+            job = made._prepare(X, y)
+            place = bundle.check_target(directory, weights=job.start.size)
+            door = Door.of(job, made)
+            made._keep(job, made._release(job, *made._train(job)), door.papers())
+            made.declare(**declared)
+            saved.save(made, place, door=door, sign=sign)
         except BaseException:
             if made._ledger_entry is not None:
                 self.__dict__ = made.__dict__

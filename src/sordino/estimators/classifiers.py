@@ -15,7 +15,7 @@ from sordino import _check
 from sordino._shown import printable
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate import CertificateError, Model
+from sordino.mechanisms.certificate import CertificateError
 from sordino.mechanisms.signature import load_public
 from sordino.mechanisms.verify import verify
 from sordino.privacy import Relation
@@ -211,7 +211,13 @@ def load(
         if finding.startswith("Note"):
             warnings.warn(printable(finding), stacklevel=2)
     papers = found.certificate
-    model: PrivateLinearClassifier = _empty(papers.model)
+    norm = papers.model.settings.get("data_norm")
+    if norm is not None and not (type(norm) in (int, float) and 0 < norm < math.inf):
+        raise CertificateError("The certificate's data_norm is no number above 0.")
+    # What is not named scales no row. `verify` knows estimator and settings.
+    model: PrivateLinearClassifier = ESTIMATORS[papers.model.estimator](data_norm=None)
+    for name, value in papers.model.settings.items():
+        setattr(model, name, math.inf if value == "inf" else value)
     model.classes_ = papers.model.classes()
     model.coef_, model.intercept_ = found.coef, found.intercept
     model.n_features_in_ = papers.model.features
@@ -221,15 +227,4 @@ def load(
     model.method_, model.noise_ = papers.method, papers.noise
     model._scaling = model._scaled_as()
     model._ledger_entry = None
-    return model
-
-
-def _empty(described: Model) -> Any:
-    """An estimator with the parameters of the certificate, not fitted; `verify` knows both."""
-    norm = described.settings.get("data_norm")
-    if norm is not None and not (type(norm) in (int, float) and 0 < norm < math.inf):
-        raise CertificateError("The certificate's data_norm is no number above 0.")
-    model = ESTIMATORS[described.estimator](data_norm=None)  # what is not named scales no row
-    for name, value in described.settings.items():
-        setattr(model, name, math.inf if value == "inf" else value)
     return model

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,24 +126,6 @@ def declared(
     if given.tuning.kind == "declared":
         _check.fail("tuning", tuning, "not to be given for a model that `tune` chose")
     return replace(given, tuning=Tuning(tuning))
-
-
-def fit_and_save(
-    model: Any,
-    X: Any,
-    y: Any,
-    directory: str | os.PathLike[str],
-    sign: Sign | None,
-    declarations: Mapping[str, Any],
-) -> Path:
-    """Fit and write; a ledger is charged when all files are on the disk."""
-    bundle.check_target(directory)
-    job = model._prepare(X, y)
-    place = bundle.check_target(directory, weights=job.start.size)
-    door = Door.of(job, model)
-    model._keep(job, model._release(job, *model._train(job)), door.papers())
-    model.declare(**declarations)
-    return save(model, place, door=door, sign=sign)
 
 
 def save(
