@@ -18,9 +18,9 @@ from erm_study.folds import Stored
 from erm_study.plans import Light
 
 from sordino.estimators import methods
+from sordino.estimators.methods import Majority
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
-from sordino.estimators.reference import Majority
 from sordino.estimators.risk import NoMinimum
 from sordino.estimators.task import Plan
 from sordino.estimators.training import train_together

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
-from sordino.estimators.logistic import PrivateLogisticRegression
+from sordino.estimators.classifiers import PrivateLogisticRegression
 from sordino.seeding import stream
 
 SCIKIT_LEARN = "scikit-learn lbfgs"

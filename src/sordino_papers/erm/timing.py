@@ -115,7 +115,7 @@ def _seconds(given: TimingSettings, method: str, X: Array, y: Array) -> float:
 
 def _model(given: TimingSettings, method: str, rows: int) -> Any:
     """An estimator as a user would make it; SGD-MA as the paper has it."""
-    from sordino.estimators.logistic import PrivateLogisticRegression
+    from sordino.estimators.classifiers import PrivateLogisticRegression
 
     own: dict[str, Any] = {"method": method}
     if method == "sgd-ma":
