@@ -487,9 +487,12 @@ class Forms:
     ----------
     special
         The forms of hints that are not to have their usual one.
+    by_hand
+        Whether people write the files: then every field that has a default may be lacking.
     """
 
-    def __init__(self, special: Mapping[Any, Form] | None = None) -> None:
+    def __init__(self, special: Mapping[Any, Form] | None = None, *, by_hand: bool = False) -> None:
+        self._by_hand = by_hand
         usual: dict[Any, Form] = {str: TEXT, bool: FLAG, int: Whole(), float: Number()}
         self._known = {**usual, Any: Anything(), **(special or {})}
 
@@ -502,8 +505,12 @@ class Forms:
     def record(self, cls: type, **more: Any) -> Record:
         """The form of a dataclass, with what else a `Record` can have."""
         fields = {name: self.of(hint) for name, hint in fields_of(cls).items()}
-        added = [each.name for each in dataclasses.fields(cls) if "added" in each.metadata]
-        return Record(cls, fields, **{"may_lack": frozenset(added), **more})
+        lacking = {
+            each.name
+            for each in dataclasses.fields(cls)
+            if "added" in each.metadata or (self._by_hand and _has_default(each))
+        }
+        return Record(cls, fields, may_lack=frozenset(lacking), **more)
 
     def _made(self, hint: Any) -> Form:
         origin, inside = typing.get_origin(hint), typing.get_args(hint)
@@ -524,6 +531,11 @@ class Forms:
         if isinstance(hint, type) and issubclass(hint, enum.Enum):
             return OneOf(tuple((each.value, each) for each in hint))
         raise TypeError(f"nobody said how to write {hint} down")
+
+
+def _has_default(part: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return part.default is not missing or part.default_factory is not missing
 
 
 @functools.cache
