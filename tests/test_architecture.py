@@ -25,7 +25,10 @@ SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "objectives.objective" opens that one module, not its room.
-OPEN_TO_ALL = ("_cache", "_check", "_cost", "_files", "_lazy", "_shown", "privacy", "types")
+OPEN_TO_ALL = (
+    *("_cache", "_check", "_cost", "_files", "_lazy", "_shown"),
+    *("privacy", "serialize", "types"),
+)
 TABLE: dict[str, tuple[str, ...]] = {
     "seeding": (),
     "data": ("seeding",),
@@ -61,6 +64,7 @@ ALLOWED = {
     "_shown": (),
     "types": (),
     "privacy": ("_check", "_shown"),
+    "serialize": ("_check", "_shown"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
     "__main__": ("cli.main",),

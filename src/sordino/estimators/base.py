@@ -28,7 +28,7 @@ from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import initial
 from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import Certificate
-from sordino.mechanisms.certificate_parts import CLASSES_READ
+from sordino.mechanisms.certificate_words import CLASSES_READ
 from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, ReleaseRefused, release

@@ -16,16 +16,16 @@ from sordino.estimators.job import Door, Job, Papers, tell
 from sordino.mechanisms import bundle, contradictions
 from sordino.mechanisms.certificate import (
     Certificate,
+    CertificateError,
     DatasetFacts,
     Model,
     Preprocessing,
     Tuning,
     plain_labels,
 )
-from sordino.mechanisms.certificate_parts import FITTED_INSIDE, STEPS_FITTED
+from sordino.mechanisms.certificate_words import FITTED_INSIDE, STEPS_FITTED
 from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.release import ReleaseRefused
-from sordino.mechanisms.strict_json import CertificateError
 from sordino.proofs.evidence import Evidence
 
 Sign = Callable[[bytes], bytes]
