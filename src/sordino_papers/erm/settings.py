@@ -187,10 +187,8 @@ def stored(settings: ErmSettings, bench: Bench) -> StoredRows:
             kept = np.sort(draw.choice(len(X), settings.rows, replace=False))
             X, y = X[kept], y[kept]
         directory.mkdir(parents=True, exist_ok=True)
-        for name, values in (
-            ("X", with_constant(X, settings.constant)),
-            ("y", y),
-        ):  # y last: both are there then
+        X = with_constant(X, settings.constant)
+        for name, values in (("X", X), ("y", y)):  # y last: both are there then
             half = directory / f".{name}.{os.getpid()}.npy"
             np.save(half, values)
             half.replace(directory / f"{name}.npy")
