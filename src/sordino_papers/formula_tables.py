@@ -74,8 +74,8 @@ def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> Row:
         "moments_order": moments.value,
         "strong_over_moments_order": strong.value / moments.value,
         "extra_factor": math.sqrt(math.log(steps / delta)),
-        "naive": composition.naive_noise(*target, sensitivity=1.0),
-        "strong": composition.strong_kairouz_noise(*target, sensitivity=1.0),
+        "naive": composition.naive.noise(*target, sensitivity=1.0),
+        "strong": composition.strong_kairouz.noise(*target, sensitivity=1.0),
     }
 
 
