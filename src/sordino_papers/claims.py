@@ -23,7 +23,7 @@ class Run:
     name
         "v2/adult-logistic".
     kind
-        One of `kinds.KINDS`.
+        One of `kinds.SOURCES`.
     settings
         Of that kind.
     quick

@@ -10,8 +10,8 @@ import pytest
 from sordino import seeding
 from sordino._check import InvalidArgument
 from sordino.report import canvas
-from sordino_papers import drawing_panels
-from sordino_papers.drawing_grid import DRAWINGS
+from sordino_papers.own_noise import drawing_panels
+from sordino_papers.own_noise.drawing_grid import DRAWINGS
 
 N, BATCH, STEPS = 1000, 50, np.array([30, 60, 90])
 SIGMA = {"vary": 0.2, "fixed": 0.05}

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from sordino import _check
 from sordino.types import Array
 from sordino_papers.erm.formulas import QUANTITIES as FORMULAS
-from sordino_papers.found import Found, Numbers
+from sordino_papers.found import Found, Numbers, held
 
 if TYPE_CHECKING:
     from sordino_papers.quantities import Quantity
@@ -141,14 +141,10 @@ def _passes_over_iterations(numbers: Numbers, *, method: str) -> Found:
     return Found(float((of_method(numbers, "passes", method) / numbers["iterations"]).min()))
 
 
-def _scalar(name: str) -> Quantity:
-    return lambda numbers: Found.of(numbers, name)
-
-
 QUANTITIES: dict[str, Quantity] = {
-    "erm_rows": _scalar("rows"),
-    "erm_columns": _scalar("columns"),
-    "least_epsilon_2016": _scalar("least_epsilon_2016"),
+    "erm_rows": held("rows"),
+    "erm_columns": held("columns"),
+    "least_epsilon_2016": held("least_epsilon_2016"),
     "share_not_below": _share_not_below,
     "rank_correlation": _rank_correlation,
     "gap_to_nonprivate": _gap_to_nonprivate,

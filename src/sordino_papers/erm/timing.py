@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino import _check
 from sordino.seeding import stream
 from sordino.types import Array, Floats
 from sordino_papers.erm.methods import REFERENCES, named
+from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
     from sordino.estimators.risk import Risk
@@ -66,10 +66,7 @@ class TimingSettings:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> TimingSettings:
         """Of a file; an unknown key is refused."""
-        known = set(cls.__dataclass_fields__)
-        if unknown := sorted(set(given) - known):
-            _check.fail("settings", unknown, f"to be only keys of {sorted(known)}")
-        return cls(**{**given, "rows": tuple(given["rows"]), "methods": tuple(given["methods"])})
+        return read(cls, given, "rows", "methods")
 
 
 def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:

@@ -17,9 +17,9 @@ from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREY, INK, VERMILION
 from sordino.report.intrinsic import NAMES
 from sordino.types import Array
-from sordino_papers import drawing_distances
-from sordino_papers.drawing_panels import Layout, inits, scalar
 from sordino_papers.found import Numbers
+from sordino_papers.own_noise import drawing_distances
+from sordino_papers.own_noise.drawing_panels import Layout, inits, scalar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ import numpy as np
 
 from sordino import _check
 from sordino.accounting import gaussian
-from sordino_papers import quantities_figures
-from sordino_papers.found import Found, Numbers
+from sordino_papers.found import Found, Numbers, held
+from sordino_papers.own_noise import quantities_figures
 
 if TYPE_CHECKING:
     from sordino_papers.quantities import Quantity
@@ -19,13 +19,6 @@ _AGGREGATES = {"minimum": "sigma", "median": "sigma_median"}
 
 
 # Settings, as they were run ------------------------------------------------------------------
-
-
-def _setting(name: str) -> Quantity:
-    def quantity(numbers: Numbers) -> Found:
-        return Found(float(numbers[name]))
-
-    return quantity
 
 
 def _steps(numbers: Numbers) -> Found:
@@ -60,10 +53,6 @@ def _bound_of_passes(numbers: Numbers) -> Found:
     passes = int(numbers["steps"][-1]) / per_pass
     whole = float(numbers["bound_whole_batches"])
     return Found(whole * math.ceil(passes) / passes, words=f"{math.ceil(passes)} passes")
-
-
-def _bound_that_holds(numbers: Numbers) -> Found:
-    return Found(float(numbers["bound_holds"]))
 
 
 def _sigma(numbers: Numbers, *, init: str = "vary", aggregate: str = "minimum") -> Found:
@@ -244,17 +233,17 @@ def _quotient(*, over: float, under: float) -> Found:
 
 OF_ONE_RUN: dict[str, Quantity] = {
     **{
-        name: _setting(name)
+        name: held(name)
         for name in ("learning_rate", "batch_size", "seeds", "parameters", "hidden")
     },
-    "datasets": _setting("neighbours"),
-    "records": _setting("n"),
+    "datasets": held("neighbours"),
+    "records": held("n"),
     "steps": _steps,
     "experiments": _experiments,
     "delta": _delta,
     "bound": _bound,
     "bound_of_passes": _bound_of_passes,
-    "bound_that_holds": _bound_that_holds,
+    "bound_that_holds": held("bound_holds"),
     "sigma": _sigma,
     "sigma_of_datasets": _sigma_of_datasets,
     "sigma_spread": _sigma_spread,

@@ -16,9 +16,9 @@ from sordino.intrinsic.epsilon import pairwise_epsilon
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, INK, PURPLE, VERMILION
 from sordino.report.intrinsic import ESTIMATE
-from sordino_papers import drawing_panels
-from sordino_papers.drawing_panels import SYMBOLS, Layout, inits, scalar
 from sordino_papers.found import Numbers
+from sordino_papers.own_noise import drawing_panels
+from sordino_papers.own_noise.drawing_panels import SYMBOLS, Layout, inits, scalar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

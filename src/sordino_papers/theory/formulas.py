@@ -14,8 +14,8 @@ import numpy as np
 
 from sordino import _check
 from sordino.types import Array
-from sordino_papers import formula_tables
 from sordino_papers.found import Found, Numbers
+from sordino_papers.theory import formula_tables
 
 if TYPE_CHECKING:
     from sordino_papers.bench import Bench
