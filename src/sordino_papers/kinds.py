@@ -35,7 +35,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "curves": (*_TRAINS, *_of(_OWN, "curves.py")),
     "formulas": (
         *_of("sordino", "accounting", "intrinsic"),
-        *_of("sordino_papers/theory", "formulas.py", "formula_tables.py"),
+        *_of("sordino_papers/theory", "formulas.py"),
     ),
     "erm": (*_RELEASES, *_ERM),
     "erm-timing": (*_RELEASES, *_ERM, "sordino_papers/erm/timing.py"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from sordino.report import canvas
 from sordino_papers.found import Numbers
-from sordino_papers.own_noise.drawing_panels import PAGE
+from sordino_papers.own_noise.drawing_grid import PAGE
 from sordino_papers.own_noise.quantities_noise import curve
 
 if TYPE_CHECKING:
