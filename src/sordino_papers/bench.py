@@ -19,7 +19,7 @@ from sordino.store.refusal import UNREADABLE
 from sordino.types import Progress
 from sordino_papers import identity
 from sordino_papers.claims import Run
-from sordino_papers.kinds import KINDS
+from sordino_papers.kinds import makers
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Form, Splits
@@ -127,7 +127,7 @@ class Bench:
         for other in self.uses(name):
             self.numbers(other)
         run = self.runs[name]
-        make = KINDS[run.kind].make
+        make = makers()[run.kind]
         self.tell = self.begin(name)
         began = time.perf_counter()
         try:

@@ -36,9 +36,10 @@ import threadpoolctl
 from sordino import _check, seeding
 from sordino.intrinsic.augment import remaining_sigma, target_sigma
 from sordino.types import Floats
-from sordino_papers import published_rows
-from sordino_papers.grid import GridSettings
-from sordino_papers.published_rows import Preparation
+from sordino_papers.kinds import read
+from sordino_papers.own_noise import published_rows
+from sordino_papers.own_noise.grid import GridSettings
+from sordino_papers.own_noise.published_rows import Preparation
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
@@ -98,14 +99,11 @@ class NoiseSettings:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> NoiseSettings:
         """Of a file; an unknown key is refused."""
-        known = set(cls.__dataclass_fields__)
-        if unknown := sorted(set(given) - known):
-            _check.fail("settings", unknown, f"to be only keys of {sorted(known)}")
+        found = read(cls, given, "epsilons", "classes")
         for name, case in given["cases"].items():
             if not {"sensitivity", "sigma"} <= set(case) <= _CASE:
                 _check.fail(f"cases.{name}", sorted(case), f"to be keys of {sorted(_CASE)}")
-        listed = {name: tuple(given[name]) for name in ("epsilons", "classes") if name in given}
-        return cls(**{**given, **listed})
+        return found
 
 
 @dataclass(frozen=True, eq=False)

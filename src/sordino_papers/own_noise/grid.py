@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import threadpoolctl
 
-from sordino import _check, seeding
+from sordino import seeding
 from sordino.intrinsic import distances, epsilon, normality, spread
 from sordino.intrinsic.measured import Measured, load
 from sordino.intrinsic.theory import theory
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Indices
+from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
@@ -85,12 +86,9 @@ class GridSettings:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> GridSettings:
         """Of a file; an unknown key is refused."""
-        known = set(cls.__dataclass_fields__)
-        if unknown := sorted(set(given) - known):
-            _check.fail("settings", unknown, f"to be only keys of {sorted(known)}")
         inits = given.get("init", cls.init)
-        named = (inits,) if isinstance(inits, str) else tuple(inits)
-        return cls(**{**given, "init": named, "follow": tuple(given.get("follow", ()))})
+        named = (inits,) if isinstance(inits, str) else inits
+        return read(cls, {**given, "init": named}, "init", "follow")
 
     @property
     def spec(self) -> TrainSpec:

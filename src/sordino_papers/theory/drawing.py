@@ -12,9 +12,9 @@ from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
 from sordino.report.worst_case import ORDERS, Repeats, Setting, epsilons, error_curves
 from sordino.types import Array
-from sordino_papers.formulas import slope
 from sordino_papers.found import Numbers
-from sordino_papers.hidden_state import LINES
+from sordino_papers.theory.formulas import slope
+from sordino_papers.theory.hidden_state import LINES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

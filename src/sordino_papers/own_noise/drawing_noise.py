@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.report import canvas
-from sordino_papers.drawing_panels import PAGE
 from sordino_papers.found import Numbers
-from sordino_papers.quantities_noise import curve
+from sordino_papers.own_noise.drawing_grid import PAGE
+from sordino_papers.own_noise.quantities_noise import curve
 
 if TYPE_CHECKING:
     from collections.abc import Callable

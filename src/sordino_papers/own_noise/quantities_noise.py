@@ -20,7 +20,6 @@ import numpy.typing as npt
 from sordino import _check, seeding
 from sordino.intrinsic.utility import paired_test
 from sordino.types import Floats
-from sordino_papers import curves, features
 from sordino_papers.found import Found, Numbers
 
 if TYPE_CHECKING:
@@ -321,6 +320,4 @@ QUANTITIES: dict[str, Quantity] = {
     "gain_rise_and_fall": _rise_and_fall,
     "equal_over_intrinsic": _equal_over_intrinsic,
     "mean_gain_over": _mean_gain_over,
-    **curves.QUANTITIES,
-    **features.QUANTITIES,
 }

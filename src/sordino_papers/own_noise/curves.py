@@ -13,7 +13,7 @@ import threadpoolctl
 from sordino import _check
 from sordino.types import Floats
 from sordino_papers.found import Found, Numbers
-from sordino_papers.grid import GridSettings
+from sordino_papers.own_noise.grid import GridSettings
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
