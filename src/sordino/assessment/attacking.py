@@ -13,6 +13,7 @@ import numpy as np
 from sordino import _cost
 from sordino.accounting.profile import ApproximateProfile
 from sordino.assessment import audit_cost
+from sordino.assessment.effort import EFFORTS
 from sordino.assessment.measured_runs import parameters
 from sordino.audit import game, neighbour, own
 from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
@@ -96,7 +97,7 @@ def _runs(subject: Subject, each: float, share: float) -> int:
     brief = subject.brief
     if brief.audit_runs is not None:
         return brief.audit_runs
-    seconds = share * audit_cost.SECONDS[brief.effort]
+    seconds = share * EFFORTS[brief.effort].attacking
     return audit_cost.runs_within(seconds, each, brief.most_audit_runs)
 
 

@@ -14,8 +14,16 @@ from typing import Any, Final, Literal
 
 from sordino import _check
 from sordino.privacy import Guarantee
-from sordino.report.document import check_header, parse, text
-from sordino.report.plain import check_keys, fields_of, from_plain, refuse, to_plain
+from sordino.report.document import text
+from sordino.report.plain import (
+    check_header,
+    check_keys,
+    fields_of,
+    from_plain,
+    parse,
+    refuse,
+    to_plain,
+)
 from sordino.report.stages import Bound, Curve
 
 SCHEMA: Final = "sordino-assessment-public"
