@@ -26,7 +26,6 @@ from sordino.report.words_numbers import (
 
 Kind = Literal["proved", "claimed", "estimated", "observed"]
 
-LEARNS_BY_DELTA = "may learn all about some of the records, since delta is too large"
 MEANINGS: dict[Kind, str] = {
     "proved": "nobody can learn more",
     "claimed": "what its makers say",
@@ -90,9 +89,7 @@ def notes(assessment: Assessment) -> list[str]:
         lines.append(f"Why nothing is proved: {parts.why_none}")
     if assessment.state == "holds" and (leaks := not_covered(assessment)):
         lines.append(f"Not covered by the guarantee: {'; '.join(leaks)}.")
-    if _delta_too_large(assessment):
-        assert proved is not None
-        assert records is not None
+    if proved is not None and records is not None and delta_too_large(proved, records.rows):
         lines.append(
             f"Delta is too large: with {records.rows:,} records, {chance(proved.delta)} for each "
             f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
@@ -138,14 +135,9 @@ def leaks(*said: str) -> tuple[str, ...]:
     return tuple(what for what in once if not what.startswith("delta = "))
 
 
-def _delta_too_large(assessment: Assessment) -> bool:
-    records = assessment.records
-    return delta_too_large(assessment.proved, None if records is None else records.rows)
-
-
-def delta_too_large(proved: Guarantee | None, rows: int | None) -> bool:
+def delta_too_large(proved: Guarantee, rows: int | None) -> bool:
     """Whether so many records may be given away by chance that the promise means little."""
-    return proved is not None and rows is not None and proved.delta * rows > 0.1
+    return rows is not None and proved.delta * rows > 0.1
 
 
 def unit(question: Question) -> str:
@@ -155,9 +147,11 @@ def unit(question: Question) -> str:
     return f"any one person ({question.rows_per_person:,} records at most)"
 
 
-def learned(epsilon: float, unit: str) -> str:
+def learned(proved: Guarantee, unit: str, rows: int | None) -> str:
     """What whoever gets a model with this guarantee learns about `unit`: a verb and its object."""
-    words = next(words for most, words in _LEARNED if epsilon <= most)
+    if delta_too_large(proved, rows):
+        return "may learn all about some of the records, since delta is too large"
+    words = next(words for most, words in _LEARNED if proved.epsilon <= most)
     return words.format(unit=unit)
 
 
@@ -177,10 +171,9 @@ def full(text: str) -> str:
 def _holds(assessment: Assessment) -> str:
     proved = assessment.proved
     assert proved is not None
-    learns = learned(proved.epsilon, unit(assessment.question))
-    if _delta_too_large(assessment):
-        learns = LEARNS_BY_DELTA
-    release = assessment.release
+    records, release = assessment.records, assessment.release
+    rows = None if records is None else records.rows
+    learns = learned(proved, unit(assessment.question), rows)
     kept = release is None or release.directory
     who = "Whoever gets this model" if kept else "Whoever got a model made like this"
     sentence = (

@@ -13,8 +13,7 @@ from sordino.report import palette
 from sordino.report.assessment import Assessment
 from sordino.report.blocks import Drawn
 from sordino.report.drawing.inline import SMALL, WIDTH, styled
-from sordino.report.drawing.scale import around
-from sordino.report.drawing.sheet import EDGE, LINE, Sheet, fitted, width
+from sordino.report.drawing.sheet import EDGE, LINE, Sheet, around, fitted, width
 from sordino.report.stages import Bound
 from sordino.report.words_numbers import about, lower, upper
 from sordino.report.words_numbers import compared as apart
