@@ -13,7 +13,7 @@ from sordino.cli.run_options import RunOptions
 from sordino.cli.terminal import errors, say
 
 if TYPE_CHECKING:
-    from sordino.accounting.finding import Finding
+    from sordino.proofs.theorems import Finding
 
 NoiseMultiplier = Annotated[
     float,
@@ -71,10 +71,10 @@ def account(
     hint = "Pass the noise's standard deviation over the clip, such as 1.1."
     _check.non_negative("noise_multiplier", noise_multiplier, hint)
     shown.check_plot(plot, given)
-    from sordino.accounting import methods
+    from sordino.proofs import theorems
 
-    found = methods.account(given.run(noise_multiplier), delta)
-    best = methods.best(found)
+    found = theorems.account(given.run(noise_multiplier), delta)
+    best = theorems.best(found)
     if json:
         inputs = {"noise_multiplier": noise_multiplier, **given.inputs()}
         rows = shown.rows(found, "epsilon")
@@ -109,7 +109,7 @@ def _plot(given: RunOptions, noise_multiplier: float, path: str, everything: boo
     """Epsilon of every method as steps grow to the run's number."""
     from rich.progress import track
 
-    from sordino.accounting import methods
+    from sordino.proofs import theorems
     from sordino.report import figures
 
     counts = figures.counts(given.total_steps)
@@ -118,7 +118,7 @@ def _plot(given: RunOptions, noise_multiplier: float, path: str, everything: boo
         counts = sorted({max(1, count // batches) * batches for count in counts})
     series: dict[str, list[tuple[int, float]]] = {}
     for count in track(counts, "Epsilon against steps", console=errors(), transient=True):
-        found = methods.account(given.run(noise_multiplier, count), given.delta)
+        found = theorems.account(given.run(noise_multiplier, count), given.delta)
         for finding in found if everything else shown.without_notes(found):
             # Dwork et al.'s is the weaker strong composition, and off the scale of all others.
             if finding.value is not None and finding.method != "strong-dwork":

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from sordino.accounting.finding import Finding
     from sordino.cli.run_options import RunOptions
+    from sordino.proofs.theorems import Finding
 
 WIDE = 130
 """Columns from which on theorems fit into the table; below they are listed after it."""

@@ -12,7 +12,7 @@ from sordino.estimators.training import TrainedMethod
 from sordino.privacy import Relation
 from sordino.proofs.evidence_kinds import StepsEvidence
 from sordino.proofs.proof import Proof
-from sordino.proofs.steps import noise_for_steps
+from sordino.proofs.training import noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
 
