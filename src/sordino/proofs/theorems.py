@@ -375,9 +375,7 @@ def _notes(
     )
 
 
-def _composition(
-    name: str, title: str, rule: Callable[..., Profile], enough: Callable[..., float]
-) -> Theorem[Run]:
+def _composition(name: str, title: str, rule: composition.Composition) -> Theorem[Run]:
     """Of sampled steps; where a record is met once a pass, of passes without sampling."""
 
     def numbers(steps: NoisySteps) -> tuple[float, int, float]:
@@ -397,7 +395,7 @@ def _composition(
 
     def noise(run: Run, epsilon: float, delta: float) -> float:
         rate, count, size = numbers(run.steps)
-        found = enough(epsilon, delta, rate, count, sensitivity=size)
+        found = rule.noise(epsilon, delta, rate, count, sensitivity=size)
         return calibrate.proved(_with_noise(ask, run, delta), found, epsilon, delta)
 
     return Theorem(
@@ -486,15 +484,9 @@ STEPS: tuple[Theorem[Run], ...] = (
     _notes("notes-naive", "the notes' naive formula", printed.notes_naive_noise, epsilon=True),
     _notes("notes-strong", "the notes' strong formula", printed.notes_strong_noise),
     _notes("notes-moments", "the notes' moments formula", printed.notes_moments_noise),
-    _composition("naive", "naive composition", composition.naive, composition.naive_noise),
-    _composition(
-        *("strong-dwork", "strong composition (Dwork et al.)"),
-        *(composition.strong_dwork, composition.strong_dwork_noise),
-    ),
-    _composition(
-        *("strong", "strong composition (Kairouz et al.)"),
-        *(composition.strong_kairouz, composition.strong_kairouz_noise),
-    ),
+    _composition("naive", "naive composition", composition.naive),
+    _composition("strong-dwork", "strong composition (Dwork et al.)", composition.strong_dwork),
+    _composition("strong", "strong composition (Kairouz et al.)", composition.strong_kairouz),
     _accountant("rdp", "moments accountant (Renyi DP)", subsampled.rdp),
     _accountant("pld", "privacy loss distributions", subsampled.pld),
     Theorem(
