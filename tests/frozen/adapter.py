@@ -87,17 +87,17 @@ def least_noise(evidence: Plain, epsilon: float, delta: float) -> Any:
     from sordino.proofs.adaptive import concentrated_budget
     from sordino.proofs.evidence import from_plain
     from sordino.proofs.objective import objective_perturbation
-    from sordino.proofs.steps import noise_for_steps
+    from sordino.proofs.training import noise_for_steps
 
     def answer() -> Any:
         made: Any = from_plain(evidence)
         group = {"rows_per_person": made.rows_per_person}
         if evidence["kind"] == "output-perturbation":
-            return made.perturbation().sigma(epsilon, delta)
+            return made.done().sigma(epsilon, delta)
         if evidence["kind"] == "adaptive":
             return concentrated_budget(epsilon, delta, made.relation, **group)
         if evidence["kind"] == "objective-perturbation":
-            problem = made.perturbation().problem
+            problem = made.done().problem
             found = objective_perturbation(
                 kind=made.loss,
                 curvature=problem["curvature"],
