@@ -111,8 +111,9 @@ def bounds_beside(
     for finding in theorems.beside(proof, kind, done, delta):
         words = checked.get(finding.released, ())
         if finding.method == proof.rests_on:
+            seen = _SEEN if isinstance(done, Run) else ()
             unseen = [each for each in proof.assumes if each not in known]
-            trusted = [Checked(each, trusted=True) for each in unseen if not each.startswith(_SEEN)]
+            trusted = [Checked(each, trusted=True) for each in unseen if not each.startswith(seen)]
             bounds.append(_bound(finding, (*words, *trusted), used=True))
         elif finding.applies:
             # Only where all theorems are about the same steps do they share preconditions.
