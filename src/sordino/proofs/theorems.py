@@ -142,24 +142,17 @@ class Finding:
     def filled(self, answer: Answer, sought: float | None = None, group_of: int = 1) -> Finding:
         """With what was answered; the value is its epsilon, or what was sought."""
         if isinstance(answer, AsPrinted):
-            return replace(
-                self,
-                kind="as printed",
-                value=answer.value,
-                theorem=answer.formula,
-                reason=str(answer),
-            )
+            quoted = replace(self, kind="as printed", reason=str(answer))
+            return replace(quoted, value=answer.value, theorem=answer.formula)
         if isinstance(answer, Estimate):  # never a guarantee
             value = answer.epsilon if sought is None else sought
-            return replace(
-                self, kind="estimate", value=value, theorem=answer.method, reason=str(answer)
-            )
+            estimated = replace(self, kind="estimate", reason=str(answer))
+            return replace(estimated, value=value, theorem=answer.method)
         if isinstance(answer, Stated):
+            found = replace(self, theorem=self.source, checked=answer.checked)
             if not isinstance(answer.proved, Profile):
-                return replace(
-                    self, value=answer.proved, theorem=self.source, checked=answer.checked
-                )
-            return replace(self.filled(answer.proved, sought), checked=answer.checked)
+                return replace(found, value=answer.proved)
+            return replace(found.filled(answer.proved, sought), checked=answer.checked)
         if group_of > 1 and isinstance(answer, ApproximateProfile):
             reason = _ONE_BUDGET.format(k=group_of, delta=self.delta)
             return replace(self, theorem=answer.theorem, reason=reason)
@@ -456,28 +449,23 @@ def _last_iterate(run: Run, delta: float) -> Profile:
     return group(run.hidden.profile(steps, delta), run.rows_per_person)
 
 
+def _of_linear(steps: NoisySteps) -> dict[str, Any]:
+    return {
+        "noise_multiplier": steps.noise_multiplier,
+        "sample_rate": steps.sample_rate,
+        "steps": steps.steps,
+    }
+
+
 def _linear(run: Run, delta: float) -> Profile:
-    steps = run.steps
-    one = linear_loss(
-        noise_multiplier=steps.noise_multiplier,
-        sample_rate=steps.sample_rate,
-        steps=steps.steps,
-        relation=steps.relation,
-    )
+    one = linear_loss(**_of_linear(run.steps), relation=run.steps.relation)
     return group(one, run.rows_per_person)
 
 
 def _linear_or_heuristic(run: Run, delta: float) -> Profile | Estimate:
     """Annamalai's last iterate of a linear loss: proved for those, a heuristic for all others."""
-    proved, steps = _linear(run, delta), run.steps  # also refuses relations
-    if run.linear:
-        return proved
-    return linear_heuristic(
-        noise_multiplier=steps.noise_multiplier,
-        sample_rate=steps.sample_rate,
-        steps=steps.steps,
-        delta=delta,
-    )
+    proved = _linear(run, delta)  # also refuses relations
+    return proved if run.linear else linear_heuristic(**_of_linear(run.steps), delta=delta)
 
 
 STEPS: tuple[Theorem[Run], ...] = (
@@ -689,23 +677,14 @@ def _any_number_of_passes(done: OutputPerturbation) -> Sensitivity:
     return sensitivity.fixed_step_limit(rate=rate, relation=relation, **done.batches)
 
 
-def _gradient_descent(done: OutputPerturbation) -> Sensitivity:
-    return sensitivity.gradient_descent(
-        constants=done.batches["constants"],
-        n=done.batches["n"],
-        rate=done.spec.schedule.rate,
-        steps=len(done.rates),
-        relation=done.sensitivity.relation,
-    )
-
-
-def _zhang(done: OutputPerturbation) -> Sensitivity:
-    return sensitivity.zhang_gradient_descent(
-        constants=done.batches["constants"],
-        n=done.batches["n"],
-        rate=done.spec.schedule.rate,
-        relation=done.sensitivity.relation,
-    )
+def _of_descent(done: OutputPerturbation) -> dict[str, Any]:
+    """What theorems on full batches ask."""
+    return {
+        "constants": done.batches["constants"],
+        "n": done.batches["n"],
+        "rate": done.spec.schedule.rate,
+        "relation": done.sensitivity.relation,
+    }
 
 
 OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
@@ -750,13 +729,13 @@ OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
     _sensitivity(
         *("gradient-descent", "gradient descent, closed form"),
         "contraction of full-batch steps, summed (docs/math.md 10.3)",
-        _gradient_descent,
+        lambda done: sensitivity.gradient_descent(steps=len(done.rates), **_of_descent(done)),
         *(_all_records, _constant_rate, _no_average),
     ),
     _sensitivity(
         *("gradient-descent-zhang", "gradient descent (Zhang et al.)"),
         "Zhang et al. 2017, quoted by Chen, Lee & Kifer 2019: 5 R (L + mu) / (n mu L)",
-        _zhang,
+        lambda done: sensitivity.zhang_gradient_descent(**_of_descent(done)),
         *(_all_records, _constant_rate, _no_average),
     ),
     _elsewhere(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 from sordino import _check
 from sordino.accounting import calibrate, gaussian
@@ -21,6 +21,14 @@ from sordino.sgd.spec import TrainSpec
 ACCOUNTANTS = {"best": ("pld", "last-iterate"), "pld": ("pld",), "moments": ("rdp",)}
 """All that is proved, or composition over all iterates by privacy losses or by moments alone."""
 Found = TypeVar("Found")
+
+
+class How(TypedDict, total=False):
+    """By which of the `ACCOUNTANTS`, and who is protected: see `Run`."""
+
+    accountant: str
+    problems: int
+    rows_per_person: int
 
 
 @dataclass(frozen=True)
@@ -71,10 +79,20 @@ def prove(
     """
     n = _check.whole("n", n, at_least=1)
     _check.one_of("released", released, ("final", "all"))
-    run = _run(spec, constants, n, relation, released)
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        refuse_numbers_made_from(spec, n)
+    run = run_of(spec, constants, n, relation, released)
     findings = tuple(theorems.account(run, delta))
-    guarantees = tuple(_guarantee(finding, run, spec, n) for finding in findings if finding.applies)
-    return Proofs(run, findings, guarantees)
+    guarantees = []
+    for finding in findings:
+        if finding.profile is None or not finding.applies:
+            continue
+        assumes = assumptions(spec, run, finding.released)
+        if finding.released == "final" and relation is Relation.ADD_OR_REMOVE_ONE:
+            assumes += (f"it is public that there are at most {n} records",)
+        proof = Proof(finding.profile, run.steps.sampling, assumes, finding.released)
+        guarantees.append(proof.guarantee(delta))
+    return Proofs(run, findings, tuple(guarantees))
 
 
 def prove_steps(
@@ -83,10 +101,7 @@ def prove_steps(
     n: int,
     relation: Relation,
     delta: float,
-    *,
-    accountant: str = "best",
-    problems: int = 1,
-    rows_per_person: int = 1,
+    **how: Unpack[How],
 ) -> Proof:
     """What a noisy training proves, by the accountant with the least epsilon at `delta`.
 
@@ -96,22 +111,20 @@ def prove_steps(
         As in `prove`.
     delta
         Where accountants are compared.
-    accountant
-        One of `ACCOUNTANTS`.
-    problems, rows_per_person
-        As in `Run`.
+    how
+        See `How`.
 
     Raises
     ------
     NotApplicable
         If no accountant covers the training, with the last one's reason.
     """
-    run = _run(spec, constants, n, relation, problems=problems, rows_per_person=rows_per_person)
-    found = _by_each(accountant, relation, lambda theorem: (theorem, theorem.profile(run, delta)))
+    run, asked = _asked(spec, constants, n, relation, **how)
+    found = _by_each(asked, lambda theorem: (theorem, theorem.profile(run, delta)))
     theorem, profile = min(found, key=lambda pair: pair[1].epsilon(delta))
     assumes = [*assumptions(spec, run, theorem.released)]
-    if problems > 1:
-        together = f"one model a class, {problems} in all, "
+    if run.problems > 1:
+        together = f"one model a class, {run.problems} in all, "
         assumes.append(f"{together}trained on the same batches and released together")
     assumes.append(f"rounding inside the training is not counted; its arithmetic is {spec.dtype}")
     return Proof(
@@ -119,7 +132,7 @@ def prove_steps(
         sampling=run.steps.sampling,
         assumes=tuple(assumes),
         released=theorem.released,
-        unit=unit_of(rows_per_person),
+        unit=unit_of(run.rows_per_person),
         rests_on=theorem.name,
     )
 
@@ -131,10 +144,7 @@ def noise_for_steps(
     relation: Relation,
     epsilon: float,
     delta: float,
-    *,
-    accountant: str = "best",
-    problems: int = 1,
-    rows_per_person: int = 1,
+    **how: Unpack[How],
 ) -> float:
     """The least noise multiplier of `spec` for the budget; its own is ignored.
 
@@ -144,7 +154,7 @@ def noise_for_steps(
         return 0.0
     assert spec.max_grad_norm is not None
     spec = replace(spec, noise_multiplier=1.0)
-    run = _run(spec, constants, n, relation, problems=problems, rows_per_person=rows_per_person)
+    run, asked = _asked(spec, constants, n, relation, **how)
     unit = run.steps.noise_multiplier  # what a multiplier of 1 is worth
 
     def noise_by(theorem: Theorem[Run]) -> float:
@@ -160,60 +170,39 @@ def noise_for_steps(
         return found / unit
 
     # The division may have rounded down.
-    return min(_by_each(accountant, relation, noise_by)) * (1 + 1e-12)
+    return min(_by_each(asked, noise_by)) * (1 + 1e-12)
 
 
-def _run(
+def _asked(
     spec: TrainSpec,
     constants: Constants | None,
     n: int,
     relation: Relation,
-    released: Released = "final",
     *,
+    accountant: str = "best",
     problems: int = 1,
     rows_per_person: int = 1,
-) -> Run:
-    if relation is Relation.ADD_OR_REMOVE_ONE:
+) -> tuple[Run, list[Theorem[Run]]]:
+    """The run, and the theorems of the accountant."""
+    private = relation is Relation.ADD_OR_REMOVE_ONE
+    if private:
         refuse_numbers_made_from(spec, n)
-    return run_of(
-        *(spec, constants, n, relation, released),
-        problems=problems,
-        rows_per_person=rows_per_person,
-    )
-
-
-def _by_each(
-    accountant: str, relation: Relation, answer: Callable[[Theorem[Run]], Found]
-) -> list[Found]:
-    """The answers of the accountant's theorems; the last one's reason is raised if none has any."""
+    run = run_of(spec, constants, n, relation, problems=problems, rows_per_person=rows_per_person)
     _check.one_of("accountant", accountant, tuple(ACCOUNTANTS))
+    # Whether a step can expand depends on how large a Poisson batch gets, and where the number of
+    # records is private nobody promised a bound on it.
+    hidden = {"last-iterate"} if private else set()
+    return run, [theorems.named(name) for name in ACCOUNTANTS[accountant] if name not in hidden]
+
+
+def _by_each(asked: list[Theorem[Run]], answer: Callable[[Theorem[Run]], Found]) -> list[Found]:
+    """The answers of these theorems; the last one's reason is raised if none has any."""
     found = []
-    for name in ACCOUNTANTS[accountant]:
-        # Whether a step can expand depends on how large a Poisson batch gets, and where the number
-        # of records is private nobody promised a bound on it.
-        if name == "last-iterate" and relation is Relation.ADD_OR_REMOVE_ONE:
-            continue
+    for theorem in asked:
         try:
-            found.append(answer(theorems.named(name)))
+            found.append(answer(theorem))
         except NotApplicable as refusal:
             reason = refusal
     if not found:
         raise reason
     return found
-
-
-def _guarantee(finding: Finding, run: Run, spec: TrainSpec, n: int) -> Guarantee:
-    assert finding.value is not None
-    assumes = assumptions(spec, run, finding.released)
-    if finding.released == "final" and run.steps.relation is Relation.ADD_OR_REMOVE_ONE:
-        assumes += (f"it is public that there are at most {n} records",)
-    return Guarantee(
-        epsilon=finding.value,
-        delta=finding.delta,
-        relation=finding.relation,
-        sampling=run.steps.sampling,
-        unit="one record",
-        theorem=finding.theorem,
-        assumes=assumes,
-        released=finding.released,
-    )
