@@ -14,9 +14,9 @@ import pytest
 from sordino._check import InvalidArgument
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.linear_loss import linear_loss
-from sordino.accounting.subsampled import PASSES, SAMPLINGS, NoisySteps
+from sordino.accounting.subsampled import NoisySteps
 from sordino.objectives.objective import ObjectiveSpec
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.evidence_kinds import (
     AdaptiveEvidence,
@@ -32,7 +32,7 @@ from sordino.sgd.spec import Schedule, TrainSpec
 DELTA = 1e-5
 NAMES = [method.name for method in STEPS]
 ADD, REPLACE, ZERO = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE, Relation.ZERO_OUT
-COMBINATIONS = list(itertools.product(SAMPLINGS, Relation))
+COMBINATIONS = list(itertools.product(list(Sampling), Relation))
 
 
 def run_of(sampling="poisson", relation=ADD, noise=2.0, rate=0.05, steps=130, **more):
@@ -165,7 +165,7 @@ class TestBest:
 
 
 class TestEnds:
-    @pytest.mark.parametrize("sampling", SAMPLINGS)
+    @pytest.mark.parametrize("sampling", list(Sampling))
     def test_no_noise_is_no_privacy(self, sampling):
         for finding in rows(run_of(sampling, ZERO, noise=0.0)).values():
             if finding.applies:

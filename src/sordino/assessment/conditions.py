@@ -9,7 +9,7 @@ import numpy as np
 from sordino import sensitivity
 from sordino.accounting.hidden_state import HiddenState
 from sordino.objectives.objective import Constants
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import (
     AdaptiveEvidence,
@@ -64,12 +64,12 @@ def _output(evidence: OutputEvidence, done: OutputPerturbation) -> list[Checked]
     if left:
         batches += f"; {_counted(left, 'record')} left over"
     order = {
-        "permute-once": "one uniform permutation, then the same batches every pass",
-        "shuffle": "a new uniform permutation every pass",
-        "fixed": "as they are"
+        Sampling.PERMUTE_ONCE: "one uniform permutation, then the same batches every pass",
+        Sampling.SHUFFLE: "a new uniform permutation every pass",
+        Sampling.CYCLIC: "as they are"
         if evidence.spec.steps_per_epoch(evidence.rows) > 1
         else "all records in every step",
-    }[evidence.spec.order]
+    }[Sampling(evidence.spec.order)]
     farthest = f"{done.farthest:.6g}"
     if done.secret_place and done.same_order:
         farthest += f", {done.sensitivity.mean:.6g} in the mean over its places"
@@ -133,7 +133,7 @@ def of_steps(spec: TrainSpec, run: Run, constants: Constants | None) -> tuple[Ch
     noise = f"standard deviation {spec.noise_multiplier * clip:.6g} = {spec.noise_multiplier:.6g} "
     noise += f"x the clip {clip:.6g}"
     sampling = f"{run.steps.sampling}, {run.steps.steps:,} steps"
-    if run.steps.sampling == "poisson":
+    if run.steps.sampling == Sampling.POISSON:
         sampling += f", sample rate {run.steps.sample_rate:.6g}"
     return (
         Checked("one record moves a sum of gradients by at most", moved),

@@ -23,7 +23,7 @@ from sordino.audit.claim import Claim
 from sordino.data.dataset import Dataset
 from sordino.data.recipe import Recipe
 from sordino.objectives.objective import ObjectiveSpec
-from sordino.privacy import Guarantee, Relation
+from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.proof import Proof
 from sordino.proofs.run import Run, run_of
@@ -159,7 +159,7 @@ def _noisy_spec(rows: int, recipe: Recipe | None) -> TrainSpec:
         learning_rate=MOST_RATE,
         batch_size=batch,
         steps=STEPS,
-        order="poisson",
+        order=Sampling.POISSON,
         max_grad_norm=CLIP,
         init="fixed",
         dtype="float64",

@@ -8,7 +8,7 @@ from sordino import _check
 from sordino.accounting import calibrate, concentrated
 from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.group import group
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 
 
@@ -41,7 +41,7 @@ class AdaptiveBudget:
         )
         return Proof(
             profile=self.profile(),
-            sampling="full",
+            sampling=Sampling.FULL,
             assumes=assumes,
             released="all",
             unit=unit_of(self.rows_per_person),

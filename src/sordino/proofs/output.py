@@ -12,7 +12,7 @@ from sordino.accounting import calibrate, gaussian, permuted
 from sordino.accounting.group import group
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.objectives.objective import Constants
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import SECRET, NotApplicable, Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.run import batches_of, rates_of
 from sordino.sensitivity import Batches, Sensitivity
@@ -78,7 +78,7 @@ class OutputPerturbation:
     @property
     def secret_place(self) -> bool:
         """Whether a secret order hides in which of several places a record is."""
-        secret = self.spec.order in ("permute-once", "shuffle")
+        secret = self.spec.order in SECRET
         return secret and len(self.sensitivity.positions) > 1
 
     def moved(self, bound: Sensitivity) -> float:
@@ -102,7 +102,7 @@ class OutputPerturbation:
             return permuted.reshuffled(
                 contributions=self.epochs, sigma=sigma, relation=of.relation, weights=of.shares
             )
-        if self.spec.order == "permute-once" and len(of.positions) > 1:
+        if self.spec.order == Sampling.PERMUTE_ONCE and len(of.positions) > 1:
             return permuted.hockey_mixture(
                 sensitivities=of.positions, weights=of.shares, sigma=sigma, relation=of.relation
             )
@@ -138,12 +138,12 @@ class OutputPerturbation:
             "initial weights and all settings chosen without looking at these data",
             "nothing else leaves the building: no other iterate, no un-noised score",
         ]
-        if self.spec.order in ("permute-once", "shuffle"):
+        if self.spec.order in SECRET:
             assumes.append("the order of the records is uniform and stays secret")
         profile = self.profile(sigma)
         return Proof(
             profile=profile.noted(theorem=self._theorem(profile)),
-            sampling=self.spec.order,
+            sampling=self.spec.written_order,
             assumes=tuple(assumes),
             released="final",
             unit=unit_of(self.rows_per_person),
@@ -199,7 +199,7 @@ def output_perturbation(
     factor = math.sqrt(_check.whole("problems", problems, at_least=1))
     found = sensitivity.contraction(rates=rates, relation=relation, average_every=every, **batches)
     epochs = None
-    if spec.order == "shuffle" and len(found.positions) > 1:
+    if spec.order == Sampling.SHUFFLE and len(found.positions) > 1:
         parts = sensitivity.reshuffled_contributions(
             rates=rates, relation=relation, average_every=every, **batches
         )
@@ -228,7 +228,7 @@ def _refuse(spec: TrainSpec) -> None:
             "The training adds noise of its own, and this is about noise on the final weights "
             "alone; train with noise_multiplier=0, or ask sordino.proofs.prove."
         )
-    if spec.order == "poisson":
+    if spec.order == Sampling.POISSON:
         raise NotApplicable(
             "With Poisson sampling a record can be met at any step, and no bound on how often is "
             "sure; use order='permute-once'."

@@ -17,7 +17,7 @@ from sordino import _check
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.subsampled import NoisySteps
 from sordino.objectives.objective import LINEAR_KINDS, Constants
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import SECRET, NotApplicable, Relation, Sampling
 from sordino.sensitivity import Batches
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -67,7 +67,7 @@ class Run:
 def refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
     """Refuse settings that would change with the number of records, where that is private."""
     private = "where the number of records is private"
-    if spec.order == "poisson" and spec.sample_rate is None:
+    if spec.order == Sampling.POISSON and spec.sample_rate is None:
         hint = "batch_size / n changes with the record that is added or removed."
         _check.fail("sample_rate", None, f"to be given {private}", hint)
     if spec.epochs is not None:
@@ -76,7 +76,7 @@ def refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
     if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
         hint = "Epochs change with it; use a constant learning rate."
         _check.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
-    if spec.order != "poisson" and spec.batch_size >= n:
+    if spec.order != Sampling.POISSON and spec.batch_size >= n:
         hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
         _check.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
 
@@ -104,9 +104,7 @@ def run_of(
 def _noisy_steps(
     spec: TrainSpec, constants: Constants | None, n: int, relation: Relation, problems: int
 ) -> NoisySteps:
-    sampling = "cyclic" if spec.order == "fixed" else spec.order
-    if spec.batch_size >= n and spec.order != "poisson":
-        sampling = "full"
+    whole = spec.batch_size >= n and spec.order != Sampling.POISSON
     rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
     bound = gradient_bound(spec, constants)
     noise = 0.0
@@ -118,9 +116,9 @@ def _noisy_steps(
         noise_multiplier=noise / math.sqrt(problems),
         sample_rate=rate,
         steps=spec.total_steps(n),
-        sampling=sampling,
+        sampling=Sampling.FULL if whole else spec.order,
         relation=relation,
-        steps_per_epoch=None if spec.order == "poisson" else spec.steps_per_epoch(n),
+        steps_per_epoch=None if spec.order == Sampling.POISSON else spec.steps_per_epoch(n),
     )
 
 
@@ -222,7 +220,7 @@ def _largest_curvature(
     """Curvature of one step's objective at most, and the chance that a Poisson batch exceeds it."""
     weight = constants.strongly_convex
     data_term = constants.smooth - weight
-    if steps.sampling != "poisson":
+    if steps.sampling != Sampling.POISSON:
         # No batch is larger than the divisor. (A full batch divided by a larger number neither.)
         most = max(1.0, min(n, spec.batch_size) / spec.batch_size)
         _check_rate(rate, weight + data_term * most)
@@ -257,7 +255,7 @@ def _diameter(spec: TrainSpec) -> float:
 
 def _shares(spec: TrainSpec, n: int) -> tuple[float, ...] | None:
     """Share of the records in each batch of a pass."""
-    if spec.order not in ("permute-once", "shuffle") or spec.batch_size >= n:
+    if spec.order not in SECRET or spec.batch_size >= n:
         return None
     batches = spec.steps_per_epoch(n)
     shares = [spec.batch_size / n] * batches
@@ -281,6 +279,6 @@ def assumptions(spec: TrainSpec, run: Run, released: Released) -> tuple[str, ...
         ]
     if run.steps.relation is Relation.ADD_OR_REMOVE_ONE:
         assumes.append("steps, sample rate and divisor are public numbers, not made from n")
-    if run.steps.sampling in ("permute-once", "shuffle"):
+    if run.steps.sampling in SECRET:
         assumes.append("the order of the records is uniform and stays secret")
     return tuple(assumes)

@@ -29,8 +29,8 @@ from sordino.accounting.group import group
 from sordino.accounting.last_iterate import linear_heuristic, linear_loss
 from sordino.accounting.printed import AsPrinted
 from sordino.accounting.profile import ApproximateProfile, LossProfile, Profile, RenyiProfile
-from sordino.accounting.subsampled import PASSES, NoisySteps
-from sordino.privacy import Estimate, NotApplicable, Relation
+from sordino.accounting.subsampled import NoisySteps
+from sordino.privacy import PASSES, Estimate, NotApplicable, Relation, Sampling
 from sordino.proofs.adaptive import AdaptiveBudget
 from sordino.proofs.objective import ObjectivePerturbation
 from sordino.proofs.output import OutputPerturbation
@@ -313,7 +313,7 @@ def _of_number_of_records(run: Run, delta: float) -> None:
 
 
 def _drawn_at_random(run: Run, delta: float) -> None:
-    if run.steps.sampling in PASSES or run.steps.sampling == "full":
+    if run.steps.sampling in (*PASSES, Sampling.FULL):
         raise NotApplicable("The notes' formula is about sampled batches.")
 
 
@@ -328,7 +328,7 @@ def _not_pure(run: Run, delta: float) -> None:
 
 
 def _poisson(run: Run, delta: float) -> None:
-    if run.steps.sampling != "poisson":
+    if run.steps.sampling != Sampling.POISSON:
         raise NotApplicable("The exact law for linear losses is known for Poisson sampling.")
 
 
@@ -374,10 +374,10 @@ def _composition(name: str, title: str, rule: composition.Composition) -> Theore
     def numbers(steps: NoisySteps) -> tuple[float, int, float]:
         """Rate, count and the sensitivity of one step before sampling."""
         # A fixed-size batch swaps records even where one is zeroed.
-        size = 2.0 if steps.sampling == "fixed-size" else steps.sensitivity
+        size = 2.0 if steps.sampling == Sampling.FIXED_SIZE else steps.sensitivity
         if steps.is_trivial:
             return 0.0, 0, size
-        if steps.sampling in (*PASSES, "full"):
+        if steps.sampling in (*PASSES, Sampling.FULL):
             return 1.0, max(count for count, _ in steps.visits), size
         return steps.sample_rate, steps.steps, size
 
