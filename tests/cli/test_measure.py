@@ -175,8 +175,8 @@ def test_failed_cells_are_said_and_tried_again_only_if_asked_for(program, tmp_pa
 def test_ctrl_c_leaves_a_study_that_goes_on(program, tmp_path: Path, monkeypatch) -> None:
     out, keep = tmp_path / "study", measuring._Keeper._report
 
-    def stop(self: measuring._Keeper) -> None:
-        keep(self)
+    def stop(self: measuring._Keeper, *runs: float) -> None:
+        keep(self, *runs)
         if self._cells == 2:
             raise KeyboardInterrupt
 
