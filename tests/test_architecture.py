@@ -25,7 +25,10 @@ SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "objectives.objective" opens that one module, not its room.
-OPEN_TO_ALL = ("_cache", "_check", "_cost", "_files", "_lazy", "_shown", "privacy", "types")
+OPEN_TO_ALL = (
+    *("_cache", "_check", "_cost", "_files", "_lazy", "_shown"),
+    *("privacy", "serialize", "types"),
+)
 TABLE: dict[str, tuple[str, ...]] = {
     "seeding": (),
     "data": ("seeding",),
@@ -61,6 +64,7 @@ ALLOWED = {
     "_shown": (),
     "types": (),
     "privacy": ("_check", "_shown"),
+    "serialize": ("_check", "_shown"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
     "__main__": ("cli.main",),
@@ -91,8 +95,8 @@ PRINTERS = {
     **dict.fromkeys(("click.echo", "click.secho", "rich.print", "rich.print_json"), ""),
     **dict.fromkeys(("sys.stdout.write", "sys.stderr.write"), ""),
     **dict.fromkeys(("rich.text.Text", "rich.text.Text.from_markup"), ""),
-    "rich.progress.TextColumn": "cli/terminal.py data/download.py",
-    "rich.console.Console": "data/download.py",
+    "rich.progress.TextColumn": "cli/terminal.py data/sources.py",
+    "rich.console.Console": "data/sources.py",
 }
 """Ways to a terminal, and the file that may use each: others would not be cleaned."""
 

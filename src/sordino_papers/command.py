@@ -221,7 +221,7 @@ def _write_markdown(found: Reproduction, directory: Path, file: Path) -> None:
     from pathlib import Path
 
     from sordino import _files
-    from sordino_papers.markdown import markdown
+    from sordino_papers.page import markdown
 
     pictures = file.with_suffix("")
     pictures.mkdir(parents=True, exist_ok=True)

@@ -23,8 +23,8 @@ from sordino.audit.one_vs_rest import LOSSES, record_losses
 from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
-from sordino.report.audit import errors
 from sordino.report.canvas import thinned
+from sordino.report.drawing.roc import errors
 from sordino.report.stages import Attack, Curve
 from sordino.seeding import stream
 from sordino.types import Floats, Progress

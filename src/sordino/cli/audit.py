@@ -176,7 +176,7 @@ def _document(result: Audit) -> dict[str, Any]:
 def draw(result: Audit, path: str, title: str) -> None:
     """The errors of the attack, and what the claim allows."""
     from sordino.accounting.profile import ApproximateProfile
-    from sordino.report import audit as picture
+    from sordino.report.drawing.roc import Roc, plot
 
     claim, profile, text = result.claimed, None, ""
     if claim is not None:
@@ -184,8 +184,8 @@ def draw(result: Audit, path: str, title: str) -> None:
             relation=claim.relation, theorem="as claimed", budget=(claim.epsilon, claim.delta)
         )
         text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}"
-    roc = picture.Roc(result.negative, result.positive, _tested(result), profile, text, title)
-    picture.plot(roc, path)
+    roc = Roc(result.negative, result.positive, _tested(result), profile, text, title)
+    plot(roc, path)
 
 
 def _tested(result: Audit) -> tuple[float, float]:
