@@ -15,8 +15,8 @@ import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
 from sordino.accounting.loss import Direction, Loss
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Components = Sequence[tuple[Loss, int]]
 
 COARSE_POINTS = 400

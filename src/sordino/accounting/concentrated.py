@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting import renyi
@@ -21,8 +20,7 @@ from sordino.accounting.loss import ApproximateLoss, Direction
 from sordino.accounting.profile import Profile
 from sordino.accounting.shifted import ratio
 from sordino.privacy import NotApplicable, Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 _WIDEST = 40.0
 """How far from its guess, as a factor, the best order is looked for; any order is a proof."""

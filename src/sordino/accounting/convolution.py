@@ -24,8 +24,8 @@ from scipy import fft
 from sordino.accounting.aim import Rough, Saddle, TooLarge
 from sordino.accounting.logs import log_add
 from sordino.accounting.loss import Direction, Loss
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 LOG_LOWER = -32.0
 """The least share of the low end of a law that is kept where it is: 1e-14."""
 

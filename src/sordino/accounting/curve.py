@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.accounting import renyi
 from sordino.accounting.aim import Components, Saddle, TooLarge
@@ -22,8 +21,7 @@ from sordino.accounting.logs import log_any, rounded_up
 from sordino.accounting.loss import Direction, Loss
 from sordino.accounting.root import first_below
 from sordino.accounting.workshop import Workshop
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 EVEN_STRETCHES = 8
 """Stretches of epsilon as wide as the deviation; beyond, they grow by an eighth."""

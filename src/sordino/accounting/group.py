@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.loss import Direction
 from sordino.accounting.profile import GaussianProfile, Profile
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 _TRIED = 96
 """Epsilons looked at for the least delta, where the bound rises with epsilon."""

@@ -13,8 +13,7 @@ from sordino.accounting import renyi, shifted
 from sordino.accounting.loss import GaussianLoss, Loss, PoissonLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile
 from sordino.privacy import NotApplicable, Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 SEARCH_ORDERS: Floats = renyi.ORDERS[::6]
 """Orders of the search for a good split; the result is computed without them."""

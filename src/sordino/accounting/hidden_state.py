@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,9 @@ from sordino.accounting import last_iterate
 from sordino.accounting.loss import Direction
 from sordino.accounting.permuted import hockey_mixture
 from sordino.accounting.profile import GaussianProfile, Profile
-from sordino.accounting.subsampled import PASSES, NoisySteps, pld, refuse
-from sordino.privacy import NotApplicable
-
-Floats = npt.NDArray[np.float64]
+from sordino.accounting.subsampled import NoisySteps, pld, refuse
+from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
+from sordino.types import Floats
 
 MOST_WORK = 20_000_000
 """Positions times steps for which a schedule is gone through position by position."""
@@ -25,6 +25,15 @@ PLACES = 24
 
 Fewer in runs so long that each costs seconds.
 """
+
+
+class _Iteration(TypedDict):
+    contraction: float
+    shift: float
+    noise: float
+    steps: int
+    relation: Relation
+    diameter: float
 
 
 @dataclass(frozen=True)
@@ -64,14 +73,14 @@ class HiddenState:
         `delta` is where free choices in a proof are made; the profile holds at every delta.
         """
         refuse(run)
-        if run.sampling == "fixed-size":
+        if run.sampling == Sampling.FIXED_SIZE:
             raise NotApplicable(
                 "No usable bound is proved for the last iterate with batches of fixed size; use "
                 "Poisson sampling, full batches or passes (cyclic, permute-once, shuffle)."
             )
         if run.sampling in PASSES:
             return self._in_passes(run)
-        if run.sampling == "full":
+        if run.sampling == Sampling.FULL:
             return self._full(run)
         always = run.sample_rate == 1
         return self._unless_overflow(
@@ -82,21 +91,20 @@ class HiddenState:
         unit = np.asarray(self.unit, dtype=np.float64)
         return np.asarray(self.contraction), run.sensitivity * unit, run.noise_multiplier * unit
 
-    def _constants(self, run: NoisySteps) -> tuple[float, float, float]:
+    def _constants(self, run: NoisySteps) -> _Iteration:
         contraction, shift, noise = self._numbers(run)
-        return float(contraction), float(shift), float(noise)
+        return {
+            "contraction": float(contraction),
+            "shift": float(shift),
+            "noise": float(noise),
+            "steps": run.steps,
+            "relation": run.relation,
+            "diameter": self.diameter,
+        }
 
     def _full(self, run: NoisySteps) -> Profile:
         if self.is_constant:
-            c, a, s = self._constants(run)
-            return last_iterate.full_batch(
-                contraction=c,
-                shift=a,
-                noise=s,
-                steps=run.steps,
-                relation=run.relation,
-                diameter=self.diameter,
-            )
+            return last_iterate.full_batch(**self._constants(run))
         return self._scheduled(run, np.ones(run.steps, dtype=bool))
 
     def _scheduled(self, run: NoisySteps, met: npt.NDArray[np.bool_]) -> GaussianProfile:
@@ -113,17 +121,9 @@ class HiddenState:
             raise NotApplicable(
                 "With Poisson batches the last iterate is proved for a constant learning rate only."
             )
-        c, a, s = self._constants(run)
-        return last_iterate.poisson(
-            sample_rate=run.sample_rate,
-            contraction=c,
-            shift=a,
-            noise=s,
-            steps=run.steps,
-            delta=max(delta - self.overflow, delta / 2),
-            relation=run.relation,
-            diameter=self.diameter,
-        )
+        spent = max(delta - self.overflow, delta / 2)
+        numbers = self._constants(run)
+        return last_iterate.poisson(sample_rate=run.sample_rate, delta=spent, **numbers)
 
     def _unless_overflow(self, profile: Profile, run: NoisySteps, delta: float) -> Profile:
         """The profile with the chance of too large a batch, or composition, if that is less."""
@@ -147,31 +147,15 @@ class HiddenState:
         )
 
     def _in_passes(self, run: NoisySteps) -> Profile:
-        if run.sampling == "shuffle":
+        if run.sampling == Sampling.SHUFFLE:
             return self._shuffled(run)
         if not self.is_constant:
             return self._scheduled_passes(run)
-        c, a, s = self._constants(run)
-        if run.sampling == "cyclic":
-            return last_iterate.cyclic(
-                contraction=c,
-                shift=a,
-                noise=s,
-                batches=run.batches,
-                steps=run.steps,
-                relation=run.relation,
-                diameter=self.diameter,
-            )
-        return last_iterate.permuted_once(
-            contraction=c,
-            shift=a,
-            noise=s,
-            batches=run.batches,
-            steps=run.steps,
-            relation=run.relation,
-            weights=self._shares(run),
-            diameter=self.diameter,
-        )
+        numbers = self._constants(run)
+        if run.sampling == Sampling.CYCLIC:
+            return last_iterate.cyclic(batches=run.batches, **numbers)
+        shares = self._shares(run)
+        return last_iterate.permuted_once(batches=run.batches, weights=shares, **numbers)
 
     def _shares(self, run: NoisySteps) -> tuple[float, ...]:
         """Share of each batch; records that no batch holds count with the last, the worst."""
@@ -190,7 +174,7 @@ class HiddenState:
             )
         places = np.arange(run.steps) % run.batches
         profiles = [self._scheduled(run, places == place) for place in range(run.batches)]
-        if run.sampling == "cyclic":
+        if run.sampling == Sampling.CYCLIC:
             return max(profiles, key=lambda profile: profile.mu)
         return _mixture([profile.mu for profile in profiles], self._shares(run), run)
 

@@ -27,7 +27,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting import shifted
@@ -38,6 +37,7 @@ from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.accounting.projected import projected_one_visit
 from sordino.accounting.shifted import Numbers, master_mu
 from sordino.privacy import Relation
+from sordino.types import Floats
 
 __all__ = [
     "bounded_domain",
@@ -53,7 +53,6 @@ __all__ = [
     "schedule",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 HIDDEN = "shifted interpolation of the hidden iterates (Bok, Su & Altschuler 2024)"
 COMPOSITION = "Gaussian composition over the steps (Dong, Roth & Su 2022, Corollary 3.3)"

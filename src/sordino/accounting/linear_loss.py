@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
 from sordino import _check
@@ -19,8 +18,7 @@ from sordino.accounting.loss import Direction, PoissonLoss, ShiftedLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile
 from sordino.accounting.subsampled import LEAST_NOISE, within_range
 from sordino.privacy import Estimate, NotApplicable, Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 LOG_LEFT_OUT = -690.0
 """Counts with a probability below exp of this are left out and counted as disclosures."""

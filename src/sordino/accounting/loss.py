@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 
 from sordino.accounting import gaussian
 from sordino.accounting.moments import log_moments
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "backward")
 

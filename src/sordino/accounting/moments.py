@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 MOST_PANELS = 512
 """Orders that need a longer stretch than this are left out (infinite): they never win."""

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting import gaussian
@@ -40,8 +39,8 @@ from sordino.accounting.objective_loss import ObjectiveLoss, Terms, continued, c
 from sordino.accounting.profile import Components, GaussianProfile, Profile
 from sordino.accounting.shifted import ratio
 from sordino.privacy import NotApplicable, Relation
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Kind = Literal["logistic", "huber-svm"]
 KINDS = ("logistic", "huber-svm")
 

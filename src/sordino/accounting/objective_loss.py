@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 
 from sordino.accounting import gaussian
 from sordino.accounting.loss import Direction, Loss, from_tails
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Terms = tuple[tuple[float, float], ...]
 """Offsets and mus: by the union bound delta(epsilon) <= sum dG(epsilon - offset; mu)."""
 

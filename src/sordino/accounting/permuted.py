@@ -18,7 +18,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
 from sordino import _check
@@ -27,8 +26,7 @@ from sordino.accounting.loss import GaussianLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, RenyiProfile
 from sordino.accounting.shifted import Numbers, non_negatives, ratio
 from sordino.privacy import Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 MOST_PLACES = 1024
 """More distinct sensitivities than this are rounded up to this many."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from sordino import _check
@@ -28,8 +27,8 @@ from sordino.accounting.loss import (
     Loss,
 )
 from sordino.privacy import Relation
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Which = Literal["forward", "backward", "both"]
 Components = tuple[tuple[Loss, int], ...]
 

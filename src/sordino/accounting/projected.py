@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting import gaussian
@@ -14,8 +13,7 @@ from sordino.accounting.loss import Direction
 from sordino.accounting.profile import Profile
 from sordino.accounting.shifted import ratio
 from sordino.privacy import Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 # Orders at which curves are evaluated. Dense where noise of ordinary size has its optimum (2 to
 # 64), wide enough for one small step (1e5) and for epsilons in the hundreds (1.0001).

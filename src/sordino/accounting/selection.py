@@ -19,15 +19,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting import renyi
 from sordino.accounting.gaussian import least
 from sordino.accounting.profile import Profile, RenyiProfile
 from sordino.privacy import NotApplicable
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 _LONGEST_PIECE = 500.0
 """Means of Poisson laws drawn at once: e^-mean must not vanish."""

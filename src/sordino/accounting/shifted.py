@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Numbers = float | Sequence[float] | Floats
 
 EVERY_START = 256

@@ -13,27 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from sordino.assessment import repeats, scores
+from sordino.assessment.effort import EFFORTS
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
 from sordino.estimators.records import Scaling
 from sordino.estimators.task import Plan
 from sordino.privacy import NotApplicable
 from sordino.report.stages import Accuracy, AccuracyPoint, Measure, Scores
+from sordino.types import Floats, Ints, Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
-Progress = Callable[[int, int], None]
 
 LEVEL = 0.95
-SECONDS = {"quick": 8.0, "standard": 15.0, "thorough": 90.0}
-"""For all repeats together, about, on two cores."""
 _CHOSEN = 0.3
 """Share of the time for releases like the one that was made; the rest is for the curve."""
 _RANGE = 5
@@ -86,7 +82,7 @@ def _probable(job: Job) -> bool:
     return job.plan.task.kind == "logistic"
 
 
-def class_codes(labels: Any, job: Job) -> Codes:
+def class_codes(labels: Any, job: Job) -> Ints:
     """Number of each label's class; -1 for one that training did not know."""
     place = {label: code for code, label in enumerate(job.classes.tolist())}
     listed = np.asarray(labels).tolist()
@@ -98,7 +94,7 @@ def _shares(
 ) -> dict[float, Floats]:
     """Accuracies of the repeats at every epsilon."""
     plans, brief = _plans(subject), subject.brief
-    counts = _counts(plans, brief.epsilon, SECONDS[brief.effort], brief.repeats)
+    counts = _counts(plans, brief.epsilon, EFFORTS[brief.effort].accuracy, brief.repeats)
     total, done = sum(counts.values()), 0
     shares = {}
     for epsilon, plan in plans.items():
@@ -158,7 +154,7 @@ class HeldOut:
     """
 
     X: Floats
-    codes: Codes
+    codes: Ints
 
     @classmethod
     def of(cls, X: Any, y: Any, job: Job) -> HeldOut:
@@ -173,7 +169,7 @@ class HeldOut:
         """How many."""
         return len(self.codes)
 
-    def right(self, weights: Floats) -> Codes:
+    def right(self, weights: Floats) -> Ints:
         """How many rows each model [model, problem, column] labels as they are."""
         models, problems, columns = weights.shape
         found = np.zeros(models, dtype=np.int64)

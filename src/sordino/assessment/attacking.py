@@ -5,16 +5,15 @@ What is observed is a lower bound with stated confidence, whatever was proved or
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _cost
 from sordino.accounting.profile import ApproximateProfile
 from sordino.assessment import audit_cost
+from sordino.assessment.effort import EFFORTS
 from sordino.assessment.measured_runs import parameters
 from sordino.audit import game, neighbour, own
 from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
@@ -24,10 +23,11 @@ from sordino.audit.one_vs_rest import LOSSES, record_losses
 from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
-from sordino.report.audit import errors
 from sordino.report.canvas import thinned
+from sordino.report.drawing.roc import errors
 from sordino.report.stages import Attack, Curve
 from sordino.seeding import stream
+from sordino.types import Floats, Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from sordino.estimators.records import Records
     from sordino.estimators.task import Plan
 
-Floats = npt.NDArray[np.float64]
-Progress = Callable[[int, int], None]
 
 RELEASE, PLAIN, MECHANISM = "release", "un-noised SGD", "mechanism"
 """What `Attack.of` says."""
@@ -99,7 +97,7 @@ def _runs(subject: Subject, each: float, share: float) -> int:
     brief = subject.brief
     if brief.audit_runs is not None:
         return brief.audit_runs
-    seconds = share * audit_cost.SECONDS[brief.effort]
+    seconds = share * EFFORTS[brief.effort].attacking
     return audit_cost.runs_within(seconds, each, brief.most_audit_runs)
 
 

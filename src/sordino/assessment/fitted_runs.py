@@ -6,12 +6,10 @@ a matter of seconds, and gives the same numbers when it is done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.assessment.distance import ATTACKED, Distance
 from sordino.audit.minimised import MinimisedFit, Minimisers
@@ -25,10 +23,7 @@ from sordino.estimators.risk import Risk
 from sordino.estimators.task import Plan
 from sordino.intrinsic.interval import percentile
 from sordino.seeding import stream
-
-Floats = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
-Progress = Callable[[int, int], None]
+from sordino.types import Array, Floats, Progress
 
 TOGETHER = 64
 """Objectives minimised at once."""

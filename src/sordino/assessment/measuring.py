@@ -7,13 +7,11 @@ the direction that tells most, and the epsilon of Gaussian noise at that distanc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import threadpoolctl
 
 from sordino import _check, _cost
@@ -35,12 +33,11 @@ from sordino.report.stages import Curve, Estimated, Measure, OwnNoise
 from sordino.seeding import stream
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats, Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
 
-Floats = npt.NDArray[np.float64]
-Progress = Callable[[int, int], None]
 
 POINTS, MARGIN = 80, 1.5
 """Of a density, and how far it reaches beyond the outermost distance."""

@@ -13,21 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.assessment import network, repeats, scores
-from sordino.assessment.accuracy import SECONDS, Progress, curve, spread, wilson
+from sordino.assessment.accuracy import curve, spread, wilson
+from sordino.assessment.effort import EFFORTS
 from sordino.data.preprocess import clip_rows
 from sordino.objectives import build
 from sordino.privacy import NotApplicable
 from sordino.report.stages import Accuracy, Scores
 from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats, Ints, Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 _SPEED = 1e9
 """Operations a second, about, that two cores do for networks."""
@@ -91,14 +90,15 @@ def _repeats(subject: Subject, specs: Mapping[float, TrainSpec]) -> int:
     )
     most: int = subject.brief.repeats
     return max(
-        min(int(SECONDS[subject.brief.effort] * _SPEED / work), most), min(repeats.LEAST, most)
+        min(int(EFFORTS[subject.brief.effort].accuracy * _SPEED / work), most),
+        min(repeats.LEAST, most),
     )
 
 
 class _Rows:
     """Held-out rows, scaled as those that are trained on, and their labels 0 and 1."""
 
-    def __init__(self, X: Floats, y: Codes) -> None:
+    def __init__(self, X: Floats, y: Ints) -> None:
         self.X, self.y = X, y
 
     @classmethod

@@ -12,7 +12,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.accounting.profile import Profile
 from sordino.assessment.proving_bounds import all_refused, in_order
@@ -33,12 +32,12 @@ from sordino.proofs.evidence_kinds import (
 )
 from sordino.proofs.proof import Proof
 from sordino.report.stages import Bound, Curve, Proved
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.assessment.network import NetworkPlan
     from sordino.assessment.subject import Subject
 
-Floats = npt.NDArray[np.float64]
 
 _LINES = 70
 """Slopes of the lines under a trade-off curve that is not Gaussian."""

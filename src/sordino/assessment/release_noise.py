@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import threadpoolctl
 
 from sordino.assessment import measured_runs
@@ -21,9 +20,7 @@ from sordino.intrinsic import released
 from sordino.seeding import stream
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
-
-Floats = npt.NDArray[np.float64]
-Progress = Callable[[int, int], None]
+from sordino.types import Floats, Progress
 
 FEW_SEEDS = 4
 """Where a direction is out of reach: enough for one sigma over all weights."""

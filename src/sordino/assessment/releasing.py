@@ -24,11 +24,11 @@ from sordino.report.stages import Plain, Release
 from sordino.sgd.spec import TrainSpec
 from sordino.store.disk import Disk
 from sordino.store.refusal import explained
+from sordino.types import Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
 
-Progress = Callable[[int, int], None]
 
 NO_NETWORKS = (
     "sordino has no private estimator for networks: nothing was written, and the runs scored here "

@@ -14,23 +14,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sordino import _files
 from sordino.audit.minimised import MinimisedFit, Minimisers
 from sordino.estimators import methods
 from sordino.estimators.job import Job
+from sordino.estimators.methods import NoPrivacy
 from sordino.estimators.perturbed import mechanism
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.reference import NoPrivacy
 from sordino.estimators.task import Plan, Settings
 from sordino.estimators.training import train_together
 from sordino.sgd.planning import default_threads
 from sordino.store.disk import Disk
 from sordino.store.refusal import UNREADABLE, StudyError, explained
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 SEED = 8
 """Of the noise that is thrown away."""

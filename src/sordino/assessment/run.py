@@ -28,8 +28,8 @@ from sordino import _check
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
 from sordino.report.assessment import STAGES, Assessment
+from sordino.types import Progress
 
-Progress = Callable[[int, int], None]
 _Found = TypeVar("_Found")
 
 

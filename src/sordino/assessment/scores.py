@@ -6,17 +6,14 @@ INTERNAL, as accuracies are: computed from records, and no guarantee covers them
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.metrics import log_loss, recall_score, roc_auc_score
 
-from sordino.estimators.logistic import probabilities
+from sordino.estimators.classifiers import probabilities
 from sordino.report.stages import CALIBRATION_BINS, Scores
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+from sordino.types import Floats, Ints
 
 
-def of_decisions(codes: Codes, decisions: Floats, *, probable: bool) -> Scores:
+def of_decisions(codes: Ints, decisions: Floats, *, probable: bool) -> Scores:
     """Of a model that says `decisions` of rows with these classes.
 
     Parameters
@@ -39,7 +36,7 @@ def of_decisions(codes: Codes, decisions: Floats, *, probable: bool) -> Scores:
     )
 
 
-def of_constant(codes: Codes, shares: Floats) -> Scores:
+def of_constant(codes: Ints, shares: Floats) -> Scores:
     """Of always saying the most frequent class, and every class with its share of the training."""
     said = np.tile(shares, (len(codes), 1))
     return Scores(
@@ -49,7 +46,7 @@ def of_constant(codes: Codes, shares: Floats) -> Scores:
     )
 
 
-def _balanced(codes: Codes, chosen: Codes) -> float | None:
+def _balanced(codes: Ints, chosen: Ints) -> float | None:
     """Mean over the classes of the share of its rows that are labelled so."""
     present = np.unique(codes)
     if len(present) < 2:
@@ -57,7 +54,7 @@ def _balanced(codes: Codes, chosen: Codes) -> float | None:
     return float(recall_score(codes, chosen, labels=present, average="macro", zero_division=0.0))
 
 
-def _auc(codes: Codes, by_class: Floats) -> float | None:
+def _auc(codes: Ints, by_class: Floats) -> float | None:
     """Each class against the rest, their mean; of two classes both are the same."""
     many = by_class.shape[1]
     if len(np.unique(codes)) < many or (codes < 0).any():
@@ -65,7 +62,7 @@ def _auc(codes: Codes, by_class: Floats) -> float | None:
     return float(np.mean([roc_auc_score(codes == k, by_class[:, k]) for k in range(many)]))
 
 
-def _of_probabilities(codes: Codes, said: Floats) -> dict[str, float | None]:
+def _of_probabilities(codes: Ints, said: Floats) -> dict[str, float | None]:
     if len(np.unique(codes)) < 2 or (codes < 0).any():
         return {}
     return {
@@ -74,7 +71,7 @@ def _of_probabilities(codes: Codes, said: Floats) -> dict[str, float | None]:
     }
 
 
-def _calibration_error(codes: Codes, said: Floats) -> float:
+def _calibration_error(codes: Ints, said: Floats) -> float:
     """How far probabilities lie from shares, over bins of equal width, weighted by their rows.
 
     Of the second of two classes, else of the class that is chosen.

@@ -32,8 +32,8 @@ from sordino.accounting.profile import GaussianProfile, Profile, Which
 from sordino.audit.bounds import checked_scores, level_of, positive_delta
 from sordino.audit.envelope import METHODS, Method, envelope
 from sordino.privacy import Observation, Relation
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Family = Callable[[float], Profile]
 
 _DIRECTIONS = ("forward", "backward", "both")

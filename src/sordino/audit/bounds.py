@@ -34,8 +34,7 @@ from scipy.special import betainccinv, ndtri
 from sordino import _check
 from sordino.accounting import gaussian
 from sordino.privacy import Observation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 GAUSSIAN_HYPOTHESIS = "if the mechanism is Gaussian (mu-GDP)"
 """What every bound within the Gaussian family says of itself."""

@@ -26,9 +26,8 @@ from sordino import _check
 from sordino.data.dataset import Dataset
 from sordino.intrinsic.generators import carried
 from sordino.seeding import SeededStreams
+from sordino.types import Array, Floats
 
-Floats = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
 Output = Callable[[Any], npt.ArrayLike]
 
 _SEEDS = ("random_state", "seed", "random_seed", "rng", "generator")

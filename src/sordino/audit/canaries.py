@@ -32,9 +32,7 @@ from sordino.audit.bounds import checked_scores
 from sordino.audit.one_run import f_dp_one_run, steinke
 from sordino.privacy import Observation, Refused
 from sordino.store.refusal import UNREADABLE
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from sordino.types import Floats, Ints
 
 _FORMAT = 1
 _GUESSED = 5
@@ -62,7 +60,7 @@ class Canaries:
     """
 
     X: Floats
-    y: Integers
+    y: Ints
     included: npt.NDArray[np.bool_] = field(repr=False)
     norm: float
 
@@ -86,11 +84,11 @@ class Canaries:
     def __len__(self) -> int:
         return len(self.X)
 
-    def included_rows(self) -> tuple[Floats, Integers]:
+    def included_rows(self) -> tuple[Floats, Ints]:
         """X and y of the canaries to append to the training data."""
         return self.X[self.included], self.y[self.included]
 
-    def guess(self, scores: npt.ArrayLike, guesses: int | None = None) -> Integers:
+    def guess(self, scores: npt.ArrayLike, guesses: int | None = None) -> Ints:
         """1 for the highest scores ("in"), -1 for the lowest ("out"), 0 for the rest: no guess.
 
         Equal scores are told apart by the canaries' order, which knows nothing of the coins.
@@ -143,7 +141,7 @@ class Canaries:
             return (plain,)
         return plain, f_dp_one_run(*counts, delta=delta, confidence=confidence, attack=said)
 
-    def _right(self, told: Integers) -> int:
+    def _right(self, told: Ints) -> int:
         truth = np.where(self.included, 1, -1)
         return int(np.count_nonzero((told == truth) & (told != 0)))
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.audit.records import NotComparable, comparable, is_sparse, names, records
 from sordino.privacy import Relation
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 _HINT = "An audit is about one record: replaced, or one more, or one less."
 

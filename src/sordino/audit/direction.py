@@ -15,7 +15,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
+
 Folds = npt.NDArray[np.int64]
 
 SHRINKAGES = np.array([1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0])

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainccinv, gammaln
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from sordino.types import Floats, Ints
+
 Method = Literal["dkw", "equal-precision"]
 
 _SPACING = 0.5
@@ -66,7 +66,7 @@ _METHODS: dict[str, Callable[[int, float], Floats]] = {
 METHODS = tuple(_METHODS)
 
 
-def stay_below(ranks: Integers, bounds: Floats, size: int) -> float:
+def stay_below(ranks: Ints, bounds: Floats, size: int) -> float:
     """Probability that the k-th smallest of `size` uniform numbers is <= its bound, for all k.
 
     That is: at every bound b_k at least k of the numbers lie below. Their count is that of a
@@ -103,7 +103,7 @@ def _poisson_at(counts: npt.NDArray[np.int64], mean: float) -> Floats:
     return np.asarray(np.exp(counts * math.log(mean) - mean - gammaln(counts + 1.0)))
 
 
-def _ranks(runs: int, spacing: float) -> Integers:
+def _ranks(runs: int, spacing: float) -> Ints:
     def walk() -> Iterator[int]:
         rank = 1
         while rank <= runs:
@@ -113,11 +113,11 @@ def _ranks(runs: int, spacing: float) -> Integers:
     return np.fromiter(walk(), dtype=np.int64)
 
 
-def _beta_bounds(ranks: Integers, runs: int, level: float) -> Floats:
+def _beta_bounds(ranks: Ints, runs: int, level: float) -> Floats:
     return np.asarray(betainccinv(ranks, runs - ranks + 1.0, level))
 
 
-def _level_of_each(ranks: Integers, runs: int, level: float) -> float:
+def _level_of_each(ranks: Ints, runs: int, level: float) -> float:
     """The largest level of a single bound, to 1 %, with which all hold at `level`."""
     low, high = level / len(ranks), level  # the low end is Bonferroni's, true in any case
     while runs <= _MOST_EXACT and high > 1.01 * low:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.audit import bounds, laws, scores
@@ -27,12 +26,11 @@ from sordino.audit.claim import Claim
 from sordino.audit.pairing import Paired, paired
 from sordino.audit.power import gaussian_reach, reach
 from sordino.audit.scores import Fitted, Score
-from sordino.audit.worlds import Progress, TrainedRelease, check_memory, outputs
+from sordino.audit.worlds import TrainedRelease, check_memory, outputs
 from sordino.privacy import Observation, Relation, rounded
 from sordino.seeding import stream
 from sordino.sgd.spec import TrainSpec
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats, Progress
 
 SCORES = ("learned", "likelihood", "loss")
 GRID = 20

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
 from sordino import _check
@@ -17,12 +16,11 @@ from sordino.audit.worlds import TrainedRelease, as_dataset, outputs
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.objectives.objective import ObjectiveSpec
+from sordino.types import Array, Floats
 
 if TYPE_CHECKING:
     from sordino.audit.own import OwnFit
 
-Floats = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
 
 MOST_COLUMNS = 400
 """Up to which the determinant of a Hessian is taken for every run."""

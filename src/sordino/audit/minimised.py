@@ -33,8 +33,7 @@ from sordino.estimators.perturbed import mechanism
 from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
 from sordino.estimators.task import Plan
 from sordino.seeding import RESULTS, SeededStreams
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 TOGETHER = 64
 """Runs minimised together; part of what a seed stands for."""

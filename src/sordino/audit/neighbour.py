@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,7 @@ from sordino.intrinsic.grid import DRAWN
 from sordino.intrinsic.measured import Measured
 from sordino.privacy import NotApplicable, Relation
 from sordino.seeding import stream
-
-Floats = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
+from sordino.types import Array, Floats
 
 _MOST_COLUMNS = 2000  # above, the quietest direction is looked for among the columns alone
 _MODEL_L2 = 1e-3  # of the model that a canary is to be misclassified by

@@ -28,8 +28,7 @@ from sordino import _check
 from sordino.accounting import gaussian
 from sordino.audit.bounds import GAUSSIAN_HYPOTHESIS, level_of, positive_delta
 from sordino.privacy import Observation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 _MOST_MU = 40.0
 """No count of canaries shows more; normal tails have no digits beyond."""

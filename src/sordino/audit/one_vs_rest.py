@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.audit.called import Task
@@ -25,11 +24,11 @@ from sordino.data.neighbours import Neighbours
 from sordino.estimators.risk import Risk
 from sordino.seeding import RESULTS, Name, SeededStreams
 from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.sgd.grid import Grid
 
-Floats = npt.NDArray[np.float64]
 
 TOGETHER = 64
 """Runs of which all problems are trained before the next ones begin; part of what a seed means."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.data.dataset import Dataset
 from sordino.estimators import methods
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

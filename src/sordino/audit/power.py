@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from sordino import _check
 from sordino.accounting import gaussian
 from sordino.audit.bounds import epsilon_of_rates, level_of, positive_delta, upper
 from sordino.audit.envelope import dkw
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 _POINTS = 81
 """Thresholds compared at a time; the bound is flat around the best one."""

@@ -13,12 +13,10 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from sordino.data.dataset import Dataset
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 _NUMBERS = "fiubc"
 _ALIKE = "USmM"  # compared by numpy where both are of the same kind

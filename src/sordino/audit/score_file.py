@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _files
 from sordino.data.dataset import Dataset
 from sordino.privacy import Refused
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 FORMAT = "sordino audit outputs, version 1"
 _HEAD = struct.Struct("<4sqqqqI")

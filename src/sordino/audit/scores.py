@@ -27,8 +27,8 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.audit.direction import Direction
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Score = Callable[[Floats], npt.ArrayLike]
 Goal = Callable[[Floats, Floats], float]
 

@@ -8,7 +8,6 @@ fitted for each run) or a callable (data, generator) -> output.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,13 @@ from sordino.audit.called import Called, Output, Task
 from sordino.audit.minimised import Minimised, MinimisedFit
 from sordino.audit.one_vs_rest import TrainedAll, TrainedProblems
 from sordino.audit.score_file import OutputFile, digest
-from sordino.audit.trained import Floats, Found, Trained, TrainedRelease
+from sordino.audit.trained import Found, Trained, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import foreign, source
 from sordino.intrinsic.generators import carried
 from sordino.sgd.spec import TrainSpec
-
-Progress = Callable[[int, int], None]
+from sordino.types import Floats, Progress
 
 _OF_RUN = 64
 """Bytes that a run takes beside its output: its score, and what bounds make of scores."""

@@ -22,8 +22,8 @@ from scipy.special import ndtr, ndtri
 
 from sordino import _check
 from sordino.accounting.linear_loss import binomial
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Told = Callable[[float], None]
 """Is told how many more runs are over, or begun: parts of runs, since each may take long."""
 TOLD_EVERY = 256

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check, _cost
 from sordino.accounting.linear_loss import linear_heuristic, linear_loss
@@ -18,10 +17,10 @@ from sordino.audit.band import band, refutes
 from sordino.audit.claim import Claim
 from sordino.audit.worst_case import WorstCase, linear_curve
 from sordino.audit.worst_case_family import GRID, Family, error_rates, tradeoff
-from sordino.privacy import Estimate, Observation, Relation, rounded
+from sordino.privacy import USUAL_DELTA, Estimate, Observation, Relation, rounded
 from sordino.seeding import Name, SeededStreams
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Curve = tuple[Floats, Floats]
 """False-positive rates and the false-negative rates that go with them."""
 Order = Literal["presence", "absence"]
@@ -137,7 +136,7 @@ def audit_worst_case(
     epsilon: float | None = None,
     *,
     noise_multiplier: float | None = None,
-    delta: float = 1e-5,
+    delta: float = USUAL_DELTA,
     runs: int = 50_000,
     confidence: float = 0.99,
     seed: int = 0,

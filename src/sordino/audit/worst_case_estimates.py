@@ -12,14 +12,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting.profile import Which
 from sordino.audit.worst_case_family import Family, error_rates, lower_hull, tradeoff
 from sordino.privacy import Estimate, NotApplicable
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 PRINTED_GRID = np.round(np.arange(0.5, 20.05, 0.1), 10)
 FINE_GRID = np.round(np.arange(0.01, 20.005, 0.01), 10)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from sordino.audit.band import band
 from sordino.audit.worst_case_estimates import area_estimate, paper_estimate, restricted_estimate
 from sordino.audit.worst_case_family import GRID, Family
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Worlds = tuple[Floats, Floats]
 """Scores without and with the record."""
 

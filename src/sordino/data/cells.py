@@ -1,6 +1,6 @@
 """`Cells`: one column of a user's table, as numbers, as levels or as labels.
 
-Sentences name the column, as `header.called` does, and a row (counted from 1, below the header),
+Sentences name the column, as `frames.called` does, and a row (counted from 1, below the header),
 never what a cell holds.
 """
 
@@ -19,14 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.data.columns import Column, Label
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
+from sordino.types import Array, Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
-Labels = npt.NDArray[Any]
 
 MOST_LEVELS = 1000
 """A column of words with more of them, read off the rows, is taken for an identifier."""
@@ -106,20 +104,18 @@ class Cells:
         """The different values, as text: READS PRIVATE DATA."""
         return {_word(value) for value in self._values if value is not None}
 
-    def places(self, levels: Sequence[Label]) -> Places:
+    def places(self, levels: Sequence[Label]) -> Ints:
         """The place of each row's value among `levels`; -1 if it is missing or none of them."""
         index = {_spelled(level): place for place, level in enumerate(levels)}
         if isinstance(levels[0], bool):
-            keys = [_spelled(str(value).lower() == "true") for value in self._values]
-            known = [str(value).lower() in ("true", "false") for value in self._values]
+            keys = [str(value).capitalize() for value in self._values]
         elif isinstance(levels[0], str):
-            keys, known = [_word(value) for value in self._values], [True] * len(self._values)
+            keys = [_word(value) for value in self._values]
         else:
-            keys, known = list(_parse(self._values)), [True] * len(self._values)
-        place = [index.get(key, -1) if ok else -1 for key, ok in zip(keys, known, strict=True)]
-        return np.array([*place, -1], dtype=np.int64)[self._codes]
+            keys = list(_parse(self._values))
+        return np.array([*(index.get(key, -1) for key in keys), -1], dtype=np.int64)[self._codes]
 
-    def labels(self, classes: Sequence[Label] | None) -> Labels:
+    def labels(self, classes: Sequence[Label] | None) -> Array:
         """One label a row: a word, or a number if all are whole numbers (or `classes` are)."""
         if self.missing.any():
             row = _first(self.missing)
@@ -161,7 +157,7 @@ class Cells:
     # Work is done once a distinct value: columns of words have few.
 
     @functools.cached_property
-    def _distinct(self) -> tuple[Places, list[Any]]:
+    def _distinct(self) -> tuple[Ints, list[Any]]:
         import pandas as pd
 
         try:
@@ -185,7 +181,7 @@ class Cells:
         return Unusable(self.name, "holds neither numbers nor words", _LEAVE_OUT)
 
     @property
-    def _codes(self) -> Places:
+    def _codes(self) -> Ints:
         return self._distinct[0]
 
     @property
@@ -220,7 +216,7 @@ class Cells:
         return bool(there) and all(isinstance(value, bool | np.bool_) for value in there)
 
 
-def spelled(labels: Sequence[Label]) -> Labels:
+def spelled(labels: Sequence[Label]) -> Array:
     """The labels as an array: true and false as words, whole numbers as integers."""
     words = [_spelled(label) for label in labels]
     if isinstance(words[0], str):

@@ -17,7 +17,8 @@ import numpy as np
 from sordino.data.cells import FEW_ROWS, Unusable
 
 if TYPE_CHECKING:
-    from sordino.data.cells import Cells, Floats
+    from sordino.data.cells import Cells
+    from sordino.types import Floats
 
 MANY = 100
 """Different words from which on they may be people, and are too many to list."""

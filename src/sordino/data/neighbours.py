@@ -21,6 +21,7 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.data.dataset import Dataset
 from sordino.privacy import Relation
+from sordino.types import Ints
 
 EMPTY = -1
 """Stands for "no record" wherever a row number is expected."""
@@ -30,8 +31,6 @@ SILENT = -2
 
 UNCHANGED = -1
 """The slot of a neighbour that is the base dataset itself."""
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +55,9 @@ class Neighbours:
     """
 
     dataset: Dataset
-    members: Rows
-    slot: Rows
-    occupant: Rows
+    members: Ints
+    slot: Ints
+    occupant: Ints
     relation: Relation
     extra_X: npt.NDArray[np.floating] | None = None
     extra_y: npt.NDArray[np.generic] | None = None
@@ -67,7 +66,7 @@ class Neighbours:
         return len(self.slot)
 
     @property
-    def labels(self) -> Rows:
+    def labels(self) -> Ints:
         """For each neighbour the number of the record it lacks or gains (-1: the base)."""
         changed = self.members[self.slot]
         gained = np.where(changed == EMPTY, self.occupant, changed)
@@ -100,63 +99,54 @@ class Neighbours:
 
 def only(dataset: Dataset) -> Neighbours:
     """The dataset itself and nothing else, for training without neighbours."""
-    members = np.arange(dataset.rows)
-    return _make(dataset, members, [UNCHANGED], [EMPTY], Relation.REPLACE_ONE)
+    return _make(dataset, [], [], Relation.REPLACE_ONE, with_base=True)
 
 
-def replace_by_first(dataset: Dataset, indices: Sequence[int] | Rows) -> Neighbours:
+def replace_by_first(dataset: Dataset, indices: Sequence[int] | Ints) -> Neighbours:
     """Hyland & Tople's grid: record i replaced by record 0, which is itself never trained on.
 
     Two such datasets differ in two slots, yet each lacks one record and holds record 0 instead:
     D_i and D_j are neighbours of the common base (records 1..n-1), in which no slot is changed.
     """
-    chosen = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
+    chosen = _chosen(dataset, indices)
     if 0 in chosen:
         hint = "Record 0 is the substitute; pass records 1 or above."
         _check.fail("index", 0, ">= 1", hint)
-    members = np.arange(1, dataset.rows)
-    slots = np.asarray(chosen, dtype=np.int64) - 1
-    return _make(dataset, members, slots, np.zeros(len(slots)), Relation.REPLACE_ONE)
+    slots, members = [i - 1 for i in chosen], np.arange(1, dataset.rows)
+    return _make(dataset, slots, [0] * len(slots), Relation.REPLACE_ONE, members, with_base=False)
 
 
 def replace(
     dataset: Dataset,
-    indices: Sequence[int] | Rows,
+    indices: Sequence[int] | Ints,
     X: npt.NDArray[np.floating],
     y: npt.NDArray[np.generic],
     *,
     with_base: bool = True,
 ) -> Neighbours:
     """Record indices[j] replaced by the given record (X[j], y[j]); first the base, unless not."""
-    chosen = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
-    X, y = _extra(dataset, X, y)
-    if len(X) != len(chosen):
-        _check.fail("X", X.shape, f"to have one row for each of {len(chosen)} indices")
-    slots, occupants = list(chosen), list(range(dataset.rows, dataset.rows + len(X)))
-    members = np.arange(dataset.rows)
-    return _make(
-        dataset, members, slots, occupants, Relation.REPLACE_ONE, X, y, with_base=with_base
-    )
+    slots, extra = _chosen(dataset, indices), _extra(dataset, X, y)
+    if len(extra.X) != len(slots):
+        _check.fail("X", extra.X.shape, f"to have one row for each of {len(slots)} indices")
+    new = range(dataset.rows, dataset.rows + extra.rows)
+    return _make(dataset, slots, new, Relation.REPLACE_ONE, extra=extra, with_base=with_base)
 
 
 def remove(
-    dataset: Dataset, indices: Sequence[int] | Rows, *, with_base: bool = True
+    dataset: Dataset, indices: Sequence[int] | Ints, *, with_base: bool = True
 ) -> Neighbours:
     """Record indices[j] absent; first the base, unless not. For Poisson sampling."""
-    slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
-    members = np.arange(dataset.rows)
+    slots = _chosen(dataset, indices)
     empty = [EMPTY] * len(slots)
-    return _make(dataset, members, slots, empty, Relation.ADD_OR_REMOVE_ONE, with_base=with_base)
+    return _make(dataset, slots, empty, Relation.ADD_OR_REMOVE_ONE, with_base=with_base)
 
 
 def zero_out(
-    dataset: Dataset, indices: Sequence[int] | Rows, *, with_base: bool = True
+    dataset: Dataset, indices: Sequence[int] | Ints, *, with_base: bool = True
 ) -> Neighbours:
     """Record indices[j] made silent: it counts, with gradient 0; first the base, unless not."""
-    slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
-    silent = [SILENT] * len(slots)
-    members = np.arange(dataset.rows)
-    return _make(dataset, members, slots, silent, Relation.ZERO_OUT, with_base=with_base)
+    slots = _chosen(dataset, indices)
+    return _make(dataset, slots, [SILENT] * len(slots), Relation.ZERO_OUT, with_base=with_base)
 
 
 def add(
@@ -167,44 +157,41 @@ def add(
     with_base: bool = True,
 ) -> Neighbours:
     """The given record (X[j], y[j]) added; first the base, unless not. For Poisson sampling."""
-    X, y = _extra(dataset, X, y)
+    extra = _extra(dataset, X, y)
     members = np.append(np.arange(dataset.rows), EMPTY)
-    slots = [dataset.rows] * len(X)
-    occupants = list(range(dataset.rows, dataset.rows + len(X)))
-    return _make(
-        dataset, members, slots, occupants, Relation.ADD_OR_REMOVE_ONE, X, y, with_base=with_base
-    )
+    slots, new = [dataset.rows] * extra.rows, range(dataset.rows, dataset.rows + extra.rows)
+    relation = Relation.ADD_OR_REMOVE_ONE
+    return _make(dataset, slots, new, relation, members, extra=extra, with_base=with_base)
 
 
-def _listed(indices: Sequence[int] | Rows) -> Sequence[int] | Rows:
-    return _check.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
+def _chosen(dataset: Dataset, indices: Sequence[int] | Ints) -> list[int]:
+    listed = _check.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
+    return [_check.index("index", i, dataset.rows) for i in listed]
 
 
 def _make(
     dataset: Dataset,
-    members: Rows,
-    slots: Sequence[int] | Rows,
-    occupants: Sequence[int] | npt.NDArray[np.generic],
+    slots: Sequence[int],
+    occupants: Sequence[int],
     relation: Relation,
-    extra_X: npt.NDArray[np.floating] | None = None,
-    extra_y: npt.NDArray[np.generic] | None = None,
+    members: Ints | None = None,
     *,
-    with_base: bool = False,
+    with_base: bool,
+    extra: Dataset | None = None,
 ) -> Neighbours:
-    slot, occupant = np.asarray(slots, np.int64), np.asarray(occupants, np.int64)
+    slot, occupant = np.array(slots, np.int64), np.array(occupants, np.int64)
     if with_base:
         slot, occupant = np.append(UNCHANGED, slot), np.append(EMPTY, occupant)
     if not len(slot):
         _check.fail("neighbours", "[]", "to hold at least one dataset")
-    members = np.asarray(members, np.int64)
-    return Neighbours(dataset, members, slot, occupant, relation, extra_X, extra_y)
+    members = np.arange(dataset.rows) if members is None else members
+    given = (None, None) if extra is None else (extra.X, extra.y)
+    return Neighbours(dataset, members, slot, occupant, relation, *given)
 
 
-def _extra(
-    dataset: Dataset, X: npt.NDArray[np.floating], y: npt.NDArray[np.generic]
-) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.generic]]:
+def _extra(dataset: Dataset, X: npt.NDArray[np.floating], y: npt.NDArray[np.generic]) -> Dataset:
     """Check given records as strictly as the dataset's own (finite, same width, within bound)."""
     records = Dataset(np.atleast_2d(X), np.atleast_1d(y), dataset.norm_bound, "given records")
     if records.features != dataset.features:
         _check.fail("X.shape", records.X.shape, f"to have {dataset.features} columns")
-    return records.X, records.y
+    return records

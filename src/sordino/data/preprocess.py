@@ -9,6 +9,7 @@ never do.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,25 +20,25 @@ from threadpoolctl import threadpool_limits
 
 from sordino import _check
 from sordino.seeding import stream
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Matrix = npt.NDArray[np.float64]
 
 READS_RANGES = "minimum and maximum of every column of the training rows"
 READS_LEVELS = "levels of the categorical columns of the training rows"
 READS_DIRECTIONS = "mean and principal directions of the training rows"
 
 
-def clip_rows(X: Matrix, bound: float = 1.0) -> Matrix:
+def clip_rows(X: Floats, bound: float = 1.0) -> Floats:
     """Scale down to norm `bound` the rows that are longer; leave the others as they are."""
     _check.positive("bound", bound)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.maximum(1.0, norms / bound))
 
 
-def unit_rows(X: Matrix) -> Matrix:
+def unit_rows(X: Floats) -> Floats:
     """Scale every row to norm 1. A row of zeros has no direction and stays zero."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.where(norms > 0, norms, 1.0))
@@ -57,21 +58,22 @@ class MinMax:
     """Each column scaled to [0, 1] between `low` and `high`; only columns in `keep` stay.
 
     Values outside the range (of rows not seen by `fit`) fall outside [0, 1] and are not clipped,
-    as in the papers; the row norm is enforced afterwards.
+    as in the papers; the row norm is enforced afterwards. (scikit-learn's `MinMaxScaler` multiplies
+    by 1 / span, which gives other last digits: a dataset would get another fingerprint.)
     """
 
-    low: Matrix
-    high: Matrix
+    low: Floats
+    high: Floats
     keep: npt.NDArray[np.bool_]
     reads_private_data: tuple[str, ...]
 
     @classmethod
-    def fit(cls, X: Matrix, *, drop_constant: bool) -> MinMax:
+    def fit(cls, X: Floats, *, drop_constant: bool) -> MinMax:
         """Take the range of each column from `X`; constant columns are dropped, or become 0."""
         return cls.fit_blocks([X], drop_constant=drop_constant)
 
     @classmethod
-    def fit_blocks(cls, blocks: Iterable[Matrix], *, drop_constant: bool) -> MinMax:
+    def fit_blocks(cls, blocks: Iterable[Floats], *, drop_constant: bool) -> MinMax:
         """Do as `fit` does on rows that come block by block and need not fit into memory."""
         ranges = [(block.min(axis=0), block.max(axis=0)) for block in blocks]
         low = np.min([lowest for lowest, _ in ranges], axis=0)
@@ -89,7 +91,7 @@ class MinMax:
             _check.fail("low", list(lows.ravel()), "to be below high in every column")
         return cls(lows, highs, np.ones(len(lows), dtype=bool), ())
 
-    def apply(self, X: Matrix) -> Matrix:
+    def apply(self, X: Floats) -> Floats:
         """Return the kept columns of `X`, scaled."""
         span = np.where(self.high > self.low, self.high - self.low, 1.0)[self.keep]
         return np.asarray((X[:, self.keep] - self.low[self.keep]) / span)
@@ -118,44 +120,41 @@ class OneHot:
         """Use levels that the publisher documents; sorted as text."""
         return cls({c: tuple(sorted(v)) for c, v in levels.items()}, drop_first, ())
 
-    @property
-    def width(self) -> int:
-        """Number of columns that `apply` makes."""
-        return sum(len(v) - self.drop_first for v in self.levels.values())
-
-    def apply(self, frame: pd.DataFrame) -> Matrix:
+    def apply(self, frame: pd.DataFrame) -> Floats:
         """Return the 0/1 columns of `frame`, column by column, level by level."""
-        import pandas as pd
+        if not self.levels:
+            return np.zeros((len(frame), 0))
+        from sklearn.preprocessing import OneHotEncoder
 
-        out = np.zeros((len(frame), self.width))
-        rows, start = np.arange(len(frame)), 0
-        for column, levels in self.levels.items():
-            text = pd.Index(frame[column].astype(str))
-            place = pd.Index(levels).get_indexer(text) - self.drop_first
-            seen = place >= 0
-            out[rows[seen], start + place[seen]] = 1.0
-            start += len(levels) - self.drop_first
-        return out
+        encoder = OneHotEncoder(
+            categories=[np.array(levels, dtype=object) for levels in self.levels.values()],
+            drop="first" if self.drop_first else None,
+            handle_unknown="ignore",
+            sparse_output=False,
+        )
+        text = frame[list(self.levels)].astype(str).to_numpy(dtype=object)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of unknown levels
+            return np.asarray(encoder.fit(text[:1]).transform(text))
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
     """A linear map to fewer columns: (X - centre) @ directions."""
 
-    centre: Matrix
-    directions: Matrix
+    centre: Floats
+    directions: Floats
     reads_private_data: tuple[str, ...]
 
     @classmethod
-    def pca(cls, X: Matrix, components: int) -> Projection:
+    def pca(cls, X: Floats, components: int) -> Projection:
         """Fit the leading principal directions of `X`, centred; the same on every run."""
         from scipy.linalg import eigh
 
         most = min(X.shape)
         if _check.whole("components", components, at_least=1) > most:
             _check.fail("components", components, f"<= {most}, the rank the rows can have")
-        # Only the leading eigenvectors of the covariance: exact like scikit-learn's full solver,
-        # several times faster at 3,072 columns, and without a random start.
+        # Only the leading eigenvectors of the covariance: exact like scikit-learn's full solver but
+        # for last digits and signs, several times faster at 3,072 columns, without a random start.
         centre, width = X.mean(axis=0), X.shape[1]
         centred = X - centre
         # On one thread, as on every machine: more of them give other last digits. Here, since a
@@ -176,6 +175,6 @@ class Projection:
         directions = draws.normal(scale=components**-0.5, size=(features, components))
         return cls(np.zeros(features), directions, ())
 
-    def apply(self, X: Matrix) -> Matrix:
+    def apply(self, X: Floats) -> Floats:
         """Return the projected rows."""
         return np.asarray((X - self.centre) @ self.directions)

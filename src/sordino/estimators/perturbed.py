@@ -6,19 +6,17 @@ import functools
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.estimators import rules
-from sordino.estimators.method import Method
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.risk import most_rounding
 from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.training import Method
 from sordino.proofs.evidence_kinds import ObjectiveEvidence
 from sordino.proofs.objective import ObjectivePerturbation, objective_perturbation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 GRADIENT_LEFT = 1e-6
 """Norm of the gradient of the SUM objective at which minimising stops, for rows of norm 1."""

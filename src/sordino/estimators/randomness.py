@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.mechanisms.noise import CryptoNormals, Noise, NoiseStream, OsGaussian, SeededNoise
 from sordino.seeding import Name, SeededStreams, Streams
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 
 @dataclass(frozen=True)

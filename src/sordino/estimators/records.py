@@ -11,8 +11,8 @@ import numpy.typing as npt
 from sordino.data.dataset import NORM_SLACK, Dataset, row_norms
 from sordino.estimators.risk import Risk
 from sordino.estimators.task import Task
+from sordino.types import Array
 
-Array = npt.NDArray[Any]
 _BLOCK = 1 << 12
 _COLUMNS = 1 << 9
 """Rows with more columns are scored fewer at a time: a block is a copy, and dense."""

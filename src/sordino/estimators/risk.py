@@ -23,9 +23,7 @@ from scipy.special import expit
 
 from sordino import _check
 from sordino.data.dataset import row_norms
-
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[Any]  # float32 or float64
+from sordino.types import Array, Floats
 
 KINDS = ("logistic", "huber-svm")
 # Rows turned into float64 at a time: a few MB at 100 features, so a copy of X is never made.
@@ -89,7 +87,7 @@ class Risk:
         Weight of the regulariser, on every coordinate.
     """
 
-    X: Rows
+    X: Array
     y: npt.NDArray[Any]
     kind: str = "logistic"
     huber_width: float = 0.5
@@ -130,11 +128,11 @@ class Risk:
         """Euclidean norm of every row, in float64."""
         return row_norms(self.X)
 
-    def scores(self, w: Rows) -> Rows:
+    def scores(self, w: Array) -> Array:
         """Inner products x_i.w in the precision of X; [n], or [n, k] for weights [d, k]."""
         return np.asarray(self.X @ np.asarray(w, self.X.dtype))
 
-    def losses(self, scores: Rows, records: slice = slice(None)) -> Rows:
+    def losses(self, scores: Array, records: slice = slice(None)) -> Array:
         """Loss of each of these records at its score; [n], or [n, k] for k scores a record."""
         y = _along(self.y[records], scores)
         if self.kind == "logistic":
@@ -143,7 +141,7 @@ class Risk:
         h, gap = self.huber_width, 1 - (2 * y - 1) * scores
         return np.asarray(np.clip(gap + h, 0, 2 * h) ** 2 / (4 * h) + np.maximum(gap - h, 0))
 
-    def derivatives(self, scores: Rows) -> Rows:
+    def derivatives(self, scores: Array) -> Array:
         """Slopes psi = dl/dscore of every record; the gradient of its loss is psi_i x_i."""
         y = _along(self.y, scores)
         if self.kind == "logistic":
@@ -151,7 +149,7 @@ class Risk:
         h, sign = self.huber_width, 2 * y - 1
         return np.asarray(-sign * np.clip((1 - sign * scores + h) / (2 * h), 0, 1))
 
-    def curvatures(self, scores: Rows) -> Rows:
+    def curvatures(self, scores: Array) -> Array:
         """Second derivatives of the records' losses; for Huber generalised ones."""
         if self.kind == "logistic":
             p = expit(scores)
@@ -164,11 +162,11 @@ class Risk:
         """Supremum of `curvatures`: 1/4 (logistic) or 1/(2h) (Huber)."""
         return 0.25 if self.kind == "logistic" else 1 / (2 * self.huber_width)
 
-    def value(self, w: Rows) -> float:
+    def value(self, w: Array) -> float:
         """F(w), in float64."""
         return float(self.objective(np.asarray(w)[None])[0])
 
-    def objective(self, W: Rows) -> Floats:
+    def objective(self, W: Array) -> Floats:
         """F at each of k weight vectors, [k, d] -> [k]; one matrix product a block of rows."""
         W = np.asarray(W, np.float64)
         total = np.zeros(len(W))
@@ -177,16 +175,16 @@ class Risk:
         regulariser: Floats = self.l2 / 2 * (W * W).sum(axis=1)
         return total / self.rows + regulariser
 
-    def gradient(self, w: Rows) -> Floats:
+    def gradient(self, w: Array) -> Floats:
         """Gradient of F, accumulated in float64."""
         w = np.asarray(w, np.float64)
         return self._mean_row(self.derivatives(self._exact_scores(w))) + self.l2 * w
 
-    def hessian(self, w: Rows) -> Floats:
+    def hessian(self, w: Array) -> Floats:
         """Hessian of F (Huber: a generalised one), d x d in float64."""
         return self._hessian(self.curvatures(self._exact_scores(np.asarray(w, np.float64))))
 
-    def weighted_sum(self, weights: Rows) -> Floats:
+    def weighted_sum(self, weights: Array) -> Floats:
         """Sum of the rows x_i, each times its weight, accumulated in float64."""
         total = np.zeros(self.dimension)
         for block, rows in self._blocks():
@@ -194,7 +192,7 @@ class Risk:
         return total
 
     def minimise(
-        self, linear: Rows | None = None, tolerance: float = 1e-9, start: Rows | None = None
+        self, linear: Array | None = None, tolerance: float = 1e-9, start: Array | None = None
     ) -> Floats:
         """Return w with || grad F(w) + linear || <= tolerance, in exact arithmetic.
 
@@ -245,7 +243,7 @@ class Risk:
         in_sum = 3 * (self.l2 * float(np.linalg.norm(w)) + float(np.linalg.norm(linear)))
         return 1.01 * UNIT_ROUNDING * (in_links + in_mean + in_sum)
 
-    def _vector(self, name: str, given: Rows | None) -> Floats:
+    def _vector(self, name: str, given: Array | None) -> Floats:
         if given is None:
             return np.zeros(self.dimension)
         vector = np.array(given, np.float64)
@@ -277,7 +275,7 @@ class Risk:
         return total / self.rows + self.l2 * np.eye(self.dimension)
 
 
-def _along(y: Rows, scores: Rows) -> Rows:
+def _along(y: Array, scores: Array) -> Array:
     """Labels shaped to go along the rows of the scores."""
     return y if scores.ndim == 1 else y[:, None]
 

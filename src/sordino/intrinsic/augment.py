@@ -33,8 +33,9 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.accounting import gaussian
 from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, exact_epsilon, ratio
-from sordino.intrinsic.interval import Floats, Interval
+from sordino.intrinsic.interval import Interval
 from sordino.privacy import Estimate, PrivacyLeakWarning
+from sordino.types import Floats
 
 Formula = Literal["exact", "printed"]
 EstimatedOn = Literal["public", "private"]

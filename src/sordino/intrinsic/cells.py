@@ -6,19 +6,17 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.data.neighbours import Neighbours
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Cell, Layout
+from sordino.types import Array
 
 if TYPE_CHECKING:
     from sordino.sgd.grid import Grid
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

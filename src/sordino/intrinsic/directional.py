@@ -39,8 +39,9 @@ from scipy.stats import chi2
 from sordino import _check
 from sordino.intrinsic.distances import grid, largest_by_pair
 from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, exact_epsilon
-from sordino.intrinsic.interval import Floats, Indices, Interval, checked_level, percentile
+from sordino.intrinsic.interval import Interval, checked_level, percentile
 from sordino.privacy import Estimate
+from sordino.types import Floats, Indices
 
 SHRINKAGES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0])
 """Weights of the identity that are tried; at 1 the direction is the mean difference itself."""

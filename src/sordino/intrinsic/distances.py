@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
-from sordino.intrinsic.interval import Floats, Indices
+from sordino.types import Floats, Indices
 
 MOST_PAIRS = 200_000
 """Pairs that are kept one by one; of more, a sample is."""

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
+from sordino.types import Floats, Indices
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 Statistic = Callable[[Indices, Indices], float]
 
 

@@ -25,10 +25,10 @@ from sordino.intrinsic import foreign, remote
 from sordino.intrinsic import grid as grids
 from sordino.intrinsic.cells import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.intrinsic.foreign import ForeignWork, Train
-from sordino.intrinsic.interval import Floats
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Cell, Layout, Study, StudyError
+from sordino.types import Floats
 
 
 @dataclass(frozen=True)

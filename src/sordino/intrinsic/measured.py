@@ -14,8 +14,8 @@ from sordino import _check
 from sordino.privacy import Relation
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Study, StudyError
+from sordino.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from sordino import _check
 from sordino.intrinsic.distances import grid
-from sordino.intrinsic.interval import Floats
+from sordino.types import Floats
 
 MOST_SEEDS = 5000
 """Shapiro and Wilk's p-values end there."""

@@ -30,9 +30,10 @@ from scipy.special import gammaln
 from sordino import _check
 from sordino.accounting.printed import AsPrinted
 from sordino.intrinsic.distances import grid, largest_by_pair
-from sordino.intrinsic.interval import Floats, Indices, Interval, checked_level, percentile
+from sordino.intrinsic.interval import Interval, checked_level, percentile
 from sordino.objectives.objective import Constants
 from sordino.sensitivity import bolt_on_fractional
+from sordino.types import Floats, Indices
 
 Variant = Literal["pooled", "per-weight", "norm"]
 Aggregate = Literal["minimum", "median"]

@@ -19,12 +19,14 @@ from sordino.intrinsic import directional, distances, epsilon, normality, spread
 from sordino.intrinsic.directional import Directional
 from sordino.intrinsic.distances import Distances, GaussianComparison
 from sordino.intrinsic.epsilon import IntrinsicEpsilon, PairwiseEpsilon
-from sordino.intrinsic.interval import Floats, Interval
+from sordino.intrinsic.interval import Interval
 from sordino.intrinsic.measured import Measured
 from sordino.intrinsic.normality import JointNormality, Normality
 from sordino.intrinsic.spread import AcrossDatasets, Curve
 from sordino.intrinsic.theory import Theory, theory
+from sordino.privacy import default_delta
 from sordino.store import StudyError
+from sordino.types import Floats
 
 BASE = -1
 """Label of the neighbour that is the dataset itself."""
@@ -199,7 +201,7 @@ def summary(
     n, last = measured.dataset.size, max(measured.steps)
     notes = [f"{said[0].upper()}{said[1:]}." for said in measured.left_out]
     _enough(measured)
-    chosen = epsilon.usual_delta(n) if delta is None else _delta(delta, n, notes)
+    chosen = default_delta(n, exact=True) if delta is None else _delta(delta, n, notes)
     of_theory = theory(measured.spec, n, measured.dataset.norm_bound, last, measured.relation)
     if of_theory.reason:
         notes.append(f"No theoretical bound: {of_theory.reason}")

@@ -9,8 +9,8 @@ Hyland & Tople (v1, VI-D, Table IV, Figures 5 and 9; v2, Tables 4 and 7) compare
 over 500 trained models chosen at random, with a paired t-test of 3 against 2. Here 2 and 3 add THE
 SAME standard normal vector, scaled by each sigma, at every epsilon: they differ in nothing else.
 Every model has a vector of its own. The authors' code gave all models one and the same (it sets
-NumPy's seed before each draw), so their means depend on that one vector; `sordino.papers.noise`
-draws it again and finds their numbers.
+NumPy's seed before each draw), so their means depend on that one vector; `sordino reproduce` draws
+it again and finds their numbers.
 
 A linear model's score is linear in its weights, so a score under noise is score(w) + sigma
 score(noise): two matrix products serve all epsilons.
@@ -28,14 +28,13 @@ from scipy import stats
 from sordino import _check
 from sordino.intrinsic.augment import Augmented
 from sordino.intrinsic.distances import grid
-from sordino.intrinsic.interval import Floats, Indices, Interval, percentile
+from sordino.intrinsic.interval import Interval, percentile
+from sordino.types import Floats, Indices, Ints
 
 MODELS = 500
 """How many models the papers sample."""
 
 _BLOCK = 1 << 18
-
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -240,9 +239,9 @@ def paired_test(gains: npt.ArrayLike) -> tuple[float, float]:
 
 def _compared(
     augmented: Augmented,
-    noiseless: Counts,
-    deterministic: Counts,
-    random: Counts,
+    noiseless: Ints,
+    deterministic: Ints,
+    random: Ints,
     rows: int,
     resample: _Resample,
 ) -> Comparison:
@@ -297,7 +296,7 @@ class _Resample:
 
 def _right(
     trained: Floats, noise: Floats, sigmas: Floats, X: Floats, y: npt.NDArray[np.bool_]
-) -> Counts:
+) -> Ints:
     """How many rows each model labels correctly under each amount of noise: [sigma, model]."""
     right = np.empty((len(sigmas), len(trained)), dtype=np.int64)
     step = max(1, _BLOCK // len(X))

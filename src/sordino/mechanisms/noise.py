@@ -24,12 +24,12 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.mechanisms import copies
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
     from opendp.mod import Measurement
 
-Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 Name = str | int
 Size = tuple[int, ...]

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.privacy import Guarantee, Refused
 from sordino.proofs.proof import Proof
+from sordino.types import Floats
 
 if TYPE_CHECKING:
     from sordino.mechanisms.noise import Noise
 
-Floats = npt.NDArray[np.float64]
 
 SLACK = 1e-9
 """How far, relatively, the proved epsilon may lie above the promised one: rounding, no more."""

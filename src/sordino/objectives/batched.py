@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sordino import _check
 from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.types import Array
 
 Params = tuple[torch.Tensor, ...]
-Array = npt.NDArray[Any]
 
 # Elements of the largest intermediate array that the array methods below build at once.
 _PIECE = 1 << 24

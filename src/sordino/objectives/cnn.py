@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from sordino import _check
 from sordino.objectives import cnn_pass
-from sordino.objectives.batched import Array, Objective, Params, glorot
+from sordino.objectives.batched import Objective, Params, glorot
 from sordino.objectives.objective import ObjectiveSpec
+from sordino.types import Array
 
 FILTERS = 8
 KERNELS = (3, 2, 2)

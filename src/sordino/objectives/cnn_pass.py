@@ -6,49 +6,47 @@ tests hold the two together.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.objectives import convolution as conv
 from sordino.objectives.compiled import compiled
-
-Floats = npt.NDArray[Any]
+from sordino.types import Array
 
 
 class Layers(NamedTuple):
     """Parameters of one run (or their gradients), in the order of the weight vector."""
 
-    kernel1: Floats
-    bias1: Floats
-    kernel2: Floats
-    bias2: Floats
-    kernel3: Floats
-    bias3: Floats
-    hidden: Floats
-    hidden_bias: Floats
-    output: Floats
-    output_bias: Floats
+    kernel1: Array
+    bias1: Array
+    kernel2: Array
+    bias2: Array
+    kernel3: Array
+    bias3: Array
+    hidden: Array
+    hidden_bias: Array
+    output: Array
+    output_bias: Array
 
 
 class Maps(NamedTuple):
     """Working memory: feature maps, who won each pooling, and gradients with padding before."""
 
-    plane: Floats
-    map1: Floats
-    map2: Floats
-    map3: Floats
-    which1: Floats
-    which2: Floats
-    which3: Floats
-    back1: Floats
-    back2: Floats
-    back3: Floats
-    full2: Floats
-    full3: Floats
-    units: Floats
-    logits: Floats
+    plane: Array
+    map1: Array
+    map2: Array
+    map3: Array
+    which1: Array
+    which2: Array
+    which3: Array
+    back1: Array
+    back2: Array
+    back3: Array
+    full2: Array
+    full3: Array
+    units: Array
+    logits: Array
 
 
 def maps(layers: Layers, height: int, width: int, batch: int) -> Maps:
@@ -56,11 +54,11 @@ def maps(layers: Layers, height: int, width: int, batch: int) -> Maps:
     dtype, filters = layers.bias1.dtype, layers.bias1.shape[-1]
     sides = [(height >> n, width >> n) for n in range(4)]
 
-    def floats(n: int, pad: int, of: int = filters) -> Floats:
+    def floats(n: int, pad: int, of: int = filters) -> Array:
         rows, columns = sides[n]
         return np.zeros((of, rows + pad, (columns + pad) * batch), dtype=dtype)
 
-    def winners(n: int) -> Floats:
+    def winners(n: int) -> Array:
         return np.zeros((filters, sides[n][0], sides[n][1] * batch), dtype=np.int8)
 
     return Maps(
@@ -82,9 +80,7 @@ def maps(layers: Layers, height: int, width: int, batch: int) -> Maps:
 
 
 @compiled
-def add_gradients(
-    total: Floats, layers: Layers, m: Maps, X: Floats, y: Floats, weight: Floats
-) -> None:
+def add_gradients(total: Array, layers: Layers, m: Maps, X: Array, y: Array, weight: Array) -> None:
     """Add to total [group, run, parameter]; X [group, ...], y and weight [group, example]."""
     for g in range(total.shape[0]):
         for r in range(total.shape[1]):
@@ -94,7 +90,7 @@ def add_gradients(
 
 @compiled
 def add_clipped_gradients(
-    total: Floats, layers: Layers, m: Maps, X: Floats, y: Floats, weight: Floats, clip: float
+    total: Array, layers: Layers, m: Maps, X: Array, y: Array, weight: Array, clip: float
 ) -> None:
     """The same with each example's gradient clipped; X [group, example, ...]."""
     one, unit = np.empty_like(total[0, 0]), np.ones_like(weight[0, :1])
@@ -120,7 +116,7 @@ def _of(a: Layers, g: int, r: int) -> Layers:
 
 
 @compiled
-def _views(flat: Floats, like: Layers) -> Layers:
+def _views(flat: Array, like: Layers) -> Layers:
     """A weight vector seen as layers of these shapes; nothing is copied."""
     a = like.kernel1.size
     b = a + like.bias1.size
@@ -147,7 +143,7 @@ def _views(flat: Floats, like: Layers) -> Layers:
 
 @compiled
 def add_gradient(
-    gradient: Layers, layers: Layers, m: Maps, X: Floats, y: Floats, weight: Floats
+    gradient: Layers, layers: Layers, m: Maps, X: Array, y: Array, weight: Array
 ) -> None:
     """Add the gradient of sum_i weight_i loss_i to `gradient`.
 
@@ -179,7 +175,7 @@ def add_gradient(
 
 
 @compiled
-def _forward(layers: Layers, m: Maps, X: Floats, batch: int) -> None:
+def _forward(layers: Layers, m: Maps, X: Array, batch: int) -> None:
     rows, columns = m.which1.shape[1:]
     halves = m.plane[: 8 * rows * columns].reshape(2, 2 * rows, 2, columns)
     for f in range(0, len(layers.bias1), 2):
@@ -199,14 +195,14 @@ def _forward(layers: Layers, m: Maps, X: Floats, batch: int) -> None:
 
 
 @compiled
-def _plane(m: Maps, rows: int, columns: int) -> Floats:
+def _plane(m: Maps, rows: int, columns: int) -> Array:
     """Working memory for two maps of this size, without gaps."""
     return m.plane[: 2 * rows * columns].reshape(2, rows, columns)
 
 
 @compiled
 def _forward_2x2(
-    kernel: Floats, bias: Floats, inputs: Floats, out: Floats, which: Floats, m: Maps, batch: int
+    kernel: Array, bias: Array, inputs: Array, out: Array, which: Array, m: Maps, batch: int
 ) -> None:
     plane = _plane(m, inputs.shape[1] - 1, inputs.shape[2] - batch)
     for f in range(0, len(bias), 2):
@@ -217,7 +213,7 @@ def _forward_2x2(
 
 
 @compiled
-def _pool_two(out: Floats, which: Floats, plane: Floats, f: int, batch: int) -> None:
+def _pool_two(out: Array, which: Array, plane: Array, f: int, batch: int) -> None:
     rows, columns = which.shape[1], which.shape[2] // batch
     conv.pool(out[f], which[f], plane[0], rows, columns, batch)
     conv.pool(out[f + 1], which[f + 1], plane[1], rows, columns, batch)
@@ -225,8 +221,8 @@ def _pool_two(out: Floats, which: Floats, plane: Floats, f: int, batch: int) -> 
 
 @compiled
 def _conv_backward(
-    kernel_gradient: Floats, bias_gradient: Floats, kernel: Floats, full: Floats, inputs: Floats,
-    back: Floats, which: Floats, pooled: Floats, batch: int,
+    kernel_gradient: Array, bias_gradient: Array, kernel: Array, full: Array, inputs: Array,
+    back: Array, which: Array, pooled: Array, batch: int,
 ) -> None:  # fmt: skip
     """Through pooling and a 2x2 convolution: gradients of kernel, bias and inputs.
 
@@ -249,7 +245,7 @@ def _conv_backward(
 
 @compiled
 def _first_backward(
-    kernel_gradient: Floats, bias_gradient: Floats, m: Maps, X: Floats, batch: int
+    kernel_gradient: Array, bias_gradient: Array, m: Maps, X: Array, batch: int
 ) -> None:
     for f in range(0, len(bias_gradient), 2):
         which, pooled = m.which1[f : f + 2], m.back1[f : f + 2]
@@ -261,13 +257,13 @@ def _first_backward(
 
 
 @compiled
-def _fill(plane: Floats, first: float, second: float) -> None:
+def _fill(plane: Array, first: float, second: float) -> None:
     plane[0] = first
     plane[1] = second
 
 
 @compiled
-def _dense(out: Floats, weight: Floats, bias: Floats, inputs: Floats) -> None:
+def _dense(out: Array, weight: Array, bias: Array, inputs: Array) -> None:
     for u in range(len(out)):
         out[u] = bias[u]
         for f in range(len(inputs)):
@@ -277,7 +273,7 @@ def _dense(out: Floats, weight: Floats, bias: Floats, inputs: Floats) -> None:
 
 @compiled
 def _dense_backward(
-    weight_gradient: Floats, bias_gradient: Floats, weight: Floats, inputs: Floats, back: Floats
+    weight_gradient: Array, bias_gradient: Array, weight: Array, inputs: Array, back: Array
 ) -> None:
     for u in range(len(back)):
         for f in range(len(inputs)):
@@ -289,7 +285,7 @@ def _dense_backward(
 
 
 @compiled
-def _into_units(units: Floats, weight: Floats, back: Floats) -> None:
+def _into_units(units: Array, weight: Array, back: Array) -> None:
     """Overwrite the relu units with the gradient that reaches them."""
     for u in range(len(units)):
         for i in range(units.shape[1]):
@@ -300,7 +296,7 @@ def _into_units(units: Floats, weight: Floats, back: Floats) -> None:
 
 
 @compiled
-def _softmax_gradient(logits: Floats, y: Floats, weight: Floats) -> None:
+def _softmax_gradient(logits: Array, y: Array, weight: Array) -> None:
     """Overwrite logits with weight x (softmax - one-hot of the label)."""
     for i in range(logits.shape[1]):
         most = logits[0, i]

@@ -16,18 +16,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
 from sordino.objectives.compiled import compiled
-
-Floats = npt.NDArray[Any]
+from sordino.types import Array
 
 NOBODY = 4
 """In place of a winner: nothing in the window is above 0."""
 
 
 @compiled
-def add_3x3(out: Floats, image: Floats, kernel: Floats, batch: int) -> None:
+def add_3x3(out: Array, image: Array, kernel: Array, batch: int) -> None:
     """Add to out [2, row, 2, ...] the convolution of one padded map with kernels [2, 3, 3].
 
     Both are in halves; the padding makes even what is odd, so out's even columns begin with one.
@@ -43,7 +40,7 @@ def add_3x3(out: Floats, image: Floats, kernel: Floats, batch: int) -> None:
 
 
 @compiled
-def _add_three(u: Floats, v: Floats, k: Floats, m: Floats, a: Floats, b: Floats, c: Floats) -> None:
+def _add_three(u: Array, v: Array, k: Array, m: Array, a: Array, b: Array, c: Array) -> None:
     k0, k1, k2 = k[0], k[1], k[2]
     m0, m1, m2 = m[0], m[1], m[2]
     for i in range(len(u)):
@@ -52,7 +49,7 @@ def _add_three(u: Floats, v: Floats, k: Floats, m: Floats, a: Floats, b: Floats,
 
 
 @compiled
-def pool_halves(out: Floats, which: Floats, plane: Floats) -> None:
+def pool_halves(out: Array, which: Array, plane: Array) -> None:
     """2x2 max pooling and relu of one map [row, 2, ...], as `pool`."""
     for h in range(which.shape[0]):
         best, winner = out[h], which[h]
@@ -70,7 +67,7 @@ def pool_halves(out: Floats, which: Floats, plane: Floats) -> None:
 
 @compiled
 def add_first_kernel_gradient(
-    kernel: Floats, which: Floats, gradient: Floats, image: Floats, batch: int
+    kernel: Array, which: Array, gradient: Array, image: Array, batch: int
 ) -> None:
     """Add to kernels [2, 3, 3] what the gradient [2, ...] of their pooled maps gives them."""
     zero = kernel.dtype.type(0)
@@ -102,7 +99,7 @@ def add_first_kernel_gradient(
 
 
 @compiled
-def add_2x2(out: Floats, image: Floats, kernel: Floats, batch: int) -> None:
+def add_2x2(out: Array, image: Array, kernel: Array, batch: int) -> None:
     """Add to out [2, row, ...] the convolution of one padded map with kernels [2, 2, 2]."""
     k00, k01, k10, k11 = kernel[0, 0, 0], kernel[0, 0, 1], kernel[0, 1, 0], kernel[0, 1, 1]
     m00, m01, m10, m11 = kernel[1, 0, 0], kernel[1, 0, 1], kernel[1, 1, 0], kernel[1, 1, 1]
@@ -115,7 +112,7 @@ def add_2x2(out: Floats, image: Floats, kernel: Floats, batch: int) -> None:
 
 
 @compiled
-def add_kernel_gradient(kernel: Floats, out: Floats, image: Floats, pad: int, batch: int) -> None:
+def add_kernel_gradient(kernel: Array, out: Array, image: Array, pad: int, batch: int) -> None:
     """Add to kernel [2, side, side] what the gradient `out` of its convolution gives it.
 
     `out` [2, row, ...] has `pad` rows and columns of zeros before it.
@@ -137,7 +134,7 @@ def add_kernel_gradient(kernel: Floats, out: Floats, image: Floats, pad: int, ba
 
 
 @compiled
-def pool(out: Floats, which: Floats, plane: Floats, rows: int, columns: int, batch: int) -> None:
+def pool(out: Array, which: Array, plane: Array, rows: int, columns: int, batch: int) -> None:
     """2x2 max pooling and relu of one map; `which` says who won, or `NOBODY`.
 
     The first of equals wins, as in Keras and torch.
@@ -159,7 +156,7 @@ def pool(out: Floats, which: Floats, plane: Floats, rows: int, columns: int, bat
 
 
 @compiled
-def unpool(plane: Floats, which: Floats, gradient: Floats, pad: int, batch: int) -> None:
+def unpool(plane: Array, which: Array, gradient: Array, pad: int, batch: int) -> None:
     """Send the gradient of a pooled map back to the winners; `pad` as above.
 
     Rows and columns that no window covers (of an odd side) are left as they are.
@@ -179,7 +176,7 @@ def unpool(plane: Floats, which: Floats, gradient: Floats, pad: int, batch: int)
 
 
 @compiled
-def total(gradient: Floats, which: Floats) -> Any:
+def total(gradient: Array, which: Array) -> Any:
     """Sum of a pooled map's gradient where somebody won: what reaches the bias."""
     zero = gradient.dtype.type(0)
     found = zero

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from sordino import _check
-from sordino.objectives.batched import Array, Objective, Params, binary_log_loss, glorot
+from sordino.objectives.batched import Objective, Params, binary_log_loss, glorot
 from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.types import Array
 
 
 class Linear(Objective):

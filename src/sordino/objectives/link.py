@@ -6,19 +6,17 @@ from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 from numba.extending import overload
 
 from sordino.objectives.compiled import FAST, compiled
+from sordino.types import Array
 
 # Positions of the kinds in objectives.objective.LINEAR_KINDS.
 LOGISTIC, HUBER, SQUARES = range(3)
 
-Floats = npt.NDArray[Any]
-
 
 @compiled
-def residuals(kind: int, huber: float, z: Floats, y: Floats) -> None:
+def residuals(kind: int, huber: float, z: Array, y: Array) -> None:
     """Overwrite scores z with psi = dl/dz, given their labels y."""
     one = z.dtype.type(1)
     if kind == LOGISTIC:

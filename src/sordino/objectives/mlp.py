@@ -13,8 +13,9 @@ import torch
 
 from sordino import _check
 from sordino.objectives import mlp_pass
-from sordino.objectives.batched import Array, Objective, Params, binary_log_loss, glorot
+from sordino.objectives.batched import Objective, Params, binary_log_loss, glorot
 from sordino.objectives.objective import ObjectiveSpec
+from sordino.types import Array
 
 
 class Mlp(Objective):

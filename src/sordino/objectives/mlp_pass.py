@@ -6,27 +6,22 @@ cache once, where a chain of tensor operations would write and read each of them
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
 from sordino.objectives.compiled import compiled
 from sordino.objectives.link import LOGISTIC, residuals
-
-Floats = npt.NDArray[Any]
+from sordino.types import Array
 
 
 @compiled
 def backward(
-    units: Floats,
-    second: Floats,
-    y: Floats,
-    weight: Floats,
-    squares: Floats,
+    units: Array,
+    second: Array,
+    y: Array,
+    weight: Array,
+    squares: Array,
     clip: float,
-    gradient: Floats,
-    scores: Floats,
-    labels: Floats,
+    gradient: Array,
+    scores: Array,
+    labels: Array,
 ) -> None:
     """From pre-activations to the gradients of both layers.
 
@@ -74,7 +69,7 @@ def backward(
 
 
 @compiled
-def _clipped(row: Floats, second: Floats, squared: float, clip: float, scores: Floats) -> None:
+def _clipped(row: Array, second: Array, squared: float, clip: float, scores: Array) -> None:
     """Shrink each run's psi so that the whole gradient of this example is no longer than `clip`.
 
     It is two outer products: psi times (relu'(units) v) x', and psi times the units and a 1.

@@ -14,13 +14,13 @@ from sordino.privacy import NotApplicable, Relation
 from sordino.sensitivity.loop import (
     EPS,
     UP,
-    Floats,
     Loop,
     Reshuffled,
     Sensitivity,
     batch_sizes,
     column_sums,
 )
+from sordino.types import Floats
 
 _STEP = (
     "a gradient step on a smooth convex loss is max(|1 - eta mu|, |1 - eta L|)-Lipschitz "

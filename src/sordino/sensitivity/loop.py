@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import _check
 from sordino.accounting.shifted import TINY, Numbers, non_negatives
 from sordino.objectives.objective import Constants
 from sordino.privacy import NotApplicable, Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 EPS = sys.float_info.epsilon
 UP = 1 + 8 * EPS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,7 @@ from sordino.sgd.full_batch import FullBatch
 from sordino.sgd.grid import Grid
 from sordino.sgd.lanes import Lanes
 from sordino.sgd.spec import TrainSpec
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 
 class Stopped(Exception):

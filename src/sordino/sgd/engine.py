@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +34,7 @@ from sordino.sgd.chunk import Chunk, Pulse, Stopped
 from sordino.sgd.grid import Grid, NoiseSource, prepare
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
-
-Array = npt.NDArray[Any]
+from sordino.types import Array
 
 _BEAT = 0.5
 """Seconds between two looks at chunks under way."""

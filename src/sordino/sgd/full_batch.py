@@ -24,12 +24,11 @@ import torch
 
 from sordino.objectives import link
 from sordino.objectives.compiled import compiled
+from sordino.privacy import Sampling
 from sordino.sgd.linear import Law, clip, copy_row, law_of, noise_and_project
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import Table
-
-Floats = npt.NDArray[Any]
-Ints = npt.NDArray[Any]
+from sordino.types import Array
 
 WIDTH = 32
 """Runs of a block: wide enough for BLAS to be fast, narrow enough to be filled (benchmarks.md)."""
@@ -43,7 +42,7 @@ FEWEST = 12
 
 def applies(spec: TrainSpec, slots: int, runs: int) -> bool:
     """Whether a grid of so many runs is trained here; the same for all its chunks."""
-    whole = spec.order == "fixed" and spec.batch_size >= slots
+    whole = spec.order == Sampling.CYCLIC and spec.batch_size >= slots
     return spec.objective.is_linear and whole and runs >= FEWEST
 
 
@@ -60,9 +59,9 @@ def scratch_numbers(parameters: int, slots: int) -> int:
 class Rows(NamedTuple):
     """The table as arrays. `most` is the largest |residual| that the clip leaves a row."""
 
-    X: Floats
-    y: Floats
-    most: Floats
+    X: Array
+    y: Array
+    most: Array
     slots: int
 
 
@@ -73,11 +72,11 @@ class Runs(NamedTuple):
     runs between two `edges`.
     """
 
-    slot: Ints
-    substitute: Ints
-    divisor: Floats
-    lane: Ints
-    edges: Ints
+    slot: Array
+    substitute: Array
+    divisor: Array
+    lane: Array
+    edges: Array
     datasets: int
 
 
@@ -88,12 +87,12 @@ class Scratch(NamedTuple):
     where it need not turn them.
     """
 
-    X: Floats
-    columns: Floats
-    w: Floats
-    psi: Floats
-    product: Floats
-    gradient: Floats
+    X: Array
+    columns: Array
+    w: Array
+    psi: Array
+    product: Array
+    gradient: Array
 
 
 class FullBatch:
@@ -108,7 +107,7 @@ class FullBatch:
     """
 
     def __init__(
-        self, spec: TrainSpec, table: Table, slots: int, parameters: int, places: Ints
+        self, spec: TrainSpec, table: Table, slots: int, parameters: int, places: Array
     ) -> None:
         self.law = law_of(spec)
         self.rows = _rows(self.law, table, slots)
@@ -153,7 +152,7 @@ def _rows(law: Law, table: Table, slots: int) -> Rows:
     return Rows(X=table.X.numpy(), y=table.y.numpy(), most=most, slots=slots)
 
 
-def _runs(law: Law, table: Table, slots: int, places: Ints) -> Runs:
+def _runs(law: Law, table: Table, slots: int, places: Array) -> Runs:
     counted = table.counted.numpy() > 0
     # What counts in the size of the batch: a dataset's own record in place of the one it lacks.
     gained = np.where(table.slot >= 0, counted[table.substitute], 0)
@@ -178,11 +177,11 @@ def _descend(
     rows: Rows,
     runs: Runs,
     scratch: Scratch,
-    weights: Floats,
-    total: Floats,
+    weights: Array,
+    total: Array,
     averages: bool,
-    rates: Floats,
-    noise: Floats,
+    rates: Array,
+    noise: Array,
 ) -> None:
     real = weights.dtype.type
     for t in range(len(rates)):
@@ -200,7 +199,7 @@ def _descend(
 
 
 @compiled
-def _gradients(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Floats) -> None:
+def _gradients(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Array) -> None:
     """Set the sum of each run's clipped gradients, block of rows by block of rows."""
     _own_records(law, rows, runs, scratch, weights)
     for start in range(0, rows.slots, ROWS):
@@ -211,7 +210,7 @@ def _gradients(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Floa
 
 
 @compiled
-def _bring(scratch: Scratch, X: Floats) -> None:
+def _bring(scratch: Scratch, X: Array) -> None:
     """Copy rows near, in the precision of the run, without the zeros at their ends."""
     columns = scratch.columns[: len(X) * scratch.X.shape[1]].reshape(-1, len(X))
     for b in range(len(X)):
@@ -221,7 +220,7 @@ def _bring(scratch: Scratch, X: Floats) -> None:
 
 
 @compiled
-def _own_records(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Floats) -> None:
+def _own_records(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Array) -> None:
     """Start each run's sum with the record that it alone has, or with nothing."""
     psi = scratch.psi[:1]
     for i in range(len(weights)):
@@ -245,7 +244,7 @@ def _block(
     rows: Rows,
     runs: Runs,
     scratch: Scratch,
-    weights: Floats,
+    weights: Array,
     start: int,
     many: int,
     g: int,
@@ -269,7 +268,7 @@ def _block(
 
 
 @compiled
-def residuals(law: Law, z: Floats, y: Floats, most: Floats) -> None:
+def residuals(law: Law, z: Array, y: Array, most: Array) -> None:
     """Overwrite scores with residuals, clipped."""
     if law.kind == link.LOGISTIC and z.itemsize == 8:
         for b in range(len(z)):
@@ -305,6 +304,6 @@ def sigmoid(z: Any) -> Any:
 
 
 @compiled
-def _add(to: Floats, what: Floats) -> None:
+def _add(to: Array, what: Array) -> None:
     for j in range(len(to)):
         to[j] += what[j]

@@ -7,16 +7,12 @@ differ. Until then it has no lane of its own and costs nothing; then it starts f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sordino.objectives.batched import Objective, Params
-
-Array = npt.NDArray[Any]
-Places = npt.NDArray[np.int64]
+from sordino.types import Array, Ints
 
 
 class Lanes:
@@ -63,7 +59,7 @@ class Lanes:
         flat = self.objective.flatten(self.params).numpy()
         return np.asarray(flat[np.arange(len(flat))[:, None], self.lane])
 
-    def part_ways(self, seed: Places, neighbour: Places) -> Places:
+    def part_ways(self, seed: Ints, neighbour: Ints) -> Ints:
         """Return the lanes of these runs, which go their own way from now on."""
         if self.shares:
             fresh = np.flatnonzero(self.lane[seed, neighbour] == 0)
@@ -71,7 +67,7 @@ class Lanes:
                 self._open(seed[fresh], neighbour[fresh])
         return self.lane[seed, neighbour]
 
-    def _open(self, seed: Places, neighbour: Places) -> None:
+    def _open(self, seed: Ints, neighbour: Ints) -> None:
         for s, k in zip(seed.tolist(), neighbour.tolist(), strict=True):
             self.lane[s, k] = self._used[s]
             self._used[s] += 1

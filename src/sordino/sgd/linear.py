@@ -10,7 +10,7 @@ are written out (thin.py), and the batch is never even copied together.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,12 @@ import torch
 from sordino.objectives import link
 from sordino.objectives.compiled import compiled
 from sordino.objectives.objective import LINEAR_KINDS
+from sordino.privacy import Sampling
 from sordino.sgd import thin
 from sordino.sgd.batches import Epoch
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import Table
-
-Floats = npt.NDArray[Any]
-Ints = npt.NDArray[Any]
+from sordino.types import Array
 
 FEW = 4
 """Up to this many datasets a seed, products written out beat BLAS (docs/benchmarks.md)."""
@@ -53,14 +52,14 @@ class Rows(NamedTuple):
     `first` and `following` are `Table.replaced_by`.
     """
 
-    X: Floats
-    y: Floats
-    counted: Floats
-    norms: Floats
-    slot: Ints
-    substitute: Ints
-    first: Ints
-    following: Ints
+    X: Array
+    y: Array
+    counted: Array
+    norms: Array
+    slot: Array
+    substitute: Array
+    first: Array
+    following: Array
     has_empty: bool
 
 
@@ -70,14 +69,14 @@ class Scratch(NamedTuple):
     `most` is the largest |psi| that the clip leaves an example, infinite where its row is zero.
     """
 
-    batch: Ints
-    X: Floats
-    y: Floats
-    most: Floats
-    psi: Floats
-    gradient: Floats
-    own: Floats
-    touched: Ints
+    batch: Array
+    X: Array
+    y: Array
+    most: Array
+    psi: Array
+    gradient: Array
+    own: Array
+    touched: Array
 
 
 def descend(
@@ -97,7 +96,7 @@ def descend(
     sums = torch.zeros((1, 1, 1), dtype=weights.dtype) if total is None else _pad(total, padding)
     _descend(
         law_of(spec),
-        _rows(table, spec.order == "poisson"),
+        _rows(table, spec.order == Sampling.POISSON),
         _scratch(padded.numpy(), epoch.index.shape[2]),
         padded.numpy(),
         sums.numpy(),
@@ -148,7 +147,7 @@ def _rows(table: Table, padded: bool) -> Rows:
     )
 
 
-def _scratch(weights: Floats, places: int) -> Scratch:
+def _scratch(weights: Array, places: int) -> Scratch:
     datasets, parameters = weights.shape[1:]
     places = (places + 3) // 4 * 4
     return Scratch(
@@ -168,13 +167,13 @@ def _descend(
     law: Law,
     rows: Rows,
     scratch: Scratch,
-    weights: Floats,
-    total: Floats,
+    weights: Array,
+    total: Array,
     averages: bool,
-    index: Ints,
-    width: Ints,
-    rates: Floats,
-    noise: Floats,
+    index: Array,
+    width: Array,
+    rates: Array,
+    noise: Array,
     few: bool,
 ) -> None:
     for s in range(weights.shape[0]):
@@ -197,7 +196,7 @@ def _descend(
 
 
 @compiled
-def _places(batch: Ints, width: int, nothing: int) -> int:
+def _places(batch: Array, width: int, nothing: int) -> int:
     """Places up to the last that is filled: a batch of another seed may be longer."""
     while width > 1 and batch[width - 1] == nothing:
         width -= 1
@@ -205,7 +204,7 @@ def _places(batch: Ints, width: int, nothing: int) -> int:
 
 
 @compiled
-def _touched(rows: Rows, batch: Ints, touched: Ints, few: bool) -> int:
+def _touched(rows: Rows, batch: Array, touched: Array, few: bool) -> int:
     """List the datasets that differ in this batch; return how many."""
     many = 0
     if few:
@@ -231,10 +230,10 @@ def _shared_step(
     law: Law,
     rows: Rows,
     scratch: Scratch,
-    w: Floats,
-    shared: Ints,
+    w: Array,
+    shared: Array,
     rate: float,
-    normal: Floats,
+    normal: Array,
     few: bool,
 ) -> None:
     """One step of all datasets w [dataset, parameter] on the batch they share."""
@@ -274,7 +273,7 @@ def _shared_step(
 
 @compiled
 def _large_step(
-    law: Law, rows: Rows, scratch: Scratch, w: Floats, batch: Ints, scale: float, keep: float
+    law: Law, rows: Rows, scratch: Scratch, w: Array, batch: Array, scale: float, keep: float
 ) -> None:
     """A step on a batch too large for the cache: block by block, each row fetched only once."""
     one = w.dtype.type(1)
@@ -302,11 +301,11 @@ def _single_step(
     law: Law,
     rows: Rows,
     scratch: Scratch,
-    w: Floats,
+    w: Array,
     k: int,
-    shared: Ints,
+    shared: Array,
     rate: float,
-    normal: Floats,
+    normal: Array,
 ) -> None:
     """One step of dataset k, whose batch is `shared` but for its own slot."""
     real = w.dtype.type
@@ -327,7 +326,7 @@ def _single_step(
 
 
 @compiled
-def _fill(batch: Ints, shared: Ints, nothing: int) -> Ints:
+def _fill(batch: Array, shared: Array, nothing: int) -> Array:
     """Copy a batch, with empty rows up to whole fours, which is how the loops below take them."""
     for b in range(len(shared)):
         batch[b] = shared[b]
@@ -338,7 +337,7 @@ def _fill(batch: Ints, shared: Ints, nothing: int) -> Ints:
 
 
 @compiled
-def _look_up(law: Law, rows: Rows, batch: Ints, y: Floats, most: Floats, places: int) -> int:
+def _look_up(law: Law, rows: Rows, batch: Array, y: Array, most: Array, places: int) -> int:
     """Collect what the batch's rows carry beside their features; return how many are records.
 
     The batch has `places` rows, and empty ones after them.
@@ -358,14 +357,14 @@ def _look_up(law: Law, rows: Rows, batch: Ints, y: Floats, most: Floats, places:
 
 
 @compiled
-def clip(psi: Floats, most: Floats) -> None:
+def clip(psi: Array, most: Array) -> None:
     """Scale each example's gradient psi x down to the norm allowed."""
     for b in range(len(psi)):
         psi[b] = min(max(psi[b], -most[b]), most[b])
 
 
 @compiled
-def copy_row(to: Floats, from_: Floats) -> None:
+def copy_row(to: Array, from_: Array) -> None:
     """Overwrite one row by another."""
     # A loop: slice assignment compiles to half a second of error messages.
     for j in range(len(to)):
@@ -373,7 +372,7 @@ def copy_row(to: Floats, from_: Floats) -> None:
 
 
 @compiled
-def noise_and_project(law: Law, w: Floats, scale: float, normal: Floats) -> None:
+def noise_and_project(law: Law, w: Array, scale: float, normal: Array) -> None:
     """End a step: add the noise to the sum of gradients, and go back into the ball."""
     if law.noise > 0:
         spread = scale * w.dtype.type(law.noise)
@@ -384,7 +383,7 @@ def noise_and_project(law: Law, w: Floats, scale: float, normal: Floats) -> None
 
 
 @compiled
-def _project(w: Floats, radius: float) -> None:
+def _project(w: Array, radius: float) -> None:
     squared = 0.0
     for j in range(len(w)):
         squared += w[j] * w[j]

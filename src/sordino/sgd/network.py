@@ -16,20 +16,22 @@ import numpy.typing as npt
 import torch
 
 from sordino.objectives.batched import Objective
+from sordino.privacy import Sampling
 from sordino.sgd.batches import Epoch, Index
-from sordino.sgd.lanes import Lanes, Places
+from sordino.sgd.lanes import Lanes
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.step import gather, step
 from sordino.sgd.table import Table
+from sordino.types import Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Touched:
     """Runs that a step must take with a batch of their own: the place that differs, and how."""
 
-    seed: Places
-    neighbour: Places
-    place: Places
+    seed: Ints
+    neighbour: Ints
+    place: Ints
     substitute: Index
 
     def part(self, start: int, end: int) -> Touched:
@@ -48,7 +50,7 @@ def descend(
     noise: torch.Tensor | None,
 ) -> None:
     """Take these steps, in place; add each new iterate to its sum if one is kept."""
-    padded = table.has_empty or spec.order == "poisson"
+    padded = table.has_empty or spec.order == Sampling.POISSON
     for t, touched in enumerate(_touched(table, epoch)):
         now = epoch.index[:, t, : int(epoch.width[t])]
         rate = float(rates[t])

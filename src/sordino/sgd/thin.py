@@ -6,18 +6,12 @@ four at a time, which is what a core can multiply while it waits for the next on
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
 from sordino.objectives.compiled import compiled
-
-Floats = npt.NDArray[Any]
-Ints = npt.NDArray[Any]
+from sordino.types import Array
 
 
 @compiled
-def few_scores(psi: Floats, w: Floats, X: Floats, batch: Ints) -> None:
+def few_scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
     """Set psi[k, b] = w[k] . X[batch[b]], two datasets at a time: rows are read once for both."""
     zero = w.dtype.type(0)
     for k in range(0, len(w) - 1, 2):
@@ -41,7 +35,7 @@ def few_scores(psi: Floats, w: Floats, X: Floats, batch: Ints) -> None:
 
 
 @compiled
-def few_update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, keep: float) -> None:
+def few_update(w: Array, X: Array, batch: Array, psi: Array, scale: float, keep: float) -> None:
     """Set w[k] = keep * w[k] + scale * sum_b psi[k, b] X[batch[b]], two datasets at a time."""
     for k in range(0, len(w) - 1, 2):
         u, v = w[k], w[k + 1]
@@ -61,7 +55,7 @@ def few_update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, kee
 
 
 @compiled
-def scores(psi: Floats, w: Floats, X: Floats, batch: Ints) -> None:
+def scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
     """Set psi[b] = w . X[batch[b]]."""
     zero = w.dtype.type(0)
     for b in range(0, len(batch), 4):
@@ -76,7 +70,7 @@ def scores(psi: Floats, w: Floats, X: Floats, batch: Ints) -> None:
 
 
 @compiled
-def update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, keep: float) -> None:
+def update(w: Array, X: Array, batch: Array, psi: Array, scale: float, keep: float) -> None:
     """Set w = keep * w + scale * sum_b psi[b] X[batch[b]]."""
     _shrink(w, keep)
     for b in range(0, len(batch), 4):
@@ -88,7 +82,7 @@ def update(w: Floats, X: Floats, batch: Ints, psi: Floats, scale: float, keep: f
 
 
 @compiled
-def _shrink(w: Floats, keep: float) -> None:
+def _shrink(w: Array, keep: float) -> None:
     if keep != 1:
         for j in range(len(w)):
             w[j] *= keep

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.accounting import objective
 from sordino.accounting.objective import Problem
@@ -23,8 +22,7 @@ from sordino.audit.gallery.entry import Case, Entry
 from sordino.data.dataset import Dataset
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Relation
-
-Floats = npt.NDArray[np.float64]
+from sordino.types import Floats
 
 NORM = 100.0
 _HUBER = ObjectiveSpec("huber-svm", intercept=False)

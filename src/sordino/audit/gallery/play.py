@@ -8,7 +8,7 @@ from typing import Any
 
 from sordino.audit.gallery.entry import Case, Entry
 from sordino.audit.game import Audit, audit
-from sordino.audit.worlds import Progress
+from sordino.types import Progress
 
 _ROUNDING = 1e-9
 """Noise and epsilon of a formula are both rounded to the safe side, each by far less."""
