@@ -112,7 +112,7 @@ class Guarantee:
     relation
         What counts as a neighbouring dataset.
     sampling
-        How batches were drawn, as the theorem assumes it: a word of `Sampling`.
+        How batches were drawn, as the theorem assumes it ("poisson", "permute-once", ...).
     unit
         Who is protected: "one record", or "k records of one person".
     theorem
