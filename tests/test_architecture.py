@@ -72,7 +72,7 @@ ALLOWED = {
 PAPERS = "sordino_papers"
 PAPERS_SOURCE = SOURCE.parent / PAPERS
 PAPERS_MAY_USE = (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli"))
-PAPERS_COMMAND = ("cli.assess_options", "cli.screen", "cli.stage_bars", "cli.terminal")
+PAPERS_COMMAND = ("cli.options", "cli.screen", "cli.terminal")
 """What `sordino reproduce` shares with the other commands: one option, bars and the terminal."""
 
 HEAVY = ("torch", "numba")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan
+from sordino.privacy import Sampling
 
 Floats = npt.NDArray[np.float64]
 BLOCK = 1024
@@ -22,7 +23,7 @@ BLOCK = 1024
 def fits(plan: Plan) -> bool:
     """Whether a plan is plain full-batch descent with a constant rate, where nothing is clipped."""
     spec = plan.spec
-    if spec is None or spec.order != "fixed" or spec.batch_size != plan.task.rows:
+    if spec is None or spec.order != Sampling.CYCLIC or spec.batch_size != plan.task.rows:
         return False
     plain = spec.schedule.kind == "constant" and spec.radius is None and spec.average_every is None
     # |derivative| <= 1, so no gradient is longer than its row.

@@ -140,21 +140,6 @@ class PublicFacts:
         rows = evidence.get("rows") if isinstance(evidence, Mapping) else None
         return rows if isinstance(rows, int) else None
 
-    @property
-    def tradeoff(self) -> Curve | None:
-        """See `PublicComputed`."""
-        return self.computed.tradeoff
-
-    @property
-    def best_guess(self) -> float:
-        """See `PublicComputed`."""
-        return self.computed.best_guess
-
-    @property
-    def bounds(self) -> tuple[PublicBound, ...]:
-        """See `PublicComputed`."""
-        return self.computed.bounds
-
     def _means(self, name: str) -> str:
         guarantee = self.certificate["guarantee"]
         return "" if guarantee is None else str(guarantee[name])
