@@ -95,8 +95,8 @@ PRINTERS = {
     **dict.fromkeys(("click.echo", "click.secho", "rich.print", "rich.print_json"), ""),
     **dict.fromkeys(("sys.stdout.write", "sys.stderr.write"), ""),
     **dict.fromkeys(("rich.text.Text", "rich.text.Text.from_markup"), ""),
-    "rich.progress.TextColumn": "cli/terminal.py data/download.py",
-    "rich.console.Console": "data/download.py",
+    "rich.progress.TextColumn": "cli/terminal.py data/sources.py",
+    "rich.console.Console": "data/sources.py",
 }
 """Ways to a terminal, and the file that may use each: others would not be cleaned."""
 

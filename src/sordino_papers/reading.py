@@ -11,9 +11,7 @@ from typing import Any
 
 from sordino import _check
 from sordino.serialize import Forms, refusing
-from sordino_papers.claims import Claim, Drawing, Explanation, Paper, Place, Run
-from sordino_papers.printed import Printed
-from sordino_papers.tolerance import Tolerance
+from sordino_papers.claims import Claim, Drawing, Explanation, Paper, Place, Printed, Run, Tolerance
 
 KEYS = ("v1", "v2", "chen", "notes", "annamalai")
 """The papers, in the order they are shown."""

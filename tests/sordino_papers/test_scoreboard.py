@@ -8,10 +8,10 @@ from dataclasses import replace
 from sample_reproduction import sample
 
 from sordino_papers import layout, scoreboard
+from sordino_papers.claims import Tolerance
 from sordino_papers.found import Found
 from sordino_papers.results import Result, Verdict
 from sordino_papers.scoreboard import Score
-from sordino_papers.tolerance import Tolerance
 
 
 def test_claims_are_counted_without_our_own_checks(tmp_path):

@@ -100,7 +100,7 @@ def describe(
     if target is None:
         next_command = f"sordino data describe {typed} --target COLUMN > columns.toml"
         not_given("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
-    from sordino.data.draft import draft
+    from sordino.data.table_file import draft
 
     drafted = draft(file, target)
     block(drafted.toml)

@@ -79,7 +79,7 @@ class Preview:
         BudgetExceeded
             If too little is left.
         """
-        from sordino.estimators.door import Door
+        from sordino.estimators.job import Door
 
         # The first half of `fit`; `estimator.preview` does this too, but tells the guarantee only.
         job = estimator._prepare(prepared.X, prepared.y)
