@@ -161,13 +161,9 @@ class CellFiles:
     def record(self, cell: Cell) -> Record | None:
         """The record of a cell; None if it has none, `DamagedCell` if it cannot be trusted."""
         name = record_name(cell.number)
-        with explained(self.directory, "read"):
-            try:
-                content = _files.read(self.directory / name)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                self._refuse_unreadable(cell, name, error)
+        content = self._content(cell, name)
+        if content is None:
+            return None
         record = Record.decode(content, self.address, cell.number)
         if record is None:
             self._refuse_damaged(cell, f"{name} is cut short or changed")
@@ -177,26 +173,30 @@ class CellFiles:
         """Files of the weights of a cell, as written; `DamagedCell` if one is not."""
         files = {}
         for name, known in record.digests.items():
-            with explained(self.directory, "read"):
-                try:
-                    files[name] = _files.read(self.directory / GROUP / name)
-                except FileNotFoundError:
-                    self._refuse_damaged(cell, f"{name} is gone")
-                except OSError as error:
-                    self._refuse_unreadable(cell, name, error)
-            if digest(files[name]) != known:
+            content = self._content(cell, f"{GROUP}/{name}")
+            if content is None:
+                self._refuse_damaged(cell, f"{name} is gone")
+            if digest(content) != known:
                 self._refuse_damaged(cell, f"{name} is cut short or changed")
+            files[name] = content
         return files
 
     def read(self, cell: Cell, record: Record) -> npt.NDArray[Any]:
         """Weights of a finished cell, from files that were checked."""
         return self.chunks.decode(cell, self.content(cell, record))
 
-    def _refuse_unreadable(self, cell: Cell, name: str, error: OSError) -> NoReturn:
-        # A bad disk has damaged the cell; a missing permission has not.
-        if error.errno == errno.EIO:
-            self._refuse_damaged(cell, f"the disk cannot read {name}")
-        raise error
+    def _content(self, cell: Cell, name: str) -> bytes | None:
+        """What a file of a cell holds; None if there is none."""
+        with explained(self.directory, "read"):
+            try:
+                return _files.read(self.directory / name)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                # A bad disk has damaged the cell; a missing permission has not.
+                if error.errno == errno.EIO:
+                    self._refuse_damaged(cell, f"the disk cannot read {name}")
+                raise
 
     def _refuse_damaged(self, cell: Cell, what: str) -> NoReturn:
         raise DamagedCell(
