@@ -141,6 +141,8 @@ class Guarantee:
         _check.probability_below_one("delta", self.delta)
         _check.one_of("released", self.released, ("final", "all"))
         _check_relation(self.relation)
+        if isinstance(self.sampling, Sampling):  # a plain text, for files
+            object.__setattr__(self, "sampling", self.sampling.value)
 
     def __str__(self) -> str:
         what = "the final model" if self.released == "final" else "all iterates"
