@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import _cost
-from sordino.accounting.profile import ApproximateProfile
 from sordino.assessment import audit_cost
 from sordino.assessment.measured_runs import parameters
 from sordino.audit import game, neighbour, own
-from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
 from sordino.audit.game import Audit, audit
 from sordino.audit.minimised import MinimisedFit
 from sordino.audit.one_vs_rest import LOSSES, record_losses
@@ -26,7 +24,7 @@ from sordino.report.audit import errors
 from sordino.report.canvas import thinned
 from sordino.report.stages import Attack, Curve
 from sordino.seeding import stream
-from sordino.types import Floats, Progress
+from sordino.types import Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
@@ -177,18 +175,11 @@ def _better(
     release: own.Own, D: Dataset, D_prime: Dataset, losses: Score, delta: float, how: dict[str, Any]
 ) -> Score | str:
     """The score by which the first half of the runs shows more; the second half tests it."""
-    runs, confidence = how["runs"], how["confidence"]
-    kept = {"file": how["file"], "progress": how["progress"]}
+    runs, kept = how["runs"], {"file": how["file"], "progress": how["progress"]}
+    learning, tested = game.halves(runs)
     made = outputs(release, D, D_prime, runs, seed=SEED, **kept)
-    first, second = (world[: runs // 2] for world in made)
-    asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
-
-    def worth(negative: Floats, positive: Floats) -> float:
-        tested = runs - runs // 2
-        threshold = best_threshold(negative, positive, runs=tested, **asked)
-        accused, missed = int((negative >= threshold).sum()), int((positive < threshold).sum())
-        return from_counts(accused, len(negative), missed, len(positive), **asked).epsilon
-
+    first, second = (world[learning] for world in made)
+    worth = game.Statement(delta, how["confidence"], tested.stop - tested.start).worth
     fitted = learned(first, second, worth, stream("audit folds", SEED))
     known = worth(np.asarray(losses(first)), np.asarray(losses(second)))
     better = worth(fitted.negative, fitted.positive) > MUCH * known + SOME
@@ -272,7 +263,7 @@ def _attacked(
         gaussian_reach=found.gaussian_reach,
         verdict=found.verdict,
         roc=_roc(found),
-        tested_point=_tested_point(found),
+        tested_point=found.tested_point,
         claimed_curve=None if found.claimed is None else _claimed_curve(found.claimed),
     )
 
@@ -287,25 +278,11 @@ def _roc(found: Audit) -> Curve:
     return Curve(tuple(alpha[kept].tolist()), tuple(beta[kept].tolist()))
 
 
-def _tested_point(found: Audit) -> tuple[float, float]:
-    """The most that the errors at the tested threshold can be, with the audit's confidence."""
-    level = (1 - found.observed.confidence) / 2
-    accused = int((found.negative >= found.threshold).sum())
-    missed = int((found.positive < found.threshold).sum())
-    return (
-        clopper_pearson_upper(accused, len(found.negative), level),
-        clopper_pearson_upper(missed, len(found.positive), level),
-    )
-
-
 def _claimed_curve(claim: Claim) -> Curve | None:
     """Least false-negative rates that the claim allows; of two numbers, those that they imply."""
     if not np.isfinite(claim.epsilon):
         return None
-    profile = claim.profile or ApproximateProfile(
-        relation=claim.relation, theorem="as claimed", budget=(claim.epsilon, claim.delta)
-    )
-    betas = (float(profile.beta(float(alpha))) for alpha in _ALPHAS)
+    betas = (float(claim.allowed.beta(float(alpha))) for alpha in _ALPHAS)
     return Curve(tuple(_ALPHAS.tolist()), tuple(betas))
 
 

@@ -1,6 +1,6 @@
 """What an attacker really sees: lower bounds on epsilon that hold with stated confidence.
 
-`audit` plays the game (D or D'?) against any mechanism; `bounds`, `band` and `one_run` turn its
+`audit` plays the game (D or D'?) against any mechanism; `bounds`, `band` and `canaries` turn its
 scores into an `Observation`; `worst_case` is the loss that hides nothing, `gallery` the broken
 mechanisms that must be caught. Loaded when first used.
 """

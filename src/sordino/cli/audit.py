@@ -300,27 +300,11 @@ def document(result: Audit) -> dict[str, Any]:
 
 def draw(result: Audit, path: str, title: str) -> None:
     """The errors of the attack, and what the claim allows."""
-    from sordino.accounting.profile import ApproximateProfile
     from sordino.report import audit as picture
 
     claim, profile, text = result.claimed, None, ""
     if claim is not None:
-        profile = claim.profile or ApproximateProfile(
-            relation=claim.relation, theorem="as claimed", budget=(claim.epsilon, claim.delta)
-        )
+        profile = claim.allowed
         text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}"
-    roc = picture.Roc(result.negative, result.positive, _tested(result), profile, text, title)
+    roc = picture.Roc(result.negative, result.positive, result.tested_point, profile, text, title)
     picture.plot(roc, path)
-
-
-def _tested(result: Audit) -> tuple[float, float]:
-    """The most that the errors at the tested threshold can be, with the audit's confidence."""
-    from sordino.audit.bounds import clopper_pearson_upper
-
-    level = (1 - result.observed.confidence) / 2
-    missed = int((result.positive < result.threshold).sum())
-    accused = int((result.negative >= result.threshold).sum())
-    return (
-        clopper_pearson_upper(accused, len(result.negative), level),
-        clopper_pearson_upper(missed, len(result.positive), level),
-    )
