@@ -22,10 +22,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from sordino.audit.worst_case import WorstCase
+from sordino.audit.worst_case import WAYS, Family, WorstCase, bounded, estimated
 from sordino.audit.worst_case_audit import WorstCaseAudit, audit_worst_case, play
-from sordino.audit.worst_case_family import Family
-from sordino.audit.worst_case_ways import WAYS, bounded, estimated
 from sordino.report import canvas
 from sordino.report.worst_case import Repeats, Setting, epsilons, error_curves
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.assessment import attacking, audit_cost
+from sordino.assessment import attacking, measuring
 from sordino.assessment.brief import Brief
 from sordino.assessment.subject import Subject
 from sordino.audit import worlds
@@ -213,17 +213,17 @@ class TestRuns:
     @pytest.mark.parametrize("method", ["noisy-gd", "objective", "dp-agd"])
     def test_more_effort_more_runs_within_what_it_affords(self, method):
         found = []
-        for effort, seconds in audit_cost.SECONDS.items():
+        for effort, seconds in attacking.SECONDS.items():
             subject = subject_of(audit_runs=None, effort=effort, method=method)
             runs = attacking.audit_runs(subject)
-            each = audit_cost.of_plan(subject.job.plan) / 2
+            each = measuring.cost_of_fit(subject.job.plan)
             assert runs <= subject.brief.most_audit_runs
-            assert runs == audit_cost.LEAST_RUNS or runs * each <= seconds
+            assert runs == attacking.LEAST_RUNS or runs * each <= seconds
             assert attacking.plain_runs(subject) <= subject.brief.most_audit_runs
             found.append(runs)
         assert found == sorted(found)
 
     def test_never_too_few(self):
-        assert audit_cost.runs_within(60, 1000.0, 10_000) == audit_cost.LEAST_RUNS
-        assert audit_cost.runs_within(60, 0.1, 10_000) == 1200
-        assert audit_cost.runs_within(60, 1e-9, 10_000) == 10_000
+        assert attacking.runs_within(60, 1000.0, 10_000) == attacking.LEAST_RUNS
+        assert attacking.runs_within(60, 0.1, 10_000) == 1200
+        assert attacking.runs_within(60, 1e-9, 10_000) == 10_000

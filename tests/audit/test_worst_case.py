@@ -16,13 +16,16 @@ from sordino.accounting.linear_loss import linear_loss
 from sordino.audit import worst_case
 from sordino.audit.band import refutes
 from sordino.audit.worst_case import (
+    Family,
     WorstCase,
+    error_rates,
     likelihood_ratio_all_iterates,
     linear_curve,
     linear_last_iterate,
     log_ratio,
+    lower_hull,
+    tradeoff,
 )
-from sordino.audit.worst_case_family import Family, error_rates, lower_hull, tradeoff
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[
     "6_worst_case_loss"

@@ -15,10 +15,18 @@ from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.audit import worst_case_audit
 from sordino.audit.band import band, refutes
-from sordino.audit.worst_case import WorstCase, likelihood_ratio_all_iterates, linear_curve
+from sordino.audit.worst_case import (
+    GRID,
+    Family,
+    WorstCase,
+    area_estimate,
+    likelihood_ratio_all_iterates,
+    linear_curve,
+    paper_estimate,
+    restricted_estimate,
+    tradeoff,
+)
 from sordino.audit.worst_case_audit import audit_worst_case, play
-from sordino.audit.worst_case_estimates import area_estimate, paper_estimate, restricted_estimate
-from sordino.audit.worst_case_family import GRID, Family, tradeoff
 from sordino.privacy import Estimate, NotApplicable
 
 GAUSSIAN = Family(1.0, 1)

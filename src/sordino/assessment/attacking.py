@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import _cost
-from sordino.assessment import audit_cost
-from sordino.assessment.measured_runs import parameters
+from sordino.assessment.measuring import cost_of_fit, parameters
 from sordino.audit import game, neighbour, own
 from sordino.audit.game import Audit, audit
 from sordino.audit.minimised import MinimisedFit
@@ -20,18 +19,33 @@ from sordino.audit.one_vs_rest import LOSSES, record_losses
 from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
+from sordino.estimators.task import Plan
 from sordino.report.audit import errors
 from sordino.report.canvas import thinned
 from sordino.report.stages import Attack, Curve
 from sordino.seeding import stream
+from sordino.sgd import cost
 from sordino.types import Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
     from sordino.audit.claim import Claim
     from sordino.estimators.job import Job
-    from sordino.estimators.records import Records
-    from sordino.estimators.task import Plan
+
+
+SECONDS = {"quick": 25.0, "standard": 60.0, "thorough": 600.0}
+"""What an attack on a release may take, by effort."""
+LEAST_RUNS = 200
+"""In each world, however long they take: of fewer, half could show next to nothing."""
+
+_CORES = 2
+
+
+def runs_within(seconds: float, each: float, most: int) -> int:
+    """So many runs a world, a round number, within the seconds and the most that is wanted."""
+    affordable = int(_CORES * seconds / each)
+    rounded = affordable // 100 * 100
+    return max(LEAST_RUNS, min(most, rounded))
 
 
 RELEASE, PLAIN, MECHANISM = "release", "un-noised SGD", "mechanism"
@@ -81,21 +95,21 @@ def plain_runs(subject: Subject) -> int:
 def _of_release(subject: Subject) -> float:
     """Core seconds of a release in both worlds."""
     if subject.network is not None:
-        return audit_cost.of_training(subject.network.spec, subject.D.rows, subject.D.features)
+        return 2 * cost.of_run(subject.network.spec, subject.D.rows, subject.D.features)
     assert subject.job is not None
-    return audit_cost.of_plan(subject.job.plan)
+    return 2 * cost_of_fit(subject.job.plan)
 
 
 def _of_plain(subject: Subject) -> float:
-    return audit_cost.of_training(subject.plain, subject.D.rows, subject.D.features)
+    return 2 * cost.of_run(subject.plain, subject.D.rows, subject.D.features)
 
 
 def _runs(subject: Subject, each: float, share: float) -> int:
     brief = subject.brief
     if brief.audit_runs is not None:
         return brief.audit_runs
-    seconds = share * audit_cost.SECONDS[brief.effort]
-    return audit_cost.runs_within(seconds, each, brief.most_audit_runs)
+    seconds = share * SECONDS[brief.effort]
+    return runs_within(seconds, each, brief.most_audit_runs)
 
 
 def check(subject: Subject) -> None:
@@ -150,7 +164,7 @@ def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
     With more than two classes, the weights of all models together, on a pair that moves them all.
     """
     problems, task = job.records.problems, job.plan.task
-    D, D_prime = subject.pair if problems == 1 else neighbour.canary(_with_classes(job.records))
+    D, D_prime = subject.pair if problems == 1 else neighbour.canary(own.class_dataset(job))
     assert isinstance(D_prime, Dataset)
     promised = job.proof is not None and not job.why_none
     how |= {"claim": own.claim_of(job)} if promised else {"delta": subject.delta}
@@ -165,10 +179,6 @@ def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
     if problems > 1:
         words += f" The weights of all {problems} models are attacked together."
     return _attacked(RELEASE, words + _group_words(subject), release, D, D_prime, **how)
-
-
-def _with_classes(records: Records) -> Dataset:
-    return Dataset(records.X, records.codes, records.norm, "fit")
 
 
 def _better(

@@ -165,7 +165,7 @@ def noise_in_words(plan: Plan) -> str:
 
 
 def _network(subject: Subject, work: Path, progress: Progress) -> Release:
-    from sordino.assessment.network_accuracy import network_accuracy
+    from sordino.assessment.accuracy import network_accuracy
 
     assert subject.network is not None
     spec = subject.network.spec

@@ -39,7 +39,7 @@ from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
 from sordino.audit import band, bounds
 from sordino.audit.claim import Claim
-from sordino.audit.direction import Direction
+from sordino.audit.scores import Direction
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours

@@ -25,15 +25,51 @@ from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
 from sordino.audit.called import Task
-from sordino.audit.own_fit import OwnFit, records_of
 from sordino.audit.score_file import digest
 from sordino.audit.trained import Found
 from sordino.data.dataset import Dataset
+from sordino.estimators import methods
 from sordino.estimators.perturbed import mechanism
+from sordino.estimators.randomness import Randomness
+from sordino.estimators.records import Records
 from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
 from sordino.estimators.task import Plan
 from sordino.seeding import RESULTS, SeededStreams
 from sordino.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFit:
+    """One fit of a method that is no `TrainSpec`: (data, generator) -> released weights.
+
+    Its randomness is the operating system's, as that of a real fit; the generator is not used.
+
+    Parameters
+    ----------
+    plan
+        What a fit would do.
+    start
+        Initial weights [problem, column].
+    """
+
+    plan: Plan
+    start: Floats
+
+    def __call__(self, data: Dataset, generator: object) -> Floats:
+        """Train on rows within the norm, and add the noise of the release."""
+        plan, randomness = self.plan, Randomness.of_system()
+        trained = methods.named(plan.method).train(
+            plan, records_of(plan, data), randomness, self.start
+        )
+        released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
+        return np.ravel(released)
+
+
+def records_of(plan: Plan, data: Dataset) -> Records:
+    """What a fit trains on; labels of the data are class numbers."""
+    task = plan.task
+    return Records(data.X, data.y.astype(np.int64), max(2, task.problems), task.norm)
+
 
 TOGETHER = 64
 """Runs minimised together; part of what a seed stands for."""

@@ -15,8 +15,7 @@ from sordino.accounting.linear_loss import linear_heuristic, linear_loss
 from sordino.audit import bounds
 from sordino.audit.band import band, refutes
 from sordino.audit.claim import Claim
-from sordino.audit.worst_case import WorstCase, linear_curve
-from sordino.audit.worst_case_family import GRID, Family, error_rates, tradeoff
+from sordino.audit.worst_case import GRID, Family, WorstCase, error_rates, linear_curve, tradeoff
 from sordino.privacy import Estimate, Observation, Relation, rounded
 from sordino.seeding import Name, SeededStreams
 from sordino.types import Floats

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sordino import _check
-from sordino.assessment.budget import named_budget
+from sordino.assessment.brief import named_budget
 from sordino.assessment.source import Prepared, not_given
 from sordino.cli.run_options import RELATIONS
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.audit.worst_case_ways import WAYS
+from sordino.audit.worst_case import WAYS
 from sordino.papers.formulas import slope
 from sordino.papers.found import Numbers
 from sordino.papers.hidden_state import LINES

@@ -14,10 +14,18 @@ import numpy as np
 from scipy.special import ndtr
 
 from sordino import _check
-from sordino.audit.worst_case import WorstCase, linear_curve
+from sordino.audit.worst_case import (
+    Family,
+    Worlds,
+    WorstCase,
+    bounded,
+    error_rates,
+    estimated,
+    linear_curve,
+    restricted,
+    tradeoff,
+)
 from sordino.audit.worst_case_audit import WorstCaseAudit, audit_worst_case, play
-from sordino.audit.worst_case_family import Family, error_rates, tradeoff
-from sordino.audit.worst_case_ways import Worlds, bounded, estimated, restricted
 from sordino.papers.found import Found, Numbers
 from sordino.seeding import stream
 from sordino.types import Array, Progress
