@@ -14,8 +14,8 @@ from sordino import _cost
 from sordino.assessment.measuring import cost_of_fit, parameters
 from sordino.audit import game, neighbour, own
 from sordino.audit.game import Audit, audit
+from sordino.audit.laws import LOSSES, record_losses
 from sordino.audit.minimised import MinimisedFit
-from sordino.audit.one_vs_rest import LOSSES, record_losses
 from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset

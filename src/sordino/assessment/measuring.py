@@ -19,16 +19,15 @@ import threadpoolctl
 
 from sordino import _check, _cost
 from sordino.audit import neighbour
-from sordino.audit.minimised import MinimisedFit, Minimisers, records_of
+from sordino.audit.minimised import MinimisedFit, minimisers, records_of
 from sordino.audit.neighbour import Pair
 from sordino.audit.own import class_dataset
-from sordino.audit.trained import TrainedRelease
+from sordino.audit.trained import is_deterministic, with_record_of
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.estimators import methods
 from sordino.estimators.job import Job
-from sordino.estimators.perturbed import mechanism
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.risk import Risk
@@ -326,7 +325,7 @@ def overlay(pair: Pair) -> Neighbours:
     """The two datasets of a pair that differ in the first record, as one grid."""
     other = pair.D_prime
     assert isinstance(other, Dataset)
-    return neighbouring.replace(pair.D, [0], other.X[:1], other.y[:1])
+    return with_record_of(pair.D, other, 0)
 
 
 def drawn(D: Dataset, pair: Pair, many: int) -> Neighbours:
@@ -627,7 +626,7 @@ class ReleaseNoise:
 
     def evidence(self, directory: Path, progress: Progress) -> Evidence:
         """Train, or go on with it, and compare."""
-        if TrainedRelease(self.spec).deterministic:
+        if is_deterministic(self.spec):
             return self._computed(progress)
         return self._measured(directory, progress)
 
@@ -830,20 +829,17 @@ def _minimised(
 ) -> Floats:
     """Many at once, to the tolerance of a fit."""
     task, rows = plan.task, len(worlds[0].X)
-    tolerance = mechanism(task, plan.l2).gradient_left / rows
-    l2 = plan.l2 * task.rows / rows  # as in a fit: the plan's mean is over the public number
     found = np.empty((seeds, len(worlds), *start.shape))
     total = seeds * len(worlds) * len(start)
     done = 0
-    for problem, first in enumerate(start):
+    fits = [minimisers(plan, records, start) for records in worlds]
+    for problem in range(len(start)):
         noise = stream("estimate", "linear term", problem)
         linear = noise.standard_normal((seeds, task.columns)) * plan.sigma / rows
-        for world, records in enumerate(worlds):
-            risk = records.risk(problem, task, l2)
-            minimisers = Minimisers(risk, tolerance, task.norm, first)
+        for world in range(len(worlds)):
             for begin in range(0, seeds, TOGETHER):
                 some = slice(begin, min(begin + TOGETHER, seeds))
-                found[some, world, problem] = minimisers(linear[some])
+                found[some, world, problem] = fits[world][problem](linear[some])
                 done += some.stop - some.start
                 progress(done, total)
     return found

@@ -44,6 +44,11 @@ class Task:
     def __len__(self) -> int:
         return self.stop - self.start
 
+    def blocks(self, size: int) -> Iterator[Task]:
+        """The same in pieces that end where whole blocks of all runs end."""
+        for start in range(self.start - self.start % size, self.stop, size):
+            yield Task(self.world, max(start, self.start), min(start + size, self.stop))
+
 
 @dataclass(frozen=True)
 class Rehearsal:

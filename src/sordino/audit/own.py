@@ -20,8 +20,7 @@ from sordino.audit import neighbour
 from sordino.audit.called import check_estimator
 from sordino.audit.claim import Claim
 from sordino.audit.minimised import MinimisedFit, OwnFit
-from sordino.audit.one_vs_rest import TrainedProblems
-from sordino.audit.trained import TrainedRelease
+from sordino.audit.trained import TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
 from sordino.estimators import methods

@@ -1,7 +1,7 @@
 """Outputs of a mechanism in two worlds: thousands of runs on D, and thousands on D'.
 
 A mechanism is a `TrainedRelease` (our SGD: all runs at once, by the engine), another of our own
-releases that is made many at a time (`minimised.py`, `one_vs_rest.py`), an estimator (cloned and
+releases that is made many at a time (`minimised.py`, `trained.py`), an estimator (cloned and
 fitted for each run) or a callable (data, generator) -> output.
 """
 
@@ -16,9 +16,8 @@ from sordino import _check, _cost
 from sordino.audit import called, turns
 from sordino.audit.called import Called, Output, Task
 from sordino.audit.minimised import Minimised, MinimisedFit
-from sordino.audit.one_vs_rest import TrainedAll, TrainedProblems
 from sordino.audit.score_file import OutputFile, digest
-from sordino.audit.trained import Found, Trained, TrainedRelease
+from sordino.audit.trained import Found, Trained, TrainedAll, TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import foreign, source

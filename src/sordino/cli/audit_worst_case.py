@@ -12,7 +12,7 @@ from sordino.cli.terminal import say
 from sordino.privacy import rounded
 
 if TYPE_CHECKING:
-    from sordino.audit.worst_case_audit import WorstCaseAudit
+    from sordino.audit.worst_case import WorstCaseAudit
 
 _TRAINING, _ATTACK, _OUT = "The training", "The attack", "Output"
 
@@ -66,7 +66,7 @@ def worst_case(
 
     `sordino audit worst-case --sample-rate 0.01 --steps 1024 --epsilon 4`
     """
-    from sordino.audit.worst_case_audit import audit_worst_case, check_cost
+    from sordino.audit.worst_case import audit_worst_case, check_cost
 
     if plot is not None:
         from sordino.report import figures

@@ -18,14 +18,16 @@ from sordino.audit.worst_case import (
     Family,
     Worlds,
     WorstCase,
+    WorstCaseAudit,
+    audit_worst_case,
     bounded,
     error_rates,
     estimated,
     linear_curve,
+    play,
     restricted,
     tradeoff,
 )
-from sordino.audit.worst_case_audit import WorstCaseAudit, audit_worst_case, play
 from sordino.papers.found import Found, Numbers
 from sordino.seeding import stream
 from sordino.types import Array, Progress
@@ -167,7 +169,7 @@ def _epsilons(
             place, number = cell
             values = _found(final, every, family, runs)
             if number < bounds:
-                values["ours"] = bounded(final, family, confidence)
+                values["ours"] = bounded(final, family, confidence).epsilon
                 values["many"] = restricted(final, family)
             for way, value in values.items():
                 found.setdefault(way, [[] for _ in epsilons])[place].append(value)
