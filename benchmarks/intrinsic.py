@@ -32,8 +32,8 @@ from sordino.intrinsic.measured import Measured, load
 from sordino.intrinsic.summary import InitSummary, summary
 from sordino.intrinsic.utility import evaluate
 from sordino.objectives import ObjectiveSpec
-from sordino.papers.reading import papers
 from sordino.sgd import TrainSpec, train
+from sordino_papers.reading import papers
 
 FRESH_SEEDS = range(10_000, 12_000)
 """For the worst pair: none of them is among those that chose it."""

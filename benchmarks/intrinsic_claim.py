@@ -26,13 +26,13 @@ import numpy as np
 from intrinsic import PAPERS, SMOKE, Paper, logistic
 from rich.console import Console
 
-from sordino.audit.intrinsic_claim import ClaimAudit, PapersClaim, examine, fresh_runs
 from sordino.data import load as load_data
 from sordino.data.recipe import Splits
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import Summary, summary
 from sordino.types import Floats
+from sordino_papers.intrinsic_claim import ClaimAudit, PapersClaim, examine, fresh_runs
 
 CONFIDENCE = 0.99
 """Of all verdicts together."""

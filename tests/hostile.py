@@ -1,6 +1,6 @@
 """Bad and extreme invocations of every command, derived from what the commands say they take.
 
-`commands` walks the program; `derived` gives every option of every command values of its kind that
+`program` walks its commands; `derived` gives every option of every command values of its kind that
 are bad or extreme, on top of a small invocation that works (`BASES`). A new option is covered
 without a word here; a new command needs a base, or the test fails.
 """
@@ -15,12 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import typer
 from forked import Ending
 from typer.models import ArgumentInfo, OptionInfo
+
+from sordino.cli.main import GROUP, app
 
 Words = tuple[str, ...]
 
@@ -32,6 +35,13 @@ class Parameter:
     name: str
     typed: str
     kind: type
+
+
+def program() -> Iterator[tuple[Words, list[Parameter]]]:
+    """Every command of the program: its own, and those that other packages give it."""
+    yield from commands(app)
+    for given in entry_points(group=GROUP):
+        yield from commands(given.load())
 
 
 def commands(app: typer.Typer, words: Words = ()) -> Iterator[tuple[Words, list[Parameter]]]:
@@ -223,10 +233,10 @@ def values(parameter: Parameter) -> Words:
 _APART = 8
 
 
-def derived(app: typer.Typer) -> Iterator[Case]:
+def derived() -> Iterator[Case]:
     """Every command with every option, bad or extreme; on a full disk; to a full or closed pipe."""
     met: Counter[tuple[str, type]] = Counter()
-    takes = dict(commands(app))
+    takes = dict(program())
     for words, base in BASES.items():
         yield Case((*words, *base), works=True)
         for parameter in takes[words]:

@@ -5,9 +5,9 @@ Public names only; heavy rooms are imported when first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sordino import _lazy
 from sordino._check import InvalidArgument
 from sordino.privacy import (
     Estimate,
@@ -59,12 +59,4 @@ _HEAVY = {
     "tune": "estimators",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HEAVY:
-        return getattr(import_module(f"sordino.{_HEAVY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = _lazy.public_names(__name__, _HEAVY)

@@ -23,10 +23,10 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json
 ]
 ADD = Relation.ADD_OR_REMOVE_ONE
 PAIRS = {
-    "naive": (composition.naive, composition.naive_noise),
-    "dwork": (composition.strong_dwork, composition.strong_dwork_noise),
-    "kairouz": (composition.strong_kairouz, composition.strong_kairouz_noise),
-    "optimal": (composition.strong_optimal, composition.strong_optimal_noise),
+    "naive": (composition.naive, composition.naive.noise),
+    "dwork": (composition.strong_dwork, composition.strong_dwork.noise),
+    "kairouz": (composition.strong_kairouz, composition.strong_kairouz.noise),
+    "optimal": (composition.strong_optimal, composition.strong_optimal.noise),
 }
 every_pair = pytest.mark.parametrize(("account", "noise"), PAIRS.values(), ids=PAIRS)
 every_account = pytest.mark.parametrize("account", [pair[0] for pair in PAIRS.values()], ids=PAIRS)
@@ -202,12 +202,12 @@ def test_calibration_golden(case, rel):
     target = case["eps"], case["delta"], case["q"], case["T"]
     for name, calibrate in {
         "naive_classical": composition.naive_noise_classical,
-        "naive_analytic": composition.naive_noise,
-        "drv": composition.strong_dwork_noise,
-        "kov": composition.strong_kairouz_noise,
+        "naive_analytic": composition.naive.noise,
+        "drv": composition.strong_dwork.noise,
+        "kov": composition.strong_kairouz.noise,
     }.items():
         assert calibrate(*target, sensitivity=1.0) == pytest.approx(case[name], rel=rel), name
-    best = composition.strong_optimal_noise(*target, sensitivity=1.0)
+    best = composition.strong_optimal.noise(*target, sensitivity=1.0)
     assert case["rdp"] < best < case["kov"]
     base = composition.before_sampling(case["eps"] / case["T"], case["q"])
     assert base == pytest.approx(case["naive_analytic_base_eps"], rel=rel)
@@ -215,7 +215,7 @@ def test_calibration_golden(case, rel):
 
 @pytest.mark.parametrize(("case", "rel"), cases("notes_naive_formula_violations"))
 def test_correct_naive_noise_golden(case, rel):
-    got = composition.naive_noise(case["eps"], case["delta"], case["q"], case["T"], sensitivity=1.0)
+    got = composition.naive.noise(case["eps"], case["delta"], case["q"], case["T"], sensitivity=1.0)
     assert got == pytest.approx(case["sigma_naive_correct"], rel=rel)
 
 

@@ -18,9 +18,9 @@ from sordino.assessment import public, repeats
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError, StudyDirectory
 from sordino.audit.score_file import OutputFile
-from sordino.papers import bench
 from sordino.privacy import Refused
 from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
+from sordino_papers import bench
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "assessed.tar.gz"
 KINDS: dict[str, type] = {

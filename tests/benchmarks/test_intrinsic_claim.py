@@ -12,8 +12,8 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import intrinsic_claim as benchmark  # noqa: E402
 
-from sordino.audit.intrinsic_claim import PapersClaim, examine  # noqa: E402
 from sordino.data import load  # noqa: E402
+from sordino_papers.intrinsic_claim import PapersClaim, examine  # noqa: E402
 
 CLAIM = PapersClaim("vary", 0.1, 0.2, 1e-6, (3, 7), tuple(range(98)))
 

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "papers"))  # for the sample, which is no test
 import sample_reproduction
 
-from sordino.papers.page import page
+from sordino_papers.page import page
 
 pytestmark = pytest.mark.browser
 

@@ -24,8 +24,9 @@ from sordino.data import recipes
 def _commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command of the tree with the words that lead to it."""
     yield words, command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from _commands(below, (*words, name))
+    if hasattr(command, "list_commands"):  # and not `commands`: other packages give some
+        for name in command.list_commands(None):
+            yield from _commands(command.get_command(None, name), (*words, name))
 
 
 ROOT = typer.main.get_command(app)

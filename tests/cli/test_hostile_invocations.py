@@ -13,10 +13,8 @@ from queue import SimpleQueue
 
 import pytest
 from forked import Ending, Forge
-from hostile import BASES, ENDINGS, MATERIAL, Case, commands, derived, faults, material, state
+from hostile import BASES, ENDINGS, MATERIAL, Case, derived, faults, material, program, state
 from hostile import written_by_hand as by_hand
-
-from sordino.cli.main import app
 
 SECONDS = 25.0
 """What one invocation may take, on a machine that does other things as well."""
@@ -95,7 +93,7 @@ def lanes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Lane]]:
 
 
 def test_every_command_has_a_base_and_every_ending_a_parameter() -> None:
-    found = dict(commands(app))
+    found = dict(program())
     assert set(found) == set(BASES)
     assert set(ENDINGS) <= {each.name for takes in found.values() for each in takes}
 
@@ -157,7 +155,7 @@ _KEPT = " The key is in me.pem, its public half in me.public.pem."
 def test_whatever_is_typed_is_answered_or_refused_in_a_sentence(
     lanes: list[Lane], tmp_path: Path, record_property
 ) -> None:
-    cases = [*derived(app), *by_hand(lanes[0]._template)]
+    cases = [*derived(), *by_hand(lanes[0]._template)]
     assert len(cases) >= 300
     played = play(lanes, cases)
     wrong = [f"{case}: {'; '.join(found)}" for case, _, found in played if found]

@@ -5,6 +5,7 @@ import sys
 from importlib import metadata
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import sordino
@@ -27,6 +28,63 @@ def test_help_tells_the_three_numbers_apart() -> None:
     assert "proved epsilon (a theorem, an upper bound)" in said
     assert "estimated epsilon (SGD's own noise, measured; no guarantee)" in said
     assert "observed epsilon (a lower bound won by an attack)" in said
+
+
+class _Given:
+    """An entry point of somebody's package."""
+
+    name, value = "theirs", "their.package:app"
+
+    def __init__(self, loaded: typer.Typer | None = None) -> None:
+        self.loaded = loaded
+
+    def load(self) -> typer.Typer:
+        if self.loaded is None:
+            raise ImportError("No module named 'their\x1b'")
+        return self.loaded
+
+
+def _give(monkeypatch: pytest.MonkeyPatch, given: _Given) -> None:
+    monkeypatch.setattr(main, "entry_points", lambda group: [given] if group == main.GROUP else [])
+
+
+def test_another_package_gives_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = typer.Typer(add_completion=False)
+
+    @theirs.command()
+    def account(word: str) -> None:
+        """What they do."""
+        typer.echo(f"they say {word}")
+
+    _give(monkeypatch, _Given(theirs))
+    assert "What they do." in _run("--help")[1]
+    assert _run("theirs", "hello") == (0, "they say hello\n", "")
+    assert _run("their", "hello")[0] == 2
+
+
+def test_a_package_that_cannot_be_loaded_spoils_only_its_own_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _give(monkeypatch, _Given())
+    code, out, err = _run("--help")
+    assert (code, err) == (0, "")
+    assert "Not usable here" in out
+    assert _run("--version")[0] == 0
+    for arguments in ((), ("all", "--quick", "--out", "x")):
+        code, out, err = _run("theirs", *arguments)
+        assert (code, out) == (1, "")
+        assert err == (
+            "sordino theirs is not usable: their.package:app cannot be loaded "
+            "(ImportError: No module named 'their\\x1b'). Install its package again.\n"
+        )
+
+
+def test_no_command_of_ours_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = _Given()
+    given.name = "account"
+    _give(monkeypatch, given)
+    assert _run("account", "--help")[0] == 0
+    assert "Not usable here" not in _run("--help")[1]
 
 
 def test_no_arguments_shows_the_help_as_a_usage_error() -> None:

@@ -35,5 +35,5 @@ def test_a_split_is_fixed_by_its_name() -> None:
 
 
 def test_the_shuffle_never_changes() -> None:
-    # Results in docs and papers/ rest on these splits: whoever changes them changes those.
+    # Results in docs and sordino_papers rest on these splits: whoever changes them changes those.
     assert holdout.shuffled(10, 80, "forest")[0].tolist() == [1, 8, 7, 4, 2, 3, 0, 9]

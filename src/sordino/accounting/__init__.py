@@ -1,1 +1,41 @@
-"""What can be proved of a run: plain numbers in, a `Profile` out. See docs/accounting.md."""
+"""What can be proved of a run: plain numbers in, a `Profile` out. See docs/accounting.md.
+
+Named here is what serves people rather than other rooms: the accountant for Opacus and events for
+dp-accounting, and formulas of the papers that nothing in sordino itself needs.
+"""
+
+from typing import TYPE_CHECKING
+
+from sordino import _lazy
+
+if TYPE_CHECKING:
+    from sordino.accounting.accountant import Accountant
+    from sordino.accounting.calibrate import most_steps
+    from sordino.accounting.composition import naive_noise_classical, strong_optimal
+    from sordino.accounting.concentrated import canonne_epsilon
+    from sordino.accounting.events import from_event, to_event
+    from sordino.accounting.objective import joint_norm
+
+__all__ = [
+    "Accountant",
+    "canonne_epsilon",
+    "from_event",
+    "joint_norm",
+    "most_steps",
+    "naive_noise_classical",
+    "strong_optimal",
+    "to_event",
+]
+
+_HOMES = {
+    "Accountant": "accountant",
+    "canonne_epsilon": "concentrated",
+    "from_event": "events",
+    "joint_norm": "objective",
+    "most_steps": "calibrate",
+    "naive_noise_classical": "composition",
+    "strong_optimal": "composition",
+    "to_event": "events",
+}
+
+__getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)

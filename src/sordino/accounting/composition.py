@@ -92,186 +92,70 @@ def kairouz_optimal_epsilon(epsilon: float, steps: int, delta: float) -> float:
     return _kairouz_optimal(e, T, slack)
 
 
-def naive(
-    noise_multiplier: float,
-    sample_rate: float,
-    steps: int,
-    delta: float,
-    *,
-    sensitivity: float,
-    relation: Relation,
-) -> ApproximateProfile:
-    """Basic composition: T times the amplified epsilon of one step at delta / T.
+@dataclass(frozen=True)
+class Composition:
+    """A composition theorem of sampled Gaussian steps: epsilon of a run, and the noise it needs.
 
     Parameters
     ----------
-    noise_multiplier
-        Standard deviation of the noise on the sum of clipped gradients, divided by the clip.
-        0 gives epsilon = infinity, unless nothing is ever sampled.
-    sample_rate
-        Probability that a given record is in a given batch.
-    steps
-        Number of steps, all iterates released.
-    delta
-        Delta of the whole run; 0 gives epsilon = infinity.
-    sensitivity
-        How far one record moves the sum, in clips: 1.0 if it is added, removed or zeroed out
-        under Poisson sampling, 2.0 if it is replaced, and 2.0 for batches of a fixed size.
-    relation
-        What counts as a neighbouring dataset; kept with the result.
+    theorem
+        Its citation.
+    compose
+        Epsilon of T steps of epsilon e each, with a slack on delta: `compose(e, T, slack)`.
+    share
+        The share of delta that pays for composing; the rest is shared by the steps.
     """
-    setting = (noise_multiplier, sample_rate, steps, delta, sensitivity)
-    return _NAIVE.profile(*setting, relation)
-
-
-def strong_dwork(
-    noise_multiplier: float,
-    sample_rate: float,
-    steps: int,
-    delta: float,
-    *,
-    sensitivity: float,
-    relation: Relation,
-) -> ApproximateProfile:
-    """As `naive`, by `dwork`: delta/2 pays for composing, delta/(2T) for each step."""
-    setting = (noise_multiplier, sample_rate, steps, delta, sensitivity)
-    return _DWORK.profile(*setting, relation)
-
-
-def strong_kairouz(
-    noise_multiplier: float,
-    sample_rate: float,
-    steps: int,
-    delta: float,
-    *,
-    sensitivity: float,
-    relation: Relation,
-) -> ApproximateProfile:
-    """As `naive`, by `kairouz`: delta/2 pays for composing, delta/(2T) for each step."""
-    setting = (noise_multiplier, sample_rate, steps, delta, sensitivity)
-    return _KAIROUZ.profile(*setting, relation)
-
-
-def strong_optimal(
-    noise_multiplier: float,
-    sample_rate: float,
-    steps: int,
-    delta: float,
-    *,
-    sensitivity: float,
-    relation: Relation,
-) -> ApproximateProfile:
-    """As `naive`, by `kairouz_optimal`: delta/2 pays for composing, delta/(2T) for each step."""
-    setting = (noise_multiplier, sample_rate, steps, delta, sensitivity)
-    return _OPTIMAL.profile(*setting, relation)
-
-
-def naive_noise(
-    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
-) -> float:
-    """Least noise multiplier for which `naive` proves (epsilon, delta), rounded up.
-
-    0 if epsilon is infinite or nothing is ever sampled. Before sampling each step may be
-    (ln(1 + (e^{epsilon/T} - 1) / q), delta / (qT))-DP.
-    """
-    return _NAIVE.noise(epsilon, delta, sample_rate, steps, sensitivity)
-
-
-def naive_noise_classical(
-    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
-) -> float:
-    """As `naive_noise`, with the classical Gaussian formula in place of the analytic one.
-
-    Raises
-    ------
-    NotApplicable
-        Where one step before sampling has epsilon >= 1, which that formula does not cover.
-    """
-    epsilon, delta, q, T, size = _checked_target(epsilon, delta, sample_rate, steps, sensitivity)
-    if _is_free(epsilon, q, T):
-        return 0.0
-    base = before_sampling(epsilon / T, q)
-    return gaussian.classical_sigma(base, _NAIVE.base_delta(delta, q, T), size)
-
-
-def strong_dwork_noise(
-    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
-) -> float:
-    """Least noise multiplier for which `strong_dwork` proves (epsilon, delta), rounded up."""
-    return _DWORK.noise(epsilon, delta, sample_rate, steps, sensitivity)
-
-
-def strong_kairouz_noise(
-    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
-) -> float:
-    """Least noise multiplier for which `strong_kairouz` proves (epsilon, delta), rounded up."""
-    return _KAIROUZ.noise(epsilon, delta, sample_rate, steps, sensitivity)
-
-
-def strong_optimal_noise(
-    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
-) -> float:
-    """Least noise multiplier for which `strong_optimal` proves (epsilon, delta), rounded up."""
-    return _OPTIMAL.noise(epsilon, delta, sample_rate, steps, sensitivity)
-
-
-def strong_over_naive(
-    epsilon: float, delta: float, sample_rate: float, steps: Sequence[int]
-) -> Floats:
-    """`strong_kairouz_noise` over `naive_noise` at each number of steps.
-
-    It falls like T^{-1/2} for a fixed delta, and starts above 1: for a few steps strong
-    composition needs more noise, because half of delta pays for it.
-    """
-    epsilon = _check.positive("epsilon", epsilon)
-    rate = _check.fraction("sample_rate", sample_rate)
-    counts = [_check.whole("steps", T, at_least=1) for T in _check.sequence("steps", steps)]
-    strong = [strong_kairouz_noise(epsilon, delta, rate, T, sensitivity=1.0) for T in counts]
-    plain = [naive_noise(epsilon, delta, rate, T, sensitivity=1.0) for T in counts]
-    return np.array(strong, dtype=np.float64) / np.array(plain, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """A composition theorem: `compose(e1, T, slack)`, and the share of delta kept as slack."""
 
     theorem: str
     compose: Callable[[float, int, float], float]
     share: float
 
-    def base_delta(self, delta: float, rate: float, steps: int) -> float:
-        """What one step may have before sampling: T q base_delta + slack = delta."""
-        return min((1 - self.share) * delta / steps / rate, _MOST_BASE_DELTA)
-
-    def epsilon(self, noise: float, rate: float, steps: int, delta: float, size: float) -> float:
-        if steps == 0 or rate == 0:
-            return 0.0
-        if noise == 0:
-            return math.inf
-        base = gaussian.epsilon(size / noise, self.base_delta(delta, rate, steps))
-        return self.compose(amplified(base, rate), steps, self.share * delta)
-
-    def profile(
+    def __call__(
         self,
         noise_multiplier: float,
         sample_rate: float,
         steps: int,
         delta: float,
+        *,
         sensitivity: float,
         relation: Relation,
     ) -> ApproximateProfile:
+        """Epsilon of the whole run at one delta.
+
+        Parameters
+        ----------
+        noise_multiplier
+            Standard deviation of the noise on the sum of clipped gradients, divided by the clip.
+            0 gives epsilon = infinity, unless nothing is ever sampled.
+        sample_rate
+            Probability that a given record is in a given batch.
+        steps
+            Number of steps, all iterates released.
+        delta
+            Delta of the whole run; 0 gives epsilon = infinity.
+        sensitivity
+            How far one record moves the sum, in clips: 1.0 if it is added, removed or zeroed out
+            under Poisson sampling, 2.0 if it is replaced, and 2.0 for batches of a fixed size.
+        relation
+            What counts as a neighbouring dataset; kept with the result.
+        """
         noise = _check.non_negative("noise_multiplier", noise_multiplier, allow_infinite=True)
         rate = _check.fraction("sample_rate", sample_rate, allow_zero=True)
         delta = _check.probability_below_one("delta", delta)
         size = _check.positive("sensitivity", sensitivity)
-        epsilon = self.epsilon(noise, rate, _count(steps), delta, size)
+        epsilon = self._epsilon(noise, rate, _count(steps), delta, size)
         sampled = "" if rate == 1 else ", of sampled steps (Balle, Barthe & Gaboardi 2018)"
         theorem = self.theorem + sampled
         return ApproximateProfile(budget=(epsilon, delta), relation=relation, theorem=theorem)
 
     def noise(
-        self, epsilon: float, delta: float, sample_rate: float, steps: int, sensitivity: float
+        self, epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
     ) -> float:
+        """Least noise multiplier for which the theorem proves (epsilon, delta), rounded up.
+
+        0 if epsilon is infinite or nothing is ever sampled. For basic composition each step may
+        be (ln(1 + (e^{epsilon/T} - 1) / q), delta / (qT))-DP before sampling.
+        """
         checked = _checked_target(epsilon, delta, sample_rate, steps, sensitivity)
         epsilon, delta, rate, steps, size = checked
         if _is_free(epsilon, rate, steps):
@@ -281,13 +165,25 @@ class _Rule:
         # steps and weaker theorems allow it less.
         top = epsilon + math.log(3)
         step = _most(lambda e: self.compose(e, steps, slack) <= epsilon, top)
-        base_delta = self.base_delta(delta, rate, steps)
+        base_delta = self._base_delta(delta, rate, steps)
         value = gaussian.sigma(before_sampling(step, rate), base_delta, size)
         # Rounding on the way may leave the proof short by a few last digits.
         more = 1e-15
-        while self.epsilon(value, rate, steps, delta, size) > epsilon:
+        while self._epsilon(value, rate, steps, delta, size) > epsilon:
             value, more = value * (1 + more), 2 * more
         return value
+
+    def _base_delta(self, delta: float, rate: float, steps: int) -> float:
+        """What one step may have before sampling: T q base_delta + slack = delta."""
+        return min((1 - self.share) * delta / steps / rate, _MOST_BASE_DELTA)
+
+    def _epsilon(self, noise: float, rate: float, steps: int, delta: float, size: float) -> float:
+        if steps == 0 or rate == 0:
+            return 0.0
+        if noise == 0:
+            return math.inf
+        base = gaussian.epsilon(size / noise, self._base_delta(delta, rate, steps))
+        return self.compose(amplified(base, rate), steps, self.share * delta)
 
 
 def _dwork(e: float, T: int, slack: float) -> float:
@@ -343,12 +239,53 @@ def _optimal_grid(e: float, k: int) -> tuple[Floats, Floats]:
     return np.asarray((k - 2 * i) * e), np.minimum(logs, 0.0)
 
 
-_NAIVE = _Rule("basic composition (Dwork et al. 2006)", lambda e, T, _: T * e, 0.0)
-_DWORK = _Rule("strong composition (Dwork, Rothblum & Vadhan 2010, Theorem III.3)", _dwork, 0.5)
-_KAIROUZ = _Rule("strong composition (Kairouz, Oh & Viswanath 2015, Theorem 3.4)", _kairouz, 0.5)
-_OPTIMAL = _Rule(
+naive = Composition("basic composition (Dwork et al. 2006)", lambda e, T, _: T * e, 0.0)
+"""T times the amplified epsilon of one step at delta / T."""
+strong_dwork = Composition(
+    "strong composition (Dwork, Rothblum & Vadhan 2010, Theorem III.3)", _dwork, 0.5
+)
+"""By `dwork`: delta/2 pays for composing, delta/(2T) for each step."""
+strong_kairouz = Composition(
+    "strong composition (Kairouz, Oh & Viswanath 2015, Theorem 3.4)", _kairouz, 0.5
+)
+"""By `kairouz`, as `strong_dwork`."""
+strong_optimal = Composition(
     "optimal composition (Kairouz, Oh & Viswanath 2015, Theorem 3.3)", _kairouz_optimal, 0.5
 )
+"""By `kairouz_optimal`, as `strong_dwork`."""
+
+
+def naive_noise_classical(
+    epsilon: float, delta: float, sample_rate: float, steps: int, *, sensitivity: float
+) -> float:
+    """As `naive.noise`, with the classical Gaussian formula in place of the analytic one.
+
+    Raises
+    ------
+    NotApplicable
+        Where one step before sampling has epsilon >= 1, which that formula does not cover.
+    """
+    epsilon, delta, q, T, size = _checked_target(epsilon, delta, sample_rate, steps, sensitivity)
+    if _is_free(epsilon, q, T):
+        return 0.0
+    base = before_sampling(epsilon / T, q)
+    return gaussian.classical_sigma(base, naive._base_delta(delta, q, T), size)
+
+
+def strong_over_naive(
+    epsilon: float, delta: float, sample_rate: float, steps: Sequence[int]
+) -> Floats:
+    """`strong_kairouz.noise` over `naive.noise` at each number of steps.
+
+    It falls like T^{-1/2} for a fixed delta, and starts above 1: for a few steps strong
+    composition needs more noise, because half of delta pays for it.
+    """
+    epsilon = _check.positive("epsilon", epsilon)
+    rate = _check.fraction("sample_rate", sample_rate)
+    counts = [_check.whole("steps", T, at_least=1) for T in _check.sequence("steps", steps)]
+    strong = [strong_kairouz.noise(epsilon, delta, rate, T, sensitivity=1.0) for T in counts]
+    plain = [naive.noise(epsilon, delta, rate, T, sensitivity=1.0) for T in counts]
+    return np.array(strong, dtype=np.float64) / np.array(plain, dtype=np.float64)
 
 
 def _most(holds: Callable[[float], bool], top: float) -> float:

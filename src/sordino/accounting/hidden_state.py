@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from sordino.accounting.loss import Direction
 from sordino.accounting.permuted import hockey_mixture
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.accounting.subsampled import PASSES, NoisySteps, pld, refuse
-from sordino.privacy import NotApplicable
+from sordino.privacy import NotApplicable, Relation
 from sordino.types import Floats
 
 MOST_WORK = 20_000_000
@@ -24,6 +25,15 @@ PLACES = 24
 
 Fewer in runs so long that each costs seconds.
 """
+
+
+class _Iteration(TypedDict):
+    contraction: float
+    shift: float
+    noise: float
+    steps: int
+    relation: Relation
+    diameter: float
 
 
 @dataclass(frozen=True)
@@ -81,21 +91,20 @@ class HiddenState:
         unit = np.asarray(self.unit, dtype=np.float64)
         return np.asarray(self.contraction), run.sensitivity * unit, run.noise_multiplier * unit
 
-    def _constants(self, run: NoisySteps) -> tuple[float, float, float]:
+    def _constants(self, run: NoisySteps) -> _Iteration:
         contraction, shift, noise = self._numbers(run)
-        return float(contraction), float(shift), float(noise)
+        return {
+            "contraction": float(contraction),
+            "shift": float(shift),
+            "noise": float(noise),
+            "steps": run.steps,
+            "relation": run.relation,
+            "diameter": self.diameter,
+        }
 
     def _full(self, run: NoisySteps) -> Profile:
         if self.is_constant:
-            c, a, s = self._constants(run)
-            return last_iterate.full_batch(
-                contraction=c,
-                shift=a,
-                noise=s,
-                steps=run.steps,
-                relation=run.relation,
-                diameter=self.diameter,
-            )
+            return last_iterate.full_batch(**self._constants(run))
         return self._scheduled(run, np.ones(run.steps, dtype=bool))
 
     def _scheduled(self, run: NoisySteps, met: npt.NDArray[np.bool_]) -> GaussianProfile:
@@ -112,17 +121,9 @@ class HiddenState:
             raise NotApplicable(
                 "With Poisson batches the last iterate is proved for a constant learning rate only."
             )
-        c, a, s = self._constants(run)
-        return last_iterate.poisson(
-            sample_rate=run.sample_rate,
-            contraction=c,
-            shift=a,
-            noise=s,
-            steps=run.steps,
-            delta=max(delta - self.overflow, delta / 2),
-            relation=run.relation,
-            diameter=self.diameter,
-        )
+        spent = max(delta - self.overflow, delta / 2)
+        numbers = self._constants(run)
+        return last_iterate.poisson(sample_rate=run.sample_rate, delta=spent, **numbers)
 
     def _unless_overflow(self, profile: Profile, run: NoisySteps, delta: float) -> Profile:
         """The profile with the chance of too large a batch, or composition, if that is less."""
@@ -150,27 +151,11 @@ class HiddenState:
             return self._shuffled(run)
         if not self.is_constant:
             return self._scheduled_passes(run)
-        c, a, s = self._constants(run)
+        numbers = self._constants(run)
         if run.sampling == "cyclic":
-            return last_iterate.cyclic(
-                contraction=c,
-                shift=a,
-                noise=s,
-                batches=run.batches,
-                steps=run.steps,
-                relation=run.relation,
-                diameter=self.diameter,
-            )
-        return last_iterate.permuted_once(
-            contraction=c,
-            shift=a,
-            noise=s,
-            batches=run.batches,
-            steps=run.steps,
-            relation=run.relation,
-            weights=self._shares(run),
-            diameter=self.diameter,
-        )
+            return last_iterate.cyclic(batches=run.batches, **numbers)
+        shares = self._shares(run)
+        return last_iterate.permuted_once(batches=run.batches, weights=shares, **numbers)
 
     def _shares(self, run: NoisySteps) -> tuple[float, ...]:
         """Share of each batch; records that no batch holds count with the last, the worst."""

@@ -318,14 +318,14 @@ METHODS: tuple[Method, ...] = (
     _Notes("notes-naive", "the notes' naive formula", printed.notes_naive_noise),
     _NotesNoise("notes-strong", "the notes' strong formula", printed.notes_strong_noise),
     _NotesNoise("notes-moments", "the notes' moments formula", printed.notes_moments_noise),
-    _Composition("naive", "naive composition", composition.naive, composition.naive_noise),
+    _Composition("naive", "naive composition", composition.naive, composition.naive.noise),
     _Composition(
         *("strong-dwork", "strong composition (Dwork et al.)"),
-        *(composition.strong_dwork, composition.strong_dwork_noise),
+        *(composition.strong_dwork, composition.strong_dwork.noise),
     ),
     _Composition(
         *("strong", "strong composition (Kairouz et al.)"),
-        *(composition.strong_kairouz, composition.strong_kairouz_noise),
+        *(composition.strong_kairouz, composition.strong_kairouz.noise),
     ),
     _Accountant("rdp", "moments accountant (Renyi DP)", subsampled.rdp),
     _Accountant("pld", "privacy loss distributions", subsampled.pld),

@@ -14,8 +14,7 @@ from sordino import _check
 from sordino.accounting.composition import (
     before_sampling,
     naive,
-    naive_noise,
-    strong_kairouz_noise,
+    strong_kairouz,
 )
 from sordino.privacy import NotApplicable, Relation
 
@@ -42,7 +41,7 @@ def notes_naive_noise(epsilon: float, delta: float, sample_rate: float, steps: i
     """
     e, d, q, T = _checked_notes(epsilon, delta, sample_rate, steps)
     value = q * T * _notes_root(d, q, T) / e
-    needed = naive_noise(e, d, q, T, sensitivity=1.0)
+    needed = naive.noise(e, d, q, T, sensitivity=1.0)
     verdict = _notes_verdict(value >= needed, f"noise {needed:.6g}", e, q, T)
     return AsPrinted("sigma_naive", value, "qT sqrt(2 ln(1.25 qT/delta)) / epsilon", verdict)
 
@@ -63,7 +62,7 @@ def notes_strong_noise(epsilon: float, delta: float, sample_rate: float, steps: 
     """The notes' sigma_strong, which is an order of growth only, with 1 for its constant."""
     e, d, q, T = _checked_notes(epsilon, delta, sample_rate, steps)
     value = q * math.sqrt(T * math.log(1 / d) * math.log(T / d)) / e
-    needed = strong_kairouz_noise(e, d, q, T, sensitivity=1.0)
+    needed = strong_kairouz.noise(e, d, q, T, sensitivity=1.0)
     verdict = (
         "printed as O(.) without a constant, here with the constant 1, so it says nothing about "
         f"one run; strong composition needs noise {needed:.6g}"
@@ -109,7 +108,7 @@ def _notes_root(delta: float, q: float, T: int) -> float:
     if ratio <= 1:
         raise NotApplicable(
             f"The notes' formula takes a logarithm of 1.25 qT/delta, which must be above 1 and is "
-            f"{ratio:.4g}; take more steps or a smaller delta, or use naive_noise."
+            f"{ratio:.4g}; take more steps or a smaller delta, or use naive.noise."
         )
     return math.sqrt(2 * math.log(ratio))
 

@@ -7,25 +7,17 @@ mechanisms that must be caught. Loaded when first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sordino import _lazy
 from sordino.audit.claim import Claim
 
 if TYPE_CHECKING:
     from sordino.audit.game import Audit, audit
     from sordino.audit.worlds import TrainedRelease
 
-_LAZY = {
-    "Audit": "sordino.audit.game",
-    "TrainedRelease": "sordino.audit.worlds",
-    "audit": "sordino.audit.game",
-}
+_HOMES = {"Audit": "game", "TrainedRelease": "worlds", "audit": "game"}
 
 __all__ = ["Audit", "Claim", "TrainedRelease", "audit"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+__getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)

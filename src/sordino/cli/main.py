@@ -1,4 +1,7 @@
-"""`sordino`: the program. Commands live in the files beside this one."""
+"""`sordino`: the program. Commands live in the files beside this one.
+
+Another package adds one by an entry point of the group `sordino.commands`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
 from traceback import extract_tb
 from types import TracebackType
 from typing import Annotated, Any
@@ -30,10 +34,12 @@ from sordino.cli import (
     measure_show,
     release,
     report,
-    reproduce,
 )
 from sordino.cli.terminal import plain_warnings, say, stopped, unprinted
 from sordino.privacy import NotApplicable, Refused
+
+GROUP = "sordino.commands"
+"""The entry points by which a package gives the program a command: a `typer.Typer` each."""
 
 
 class _Commands(TyperGroup):
@@ -42,6 +48,18 @@ class _Commands(TyperGroup):
     They are told without what they would do to a terminal: a name may be a stranger's, as in
     `sordino certificate verify *`.
     """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Those of the program, then those that other packages give it."""
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in sorted(_given()) if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """That command; another package is asked, and loaded, only for one that is not ours."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None or cmd_name not in (given := _given()):
+            return own
+        return _loaded(given[cmd_name])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """However it was started (`python -m sordino`), it is called by its name."""
@@ -54,6 +72,32 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         with _cleaned():
             return super().invoke(ctx)
+
+
+def _given() -> dict[str, EntryPoint]:
+    """Commands of other packages, by name."""
+    return {each.name: each for each in entry_points(group=GROUP)}
+
+
+def _loaded(given: EntryPoint) -> Any:
+    """That command, or if its package cannot be loaded one that only says so."""
+    try:
+        return typer.main.get_command(given.load())
+    except Exception as error:
+        why = f"{given.value} cannot be loaded ({type(error).__name__}: {error})"
+
+    broken = typer.Typer(add_completion=False)
+
+    @broken.command(
+        given.name,
+        help="Not usable here: call it to see why.",
+        context_settings={"ignore_unknown_options": True},
+    )
+    def tell(_: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+        say(f"sordino {given.name} is not usable: {why}. Install its package again.", err=True)
+        raise typer.Exit(1)
+
+    return typer.main.get_command(broken)
 
 
 @contextmanager
@@ -115,7 +159,6 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(certificate.app, name="certificate")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(data.app, name="data")
-app.command("reproduce")(reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)

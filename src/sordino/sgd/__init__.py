@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sordino import _lazy
 from sordino.sgd.spec import Schedule, TrainSpec
 
 if TYPE_CHECKING:
@@ -44,12 +44,4 @@ _HOMES = {
     "train_chunks": "engine",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"sordino.sgd.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)

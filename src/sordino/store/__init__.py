@@ -6,9 +6,9 @@ zarr is loaded when `Study` is first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sordino import _lazy
 from sordino.store.layout import Cell, Layout
 from sordino.store.refusal import StudyError
 
@@ -17,12 +17,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Layout", "Study", "StudyError"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "Study":
-        return import_module("sordino.store.study").Study
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = _lazy.public_names(__name__, {"Study": "study"})

@@ -1,0 +1,204 @@
+"""Kind "erm-timing": how long one fit takes against the number of rows (Chen et al., Figure 3).
+
+Seconds are the processor's, of all threads, the least of some repeats: others on the machine hardly
+change them. Passes over the rows and iterations are counted, and are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino import _check
+from sordino.seeding import stream
+from sordino.types import Array, Floats
+
+if TYPE_CHECKING:
+    from sordino.estimators.risk import Risk
+    from sordino_papers.bench import Bench
+    from sordino_papers.found import Numbers
+
+WARM_UP = 2000
+"""Rows of a first fit that is not timed: it compiles and loads."""
+MOST_ITERATIONS = 500
+
+
+@dataclass(frozen=True)
+class TimingSettings:
+    """What a run of this kind may say.
+
+    Parameters
+    ----------
+    data, form, rows
+        Samples of these sizes of a dataset, each within the next.
+    methods
+        That are fitted, logistic regression, at their defaults.
+    epsilon, delta, l2
+        What is promised and minimised.
+    repeats
+        Fits of each method, by its name or "else".
+    accurate
+        How far above the minimum, as a share of it, an objective is reasonably accurate.
+    """
+
+    data: str
+    rows: tuple[int, ...]
+    methods: tuple[str, ...]
+    epsilon: float
+    delta: float
+    l2: float
+    repeats: Mapping[str, int]
+    accurate: float
+    form: str = "erm"
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> TimingSettings:
+        """Of a file; an unknown key is refused."""
+        known = set(cls.__dataclass_fields__)
+        if unknown := sorted(set(given) - known):
+            _check.fail("settings", unknown, f"to be only keys of {sorted(known)}")
+        return cls(**{**given, "rows": tuple(given["rows"]), "methods": tuple(given["methods"])})
+
+
+def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
+    """Time every method at every size."""
+    given = TimingSettings.read(settings)
+    X, y = _rows(given, bench)
+    for method in given.methods:
+        _seconds(given, method, X[:WARM_UP], y[:WARM_UP])
+    seconds = np.full((len(given.methods), len(given.rows)), np.nan)
+    steps, passes = seconds.copy(), seconds.copy()
+    iterations = np.zeros(len(given.rows))
+    done, total = 0, seconds.size
+    for at, rows in enumerate(given.rows):
+        iterations[at] = _quasi_newton_iterations(given, X[:rows], y[:rows])
+        for m, method in enumerate(given.methods):
+            repeats = given.repeats.get(method, given.repeats["else"])
+            few = min(rows, len(X))
+            seconds[m, at] = min(_seconds(given, method, X[:few], y[:few]) for _ in range(repeats))
+            steps[m, at], passes[m, at] = _counted(given, method, few, X.shape[1] + 1)
+            done += 1
+            bench.tell(done, total)
+    return {
+        "methods": np.array(given.methods),
+        "rows": np.array(given.rows),
+        "seconds": seconds,
+        "steps": steps,
+        "passes": passes,
+        "iterations": iterations,
+    }
+
+
+def _rows(given: TimingSettings, bench: Bench) -> tuple[Array, Array]:
+    """As many rows as the largest sample has, in random order (files go class by class)."""
+    train = bench.splits(given.data, given.form).train
+    order = stream("reproduce", "erm timing", given.data).permutation(train.rows)
+    kept = order[: max(given.rows)]
+    return np.asarray(train.X)[kept], np.asarray(train.y)[kept]
+
+
+def _seconds(given: TimingSettings, method: str, X: Array, y: Array) -> float:
+    """Of one fit, calibration included."""
+    model = _model(given, method, len(X))
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a small sample may be too small for so small a delta
+        model.fit(X, y)
+    return time.process_time() - began
+
+
+def _model(given: TimingSettings, method: str, rows: int) -> Any:
+    """An estimator as a user would make it; SGD-MA as the paper has it."""
+    from sordino.estimators.logistic import PrivateLogisticRegression
+
+    own: dict[str, Any] = {"method": method}
+    if method == "sgd-ma":
+        batch = round(math.sqrt(rows))
+        own = {"method": "dp-sgd", "accountant": "moments", "batch_size": batch}
+    return PrivateLogisticRegression(
+        epsilon=given.epsilon,
+        delta=given.delta,
+        l2=given.l2,
+        classes=[0, 1],
+        random_state=0,
+        **own,
+    )
+
+
+def _counted(given: TimingSettings, method: str, rows: int, columns: int) -> tuple[float, float]:
+    """Updates of a training by the engine, and passes over the rows; NaN for others."""
+    from sordino.estimators import methods
+    from sordino.estimators.task import Settings
+
+    if method not in methods.METHODS:
+        return math.nan, math.nan
+    plan = methods.plan(method, _task(given, rows, columns), Settings())
+    if plan.spec is None:
+        return math.nan, math.nan
+    steps = plan.spec.total_steps(rows)
+    return steps, steps * plan.spec.batch_size / rows
+
+
+def _task(given: TimingSettings, rows: int, columns: int) -> Any:
+    from sordino.estimators.task import Task
+
+    return Task(
+        kind="logistic",
+        l2=given.l2,
+        rows=rows,
+        columns=columns,
+        norm=1.0,
+        epsilon=given.epsilon,
+        delta=given.delta,
+    )
+
+
+def _quasi_newton_iterations(given: TimingSettings, X: Array, y: Array) -> int:
+    """Iterations of L-BFGS on a noisy objective until it is reasonably accurate."""
+    from sordino.estimators import methods
+    from sordino.estimators.records import Records
+    from sordino.estimators.task import Settings
+
+    records = Records.of(X, y, 2, 1.0, True)
+    task = _task(given, *records.X.shape)
+    plan = methods.plan("objective", task, Settings())
+    noise = stream("reproduce", "erm timing", "noise", len(X)).standard_normal(task.columns)
+    linear = plan.sigma * noise / task.rows
+    risk = records.risk(0, task, plan.l2)
+    best = _value(risk, linear, risk.minimise(linear, 1e-7))
+    return _until(risk, linear, best + given.accurate * abs(best))
+
+
+def _value(risk: Risk, linear: Floats, w: Floats) -> float:
+    return risk.value(w) + float(linear @ w)
+
+
+def _until(risk: Risk, linear: Floats, enough: float) -> int:
+    from scipy.optimize import minimize
+
+    values: list[float] = []
+    start: Floats = np.zeros(risk.dimension)
+
+    def both(w: Floats) -> tuple[float, Floats]:
+        return _value(risk, linear, w), risk.gradient(w) + linear
+
+    def seen(xk: Floats) -> None:
+        values.append(_value(risk, linear, xk))
+        if values[-1] <= enough:
+            raise StopIteration
+
+    minimize(
+        both,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=seen,
+        options={"maxiter": MOST_ITERATIONS},
+    )
+    return len(values)

@@ -1,0 +1,176 @@
+"""Numbers and verdicts as people read them, the same on the page, in Markdown and in the terminal.
+
+Ours has one digit more than the printed number, so that a reader sees on which side it lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sordino.report.words_numbers import UNKNOWN, seconds
+from sordino_papers import scoreboard
+from sordino_papers.claims import Claim, Run
+from sordino_papers.found import Found
+from sordino_papers.layout import missing
+from sordino_papers.printed import Printed
+from sordino_papers.results import Reproduction, Result, Verdict
+from sordino_papers.scoreboard import Score, counted
+
+SIGNS = {
+    Verdict.REPRODUCED: "✓",
+    Verdict.EXPLAINED: "△",
+    Verdict.DIFFERS: "✗",
+    Verdict.NOT_RUNNABLE: "–",
+}
+"""Beside the word or in its place: colour alone tells nothing."""
+_OF_CHECKS = {Verdict.REPRODUCED: "holds", Verdict.DIFFERS: "fails"}
+_WRITTEN_OUT_BELOW = 1e7
+_WRITTEN_OUT_FROM = 1e-3
+_DIGITS, _MOST_DIGITS = 4, 16
+
+
+def number(value: float, printed: Printed | None = None) -> str:
+    """One of our numbers; beside a printed one with its sign, its percent and one digit more."""
+    if math.isnan(value):
+        return UNKNOWN
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinite"
+    return _alone(value) if printed is None else _beside(value, printed)
+
+
+def asked(claim: Claim) -> str:
+    """What the paper says: the printed text, or what a claim in words needs: "at least 0.95"."""
+    return tolerance(claim) if claim.printed is None else claim.printed.text
+
+
+def ours(result: Result) -> str:
+    """What we found, with its words: "0.0417 (3 of 72)"; "-" where nothing was computed."""
+    found, claim = result.found, result.claim
+    if found is None:
+        return "-"
+    text = number(found.value, claim.printed)
+    if claim.printed is None and math.isfinite(found.value):
+        text = _apart(found.value, claim.tolerance.size)
+    return f"{text} ({found.words})" if found.words else text
+
+
+def interval(result: Result) -> str:
+    """Where ours may lie by our own runs: "0.081 to 0.086"; empty where there is none."""
+    found = result.found
+    if found is None or found.low is None or found.high is None:
+        return ""
+    return " to ".join(number(end, result.claim.printed) for end in (found.low, found.high))
+
+
+def tolerance(claim: Claim) -> str:
+    """How far ours may be from the printed number, or what it must be."""
+    text = str(claim.tolerance)
+    in_points = claim.tolerance.kind == "absolute" and claim.printed and claim.printed.percent
+    return f"{text} points" if in_points else text
+
+
+def verdict(result: Result) -> str:
+    """In words; a check of ours holds or fails, since no paper is reproduced by it."""
+    if result.claim.ours:
+        return _OF_CHECKS.get(result.verdict, str(result.verdict))
+    if result.claim.setting and result.verdict is Verdict.REPRODUCED:
+        return "a setting, as printed"
+    return f"{result.verdict}{', weakly' if result.weak else ''}"
+
+
+def subject(claim: Claim) -> str:
+    """What a claim is about, within its place: its row and column, or its sentence."""
+    what = claim.says if claim.printed is None else claim.row
+    return ", ".join(filter(None, [what.rstrip("."), claim.column]))
+
+
+def compared(result: Result) -> str:
+    """The two numbers in a phrase: "paper 0.083, ours 0.0843 (1.02 times)"."""
+    printed = result.claim.printed
+    mine = f"ours {ours(result)}" if result.found else "ours could not be computed"
+    if printed is None:
+        return f"{mine}, needed: {tolerance(result.claim)}"
+    return f"paper {printed}, {mine}" + (f" ({result.off})" if result.off else "")
+
+
+def settings(run: Run, *, quick: bool) -> str:
+    """What a run was made with, on one line."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_setting(value)}" for name, value in run.chosen(quick).items()
+    )
+
+
+def summary(reproduction: Reproduction) -> list[str]:
+    """A few sentences for the end of a terminal's output."""
+    held = reproduction.results.values()
+    own = Score.of(scoreboard.checks(held))
+    lines = [scoreboard.headline(reproduction)]
+    lines += filter(None, [scoreboard.counted_how(reproduction)])
+    if own.asked:
+        holds = f"{own.reproduced:,} of {counted(own.asked, 'check')} of ours"
+        lines.append(f"{holds} (what explanations lean on, and slips in print) hold.")
+    for why, results in missing(reproduction).items():
+        lines.append(f"{counted(len(results), 'claim')} not judged: {why.rstrip('.')}.")
+    runs, took = counted(len(reproduction.runs), "run"), sum(reproduction.seconds.values())
+    now = seconds(reproduction.wall_seconds)
+    lines.append(f"This took {now}; its {runs} took {seconds(took)} when made.")
+    return lines
+
+
+def found_as_record(found: Found | None) -> dict[str, Any]:
+    """Our number for machines: what JSON has no number for is null."""
+    ends = (None, None, None) if found is None else (found.value, found.low, found.high)
+    plain = [None if end is None or not math.isfinite(end) else float(end) for end in ends]
+    return dict(zip(("ours", "low", "high"), plain, strict=True))
+
+
+def _beside(value: float, printed: Printed) -> str:
+    signed = "+" if printed.text.strip()[0] in "+-" else ""
+    percent = "%" if printed.percent else ""
+    mantissa, exponent, _ = printed.text.lower().partition("e")
+    if exponent:
+        more = len(mantissa.partition(".")[2]) + 1
+        return f"{value:{signed}.{more}e}{percent}"
+    places = max(0, 1 - round(math.log10(printed.unit)))
+    if printed.unit >= 1 and float(value).is_integer():
+        places = 0
+    hidden = 0 < abs(value) < 10.0**-places
+    endless = abs(value) >= _WRITTEN_OUT_BELOW and not (places == 0 and printed.unit >= 1)
+    if hidden or endless:
+        return f"{value:{signed}.1e}{percent}"
+    return f"{value:{signed}z,.{places}f}{percent}"
+
+
+def _alone(value: float, digits: int = _DIGITS) -> str:
+    size = abs(value)
+    if float(value).is_integer() and size < _WRITTEN_OUT_BELOW:
+        return f"{int(value):,}"
+    if not _WRITTEN_OUT_FROM <= size < _WRITTEN_OUT_BELOW:
+        return f"{value:.{digits - 3}e}"
+    places = max(0, digits - 1 - math.floor(math.log10(size)))
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def _apart(value: float, threshold: float) -> str:
+    """`value` with digits enough to see that it is not the threshold, nor all or nothing."""
+    marks = [mark for mark in (threshold, 0.0, 1.0) if not math.isclose(value, mark, rel_tol=1e-9)]
+    for digits in range(_DIGITS, _MOST_DIGITS):
+        text = _alone(value, digits)
+        if float(text.replace(",", "")) not in marks:
+            return text
+    return repr(value)
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value) if abs(value) >= _WRITTEN_OUT_FROM else f"{value:g}"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_setting(each)}" for name, each in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "/".join(_setting(each) for each in value)
+    return str(value)

@@ -1,0 +1,49 @@
+"""The small paper in place of the real ones."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import small_paper
+
+from sordino.data.rawfile import DataError
+from sordino_papers import judging, kinds, quantities, reading, reproduce
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """Reads, runs and judges the small paper; counts how often each kind is made."""
+    made = []
+
+    def arithmetic(settings, bench):
+        made.append(settings)
+        bench.tell(1, 1)
+        if "grids" in settings:
+            parts = [bench.numbers(f"small/{name}")["values"] for name in settings["grids"]]
+            return {"values": np.concatenate(parts)}
+        return small_paper.values(settings)
+
+    def absent(settings, bench):
+        raise DataError("The file somewhere.csv is missing.")
+
+    monkeypatch.setitem(kinds.KINDS, "arithmetic", kinds.Kind(arithmetic, ()))
+    monkeypatch.setitem(kinds.KINDS, "absent", kinds.Kind(absent, ()))
+    texts = {"text": small_paper.TEXT}
+
+    def papers():
+        return {"small": reading.read("small", texts["text"])}
+
+    monkeypatch.setattr(reproduce, "papers", papers)
+    monkeypatch.setattr(quantities, "registry", lambda: small_paper.QUANTITIES)
+
+    def run(which="all", **named):
+        named.setdefault("directory", tmp_path / "kept")
+        return reproduce.reproduce(which, pictures=False, **named)
+
+    return SimpleNamespace(
+        run=run, made=made, texts=texts, kinds=kinds.KINDS, judging=judging, arithmetic=arithmetic
+    )
