@@ -84,9 +84,11 @@ def outputs(
     OutputFileError
         If the file is of another mechanism, dataset or seed.
     """
+    from sordino.sgd.planning import default_threads  # heavy
+
     _check.whole("runs", runs, at_least=1)
     _check.whole("seed", seed)
-    cores = _cores() if workers is None else _check.whole("workers", workers, at_least=1)
+    cores = default_threads() if workers is None else _check.whole("workers", workers, at_least=1)
     if isinstance(mechanism, TrainSpec):
         mechanism = TrainedRelease(mechanism)
     maker = _maker(mechanism, D, D_prime, seed, output)
@@ -283,7 +285,3 @@ def _estimator_described(estimator: Any) -> dict[str, Any]:
             for name, text in settings.items()
         },
     }
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -133,11 +133,13 @@ def measure(
         If the directory holds another study (the sentence names what differs), or cannot be
         written; finished cells are kept.
     """
+    from sordino.sgd.planning import default_threads  # heavy
+
     datasets = grids.datasets(dataset, neighbours)
     how = grids.GIVEN if isinstance(neighbours, Neighbours) else grids.DRAWN
     numbers = grids.seed_numbers(seeds)
     seconds = math.nan
-    many = _cores() if workers is None else _check.whole("workers", workers, at_least=1)
+    many = default_threads() if workers is None else _check.whole("workers", workers, at_least=1)
     if client is not None:
         remote.check(client)
     present = _present(store)
@@ -242,12 +244,6 @@ def _check_cost(layout: Layout, seconds: float, store: str | os.PathLike[str]) -
     held = math.prod(layout.shape) * np.dtype(layout.dtype).itemsize
     lower = "Lower seeds, neighbours or checkpoints."
     _cost.check_disk("seeds", len(layout.seeds), Path(store).absolute(), held, lower)
-
-
-def _cores() -> int:
-    from sordino.sgd import planning
-
-    return planning.default_threads()
 
 
 def _start(
