@@ -25,7 +25,7 @@ from sordino.types import Floats, Indices
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
-    from sordino.intrinsic.measure import Progress
+    from sordino.intrinsic.measure import StudyProgress
     from sordino.types import Array
     from sordino_papers.bench import Bench
     from sordino_papers.found import Numbers
@@ -134,7 +134,7 @@ def where(settings: Mapping[str, Any], bench: Bench) -> Path:
 def _train(given: GridSettings, train: Dataset, bench: Bench) -> Measured:
     from sordino.intrinsic.measure import measure
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: StudyProgress) -> None:
         bench.tell(progress.runs_done, progress.runs_total)
 
     if given.half:

@@ -13,7 +13,7 @@ import pytest
 from sordino.accounting import gaussian
 from sordino.assessment import measuring
 from sordino.assessment.brief import Brief
-from sordino.assessment.measuring import ATTACKED, Distance, Evidence, together
+from sordino.assessment.measuring import ATTACKED, Distance, NoiseEvidence, together
 from sordino.assessment.subject import Subject, _of_all
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
@@ -277,7 +277,7 @@ class TestDistances:
 
     def test_the_largest_is_the_headline(self) -> None:
         sizes = (0.5, 2.0, 1.0)
-        found = Evidence(telling=[Distance(f"pair {s}", "how", s, "caveat") for s in sizes])
+        found = NoiseEvidence(telling=[Distance(f"pair {s}", "how", s, "caveat") for s in sizes])
         headline = found.estimated(1e-6).headline
         assert headline is not None
         assert headline.epsilon == gaussian.epsilon(2.0, 1e-6)
@@ -285,7 +285,7 @@ class TestDistances:
         assert headline.caveat.startswith("caveat; only of the pairs")
 
     def test_without_a_distance_the_reason_is_said(self) -> None:
-        found = Evidence(why_none="Because.").estimated(1e-6)
+        found = NoiseEvidence(why_none="Because.").estimated(1e-6)
         assert (found.headline, found.isotropic, found.why_none) == (None, None, "Because.")
 
 

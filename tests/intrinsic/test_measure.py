@@ -16,7 +16,7 @@ from sordino._check import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import cells, grid
-from sordino.intrinsic.measure import Progress, measure
+from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.sgd import DivergenceWarning, Plan, TrainSpec, planning, train
 from sordino.store import Study, StudyError
@@ -45,7 +45,7 @@ class Stop:
     def __init__(self, cells: int) -> None:
         self._cells = cells
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StudyProgress) -> None:
         if progress.cells_done >= self._cells:
             raise KeyboardInterrupt
 
@@ -224,7 +224,7 @@ def test_damaged_cells_are_trained_again_if_asked_for(
 def test_progress_counts_cells_and_runs_and_only_those_of_this_call_for_speed(
     people: Dataset, spec: TrainSpec, tmp_path: Path
 ) -> None:
-    told: list[Progress] = []
+    told: list[StudyProgress] = []
     with pytest.raises(KeyboardInterrupt):
         measure(spec, people, SEEDS, NEIGHBOURS, store=tmp_path / "study", progress=Stop(4))
     before = int((Study.open(tmp_path / "study").status() == "done").sum())

@@ -37,8 +37,7 @@ from sordino.intrinsic.directional import ALONG, LEAST_SEEDS
 from sordino.intrinsic.distances import Distances
 from sordino.intrinsic.epsilon import EXACT, OBSERVED, exact_epsilon
 from sordino.intrinsic.interval import Interval, applied, percentile, without_interval
-from sordino.intrinsic.measure import Progress as StudyProgress
-from sordino.intrinsic.measure import measure
+from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.theory import theory
 from sordino.privacy import Estimate, Relation
@@ -130,7 +129,7 @@ def together(parts: Sequence[Distance], because: str) -> Distance:
 
 
 @dataclass
-class Evidence:
+class NoiseEvidence:
     """What was found of one release so far.
 
     Parameters
@@ -414,10 +413,10 @@ def _sizes(subject: Subject) -> tuple[int, int, int]:
     return seeds, min(many, D.rows - 1), of_pair
 
 
-def _own_evidence(subject: Subject, grid: Floats, attacked: Floats) -> Evidence:
+def _own_evidence(subject: Subject, grid: Floats, attacked: Floats) -> NoiseEvidence:
     """The worst of all pairs in the grid, and the attacked one; each along its direction."""
     seeds, many, parameters = grid.shape
-    found = Evidence(
+    found = NoiseEvidence(
         words=[
             f"Ordinary SGD was trained with {seeds:,} seeds on each of {many:,} datasets (the "
             f"records but the first, and with one drawn record replaced by it), and with "
@@ -446,7 +445,9 @@ def _own_evidence(subject: Subject, grid: Floats, attacked: Floats) -> Evidence:
     return found
 
 
-def _described(subject: Subject, grid: Floats, attacked: Floats, evidence: Evidence) -> OwnNoise:
+def _described(
+    subject: Subject, grid: Floats, attacked: Floats, evidence: NoiseEvidence
+) -> OwnNoise:
     drawn = stream("estimate", "own noise")
     by_data = distances.between_datasets(grid, stream=drawn, against=0)
     by_seed = distances.between_seeds(grid, stream=drawn)
@@ -528,7 +529,7 @@ def release_estimate(subject: Subject, directory: Path, progress: Progress) -> E
     return evidence.estimated(subject.delta, subject.brief.max_rows_per_person)
 
 
-def _release_evidence(subject: Subject, directory: Path, progress: Progress) -> Evidence:
+def _release_evidence(subject: Subject, directory: Path, progress: Progress) -> NoiseEvidence:
     job = subject.job
     if job is None:
         assert subject.network is not None
@@ -541,18 +542,18 @@ def _release_evidence(subject: Subject, directory: Path, progress: Progress) -> 
     return release.evidence(directory, progress)
 
 
-def _fitted(subject: Subject, job: Job, progress: Progress) -> Evidence:
+def _fitted(subject: Subject, job: Job, progress: Progress) -> NoiseEvidence:
     """Of methods that the engine does not train."""
     plan, brief = job.plan, subject.brief
     each = cost_of_fit(plan)
     wanted = FITS if plan.method == "objective" else brief.grid_seeds
     seeds = affordable(brief.effort, each, 2, wanted)
     if not seeds:
-        return Evidence(why_none=TOO_LONG)
+        return NoiseEvidence(why_none=TOO_LONG)
     first, second = _attacked(subject, job)
     assert isinstance(second, Dataset)
     said = f"The release was fitted {seeds:,} times on each dataset of the attacked pair, with "
-    found = Evidence(words=[f"{said}the same noise on both."])
+    found = NoiseEvidence(words=[f"{said}the same noise on both."])
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         weights = fitted(plan, job.start, (first, second), seeds, progress)
         if plan.method == "objective":
@@ -624,7 +625,7 @@ class ReleaseNoise:
     starts: Sequence[Floats | None]
     pairs: Sequence[Pair]
 
-    def evidence(self, directory: Path, progress: Progress) -> Evidence:
+    def evidence(self, directory: Path, progress: Progress) -> NoiseEvidence:
         """Train, or go on with it, and compare."""
         if is_deterministic(self.spec):
             return self._computed(progress)
@@ -645,7 +646,7 @@ class ReleaseNoise:
 
     # Without chance ----------------------------------------------------------------------
 
-    def _computed(self, progress: Progress) -> Evidence:
+    def _computed(self, progress: Progress) -> NoiseEvidence:
         """One run on each dataset says all."""
         drawn, total = self._drawn(), self.models + 1
         parts = []
@@ -659,7 +660,7 @@ class ReleaseNoise:
         worst = max(gaps, key=lambda each: each.size)
         progress(total, total)
         found = [together(parts, INDEPENDENT), worst.times(math.sqrt(self.models), ALIKE)]
-        return Evidence(
+        return NoiseEvidence(
             telling=found,
             isotropic=found,
             words=[
@@ -675,7 +676,7 @@ class ReleaseNoise:
 
     # With chance -------------------------------------------------------------------------
 
-    def _measured(self, directory: Path, progress: Progress) -> Evidence:
+    def _measured(self, directory: Path, progress: Progress) -> NoiseEvidence:
         drawn = self._drawn()
         seeds, others = self._seeds(len(drawn))
         tally = Tally(progress, 2 * self.models * seeds + len(drawn) * others)
@@ -708,12 +709,12 @@ class ReleaseNoise:
         others = affordable(brief.effort, each, datasets, brief.grid_seeds)
         return pair or FEW_SEEDS, others
 
-    def _attacked(self, pairs: Sequence[Floats]) -> Evidence:
+    def _attacked(self, pairs: Sequence[Floats]) -> NoiseEvidence:
         """The attacked pair, in all models."""
         seeds = len(pairs[0])
         every = np.concatenate(pairs, axis=2)
         size = directional.isotropic(every, self.scale, stream=stream("estimate", "one sigma"))
-        found = Evidence(isotropic=[Distance.isotropic(ATTACKED, size)], why_none=TOO_LONG)
+        found = NoiseEvidence(isotropic=[Distance.isotropic(ATTACKED, size)], why_none=TOO_LONG)
         found.words.append(self._noise_words(seeds))
         if seeds >= directional.LEAST_SEEDS:
             repeats = partitions(seeds, self._parameters)
@@ -731,7 +732,7 @@ class ReleaseNoise:
             found.telling.append(together(distances, INDEPENDENT))
         return found
 
-    def _add_drawn(self, found: Evidence, grid: Floats, name: str) -> None:
+    def _add_drawn(self, found: NoiseEvidence, grid: Floats, name: str) -> None:
         """Records of the data, each replaced by another, in the model that was measured."""
         repeats = partitions(len(grid), self._parameters)
         drawn = stream("estimate", "drawn")

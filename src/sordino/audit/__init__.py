@@ -15,9 +15,16 @@ from sordino.audit.claim import Claim
 if TYPE_CHECKING:
     from sordino.audit.game import Audit, audit
     from sordino.audit.worlds import TrainedRelease
+    from sordino.audit.worst_case import likelihood_ratio_all_iterates, linear_last_iterate
 
-_HOMES = {"Audit": "game", "TrainedRelease": "worlds", "audit": "game"}
+_HOMES = {
+    "Audit": "game",
+    "TrainedRelease": "worlds",
+    "audit": "game",
+    "likelihood_ratio_all_iterates": "worst_case",
+    "linear_last_iterate": "worst_case",
+}
 
-__all__ = ["Audit", "Claim", "TrainedRelease", "audit"]
+__all__ = ["Claim", *sorted(_HOMES)]
 
 __getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)

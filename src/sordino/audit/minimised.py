@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
-from sordino.audit.called import Task
+from sordino.audit.called import Stretch
 from sordino.audit.trained import Found, OwnRuns
 from sordino.data.dataset import Dataset
 from sordino.estimators import methods
@@ -102,7 +102,7 @@ class MinimisedFit(OwnFit):
 class Minimised(OwnRuns):
     """Runs of a `MinimisedFit` in two worlds; independent of each other, also between worlds."""
 
-    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
         """Make the missing runs, in blocks, some of them at the same time."""
         if not missing:
             return
@@ -110,7 +110,7 @@ class Minimised(OwnRuns):
             risks = {world: self._risks(world) for world in {task.world for task in missing}}
             pool = ThreadPoolExecutor(workers)
             try:
-                under_way: deque[tuple[Task, Future[Floats]]] = deque()
+                under_way: deque[tuple[Stretch, Future[Floats]]] = deque()
                 for task in (block for each in missing for block in each.blocks(TOGETHER)):
                     under_way.append((task, pool.submit(self._released, task, risks[task.world])))
                     if len(under_way) > workers:
@@ -126,7 +126,7 @@ class Minimised(OwnRuns):
         assert isinstance(data, Dataset)
         return minimisers(plan, records_of(plan, data), self.release.start)
 
-    def _released(self, task: Task, risks: list[Minimisers]) -> Floats:
+    def _released(self, task: Stretch, risks: list[Minimisers]) -> Floats:
         """[run, weight], the problems one after the other."""
         plan = self.release.plan
         weights = [
@@ -158,7 +158,7 @@ def minimisers(
     ]
 
 
-def _finished(task: Task, found: Future[Floats]) -> tuple[int, int, Floats]:
+def _finished(task: Stretch, found: Future[Floats]) -> tuple[int, int, Floats]:
     return task.world, task.start, found.result()
 
 
@@ -191,7 +191,7 @@ class Minimisers:
 
     def __call__(self, linear: Floats) -> Floats:
         """Weights [run, column] for linear terms [run, column]."""
-        found = _Runs(linear, self._centre - self._solved(self._factor, linear))
+        found = _Descents(linear, self._centre - self._solved(self._factor, linear))
         with np.errstate(over="ignore", invalid="ignore"):  # of runs that go astray, and are left
             self._descend(found, self._factor)
             if len(left := found.left):
@@ -201,7 +201,7 @@ class Minimisers:
             found.weights[run] = self.risk.minimise(linear[run], self.tolerance, self.start)
         return found.weights
 
-    def _descend(self, runs: _Runs, factor: Any) -> None:
+    def _descend(self, runs: _Descents, factor: Any) -> None:
         """Bring those that are left within the tolerance; what is not, stays where it was best."""
         left = runs.left
         weights, linear, hidden = runs.weights[left], runs.linear[left], self._hidden(runs, left)
@@ -234,7 +234,7 @@ class Minimisers:
     def _solved(self, factor: Any, gradients: Floats) -> Floats:
         return np.asarray(cho_solve(factor, gradients.T, check_finite=False).T)
 
-    def _hidden(self, runs: _Runs, left: npt.NDArray[np.intp]) -> Floats:
+    def _hidden(self, runs: _Descents, left: npt.NDArray[np.intp]) -> Floats:
         """What rounding may hide of each gradient, at most."""
         risk = self.risk
         bounds = [
@@ -252,7 +252,7 @@ class Minimisers:
         return np.array(bounds)
 
 
-class _Runs:
+class _Descents:
     """Where each run is at its best so far."""
 
     def __init__(self, linear: Floats, weights: Floats) -> None:

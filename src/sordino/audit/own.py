@@ -32,7 +32,7 @@ from sordino.proofs.training import rates_of
 __all__ = [
     "Own",
     "OwnFit",
-    "Prepared",
+    "PreparedFit",
     "PreparedPair",
     "claim_of",
     "held_back",
@@ -48,7 +48,7 @@ Own = TrainedRelease | TrainedProblems | OwnFit
 """A fit as a mechanism; a `MinimisedFit` is an `OwnFit`, too."""
 
 
-class Prepared(NamedTuple):
+class PreparedFit(NamedTuple):
     """A mechanism, the records as it trains on them, and what it claims."""
 
     mechanism: Own
@@ -89,7 +89,7 @@ def laid_out(D: Dataset, neighbour: Neighbours) -> tuple[Dataset, Dataset]:
     return first, second
 
 
-def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Prepared:
+def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PreparedFit:
     """What `estimator.fit(X, y)` would run and promise.
 
     `D` holds the rows as they are trained on: the intercept's column last, scaled into the norm;
@@ -106,9 +106,9 @@ def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Prepared:
     return of_job(_job(estimator, X, y))
 
 
-def of_job(job: Job) -> Prepared:
+def of_job(job: Job) -> PreparedFit:
     """The same of a fit with everything public settled."""
-    return Prepared(mechanism_of(job), class_dataset(job), claim_of(job))
+    return PreparedFit(mechanism_of(job), class_dataset(job), claim_of(job))
 
 
 def mechanism_of(job: Job) -> Own:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
-from sordino.audit.called import Task
+from sordino.audit.called import Stretch
 from sordino.audit.difference import difference
 from sordino.audit.score_file import digest
 from sordino.data import neighbours as neighbouring
@@ -113,7 +113,7 @@ class OwnRuns:
             "seed": self.seed,
         }
 
-    def normals(self, what: str, task: Task, together: int, columns: int, *name: Name) -> Floats:
+    def normals(self, what: str, task: Stretch, together: int, columns: int, *name: Name) -> Floats:
         """Of the runs of a task within one block: the same whichever others are made."""
         start = task.start - task.start % together
         stream = self.streams.stream(what, task.world, start, *name)
@@ -146,7 +146,7 @@ def _finite_chunks(grid: Grid, only: Any = None) -> Iterator[Any]:
 class Trained(OwnRuns):
     """Runs of a `TrainedRelease`."""
 
-    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
         """Make the missing ones of so many runs, and perhaps a few of the others again."""
         if not missing:
             return
@@ -156,10 +156,10 @@ class Trained(OwnRuns):
                     for task in (task for task in missing if task.world == world):
                         yield from self._released(task, weights)
                 else:
-                    task = Task(world, start, start + len(weights))
+                    task = Stretch(world, start, start + len(weights))
                     yield from self._released(task, weights)
 
-    def _trained(self, grid: Grid, worlds: Sequence[int], missing: list[Task]) -> Found:
+    def _trained(self, grid: Grid, worlds: Sequence[int], missing: list[Stretch]) -> Found:
         """Weights before the noise, of those chunks of the grid that hold missing runs."""
         needed = [
             (seeds, places)
@@ -177,7 +177,7 @@ class Trained(OwnRuns):
                 weights = rows[:, column].reshape(len(rows), -1)
                 yield worlds[place], chunk.seeds.start, weights
 
-    def _released(self, task: Task, weights: Floats) -> Found:
+    def _released(self, task: Stretch, weights: Floats) -> Found:
         """Add the noise, in blocks: one row of weights stands for all runs of the task."""
         width = weights.shape[1]
         for block in task.blocks(_NOISE_RUNS):
@@ -275,7 +275,7 @@ class _NoiseOf:
 class TrainedAll(OwnRuns):
     """Runs of `TrainedProblems` in two worlds, which are datasets."""
 
-    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
         """Make the missing runs, and perhaps the same of the other world again."""
         once = None
         if missing and self.release.deterministic:
@@ -299,7 +299,7 @@ class TrainedAll(OwnRuns):
     def _noise(self, world: int, seeds: range, width: int) -> Floats | float:
         if not self.release.scale:
             return 0.0
-        task = Task(world, seeds.start, seeds.stop)
+        task = Stretch(world, seeds.start, seeds.stop)
         return np.asarray(self.release.scale * self.normals("release", task, TOGETHER, width))
 
     def _trained(self, seeds: range, workers: int) -> Floats:
@@ -342,7 +342,7 @@ class TrainedAll(OwnRuns):
         return Dataset(data.X, (data.y == problem).astype(np.int64), data.norm_bound, data.name)
 
 
-def _together(missing: list[Task]) -> Iterator[range]:
+def _together(missing: list[Stretch]) -> Iterator[range]:
     """Runs that are missing in either world, in blocks."""
     wanted: dict[int, tuple[int, int]] = {}
     for task in missing:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino import _check, _cost
 from sordino.audit import called, turns
-from sordino.audit.called import Called, Output, Task
+from sordino.audit.called import Called, Output, Stretch
 from sordino.audit.minimised import Minimised, MinimisedFit
 from sordino.audit.score_file import OutputFile, digest
 from sordino.audit.trained import Found, Trained, TrainedAll, TrainedProblems, TrainedRelease
@@ -145,12 +145,12 @@ class _Made:
             if self.progress is not None:
                 self.progress(self.count, self.done.size)
 
-    def missing(self) -> list[Task]:
+    def missing(self) -> list[Stretch]:
         """Stretches of runs that are still to be made, of D and then of D'."""
         found = []
         for world, done in enumerate(self.done):
             edges = np.flatnonzero(np.diff(np.concatenate([[True], done, [True]]).astype(np.int8)))
-            found += [Task(world, int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+            found += [Stretch(world, int(a), int(b)) for a, b in edges.reshape(-1, 2)]
         return found
 
     def worlds(self) -> tuple[Floats, Floats]:
@@ -234,7 +234,7 @@ class _Called:
         self.called = Called(mechanism, (D, D_prime), seed, output)
         self.seed = seed
 
-    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
         shape: tuple[int, ...] | None = None
         for task, block in turns.run(self.called, missing, workers):
             if shape is not None and block.shape != shape:

@@ -13,7 +13,7 @@ from sordino.cli.terminal import say
 from sordino.privacy import rounded
 
 if TYPE_CHECKING:
-    from sordino.audit.gallery.entry import Entry
+    from sordino.audit.gallery.entry import GalleryEntry
     from sordino.audit.gallery.play import Played
     from sordino.audit.game import Audit
 
@@ -78,7 +78,7 @@ def gallery(
         raise typer.Exit(1)
 
 
-def _chosen(entries: tuple[Entry, ...], names: list[str] | None) -> tuple[Entry, ...]:
+def _chosen(entries: tuple[GalleryEntry, ...], names: list[str] | None) -> tuple[GalleryEntry, ...]:
     known = {entry.name: entry for entry in entries}
     for name in names or ():
         _check.one_of("NAME", name, tuple(known))

@@ -17,7 +17,7 @@ from sordino.cli.record_options import RECORDS, OptionalData, Target
 from sordino.cli.terminal import errors, kept, say, words_of_bar
 
 if TYPE_CHECKING:
-    from sordino.intrinsic.measure import Progress
+    from sordino.intrinsic.measure import StudyProgress
     from sordino.store import Study
 
 _TRAINING, _GRID, _STUDY = "The training", "The grid", "The study"
@@ -226,10 +226,10 @@ class _Watch:
     """Shows how far a study has come, if somebody is watching; remembers it in any case."""
 
     def __init__(self) -> None:
-        self.last: Progress | None = None
-        self._show: Callable[[Progress], None] | None = None
+        self.last: StudyProgress | None = None
+        self._show: Callable[[StudyProgress], None] | None = None
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StudyProgress) -> None:
         if self.last is None and progress.expected > _cost.LONG:
             about = _cost.duration(progress.expected)
             say(f"About {about} of training here; Ctrl-C stops it, and it can go on later.")
@@ -255,7 +255,7 @@ class _Watch:
         with Bar(BarColumn(), words_of_bar(), console=console, transient=True) as bar:
             task = bar.add_task("", total=None)
 
-            def show(progress: Progress) -> None:
+            def show(progress: StudyProgress) -> None:
                 speed = f", {progress.runs_per_second:,.2g} runs/s" if progress.runs_now else ""
                 words = f"{_cells(progress)}{speed}{_left(progress)}"
                 bar.update(
@@ -269,11 +269,11 @@ class _Watch:
             yield
 
 
-def _cells(progress: Progress) -> str:
+def _cells(progress: StudyProgress) -> str:
     return f"{progress.cells_done:,} of {progress.cells_total:,} cells"
 
 
-def _left(progress: Progress) -> str:
+def _left(progress: StudyProgress) -> str:
     left = progress.seconds_left
     return "" if math.isnan(left) else f", {_cost.duration(left)} left"
 

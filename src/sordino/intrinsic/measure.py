@@ -32,7 +32,7 @@ from sordino.types import Floats
 
 
 @dataclass(frozen=True)
-class Progress:
+class StudyProgress:
     """How far a study has come; cells that failed are over, too.
 
     `runs_now` of `runs_done` were trained by this call, in `seconds`; beside them `under_way` runs'
@@ -74,7 +74,7 @@ def measure(
     store: str | os.PathLike[str],
     client: Any = None,
     train: Train | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[StudyProgress], None] | None = None,
     retry_failed: bool = False,
     repair: bool = False,
     workers: int | None = None,
@@ -114,7 +114,7 @@ def measure(
         our SGD: any pipeline, in processes of its own. Where it raises, or returns another length
         or something not finite, the cell is recorded as failed.
     progress
-        Called with a `Progress` at the beginning and after every cell.
+        Called with a `StudyProgress` at the beginning and after every cell.
     retry_failed
         Train cells again that failed before.
     repair
@@ -185,7 +185,7 @@ class _Keeper:
         self,
         study: Study,
         cells: Sequence[Cell],
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[StudyProgress], None] | None,
         expected: float,
     ) -> None:
         self._study, self._expected = study, expected
@@ -216,7 +216,7 @@ class _Keeper:
         if self._tell is not None:
             everything = self._study.cells()
             self._tell(
-                Progress(
+                StudyProgress(
                     cells_done=self._cells,
                     cells_total=len(everything),
                     cells_failed=self._failed,

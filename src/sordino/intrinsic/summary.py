@@ -22,7 +22,7 @@ from sordino.intrinsic.epsilon import IntrinsicEpsilon, PairwiseEpsilon
 from sordino.intrinsic.interval import Interval
 from sordino.intrinsic.measured import Measured
 from sordino.intrinsic.normality import JointNormality, Normality
-from sordino.intrinsic.spread import AcrossDatasets, Curve
+from sordino.intrinsic.spread import AcrossDatasets, SubsetCurve
 from sordino.intrinsic.theory import Theory, theory
 from sordino.store import StudyError
 from sordino.types import Floats
@@ -114,8 +114,8 @@ class InitSummary:
     worst: Directional | None
     normality: Normality | None
     joint: JointNormality | None
-    by_comparisons: Curve
-    by_seeds: Curve | None
+    by_comparisons: SubsetCurve
+    by_seeds: SubsetCurve | None
     by_steps: OverSteps
     trajectories: Trajectories
 
