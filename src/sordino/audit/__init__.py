@@ -25,6 +25,13 @@ _HOMES = {
     "linear_last_iterate": "worst_case",
 }
 
-__all__ = ["Claim", *sorted(_HOMES)]
+__all__ = [
+    "Audit",
+    "Claim",
+    "TrainedRelease",
+    "audit",
+    "likelihood_ratio_all_iterates",
+    "linear_last_iterate",
+]
 
 __getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)
