@@ -24,8 +24,9 @@ def of_kind(kind: str) -> str:
     for name in KINDS[kind].sources:
         place = _SOURCES / name
         paths = [place] if place.suffix else sorted(place.rglob("*.py"))
-        if not paths:  # a room that was renamed: stale runs would pass for its own
-            raise FileNotFoundError(f"{name}, a source of {kind}, is not in {_SOURCES}.")
+        if not paths or not place.exists():
+            # The digest of nothing never changes: what an earlier code made would pass for ours.
+            raise RuntimeError(f"{name} is named as a source of {kind}, and is not there.")
         for path in paths:
             digest.update(
                 path.relative_to(_SOURCES).as_posix().encode() + b"\0" + path.read_bytes()

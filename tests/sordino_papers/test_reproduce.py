@@ -93,6 +93,19 @@ def test_the_identity_of_a_kind_is_its_sources(tmp_path, monkeypatch):
             identity.of_kind.__wrapped__("made up")
 
 
+@pytest.mark.parametrize("gone", ["sgd", "one.py"])
+def test_a_source_that_is_missing_is_no_identity(gone, tmp_path, monkeypatch):
+    (tmp_path / "sgd").mkdir()  # a room that was renamed may leave an empty directory
+    monkeypatch.setattr(identity, "_PACKAGE", tmp_path)
+    monkeypatch.setitem(kinds.KINDS, "made up", kinds.Kind(None, (gone,)))
+    with pytest.raises(RuntimeError, match=gone):
+        identity.of_kind.__wrapped__("made up")
+    if gone == "sgd":
+        (tmp_path / "sgd").rmdir()
+        with pytest.raises(RuntimeError, match=gone):
+            identity.of_kind.__wrapped__("made up")
+
+
 def test_the_users_own_files_are_known_by_size_and_time(tmp_path):
     settings = {"data": "ipums", "folder": "ipums-us"}
     (tmp_path / "ipums-us").mkdir()
