@@ -16,7 +16,7 @@ import pytest
 from sordino._check import InvalidArgument
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import remote
-from sordino.intrinsic.cells import EngineWork, Failure
+from sordino.intrinsic.grid import EngineWork, Failure
 from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Study, StudyError

@@ -270,7 +270,7 @@ class Tally:
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class TrainedRuns:
     """How every run is trained.
 
     Parameters
@@ -375,8 +375,8 @@ def own_noise(subject: Subject, directory: Path, progress: Progress) -> OwnNoise
     seeds, many, of_pair = _sizes(subject)
     tally = Tally(progress, seeds * (many + 1) + 2 * of_pair)
     pair, fitting = subject.pair, _fitting(spec, D.rows - 1)
-    grid = Runs(fitting).grid(D, seeds, many, directory / "grid", tally)
-    attacked = Runs(spec).grid(pair.D, of_pair, overlay(pair), directory / "pair", tally)
+    grid = TrainedRuns(fitting).grid(D, seeds, many, directory / "grid", tally)
+    attacked = TrainedRuns(spec).grid(pair.D, of_pair, overlay(pair), directory / "pair", tally)
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         evidence = _own_evidence(subject, grid, attacked)
         return _described(subject, grid, attacked, evidence)
@@ -652,10 +652,12 @@ class ReleaseNoise:
         parts = []
         for place, (start, pair) in enumerate(zip(self.starts, self.pairs, strict=True)):
             progress(place, total)
-            both = Runs(self.spec, start).once(pair.D, overlay(pair))
+            both = TrainedRuns(self.spec, start).once(pair.D, overlay(pair))
             parts.append(self._gap(ATTACKED, both[0], both[1]))
         progress(self.models, total)
-        others = Runs(self.spec, self.starts[self.subject.problem]).once(self.subject.D, drawn)
+        others = TrainedRuns(self.spec, self.starts[self.subject.problem]).once(
+            self.subject.D, drawn
+        )
         gaps = [self._gap(_worst_of(drawn), others[0], row) for row in others[1:]]
         worst = max(gaps, key=lambda each: each.size)
         progress(total, total)
@@ -681,14 +683,14 @@ class ReleaseNoise:
         seeds, others = self._seeds(len(drawn))
         tally = Tally(progress, 2 * self.models * seeds + len(drawn) * others)
         weights = [
-            Runs(self.spec, start).grid(
+            TrainedRuns(self.spec, start).grid(
                 pair.D, seeds, overlay(pair), directory / f"pair-{place}", tally
             )
             for place, (start, pair) in enumerate(zip(self.starts, self.pairs, strict=True))
         ]
         grid = None
         if others:
-            training = Runs(self.spec, self.starts[self.subject.problem])
+            training = TrainedRuns(self.spec, self.starts[self.subject.problem])
             grid = training.grid(self.subject.D, others, drawn, directory / "drawn", tally)
         with threadpoolctl.threadpool_limits(1, user_api="blas"):
             found = self._attacked(weights)

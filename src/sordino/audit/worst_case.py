@@ -118,20 +118,6 @@ class WorstCase:
         base = 10.0 ** max(1, math.ceil(math.log10(3 * noise_multiplier)))
         return cls(sample_rate, steps, noise_multiplier, 100.0, 10**10, base, minus_sign)
 
-    def simulate(
-        self,
-        runs: int,
-        with_record: bool,
-        generator: np.random.Generator,
-        told: Told | None = None,
-    ) -> Floats:
-        """What the final iterate of each run tells: about the sum of l over its steps.
-
-        `with_record` says whether the runs are of D'. `told` is called with the work begun since it
-        was last called, in runs.
-        """
-        return self.trace(runs, with_record, generator, told)[0]
-
     def trace(
         self,
         runs: int,
@@ -139,10 +125,13 @@ class WorstCase:
         generator: np.random.Generator,
         told: Told | None = None,
     ) -> tuple[Floats, Floats]:
-        """As `simulate`, and the likelihood ratio of all iterates of the same runs beside it.
+        """What the final iterate of each run tells, and the likelihood ratio of all its iterates.
 
-        The second one knows what an attacker knows who sees every noisy sum, and the final iterate
-        cannot tell more.
+        The first is about the sum of l over the steps. The second one knows what an attacker knows
+        who sees every noisy sum, and the final iterate cannot tell more.
+
+        `with_record` says whether the runs are of D'. `told` is called with the work begun since it
+        was last called, in runs.
         """
         final, all_iterates = np.empty((2, _check.whole("runs", runs, at_least=1)))
         for part in _blocks(runs):

@@ -13,10 +13,12 @@ from sordino import _lazy
 
 if TYPE_CHECKING:
     from sordino.intrinsic.directional import Directional
+    from sordino.intrinsic.interval import bootstrap
     from sordino.intrinsic.variability import batch_overlaps
 
-__all__ = ["Directional", "batch_overlaps"]
+__all__ = ["Directional", "batch_overlaps", "bootstrap"]
 
 __getattr__, __dir__ = _lazy.public_names(
-    __name__, {"Directional": "directional", "batch_overlaps": "variability"}
+    __name__,
+    {"Directional": "directional", "batch_overlaps": "variability", "bootstrap": "interval"},
 )

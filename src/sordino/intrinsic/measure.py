@@ -1,7 +1,7 @@
 """`measure`: train every seed on every neighbouring dataset, into a study that can be resumed.
 
-Seeds, neighbours and kinds of initial weights are cut into cells (grid.py). A cell is trained by
-the engine (cells.py) or by any function (foreign.py), here or on a cluster (remote.py), and written
+Seeds, neighbours and kinds of initial weights are cut into cells. A cell is trained by
+the engine (grid.py) or by any function (foreign.py), here or on a cluster (remote.py), and written
 as it finishes, by this process alone (sordino.store).
 """
 
@@ -23,8 +23,8 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import foreign, remote
 from sordino.intrinsic import grid as grids
-from sordino.intrinsic.cells import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.intrinsic.foreign import ForeignWork, Train
+from sordino.intrinsic.grid import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Cell, Layout, Study, StudyError
