@@ -4,9 +4,9 @@
                              [--diffprivlib PYTHON] [--work DIR] [--docs DIR] [--fresh]
 
 Every method of the estimators, at its public defaults and as an oracle (the best of a grid, tuned
-on a repeat of the folds that is not scored), on adult, bank and kddcup99; then seconds a fit. The
-pieces are in `erm_study/`; the page that it writes, docs/erm.md, says what is measured and how.
-Interrupted, it goes on where it was.
+on a repeat of the folds that is not scored), on adult, bank and kddcup99; then seconds a fit. It is
+the study of `sordino_papers.erm` with the settings of `erm_study/design.py`; the page that it
+writes, docs/erm.md, says what is measured and how. Interrupted, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,19 +14,33 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from erm_study import figures, page, peer, statistics, study, timing
+import numpy as np
+from erm_study import design, page, statistics
 from erm_study.design import FULL, QUICK, SMOKE, Size
-from erm_study.results import Results
+from erm_study.peer import with_peer
+from erm_study.statistics import Column
 from rich.console import Console
 from rich.table import Table
 
 from sordino import _cache
+from sordino.sgd.planning import default_threads
+from sordino.types import Progress
+from sordino_papers.bench import Bench
+from sordino_papers.claims import Run
+from sordino_papers.erm import drawing, timing
+from sordino_papers.erm.settings import ErmSettings
+from sordino_papers.found import Numbers
 
+TIMES = "erm/times"
+RUNS = 5
+SECONDS_A_LINE = 30.0
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -56,8 +70,9 @@ def chosen_size(given: argparse.Namespace) -> Size:
         if len(sources) < len(names):
             sys.exit(f"--only {given.only}: there are {', '.join(s.name for s in size.sources)}")
     if given.repeats:
-        repeats = tuple(range(1, 1 + given.repeats))
-        sources = tuple(dataclasses.replace(s, repeats=repeats) if s.shown else s for s in sources)
+        sources = tuple(
+            dataclasses.replace(s, repeats=given.repeats) if s.shown else s for s in sources
+        )
     if given.skip_timing:
         size = dataclasses.replace(size, timing=(), ratio=False)
     return dataclasses.replace(size, sources=sources)
@@ -65,24 +80,106 @@ def chosen_size(given: argparse.Namespace) -> Size:
 
 def measured(
     size: Size, given: argparse.Namespace, work: Path
-) -> tuple[list[study.Cell], dict[tuple[str, int], float], dict[str, float]]:
-    """Cells, times and figures."""
+) -> tuple[list[Column], dict[tuple[str, str], ErmSettings], Numbers | None, dict[str, float]]:
+    """Columns, what was asked of them, times and figures."""
     began = time.perf_counter()
-    results = Results(work, given.fresh)
-    cells = study.run(size, work, given.data_dir, results)
-    if given.diffprivlib and size.peer_repeats:
-        cells += peer.run(size, given.diffprivlib, work, given.data_dir)
-    found = statistics.summary(cells, [s.name for s in size.sources if s.shown])
-    gap = statistics.gap_to_none(cells, "adult", 1.0)
-    if gap == gap:
-        found["adult_eps1_gap_points"] = gap
-    times = timing.against_rows(size, given.data_dir)
+    bench = Bench(work, {}, given.data_dir, begin=told)
+    runs, columns, asked = {}, [], {}
+    for source in size.sources:
+        rows = bench.splits(source.data, source.form).train.rows
+        for loss in source.losses:
+            settings = design.settings(source, loss, min(rows, source.rows or rows))
+            name = f"erm/{source.name}-{loss}"
+            runs[name] = Run(name, "erm", settings, {})
+            asked[source.name, loss] = ErmSettings.read(settings)
+    if size.timing:
+        runs[TIMES] = Run(TIMES, "erm-timing", design.times(size), {})
+    bench.runs = runs
+    shown = [source.name for source in size.sources if source.shown]
+    for (source, loss), settings in asked.items():
+        numbers = bench.numbers(f"erm/{source}-{loss}")
+        if given.diffprivlib and size.peer and source in shown and loss == "logistic":
+            numbers = with_peer(numbers, settings, bench, given.diffprivlib)
+        columns.append(Column(source, loss, numbers))
+    found = statistics.summary(columns, shown)
+    found["fits_core_seconds"] = default_threads() * sum(bench.seconds.values())
+    times = bench.numbers(TIMES) if size.timing else None
     if size.ratio:
-        found |= timing.kdd_over_lbfgs(given.data_dir)
-    found["fits_core_seconds"] = results.core_seconds
+        found |= kdd_over_lbfgs(bench, size)
     found["study_seconds"] = time.perf_counter() - began
-    found |= {f"seconds/{method}/{rows}": taken for (method, rows), taken in times.items()}
-    return cells, times, found
+    return columns, asked, times, found
+
+
+def told(name: str) -> Progress:
+    """A line at most every half minute."""
+    began = said = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal said
+        if (now := time.monotonic()) - said > SECONDS_A_LINE:
+            said = now
+            Console(stderr=True).print(f"{name}: {done} of {total}, {now - began:.0f} s")
+
+    return tell
+
+
+def kdd_over_lbfgs(bench: Bench, size: Size) -> dict[str, float]:
+    """RSGD-AR's time on all of kddcup99 over that of scikit-learn, the best of alternating runs."""
+    train = bench.splits("kddcup99", "erm").train
+    X, y = train.X, train.y
+    assert X.dtype == np.float32
+    asked = timing.TimingSettings.read(design.times(size))
+    taken: dict[str, list[float]] = {"rsgd-ar": [], timing.SCIKIT_LEARN: []}
+    for method in taken:
+        timing.fit_seconds(asked, method, X[::200], y[::200])
+    for _ in range(RUNS):
+        for method, seconds in taken.items():
+            seconds.append(timing.fit_seconds(asked, method, X, y))
+    ours, theirs = (min(seconds) for seconds in taken.values())
+    return {
+        "kdd_fit_seconds": ours,
+        "kdd_lbfgs_seconds": theirs,
+        "kdd_fit_time_over_lbfgs": ours / theirs,
+    }
+
+
+def draw_all(
+    columns: list[Column], shown: list[str], times: Numbers | None, directory: Path
+) -> list[Path]:
+    """The paper's figures 1 and 2, at defaults and for oracles, and its figure 3; their files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    drawn = {}
+    for kind, named in (("default", str), ("oracle", design.oracle)):
+        for number, loss in enumerate(design.LOSSES, start=1):
+            here = [c for c in columns if c.loss == loss and c.source in shown]
+            if here:
+                drawn[f"figure{number}-{loss}-{kind}"] = drawing.accuracy_and_objective(
+                    *(column.numbers for column in here),
+                    titles=[column.source for column in here],
+                    lines=lines(here[0], named),
+                )
+    if times is not None:
+        methods = {method: method for method in design.TIMED}
+        drawn["figure3-times"] = drawing.processing_times(times, lines=methods, seconds="Seconds")
+    for name, figure in drawn.items():
+        figure.savefig(directory / f"{name}.png", dpi=200)
+    return [directory / f"{name}.png" for name in drawn]
+
+
+def lines(column: Column, named: Callable[[str], str]) -> dict[str, str]:
+    """What is drawn: references, `auto`, and the private methods or their oracles."""
+    private = (named(method) for method in (*design.PRIVATE, design.PEER))
+    drawn = (design.AUTO, *private, *design.REFERENCES)
+    return {each: each.partition("/")[0] for each in drawn if each in column.methods}
+
+
+def seconds_of(times: Numbers) -> dict[tuple[str, int], float]:
+    """By method and number of rows."""
+    return {
+        (method, int(rows)): float(taken)
+        for method, line in zip(design.TIMED, times["seconds"], strict=True)
+        for rows, taken in zip(times["rows"], line, strict=True)
+    }
 
 
 def show(found: dict[str, float], judged: bool) -> None:
@@ -111,16 +208,20 @@ def run(given: argparse.Namespace, work: Path) -> None:
     size = chosen_size(given)
     partial = given.smoke or given.quick or given.only
     docs = given.docs or (work if partial else DOCS)
+    if given.fresh:
+        shutil.rmtree(work, ignore_errors=True)
     try:
-        cells, times, found = measured(size, given, work)
+        columns, asked, times, found = measured(size, given, work)
     except KeyboardInterrupt:
         sys.exit("Interrupted. The same command goes on from here.")
     sources = [source.name for source in size.sources if source.shown]
-    drawn = figures.draw_all(cells, sources, times, docs / "erm")
-    everything = found | statistics.table(cells)
+    drawn = draw_all(columns, sources, times, docs / "erm")
+    seconds = {} if times is None else seconds_of(times)
+    found |= {f"seconds/{method}/{rows}": taken for (method, rows), taken in seconds.items()}
+    everything = found | statistics.table(columns)
     text = json.dumps(everything, indent=2) + "\n"
     (docs / "erm" / "results.json").write_text(text)
-    page.write(docs / "erm.md", size, cells, found, times, drawn, judged=not partial)
+    page.write(docs / "erm.md", size, columns, asked, found, seconds, drawn, judged=not partial)
     show(found, judged=not partial)
     Console(stderr=True).print(f"{docs / 'erm.md'}")
     if given.json:

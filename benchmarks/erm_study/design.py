@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from sordino.estimators.task import Settings, Task
+from sordino.estimators.task import Settings
+from sordino_papers.erm.study import AUTO, TUNED
+from sordino_papers.erm.timing import SCIKIT_LEARN
 
 L2 = 0.001
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-KINDS = {"logistic": "logistic", "svm": "huber-svm"}
+LOSSES = ("logistic", "svm")
 FOLDS = 5
 
-AUTO, REFERENCES = "auto", ("none", "majority")
+REFERENCES = ("none", "majority")
 PRIVATE = (
     *("objective", "noisy-gd", "rsgd-ar", "nsgd", "bolt-on"),
     *("output-gd", "dp-sgd", "sgd-ma", "dp-agd"),
 )
 METHODS = (AUTO, *PRIVATE, *REFERENCES)
+TIMED = (AUTO, *PRIVATE, "none", SCIKIT_LEARN)
 PEER = "diffprivlib"
 
 
@@ -38,18 +41,18 @@ class Source:
     repeats
         Repeats of the five folds that are scored.
     tuned
-        Whether oracles are tuned, on repeat 0.
+        Whether oracles are tuned, on one more repeat.
     """
 
     name: str
     data: str
     form: str | None = "erm"
-    rows: int | None = None
+    rows: int = 0
     delta: float = 1e-8
     epsilons: tuple[float, ...] = EPSILONS
-    losses: tuple[str, ...] = ("logistic", "svm")
+    losses: tuple[str, ...] = LOSSES
     methods: tuple[str, ...] = METHODS
-    repeats: tuple[int, ...] = (1, 2, 3, 4)
+    repeats: int = 4
     tuned: bool = True
 
     @property
@@ -71,7 +74,7 @@ class Size:
     timing: tuple[int, ...] = ()
     timing_data: str = "kddcup99"
     ratio: bool = False
-    peer_repeats: tuple[int, ...] = ()
+    peer: bool = True
 
 
 WHOLE = Source(
@@ -81,7 +84,7 @@ WHOLE = Source(
     epsilons=(0.1, 1.0),
     losses=("logistic",),
     methods=("auto", "rsgd-ar", "none", "majority"),
-    repeats=(1,),
+    repeats=1,
     tuned=False,
 )
 FULL = Size(
@@ -93,9 +96,8 @@ FULL = Size(
     ),
     timing=(50_000, 100_000, 150_000, 200_000, 250_000),
     ratio=True,
-    peer_repeats=(1, 2, 3, 4),
 )
-_FEW = {"epsilons": (0.1, 1.0), "repeats": (1,)}
+_FEW = {"epsilons": (0.1, 1.0), "repeats": 1}
 QUICK = Size(
     sources=(
         Source("adult", "adult", rows=10_000, **_FEW),
@@ -103,43 +105,61 @@ QUICK = Size(
         Source("kddcup99", "kddcup99", rows=10_000, delta=1e-12, **_FEW),
     ),
     timing=(10_000, 20_000),
-    peer_repeats=(1,),
 )
 SMOKE = Size(
-    sources=(
-        Source("breast-cancer", "breast-cancer", form=None, epsilons=(1.0, 10.0), repeats=(1,)),
-    ),
+    sources=(Source("breast-cancer", "breast-cancer", form=None, epsilons=(1.0, 10.0), repeats=1),),
     timing=(200, 400),
     timing_data="breast-cancer",
+    peer=False,
 )
 
 
-def task(source: Source, loss: str, rows: int, columns: int, epsilon: float) -> Task:
-    """One fit, as the estimators would state it: replace-one, rows of norm 1, intercept in them."""
-    return Task(
-        kind=KINDS[loss],
-        l2=L2,
-        rows=rows,
-        columns=columns,
-        norm=1.0,
-        epsilon=epsilon,
-        delta=source.delta,
-    )
+def settings(source: Source, loss: str, rows: int) -> dict[str, Any]:
+    """A run of kind "erm" (`sordino_papers.erm.settings`); `rows` is the size of the sample."""
+    training = rows - -(-rows // FOLDS)
+    tuning = FOLDS if source.tuned else 0
+    return {
+        "data": source.data,
+        "form": source.form,
+        "rows": source.rows,
+        "constant": "one",
+        "loss": loss,
+        "l2": L2,
+        "delta": source.delta,
+        "epsilons": list(source.epsilons),
+        "methods": [*source.methods, *(oracle(method) for method in source.oracles)],
+        "folds": FOLDS,
+        "tuning": tuning,
+        "scored": tuning + FOLDS * source.repeats,
+        "draws": 8,
+        "fits": {"else": 1},
+        "orders": 32,
+        "tried": {method: grid(method, loss, training) for method in source.oracles},
+    }
 
 
-def estimator_method(method: str) -> str:
-    """The estimators' name of a method: SGD-MA is DP-SGD with the moments accountant."""
-    return "dp-sgd" if method == "sgd-ma" else method
+def times(size: Size) -> dict[str, Any]:
+    """A run of kind "erm-timing": single fits at defaults, all cores."""
+    return {
+        "data": size.timing_data,
+        "form": None if size.timing_data == "breast-cancer" else "erm",
+        "rows": list(size.timing),
+        "methods": list(TIMED),
+        "epsilon": 1.0,
+        "delta": 1e-12,
+        "l2": L2,
+        "repeats": {"else": 1},
+        "accurate": 0.01,
+        "wall": True,
+    }
 
 
-def default(method: str, rows: int) -> Settings:
-    """What is set by hand in a run at public defaults: for SGD-MA what the paper says."""
-    if method == "sgd-ma":
-        return Settings(accountant="moments", batch_size=root(rows))
-    return Settings()
+def oracle(method: str) -> str:
+    """How the study calls the best of a grid."""
+    return f"{method}{TUNED}"
 
 
-def root(rows: int) -> int:
+def _root(rows: int) -> int:
     """The paper's batch for SGD-MA."""
     return max(1, round(math.sqrt(rows)))
 
@@ -151,9 +171,10 @@ SAMPLED_LENGTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 L2_TIMES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 16.0, 32.0)
 
 
-def grid(method: str, loss: str, rows: int) -> tuple[Settings, ...]:
+def grid(method: str, loss: str, rows: int) -> list[dict[str, Any]]:
     """Settings that the oracle of a method chooses from beside its default: for every epsilon."""
-    return tuple(_GRIDS[method]((0.25 if loss == "logistic" else 1.0) + L2, rows))
+    smooth = (0.25 if loss == "logistic" else 1.0) + L2
+    return [each.given for each in _GRIDS[method](smooth, rows)]
 
 
 def _objective(smooth: float, rows: int) -> Iterator[Settings]:
@@ -199,7 +220,7 @@ def _bolt_on(smooth: float, rows: int) -> Iterator[Settings]:
 
 def _dp_sgd(smooth: float, rows: int) -> Iterator[Settings]:
     for length in SAMPLED_LENGTHS:
-        yield _sampled(rows, root(rows), 5 * -(-rows // root(rows)), length)
+        yield _sampled(rows, _root(rows), 5 * -(-rows // _root(rows)), length)
     for length in SAMPLED_LENGTHS:
         yield _sampled(rows, rows // 10, min(300, max(40, math.ceil(length * smooth))), length)
 
@@ -207,8 +228,7 @@ def _dp_sgd(smooth: float, rows: int) -> Iterator[Settings]:
 def _sgd_ma(smooth: float, rows: int) -> Iterator[Settings]:
     for epochs in (2, 5):
         for length in SAMPLED_LENGTHS:
-            settings = _sampled(rows, root(rows), epochs * -(-rows // root(rows)), length)
-            yield dataclasses.replace(settings, accountant="moments")
+            yield _sampled(rows, _root(rows), epochs * -(-rows // _root(rows)), length)
 
 
 def _sampled(rows: int, batch: int, steps: int, length: float) -> Settings:

@@ -1,13 +1,12 @@
 """Fits diffprivlib's logistic regression on folds that lie in a directory.
 
-    python peer_side.py DIRECTORY OUT CORE
+    python peer_side.py DIRECTORY OUT
 
 It runs in an environment of its own, whose scikit-learn is old enough for diffprivlib, and imports
 nothing of this package.
 """
 
 import json
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -23,7 +22,6 @@ def objective(rows, labels, weights, l2):
 
 def main():
     warnings.simplefilter("ignore")
-    os.sched_setaffinity(0, {int(sys.argv[3])})
     directory, out = Path(sys.argv[1]), Path(sys.argv[2])
     asked = json.loads((directory / "asked.json").read_text())
     rows = np.load(directory / "rows.npy").astype(np.float64)
@@ -32,6 +30,7 @@ def main():
     found = []
     for fold in range(asked["folds"]):
         train, test = splits[f"train{fold}"], splits[f"test{fold}"]
+        found.append([])
         for epsilon in asked["epsilons"]:
             # The rows carry their 1 already, so that it counts in the norm as it does for us.
             fitted = LogisticRegression(
@@ -43,7 +42,7 @@ def main():
             ).fit(rows[train], labels[train])
             accuracy = float((fitted.predict(rows[test]) == labels[test]).mean())
             value = objective(rows[train], labels[train], fitted.coef_[0], asked["l2"])
-            found.append([fold, epsilon, accuracy, value])
+            found[-1].append([accuracy, value])
     out.write_text(json.dumps(found))
 
 

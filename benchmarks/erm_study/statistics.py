@@ -1,17 +1,45 @@
-"""What the cells say: shortfalls of `auto`, paired over folds, and the flat figures."""
+"""What the columns say: shortfalls of `auto`, paired over folds, and the flat figures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from erm_study.design import AUTO, PRIVATE
-from erm_study.study import Cell, by_point
+from erm_study.design import AUTO, PRIVATE, oracle
+
+from sordino.types import Floats
+from sordino_papers.erm.quantities import gaps, of_method
+from sordino_papers.found import Numbers
 
 ALLOWED_POINTS = 0.5
 STANDARD_ERRORS = 3.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One loss on one dataset: what the study found there."""
+
+    source: str
+    loss: str
+    numbers: Numbers
+
+    @property
+    def methods(self) -> list[str]:
+        """All that were asked, oracles under their own names."""
+        return [str(each) for each in self.numbers["methods"]]
+
+    @property
+    def epsilons(self) -> list[float]:
+        """The budgets."""
+        return [float(each) for each in self.numbers["epsilons"]]
+
+    def values(self, of: str, method: str) -> Floats:
+        """Accuracies or objectives [epsilon, fold]; NaN where a budget cannot be met."""
+        if method not in self.methods:
+            return np.full_like(self.numbers[of][0], np.nan)
+        return of_method(self.numbers, of, method)
 
 
 @dataclass(frozen=True)
@@ -20,7 +48,6 @@ class Difference:
 
     point: tuple[str, str, float]
     above: str
-    below: str
     points: float
     standard_error: float
 
@@ -30,94 +57,87 @@ class Difference:
         return self.points > max(ALLOWED_POINTS, STANDARD_ERRORS * self.standard_error)
 
 
-def difference(above: Cell, below: Cell) -> Difference:
-    """Mean of the folds' differences, and its standard error as if folds were independent."""
-    gaps = 100 * (above.accuracies - below.accuracies)
-    error = float(gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 1 else math.inf
-    return Difference(above.point, above.method, below.method, float(gaps.mean()), error)
+def differences(columns: Sequence[Column], above: str, below: str) -> Iterator[Difference]:
+    """At every point where both are."""
+    for column in columns:
+        if {above, below} <= set(column.methods):
+            for epsilon, points, error in gaps(column.numbers, below, above):
+                if math.isfinite(points):
+                    at = column.source, column.loss, epsilon
+                    yield Difference(at, above.partition("/")[0], points, error)
 
 
-def shortfalls(cells: Sequence[Cell], kind: str = "default") -> list[Difference]:
-    """Every private method of a kind against `auto`, at every point."""
-    automatic, others = by_point(cells, "default"), by_point(cells, kind)
+def shortfalls(columns: Sequence[Column], tuned: bool = False) -> list[Difference]:
+    """Every private method, or its oracle, against `auto`, at every point."""
     return [
-        difference(others[point][method], automatic[point][AUTO])
-        for point in others
-        for method in others[point]
-        if method in PRIVATE and AUTO in automatic.get(point, {})
+        found
+        for method in PRIVATE
+        for found in differences(columns, oracle(method) if tuned else method, AUTO)
     ]
+
+
+def best_of(found: Sequence[Difference]) -> dict[tuple[str, str, float], Difference]:
+    """The largest difference at each point."""
+    return {each.point: each for each in sorted(found, key=lambda d: d.points)}
 
 
 def mean_shortfall(found: Sequence[Difference]) -> float:
     """Mean over points of how far the best is above `auto`; 0 where `auto` is the best."""
-    best: dict[tuple[str, str, float], float] = {}
-    for each in found:
-        best[each.point] = max(best.get(each.point, 0.0), each.points)
-    return float(np.mean(list(best.values()))) if best else math.nan
+    best = [max(each.points, 0.0) for each in best_of(found).values()]
+    return float(np.mean(best)) if best else math.nan
 
 
-def gap_to_none(cells: Sequence[Cell], source: str, epsilon: float) -> float:
-    """How far `none` is above `auto`, in points, for the worse of the losses."""
-    points = by_point(cells, "default")
-    gaps = [
-        difference(methods["none"], methods[AUTO]).points
-        for point, methods in points.items()
-        if point[0] == source and point[2] == epsilon and {"none", AUTO} <= set(methods)
-    ]
-    return max(gaps, default=math.nan)
-
-
-def papers_order(cells: Sequence[Cell], kind: str) -> list[Difference]:
+def papers_order(columns: Sequence[Column], tuned: bool) -> list[Difference]:
     """NSGD and output-gd against RSGD-AR: the paper has none of them above it."""
-    found = []
-    for methods in by_point(cells, kind).values():
-        if "rsgd-ar" in methods:
-            found += [
-                difference(methods[other], methods["rsgd-ar"])
-                for other in ("nsgd", "output-gd")
-                if other in methods
-            ]
-    return found
+    named = oracle if tuned else str
+    return [
+        found
+        for other in ("nsgd", "output-gd")
+        for found in differences(columns, named(other), named("rsgd-ar"))
+    ]
 
 
-def summary(cells: Sequence[Cell], shown: Sequence[str]) -> dict[str, float]:
+def summary(columns: Sequence[Column], shown: Sequence[str]) -> dict[str, float]:
     """The figures that are required or reported; `shown` names the sources that count."""
-    kept = [cell for cell in cells if cell.source in shown]
-    defaults, oracles = shortfalls(kept), shortfalls(kept, "oracle")
+    kept = [column for column in columns if column.source in shown]
+    defaults, oracles = shortfalls(kept), shortfalls(kept, tuned=True)
+    to_none = [d for d in differences(columns, "none", AUTO) if d.point[::2] == ("adult", 1.0)]
     figures = {
         "auto_mean_shortfall_points": mean_shortfall(defaults),
-        "auto_worst_shortfall_points": max((d.points for d in defaults), default=math.nan),
+        "auto_worst_shortfall_points": _most(defaults),
         "auto_violations": sum(d.beyond for d in defaults),
         "oracle_mean_shortfall_points": mean_shortfall(oracles),
-        "oracle_worst_shortfall_points": max((d.points for d in oracles), default=math.nan),
+        "oracle_worst_shortfall_points": _most(oracles),
         "points": len({d.point for d in defaults}),
+        "adult_eps1_gap_points": _most(to_none),
     }
-    for kind in ("default", "oracle"):
-        order = papers_order(kept, kind)
+    for kind, tuned in (("default", False), ("oracle", True)):
+        order = papers_order(kept, tuned)
         figures[f"rsgd_ar_beaten_{kind}"] = sum(d.beyond for d in order)
-        figures[f"rsgd_ar_worst_{kind}_points"] = max((d.points for d in order), default=math.nan)
+        figures[f"rsgd_ar_worst_{kind}_points"] = _most(order)
     return {name: value for name, value in figures.items() if not math.isnan(value)}
 
 
-def table(cells: Sequence[Cell]) -> dict[str, float]:
-    """Every cell under flat keys; accuracies in percent, errors of their means beside them."""
+def _most(found: Sequence[Difference]) -> float:
+    return max((d.points for d in found), default=math.nan)
+
+
+def table(columns: Sequence[Column]) -> dict[str, float]:
+    """Every mean under flat keys; accuracies in percent, errors of their means beside them."""
     figures: dict[str, float] = {}
-    for cell in cells:
-        if not len(cell.accuracies):
-            continue
-        prefix = "" if cell.kind == "default" else "oracle_"
-        key = f"{cell.source}/{cell.loss}/{cell.epsilon:g}/{cell.method}"
-        figures[f"{prefix}accuracy/{key}"] = 100 * float(cell.accuracies.mean())
-        figures[f"{prefix}accuracy_error/{key}"] = 100 * error_of_mean(cell.accuracies)
-        figures[f"{prefix}objective/{key}"] = float(np.mean(cell.objectives))
-    return _finite(figures)
-
-
-def error_of_mean(values: np.ndarray) -> float:
-    """Standard error as if folds were independent, which they nearly are not."""
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
-def _finite(figures: Mapping[str, float]) -> dict[str, float]:
-    """JSON has no NaN: what is none is left out."""
+    for column in columns:
+        for method in column.methods:
+            name, tuned, _ = method.partition("/")
+            prefix = "oracle_" if tuned else ""
+            accuracies = 100 * column.values("accuracies", method)
+            objectives = column.values("objectives", method).mean(axis=-1)
+            for epsilon, values, objective in zip(
+                column.epsilons, accuracies, objectives, strict=True
+            ):
+                key = f"{column.source}/{column.loss}/{epsilon:g}/{name}"
+                error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+                figures[f"{prefix}accuracy/{key}"] = float(values.mean())
+                figures[f"{prefix}accuracy_error/{key}"] = float(error)
+                figures[f"{prefix}objective/{key}"] = float(objective)
+    # JSON has no NaN: what is none is left out.
     return {name: value for name, value in figures.items() if math.isfinite(value)}

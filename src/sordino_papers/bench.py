@@ -19,7 +19,7 @@ from sordino.store.refusal import UNREADABLE
 from sordino.types import Progress
 from sordino_papers import identity
 from sordino_papers.claims import Run
-from sordino_papers.kinds import KINDS
+from sordino_papers.kinds import makers
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Form, Splits
@@ -122,12 +122,12 @@ class Bench:
         return found
 
     def _make(self, name: str) -> Numbers:
-        from sordino.data.rawfile import DataError, MissingFileError
+        from sordino.data.sources import DataError, MissingFileError
 
         for other in self.uses(name):
             self.numbers(other)
         run = self.runs[name]
-        make = KINDS[run.kind].make
+        make = makers()[run.kind]
         self.tell = self.begin(name)
         began = time.perf_counter()
         try:

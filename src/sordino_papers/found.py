@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,3 +41,8 @@ class Found:
             return cls(float(held[0]))
         value, low, high = (float(each) for each in held)
         return cls(value, low, high)
+
+
+def held(name: str) -> Callable[[Numbers], Found]:
+    """The quantity that is a number of the run itself."""
+    return lambda numbers: Found.of(numbers, name)

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from sordino_papers.kinds import KINDS
+from sordino_papers.kinds import SOURCES
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 _SOURCES = Path(__file__).parents[1]
@@ -21,9 +21,9 @@ _SOURCES = Path(__file__).parents[1]
 def of_kind(kind: str) -> str:
     """A digest of the sources that make it, and of the versions of what they lean on."""
     digest = hashlib.sha256()
-    for name in KINDS[kind].sources:
+    for name in SOURCES[kind]:
         place = _SOURCES / name
-        paths = [place] if place.suffix else sorted(place.rglob("*.py"))
+        paths = [place] if place.suffix else sorted((*place.rglob("*.py"), *place.rglob("*.toml")))
         if not paths or not place.exists():
             # The digest of nothing never changes: what an earlier code made would pass for ours.
             raise RuntimeError(f"{name} is named as a source of {kind}, and is not there.")

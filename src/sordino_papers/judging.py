@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sordino_papers.bench import Bench, NotHere
-from sordino_papers.claims import Claim
+from sordino_papers.claims import Claim, Tolerance
 from sordino_papers.found import Found
 from sordino_papers.quantities import Quantity
 from sordino_papers.results import Result, Verdict
-from sordino_papers.tolerance import Tolerance
 
 NEEDS_FULL = "only judged at full size: leave out --quick"
 

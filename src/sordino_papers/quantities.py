@@ -13,22 +13,14 @@ Quantity = Callable[..., Found]
 
 def registry() -> dict[str, Quantity]:
     """Every quantity by name."""
-    from sordino_papers import (
-        formulas,
-        hidden_state,
-        quantities_grid,
-        quantities_noise,
-        sizes,
-    )
+    from sordino_papers import sizes
+    from sordino_papers.erm import quantities as quantities_erm
+    from sordino_papers.own_noise import curves, features, quantities_grid, quantities_noise
+    from sordino_papers.theory import formulas, hidden_state
 
     found: dict[str, Quantity] = {}
-    for module in (
-        sizes,
-        quantities_grid,
-        quantities_noise,
-        formulas,
-        hidden_state,
-    ):
+    grids = (quantities_grid, quantities_noise, curves, features)
+    for module in (sizes, *grids, quantities_erm, formulas, hidden_state):
         for name, quantity in module.QUANTITIES.items():
             assert name not in found, f"two quantities called {name}"
             found[name] = quantity
@@ -37,8 +29,9 @@ def registry() -> dict[str, Quantity]:
 
 def drawings() -> dict[str, Callable[..., Any]]:
     """Every drawing by name: from the `Numbers` of its runs and arguments to a figure."""
-    from sordino_papers import drawing_grid, drawing_noise, drawing_theory
     from sordino_papers.erm import drawing as drawing_erm
+    from sordino_papers.own_noise import drawing_grid, drawing_noise
+    from sordino_papers.theory import drawing as drawing_theory
 
     found: dict[str, Callable[..., Any]] = {}
     for module in (drawing_grid, drawing_noise, drawing_erm, drawing_theory):

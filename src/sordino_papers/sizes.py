@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import _check
-from sordino_papers.found import Found, Numbers
+from sordino_papers.found import Found, Numbers, held
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
@@ -33,21 +33,12 @@ def _rows(part: Dataset | None) -> int:
     return 0 if part is None else part.rows
 
 
-def _size(name: str) -> Quantity:
-    def quantity(numbers: Numbers) -> Found:
-        return Found.of(numbers, name)
-
-    return quantity
-
-
 def _features(numbers: Numbers, *, intercept: bool = False) -> Found:
     """Columns; with `intercept`, the constant feature of a model counts as one."""
     return Found(float(numbers["features"]) + intercept)
 
 
 QUANTITIES: dict[str, Quantity] = {
-    "training_size": _size("training_size"),
-    "validation_size": _size("validation_size"),
-    "test_size": _size("test_size"),
+    **{name: held(name) for name in ("training_size", "validation_size", "test_size")},
     "features": _features,
 }

@@ -11,10 +11,9 @@ from typing import Any
 
 from sordino.report.words_numbers import UNKNOWN, seconds
 from sordino_papers import scoreboard
-from sordino_papers.claims import Claim, Run
+from sordino_papers.claims import Claim, Printed, Run
 from sordino_papers.found import Found
 from sordino_papers.layout import missing
-from sordino_papers.printed import Printed
 from sordino_papers.results import Reproduction, Result, Verdict
 from sordino_papers.scoreboard import Score, counted
 

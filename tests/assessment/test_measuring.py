@@ -13,6 +13,7 @@ import pytest
 from sordino.accounting import gaussian
 from sordino.assessment import measuring
 from sordino.assessment.brief import Brief
+from sordino.assessment.effort import EFFORTS
 from sordino.assessment.measuring import ATTACKED, Distance, NoiseEvidence, together
 from sordino.assessment.subject import Subject, _of_all
 from sordino.intrinsic import directional
@@ -235,7 +236,8 @@ class TestRelease:
     def test_what_takes_too_long_is_said(
         self, plain: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(measuring.SECONDS, "quick", 1e-6)
+        hurried = dataclasses.replace(EFFORTS["quick"], measuring=1e-6)
+        monkeypatch.setitem(EFFORTS, "quick", hurried)
         found = release(plain, tmp_path)
         assert found.headline is None
         assert found.isotropic is not None
@@ -245,7 +247,7 @@ class TestRelease:
 
 class TestHowMany:
     def test_seeds_follow_from_what_runs_cost(self) -> None:
-        seconds = 2 * measuring.SECONDS["quick"]
+        seconds = 2 * EFFORTS["quick"].measuring
         assert measuring.affordable("quick", seconds / 200, 2, 500) == 100
         assert measuring.affordable("quick", seconds / 200, 2, 50) == 50
         fewest = measuring.LEAST_SEEDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -84,7 +85,42 @@ def test_a_file_of_ones_own(program, tmp_path: Path) -> None:
     assert code == 0
     assert "converged, by 20 validation rows" in text
     assert load(tmp_path / "found").dataset.rows == 180
-    assert load(tmp_path / "found").dataset.norm_bound == 2.0
+    assert load(tmp_path / "found").dataset.norm_bound == pytest.approx(math.sqrt(3))  # and the 1
+
+    again = ("measure", *common, "--steps", 20, "--out", tmp_path / "given")
+    code, text, _ = program(*again, "--data-norm", math.sqrt(2))
+    assert code == 0
+    assert "All of them were there already." in text
+    code, _, err = program(*again, "--data-norm", 1)
+    assert code == 2
+    assert "Expected --data-norm=1.0 > 1. The intercept's 1 counts" in err
+
+
+def test_a_study_of_the_old_meaning_says_how_to_go_on(program, tmp_path: Path) -> None:
+    """Before, the intercept's 1 was left out of --data-norm: rows alone lay within it."""
+    table = tmp_path / "people.csv"
+    table.write_text("age,ill\n" + "".join(f"{age},{int(age > 55)}\n" for age in range(20, 90)))
+    common = ("measure", "--data", table, "--target", "ill", "--seeds", 2, "--neighbours", 2)
+    common += ("--steps", 10, "--out", tmp_path / "study")
+    code, _, _ = program(*common, "--data-norm", math.hypot(2, 1))
+    assert code == 0
+    assert load(tmp_path / "study").dataset.norm_bound == 2.0  # as --data-norm 2 made it before
+    code, _, err = program(*common, "--data-norm", 2)
+    assert code == 2
+    assert "Expected --data-norm=2.0 to be 2.23606797749979 for" in err
+    assert "left the intercept's 1 out" in err
+    code, text, _ = program(*common, "--data-norm", 2.23606797749979)
+    assert code == 0
+    assert "All of them were there already." in text
+
+
+def test_a_network_has_no_intercept_in_its_norm(program, tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("age,ill\n" + "".join(f"{age},{int(age > 55)}\n" for age in range(20, 90)))
+    common = ("measure", "--data", table, "--target", "ill", "--seeds", 2, "--neighbours", 2)
+    common += ("--steps", 10, "--model", "mlp", "--data-norm", 1)
+    assert program(*common, "--out", tmp_path / "study")[0] == 0
+    assert load(tmp_path / "study").dataset.norm_bound == 1.0
 
 
 @pytest.mark.parametrize(
@@ -139,8 +175,8 @@ def test_failed_cells_are_said_and_tried_again_only_if_asked_for(program, tmp_pa
 def test_ctrl_c_leaves_a_study_that_goes_on(program, tmp_path: Path, monkeypatch) -> None:
     out, keep = tmp_path / "study", measuring._Keeper._report
 
-    def stop(self: measuring._Keeper) -> None:
-        keep(self)
+    def stop(self: measuring._Keeper, *runs: float) -> None:
+        keep(self, *runs)
         if self._cells == 2:
             raise KeyboardInterrupt
 
@@ -148,7 +184,7 @@ def test_ctrl_c_leaves_a_study_that_goes_on(program, tmp_path: Path, monkeypatch
         patch.setattr(measuring._Keeper, "_report", stop)
         code, _, err = program("measure", *SMALL, "--out", out)
     assert code == 130
-    assert err == "Stopped after 2 of 8 cells. The same command goes on from there.\n"
+    assert err == "Stopped. 2 of 8 cells are done. The same command goes on from there.\n"
     assert (Study.open(out).status() == "done").sum() == 2
     code, text, _ = program("measure", *SMALL, "--out", out)
     assert code == 0

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import small_paper
 
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino_papers import judging, kinds, quantities, reading, reproduce
 
 
@@ -30,8 +30,9 @@ def small(monkeypatch, tmp_path):
     def absent(settings, bench):
         raise DataError("The file somewhere.csv is missing.")
 
-    monkeypatch.setitem(kinds.KINDS, "arithmetic", kinds.Kind(arithmetic, ()))
-    monkeypatch.setitem(kinds.KINDS, "absent", kinds.Kind(absent, ()))
+    for name, make in (("arithmetic", arithmetic), ("absent", absent)):
+        monkeypatch.setitem(kinds.makers(), name, make)
+        monkeypatch.setitem(kinds.SOURCES, name, ())
     texts = {"text": small_paper.TEXT}
 
     def papers():
@@ -45,5 +46,10 @@ def small(monkeypatch, tmp_path):
         return reproduce.reproduce(which, pictures=False, **named)
 
     return SimpleNamespace(
-        run=run, made=made, texts=texts, kinds=kinds.KINDS, judging=judging, arithmetic=arithmetic
+        run=run,
+        made=made,
+        texts=texts,
+        kinds=kinds.makers(),
+        judging=judging,
+        arithmetic=arithmetic,
     )

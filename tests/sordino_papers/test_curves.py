@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from sordino._check import InvalidArgument
-from sordino_papers import curves, kinds
+from sordino_papers import kinds
 from sordino_papers.bench import Bench
 from sordino_papers.claims import Run
-from sordino_papers.curves import QUANTITIES
+from sordino_papers.own_noise import curves
+from sordino_papers.own_noise.curves import QUANTITIES
 
 GRID = {
     "data": "digits/binary",
@@ -32,7 +33,7 @@ def numbers(tmp_path_factory):
     slow = Run("a/slow", "grid", {**GRID, "learning_rate": 0.005}, {})
     runs = {"a/slow": slow, "a/fast": Run("a/fast", "grid", GRID, {})}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(kinds.KINDS, "grid", (lambda settings, bench: {}, 1))
+        patched.setitem(kinds.makers(), "grid", lambda settings, bench: {})
         return curves.make(SETTINGS, Bench(tmp_path_factory.mktemp("bench"), runs))
 
 
@@ -50,7 +51,7 @@ def test_curves_fall_and_rise_on_the_way(numbers):
 def test_a_loss_is_the_cross_entropy_of_the_weights(numbers, tmp_path):
     from sordino.data import load
     from sordino.sgd import train
-    from sordino_papers.grid import GridSettings
+    from sordino_papers.own_noise.grid import GridSettings
 
     data = load("digits/binary").train
     spec = GridSettings.read({**GRID, "steps": 60}).spec

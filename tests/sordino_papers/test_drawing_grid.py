@@ -10,8 +10,8 @@ import pytest
 from sordino import seeding
 from sordino._check import InvalidArgument
 from sordino.report import canvas
-from sordino_papers import drawing_panels
-from sordino_papers.drawing_grid import DRAWINGS
+from sordino_papers.own_noise import drawing_grid
+from sordino_papers.own_noise.drawing_grid import DRAWINGS
 
 N, BATCH, STEPS = 1000, 50, np.array([30, 60, 90])
 SIGMA = {"vary": 0.2, "fixed": 0.05}
@@ -257,7 +257,7 @@ def test_pairwise_epsilon_is_the_papers_and_an_estimate(over) -> None:
 
 def test_a_density_loses_nothing_at_zero() -> None:
     values = np.abs(seeding.stream("test", "half normal").normal(size=4000))
-    x, y = drawing_panels.density(values, 6.0)
+    x, y = drawing_grid.density(values, 6.0)
     step = x[1] - x[0]
     assert y.sum() * step == pytest.approx(1)
     # Of |N(0, 1)|: 2 phi(0). Smoothing over a width of 0.2 flattens the top by 2 %.
@@ -266,6 +266,6 @@ def test_a_density_loses_nothing_at_zero() -> None:
 
 def test_a_density_between_two_ends_is_the_share_between_them() -> None:
     values = np.concatenate([np.full(300, 0.5), np.full(100, 7.0)])
-    x, y = drawing_panels.density(values, 1.0)
+    x, y = drawing_grid.density(values, 1.0)
     assert y.sum() * (x[1] - x[0]) == pytest.approx(0.75)
-    assert drawing_panels.density(np.array([np.nan]), 1.0)[1].max() == 0
+    assert drawing_grid.density(np.array([np.nan]), 1.0)[1].max() == 0

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from sordino_papers.drawing_noise import DRAWINGS
+from sordino_papers.own_noise.drawing_noise import DRAWINGS
 
 
 def drawn(figure):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino_papers import drawing_theory
-from sordino_papers.drawing_theory import (
+from sordino_papers.theory import drawing as drawing_theory
+from sordino_papers.theory.drawing import (
     epsilon_by_epochs,
     noise_by_steps,
     noise_ratio,

@@ -15,7 +15,7 @@ from sordino_papers.bench import Bench, NotHere
 from sordino_papers.claims import Run
 from sordino_papers.erm import formulas, methods, quantities, study, timing
 from sordino_papers.erm.settings import ErmSettings, with_constant
-from sordino_papers.kinds import KINDS
+from sordino_papers.kinds import SOURCES
 from sordino_papers.reading import read
 
 SMALL = {
@@ -264,7 +264,7 @@ def test_the_file_asks_for_what_there_is():
     for claim in paper.claims:
         assert not claim.explanation or set(claim.explanation.shown_by) <= names, claim.name
     for run in paper.runs.values():
-        assert run.kind in KINDS
+        assert run.kind in SOURCES
         for quick in (False, True):
             if run.kind == "erm":
                 settings = ErmSettings.read(run.chosen(quick))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sordino._check import InvalidArgument
-from sordino_papers import features
-from sordino_papers.features import QUANTITIES
+from sordino_papers.own_noise import features
+from sordino_papers.own_noise.features import QUANTITIES
 
 VALUES = {
     "dense": np.array([[-2.0, -1.0], [1.0, 2.0]]),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sordino_papers import quantities, reading
-from sordino_papers.kinds import KINDS
+from sordino_papers.kinds import SOURCES
 
 PAPERS = reading.papers()
 CLAIMS = [claim for paper in PAPERS.values() for claim in paper.claims]
@@ -29,7 +29,7 @@ def test_everything_named_exists(key):
         for drawing in place.drawings:
             inspect.signature(drawn[drawing.draw]).bind(*drawing.runs, **drawing.arguments)
     for run in PAPERS[key].runs.values():
-        assert run.kind in KINDS, run.name
+        assert run.kind in SOURCES, run.name
 
 
 def test_names_are_not_used_twice():

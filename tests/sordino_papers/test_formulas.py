@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from sordino._check import InvalidArgument
-from sordino_papers import formulas, judging, reading
+from sordino_papers import judging, reading
 from sordino_papers.bench import Bench
-from sordino_papers.formulas import (
+from sordino_papers.theory import formulas
+from sordino_papers.theory.formulas import (
     formula,
     formula_exponent,
     formula_largest,

@@ -12,9 +12,9 @@ from sordino.data import load as load_data
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
 from sordino.objectives import build
-from sordino_papers import grid
 from sordino_papers.bench import Bench
 from sordino_papers.claims import Run
+from sordino_papers.own_noise import grid
 
 LOGISTIC = {
     "data": "digits/binary",

@@ -12,9 +12,10 @@ import pytest
 from scipy.stats import norm
 
 from sordino._check import InvalidArgument
-from sordino_papers import formulas, hidden_state, judging, reading
+from sordino_papers import judging, reading
 from sordino_papers.bench import Bench
-from sordino_papers.hidden_state import (
+from sordino_papers.theory import formulas, hidden_state
+from sordino_papers.theory.hidden_state import (
     curve_excess,
     curve_gap,
     epsilon_apart,

@@ -18,8 +18,8 @@ from sordino.intrinsic.summary import Summary, summary
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 from sordino.types import Floats
-from sordino_papers import intrinsic_claim
-from sordino_papers.intrinsic_claim import PapersClaim, detectable, examine, fresh_runs, pair
+from sordino_papers.own_noise import claim as intrinsic_claim
+from sordino_papers.own_noise.claim import PapersClaim, detectable, examine, fresh_runs, pair
 
 CLAIM = PapersClaim("vary", 0.1, 0.2, 1e-6, (3, 7), tuple(range(98)))
 """mu = 0.5."""

@@ -1,15 +1,14 @@
 """Accuracies under noise: counted right, with the authors' vector, and asked in the paper's way."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from sordino._check import InvalidArgument
-from sordino_papers import kinds, noise, published_rows
+from sordino_papers import kinds
 from sordino_papers.bench import Bench
 from sordino_papers.claims import Run
-from sordino_papers.quantities_noise import QUANTITIES, trio
+from sordino_papers.own_noise import noise, published_rows
+from sordino_papers.own_noise.quantities_noise import QUANTITIES, trio
 
 GRID = {
     "data": "digits/binary",
@@ -53,8 +52,7 @@ def bench(tmp_path_factory):
     given = {"a/grid": ("grid", GRID), "a/noise": ("noise", NOISE), "a/tests": ("noise", tests)}
     runs = {name: Run(name, kind, settings, {}) for name, (kind, settings) in given.items()}
     with pytest.MonkeyPatch.context() as patched:
-        measured = replace(kinds.KINDS["grid"], make=lambda settings, bench: MEASURED)
-        patched.setitem(kinds.KINDS, "grid", measured)
+        patched.setitem(kinds.makers(), "grid", lambda settings, bench: MEASURED)
         yield Bench(tmp_path_factory.mktemp("bench"), runs)
 
 

@@ -5,9 +5,8 @@ import math
 import pytest
 
 from sordino._check import InvalidArgument
+from sordino_papers.claims import Printed, Tolerance
 from sordino_papers.found import Found
-from sordino_papers.printed import Printed
-from sordino_papers.tolerance import Tolerance
 
 
 @pytest.mark.parametrize(

@@ -80,24 +80,20 @@ def test_the_identity_of_a_kind_is_its_sources(tmp_path, monkeypatch):
     (tmp_path / "sgd" / "a.py").write_text("1")
     (tmp_path / "one.py").write_text("1")
     monkeypatch.setattr(identity, "_SOURCES", tmp_path)
-    monkeypatch.setitem(kinds.KINDS, "made up", kinds.Kind(None, ("sgd", "one.py")))
+    monkeypatch.setitem(kinds.SOURCES, "made up", ("sgd", "one.py"))
     found = []
     for path in ("sgd/a.py", "one.py", "other.py"):
         found.append(identity.of_kind.__wrapped__("made up"))
         (tmp_path / path).write_text("2")
     assert len(set(found)) == 3
     assert identity.of_kind.__wrapped__("made up") == found[-1]  # other.py is none of its sources
-    for missing in ("renamed", "renamed.py"):
-        monkeypatch.setitem(kinds.KINDS, "made up", kinds.Kind(None, ("sgd", missing)))
-        with pytest.raises(FileNotFoundError, match="renamed"):
-            identity.of_kind.__wrapped__("made up")
 
 
 @pytest.mark.parametrize("gone", ["sgd", "one.py"])
 def test_a_source_that_is_missing_is_no_identity(gone, tmp_path, monkeypatch):
     (tmp_path / "sgd").mkdir()  # a room that was renamed may leave an empty directory
-    monkeypatch.setattr(identity, "_PACKAGE", tmp_path)
-    monkeypatch.setitem(kinds.KINDS, "made up", kinds.Kind(None, (gone,)))
+    monkeypatch.setattr(identity, "_SOURCES", tmp_path)
+    monkeypatch.setitem(kinds.SOURCES, "made up", (gone,))
     with pytest.raises(RuntimeError, match=gone):
         identity.of_kind.__wrapped__("made up")
     if gone == "sgd":
@@ -120,8 +116,8 @@ def test_the_users_own_files_are_known_by_size_and_time(tmp_path):
 
 
 def test_the_sources_of_every_kind_are_there():
-    for kind in kinds.KINDS.values():
-        for name in kind.sources:
+    for sources in kinds.SOURCES.values():
+        for name in sources:
             assert (identity._SOURCES / name).exists(), name
 
 
@@ -150,9 +146,9 @@ def test_stopped_it_goes_on(small):
     def stops(settings, bench):
         if settings["of"] == [10.0]:
             raise KeyboardInterrupt
-        return whole.make(settings, bench)
+        return whole(settings, bench)
 
-    small.kinds["arithmetic"] = kinds.Kind(stops, ())
+    small.kinds["arithmetic"] = stops
     with pytest.raises(KeyboardInterrupt):
         small.run("small/table-1")
     small.kinds["arithmetic"] = whole

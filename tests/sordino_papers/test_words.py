@@ -8,8 +8,8 @@ import pytest
 from sample_reproduction import FOUND, MISSING, sample
 
 from sordino_papers import words
+from sordino_papers.claims import Printed
 from sordino_papers.judging import NEEDS_FULL
-from sordino_papers.printed import Printed
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ from scipy import stats
 from sklearn.metrics import log_loss, recall_score, roc_auc_score
 
 from sordino.assessment import network, repeats
+from sordino.assessment.effort import EFFORTS
 from sordino.data.preprocess import clip_rows
 from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import probabilities
 from sordino.estimators.job import Job
-from sordino.estimators.logistic import probabilities
 from sordino.estimators.records import Scaling
 from sordino.estimators.task import Plan
 from sordino.objectives import build
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 
 LEVEL = 0.95
-SECONDS = {"quick": 8.0, "standard": 15.0, "thorough": 90.0}
-"""For all repeats together, about, on two cores."""
 _CHOSEN = 0.3
 """Share of the time for releases like the one that was made; the rest is for the curve."""
 _RANGE = 5
@@ -114,7 +113,7 @@ def _shares(
 ) -> dict[float, Floats]:
     """Accuracies of the repeats at every epsilon."""
     plans, brief = _plans(subject), subject.brief
-    counts = _counts(plans, brief.epsilon, SECONDS[brief.effort], brief.repeats)
+    counts = _counts(plans, brief.epsilon, EFFORTS[brief.effort].accuracy, brief.repeats)
     total, done = sum(counts.values()), 0
     shares = {}
     for epsilon, plan in plans.items():
@@ -361,7 +360,8 @@ def _repeats(subject: Subject, specs: Mapping[float, TrainSpec]) -> int:
     )
     most: int = subject.brief.repeats
     return max(
-        min(int(SECONDS[subject.brief.effort] * _SPEED / work), most), min(repeats.LEAST, most)
+        min(int(EFFORTS[subject.brief.effort].accuracy * _SPEED / work), most),
+        min(repeats.LEAST, most),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import _cost
+from sordino.assessment.effort import EFFORTS
 from sordino.assessment.measuring import cost_of_fit, parameters
 from sordino.audit import game, neighbour, own
 from sordino.audit.game import Audit, audit
@@ -20,8 +21,8 @@ from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
 from sordino.estimators.task import Plan
-from sordino.report.audit import errors
 from sordino.report.canvas import thinned
+from sordino.report.drawing.roc import errors
 from sordino.report.stages import Attack, Curve
 from sordino.seeding import stream
 from sordino.sgd import cost
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from sordino.estimators.job import Job
 
 
-SECONDS = {"quick": 25.0, "standard": 60.0, "thorough": 600.0}
-"""What an attack on a release may take, by effort."""
 LEAST_RUNS = 200
 """In each world, however long they take: of fewer, half could show next to nothing."""
 
@@ -108,7 +107,7 @@ def _runs(subject: Subject, each: float, share: float) -> int:
     brief = subject.brief
     if brief.audit_runs is not None:
         return brief.audit_runs
-    seconds = share * SECONDS[brief.effort]
+    seconds = share * EFFORTS[brief.effort].attacking
     return runs_within(seconds, each, brief.most_audit_runs)
 
 

@@ -15,41 +15,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sordino import _check
 from sordino.assessment import brief_file
+from sordino.assessment.effort import EFFORTS, Effort
 from sordino.assessment.source import Source, listed_classes, not_given
+from sordino.privacy import default_delta
 
 if TYPE_CHECKING:
     from sordino.data.columns import Columns, Label
     from sordino.mechanisms.ledger import Ledger
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is trained and attacked.
-
-    Parameters
-    ----------
-    seeds, neighbours
-        Size of the grid that measures SGD's own noise.
-    audit_runs
-        Runs of an attack in each of two worlds, at most.
-    repeats
-        Releases made to see how much accuracy varies, at each epsilon of the curve.
-    points
-        Epsilons on the curve of accuracy; odd, so that the target is the middle one.
-    """
-
-    seeds: int
-    neighbours: int
-    audit_runs: int
-    repeats: int
-    points: int
-
-
-EFFORTS = {
-    "quick": Effort(32, 16, 1_000, 5, 5),
-    "standard": Effort(98, 50, 40_000, 20, 7),
-    "thorough": Effort(200, 100, 100_000, 50, 9),
-}
 
 
 _PROMISELESS = ("none", "majority")
@@ -136,8 +108,6 @@ NETWORK_METHODS = ("auto", "dp-sgd")
 """How a network is released: no other method is proved for it."""
 LEAST_SEEDS, LEAST_NEIGHBOURS, LEAST_RUNS = 20, 2, 64
 """Below these an estimate along one direction, a distance or a test cannot be made."""
-USUAL_DELTA = 1e-5
-"""Where nobody knows how many records there are."""
 
 _TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset")
 _EPSILONS = (1e-301, 1e301)
@@ -353,9 +323,7 @@ class Brief:
                 "records, and publishing one record at random has delta = 1 / N."
             )
         if rows is None:
-            return USUAL_DELTA, "A usual value, since the number of records is not known."
-        from sordino.privacy import default_delta
-
+            return default_delta(rows), "A usual value, since the number of records is not known."
         return default_delta(rows), (
             f"1 / N^2 for N = {rows:,} records, rounded down to one digit: far below 1 / N, the "
             "chance of each person to be laid bare if one record at random were published."

@@ -177,9 +177,9 @@ class StudyDirectory:
         charged once.
         """
         from sordino.mechanisms import bundle
+        from sordino.mechanisms.certificate import CertificateError
         from sordino.mechanisms.ledger import current
         from sordino.mechanisms.ledger_open import is_open
-        from sordino.mechanisms.strict_json import CertificateError
 
         ledger = current() if is_open() else None
         if ledger is None:

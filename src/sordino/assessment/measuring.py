@@ -18,6 +18,7 @@ import numpy as np
 import threadpoolctl
 
 from sordino import _check, _cost
+from sordino.assessment.effort import EFFORTS
 from sordino.audit import neighbour
 from sordino.audit.minimised import MinimisedFit, minimisers, records_of
 from sordino.audit.neighbour import Pair
@@ -181,8 +182,6 @@ def _root(sizes: Sequence[float]) -> float:
     return math.hypot(*(max(size, 0.0) for size in sizes))
 
 
-SECONDS = {"quick": 4.0, "standard": 8.0, "thorough": 120.0}
-"""What the runs of one study may take, by effort."""
 PATIENCE = 3.0
 """How many times as long the fewest seeds of which anything can be said may take."""
 FEWEST, SEEDS_A_WEIGHT = 200, 4
@@ -217,7 +216,7 @@ def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
     each
         Core seconds of a run.
     """
-    seconds = SECONDS[effort] * _CORES
+    seconds = EFFORTS[effort].measuring * _CORES
     seeds = min(wanted, int(seconds / (each * datasets)))
     if seeds >= LEAST_SEEDS:
         return seeds
@@ -227,7 +226,7 @@ def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
 
 def affordable_neighbours(effort: str, each: float, seeds: int, wanted: int) -> int:
     """Datasets of a grid with so many seeds, beside the first; a handful, however long it takes."""
-    seconds = PATIENCE * SECONDS[effort] * _CORES
+    seconds = PATIENCE * EFFORTS[effort].measuring * _CORES
     return max(min(DRAWN, wanted), min(wanted, int(seconds / (each * seeds)) - 1))
 
 

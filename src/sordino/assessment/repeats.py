@@ -20,8 +20,8 @@ from sordino import _files
 from sordino.audit.minimised import MinimisedFit, minimisers
 from sordino.estimators import methods
 from sordino.estimators.job import Job
+from sordino.estimators.methods import NoPrivacy
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.reference import NoPrivacy
 from sordino.estimators.task import Plan, Settings
 from sordino.estimators.training import train_together
 from sordino.sgd.planning import default_threads

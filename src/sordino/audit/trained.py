@@ -18,6 +18,7 @@ from sordino.audit.score_file import digest
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import EMPTY, UNCHANGED, Neighbours
+from sordino.privacy import Sampling
 from sordino.seeding import RESULTS, Name, SeededStreams
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -34,7 +35,7 @@ _NOISE_RUNS = 256  # whose noise is drawn at once; part of what a seed stands fo
 
 def is_deterministic(spec: TrainSpec) -> bool:
     """Whether training gives the same weights every time."""
-    return spec.order == "fixed" and spec.init != "vary" and spec.noise_multiplier == 0
+    return spec.order == Sampling.CYCLIC and spec.init != "vary" and spec.noise_multiplier == 0
 
 
 @dataclass(frozen=True, eq=False)

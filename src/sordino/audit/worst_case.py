@@ -29,7 +29,7 @@ from sordino.accounting.profile import Profile, Which
 from sordino.audit import bounds
 from sordino.audit.band import band, refutes
 from sordino.audit.claim import Claim
-from sordino.privacy import Estimate, NotApplicable, Observation, Relation, rounded
+from sordino.privacy import USUAL_DELTA, Estimate, NotApplicable, Observation, Relation, rounded
 from sordino.seeding import Name, SeededStreams
 from sordino.types import Floats
 
@@ -281,7 +281,7 @@ class Family:
     Calibrated by privacy loss distributions, once for each epsilon that is asked for.
     """
 
-    def __init__(self, sample_rate: float, steps: int, delta: float = 1e-5) -> None:
+    def __init__(self, sample_rate: float, steps: int, delta: float = USUAL_DELTA) -> None:
         self.sample_rate = _check.fraction("sample_rate", sample_rate)
         self.steps = _check.whole("steps", steps, at_least=1)
         self.delta = _check.probability_below_one("delta", delta)
@@ -648,7 +648,7 @@ def audit_worst_case(
     epsilon: float | None = None,
     *,
     noise_multiplier: float | None = None,
-    delta: float = 1e-5,
+    delta: float = USUAL_DELTA,
     runs: int = 50_000,
     confidence: float = 0.99,
     seed: int = 0,

@@ -9,10 +9,9 @@ import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
 from traceback import extract_tb
 from types import TracebackType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -33,10 +32,12 @@ from sordino.cli import (
     measure,
     measure_show,
     release,
-    report,
 )
 from sordino.cli.terminal import plain_warnings, say, stopped, unprinted
 from sordino.privacy import NotApplicable, Refused
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "sordino.commands"
 """The entry points by which a package gives the program a command: a `typer.Typer` each."""
@@ -76,6 +77,8 @@ class _Commands(TyperGroup):
 
 def _given() -> dict[str, EntryPoint]:
     """Commands of other packages, by name."""
+    from importlib.metadata import entry_points  # not for a command of ours
+
     return {each.name: each for each in entry_points(group=GROUP)}
 
 
@@ -149,7 +152,7 @@ app = typer.Typer(
     ),
 )
 app.command("assess")(assess.assess)
-app.command("report")(report.report)
+app.command("report")(assess.report)
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
 app.command("release")(release.release)

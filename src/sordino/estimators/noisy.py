@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TypedDict
 
 from sordino.estimators import rules
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import TrainedMethod
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence_kinds import StepsEvidence
 from sordino.proofs.proof import Proof
-from sordino.proofs.steps import noise_for_steps
+from sordino.proofs.training import How, noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
 
@@ -49,7 +48,7 @@ def _calibrated(
     """The least noise for the task's promise, and its proof."""
     if not task.private:
         return 0.0, None, None
-    how = _How(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
+    how = How(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
     promise = task.constants, task.rows, task.relation, task.epsilon, task.delta
     noise = noise_for_steps(spec, *promise, **how)
     evidence = StepsEvidence(
@@ -62,12 +61,6 @@ def _calibrated(
         **how,
     )
     return noise, evidence, evidence.proof()
-
-
-class _How(TypedDict):
-    accountant: str
-    problems: int
-    rows_per_person: int
 
 
 class NoisyGradientDescent(NoisyMethod):
@@ -91,7 +84,7 @@ class NoisyGradientDescent(NoisyMethod):
             learning_rate=settings.learning_rate,
             batch_size=task.rows,
             steps=settings.steps,
-            order="fixed",
+            order=Sampling.CYCLIC,
             max_grad_norm=settings.max_grad_norm,
             fixed_divisor=True,
             init="given",
@@ -128,7 +121,7 @@ class DpSgd(NoisyMethod):
             learning_rate=settings.learning_rate,
             batch_size=settings.batch_size,
             steps=steps,
-            order="poisson",
+            order=Sampling.POISSON,
             sample_rate=rate,
             max_grad_norm=settings.max_grad_norm,
             init="given",

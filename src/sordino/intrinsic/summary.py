@@ -24,6 +24,7 @@ from sordino.intrinsic.measured import Measured
 from sordino.intrinsic.normality import JointNormality, Normality
 from sordino.intrinsic.spread import AcrossDatasets, SubsetCurve
 from sordino.intrinsic.theory import Theory, theory
+from sordino.privacy import default_delta
 from sordino.store import StudyError
 from sordino.types import Floats
 
@@ -205,7 +206,7 @@ def summary(
             f"Expected study={measured.study.directory} to have 2 seeds and 2 datasets whose runs "
             f"are finished, and it has {seeds} and {datasets}. Measure more of them."
         )
-    chosen = epsilon.usual_delta(n) if delta is None else _delta(delta, n, notes)
+    chosen = default_delta(n, exact=True) if delta is None else _delta(delta, n, notes)
     of_theory = theory(measured.spec, n, measured.dataset.norm_bound, last, measured.relation)
     if of_theory.reason:
         notes.append(f"No theoretical bound: {of_theory.reason}")

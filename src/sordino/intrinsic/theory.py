@@ -12,8 +12,8 @@ import numpy as np
 from sordino.accounting.printed import AsPrinted
 from sordino.intrinsic.spread import printed_sensitivity
 from sordino.objectives.objective import Constants
-from sordino.privacy import NotApplicable, Relation
-from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
+from sordino.privacy import NotApplicable, Relation, Sampling
+from sordino.proofs.run import batches_of, checked_convexity, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -81,22 +81,16 @@ def _bound(
     spec: TrainSpec, constants: Constants, records: int, steps: int, relation: Relation
 ) -> Sensitivity:
     """2 ceil(k) L eta / B, and more for a smaller last batch. Averages move no further."""
-    if spec.order == "poisson":
+    if spec.order == Sampling.POISSON:
         raise NotApplicable(
             "With Poisson sampling a record can be met at any step, and no bound on how often is "
             "sure; use order='shuffle'."
         )
-    convex = checked_convexity(spec, constants)
-    lipschitz = gradient_bound(spec, convex)
     return bolt_on_convex(
-        constants=Constants(lipschitz, convex.smooth, convex.strongly_convex),
-        n=records,
-        batch_size=spec.batch_size,
         rates=_rates(spec, records, steps),
         relation=relation,
-        drop_last=spec.drop_last,
-        divisor=float(spec.batch_size) if spec.divides_by_batch_size else None,
-        same_order=spec.order != "shuffle",
+        same_order=spec.order != Sampling.SHUFFLE,
+        **batches_of(spec, constants, records),
     )
 
 

@@ -9,8 +9,8 @@ Hyland & Tople (v1, VI-D, Table IV, Figures 5 and 9; v2, Tables 4 and 7) compare
 over 500 trained models chosen at random, with a paired t-test of 3 against 2. Here 2 and 3 add THE
 SAME standard normal vector, scaled by each sigma, at every epsilon: they differ in nothing else.
 Every model has a vector of its own. The authors' code gave all models one and the same (it sets
-NumPy's seed before each draw), so their means depend on that one vector; `sordino_papers.noise`
-draws it again and finds their numbers.
+NumPy's seed before each draw), so their means depend on that one vector; `sordino reproduce` draws
+it again and finds their numbers.
 
 A linear model's score is linear in its weights, so a score under noise is score(w) + sigma
 score(noise): two matrix products serve all epsilons.

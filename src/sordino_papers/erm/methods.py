@@ -74,14 +74,15 @@ def named(method: str, rows: int) -> tuple[str, Settings]:
 
 def _plan(name: str, task: Task, given: Settings) -> Plan:
     """Folds ask the same again; and the noise of DP-SGD, slow to find, does not know the rate."""
-    if None in (given.steps, given.batch_size, given.learning_rate):
+    rate = given.learning_rate
+    if rate is None or given.steps is None or given.batch_size is None:
         return _light_plan(name, task, given)
     plan = _light_plan(name, task, replace(given, learning_rate=1.0))
     assert plan.spec is not None
     return replace(
         plan,
-        settings=replace(plan.settings, learning_rate=given.learning_rate),
-        spec=replace(plan.spec, learning_rate=given.learning_rate),
+        settings=replace(plan.settings, learning_rate=rate),
+        spec=replace(plan.spec, learning_rate=rate),
     )
 
 

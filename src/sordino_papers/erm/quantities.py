@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from sordino import _check
 from sordino.types import Array
 from sordino_papers.erm.formulas import QUANTITIES as FORMULAS
-from sordino_papers.found import Found, Numbers
+from sordino_papers.found import Found, Numbers, held
 
 if TYPE_CHECKING:
     from sordino_papers.quantities import Quantity
@@ -27,7 +27,7 @@ def of_method(numbers: Numbers, name: str, method: str) -> Array:
     return np.asarray(numbers[name][known.index(method)])
 
 
-def _gaps(numbers: Numbers, method: str, other: str) -> Iterator[tuple[float, float, float]]:
+def gaps(numbers: Numbers, method: str, other: str) -> Iterator[tuple[float, float, float]]:
     """For each epsilon: it, points by which `other` is above, and the paired standard error.
 
     Folds are taken for independent, which folds of one cut are not quite. A method that cannot
@@ -38,10 +38,10 @@ def _gaps(numbers: Numbers, method: str, other: str) -> Iterator[tuple[float, fl
         if np.isnan(there).any():
             yield float(epsilon), -math.inf, 0.0
             continue
-        gaps = PERCENT * (there - here)
-        many = len(gaps)
-        error = float(gaps.std(ddof=1) / math.sqrt(many)) if many > 1 else 0.0
-        yield float(epsilon), float(gaps.mean()), error
+        points = PERCENT * (there - here)
+        many = len(points)
+        error = float(points.std(ddof=1) / math.sqrt(many)) if many > 1 else 0.0
+        yield float(epsilon), float(points.mean()), error
 
 
 def _share_not_below(
@@ -55,7 +55,7 @@ def _share_not_below(
     lost: list[str] = []
     total = 0
     for numbers in runs:
-        for epsilon, gap, error in _gaps(numbers, method, other):
+        for epsilon, gap, error in gaps(numbers, method, other):
             allowed = max(points, errors * error)
             total += 1
             if gap > allowed:
@@ -77,7 +77,7 @@ def _rank_correlation(numbers: Numbers, *, of: str, method: str) -> Found:
 
 def _gap_to_nonprivate(numbers: Numbers, *, method: str) -> Found:
     """Points by which the model without noise is above, at the largest budget."""
-    *_, (epsilon, gap, error) = _gaps(numbers, method, "none")
+    *_, (epsilon, gap, error) = gaps(numbers, method, "none")
     return Found(gap, gap - 2 * error, gap + 2 * error, f"at epsilon {epsilon:g}")
 
 
@@ -86,9 +86,9 @@ def _surge(numbers: Numbers, *, method: str) -> Found:
 
     Infinite if every budget can: then there is no surge.
     """
-    gaps = list(_gaps(numbers, "none", method))
-    met = [(epsilon, -gap) for epsilon, gap, _ in gaps if math.isfinite(gap)]
-    if len(met) in (0, len(gaps)):
+    found = list(gaps(numbers, "none", method))
+    met = [(epsilon, -gap) for epsilon, gap, _ in found if math.isfinite(gap)]
+    if len(met) in (0, len(found)):
         return Found(math.inf, words="no budget" if not met else "every budget can be met")
     return Found(met[0][1], words=f"first met at epsilon {met[0][0]:g}")
 
@@ -141,14 +141,10 @@ def _passes_over_iterations(numbers: Numbers, *, method: str) -> Found:
     return Found(float((of_method(numbers, "passes", method) / numbers["iterations"]).min()))
 
 
-def _scalar(name: str) -> Quantity:
-    return lambda numbers: Found.of(numbers, name)
-
-
 QUANTITIES: dict[str, Quantity] = {
-    "erm_rows": _scalar("rows"),
-    "erm_columns": _scalar("columns"),
-    "least_epsilon_2016": _scalar("least_epsilon_2016"),
+    "erm_rows": held("rows"),
+    "erm_columns": held("columns"),
+    "least_epsilon_2016": held("least_epsilon_2016"),
     "share_not_below": _share_not_below,
     "rank_correlation": _rank_correlation,
     "gap_to_nonprivate": _gap_to_nonprivate,

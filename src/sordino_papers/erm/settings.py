@@ -13,6 +13,7 @@ import numpy as np
 from sordino import _check
 from sordino.seeding import stream
 from sordino.types import Array
+from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Splits
@@ -79,13 +80,10 @@ class ErmSettings:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> ErmSettings:
         """Of a file; an unknown key is refused."""
-        known = set(cls.__dataclass_fields__)
-        if unknown := sorted(set(given) - known):
-            _check.fail("settings", unknown, f"to be only keys of {sorted(known)}")
-        _check.one_of("loss", given["loss"], tuple(LOSSES))
-        _check.one_of("constant", given.get("constant", cls.constant), ("scaled", "one"))
-        listed = {name: tuple(given[name]) for name in ("epsilons", "methods")}
-        return cls(**{**given, **listed})
+        found = read(cls, given, "epsilons", "methods")
+        _check.one_of("loss", found.loss, tuple(LOSSES))
+        _check.one_of("constant", found.constant, ("scaled", "one"))
+        return found
 
     def task(self, rows: int, columns: int, epsilon: float) -> Task:
         """One fit, as an estimator would state it."""
@@ -187,10 +185,8 @@ def stored(settings: ErmSettings, bench: Bench) -> StoredRows:
             kept = np.sort(draw.choice(len(X), settings.rows, replace=False))
             X, y = X[kept], y[kept]
         directory.mkdir(parents=True, exist_ok=True)
-        for name, values in (
-            ("X", with_constant(X, settings.constant)),
-            ("y", y),
-        ):  # y last: both are there then
+        X = with_constant(X, settings.constant)
+        for name, values in (("X", X), ("y", y)):  # y last: both are there then
             half = directory / f".{name}.{os.getpid()}.npy"
             np.save(half, values)
             half.replace(directory / f"{name}.npy")

@@ -14,7 +14,7 @@ from sordino.data.dataset import Dataset
 from sordino.objectives.objective import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.output import OutputPerturbation, output_perturbation
-from sordino.proofs.steps import noise_for_steps
+from sordino.proofs.training import noise_for_steps
 from sordino.sgd.spec import Schedule, TrainSpec
 
 

@@ -1,0 +1,230 @@
+"""The private linear models, and `load`, which reads a saved one after checking its papers."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from sordino import _check
+from sordino._shown import printable
+from sordino.estimators.base import PrivateLinearClassifier
+from sordino.mechanisms import bundle
+from sordino.mechanisms.certificate import CertificateError
+from sordino.mechanisms.signature import load_public
+from sordino.mechanisms.verify import verify
+from sordino.privacy import Relation
+from sordino.types import Array
+
+
+class PrivateLogisticRegression(PrivateLinearClassifier):
+    """Logistic regression whose fitted weights are safe to publish, with the proof in `privacy_`.
+
+    It minimises the mean logistic loss + (l2 / 2) ||w||^2 under differential privacy. Everything
+    but the records is taken to be public: settings are chosen from the number of rows and columns
+    and the promise, never from the data.
+
+    Parameters
+    ----------
+    epsilon
+        The budget. Infinity gives the exact model of the method, and no guarantee.
+    delta
+        Probability that the bound may fail; None means 1/rows^2, rounded down to one digit, and
+        0.01 for fewer than ten rows.
+    relation
+        What counts as a neighbouring dataset: "replace-one", "zero-out" or "add-or-remove-one"
+        (or a `Relation`). Every method is calibrated to it.
+    method
+        "auto" (by public facts), "objective" (noise in the objective), "noisy-gd" (noise in every
+        full gradient), "dp-sgd" (in every Poisson batch), "rsgd-ar", "nsgd", "bolt-on",
+        "output-gd" (noise on the final weights), "dp-agd" (adaptive steps); for comparison "none"
+        (no privacy at all) and "majority".
+    l2
+        Weight of the regulariser, on the intercept too. "objective" and "bolt-on" may use more
+        where the budget is small; `settings_` says how much.
+    epochs, steps
+        How long, where the method has a say: "rsgd-ar", "nsgd", "bolt-on" and "dp-sgd" take
+        epochs, "output-gd", "noisy-gd", "dp-sgd" and "dp-agd" (rounds) steps. None: by a public
+        rule.
+    batch_size, learning_rate, average_every, max_grad_norm, accountant
+        Settings of the methods that have them, None: by a public rule. `average_every` is
+        RSGD-AR's interval in epochs. `accountant` is for DP-SGD: "pld", "moments" as the paper
+        has it, or "best" (also the last iterate's, where there is one).
+    initial_weights
+        PUBLIC weights to start a descent from, such as a model of other data: one row a class (one
+        alone for two classes), the intercept last. Methods that minimise have no use for them.
+    data_norm
+        A PUBLIC bound on the Euclidean norm of a row, the intercept's 1 included. Longer rows are
+        scaled down to it, in `fit` and before every prediction. None reads it off the data, with a
+        `PrivacyLeakWarning`; then no row is scaled.
+    classes
+        The labels there can be. None reads them off the data, with a `PrivacyLeakWarning`.
+    fit_intercept
+        Whether rows get a constant 1, which is scaled, regularised and protected like any feature.
+    max_rows_per_person
+        Rows that one person may have; all of them together are protected.
+    public_rows
+        A public number near the number of rows, where the relation (add-or-remove-one) keeps that
+        private.
+    random_state
+        None draws everything from the operating system. A number makes the fit repeatable for
+        experiments, with a `PrivacyLeakWarning` and without a guarantee.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_
+        The released model.
+    privacy_
+        The `Guarantee`, or None if nothing is promised.
+    sigma_
+        Standard deviation of the noise that protects: on each weight, each sum of gradients or
+        each coefficient of a linear term, by method.
+    noise_
+        The same in words, and from which source the noise came.
+    method_, settings_
+        What was done, all of it from public facts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sordino import PrivateLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[0, 1]).fit(X / 1000, y)
+    >>> print(model.privacy_)  # doctest: +SKIP
+    """
+
+    _kind = "logistic"
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class: the logistic curve of the scores.
+
+        Rows longer than `data_norm` are scaled down to it as in the training: the model was fitted
+        to such rows, and far beyond the norm its curve would be too sure.
+
+        With more than two classes each has a model of its own, and their probabilities are made
+        to sum to 1.
+        """
+        return probabilities(self.decision_function(X))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Ln of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+def probabilities(scores: Array) -> Array:
+    """Of every class, [row, class], from what `decision_function` says."""
+    each = expit(scores)
+    if scores.ndim == 1:
+        return np.column_stack([1 - each, each])
+    total = each.sum(axis=1, keepdims=True)
+    # Where every model says no with certainty, all classes are alike.
+    return np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1])
+
+
+class PrivateLinearSVC(PrivateLinearClassifier):
+    """Linear support vector machine whose fitted weights are safe to publish.
+
+    The hinge is rounded (Huber) over a width of 2 `huber_width` around its corner, since every
+    theorem here needs a smooth loss. All else is as in `PrivateLogisticRegression`, which see.
+
+    Parameters
+    ----------
+    epsilon, delta, relation, method, l2, epochs, steps, batch_size, learning_rate, average_every,
+    max_grad_norm, accountant, initial_weights, data_norm, classes, fit_intercept,
+    max_rows_per_person, public_rows, random_state
+        As in `PrivateLogisticRegression`.
+    huber_width
+        Half the width over which the hinge is rounded; the paper has 0.5.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, privacy_, sigma_, noise_, method_, settings_
+        As in `PrivateLogisticRegression`.
+    """
+
+    _kind = "huber-svm"
+    huber_width: float
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        relation: Relation | str = "replace-one",
+        method: str = "auto",
+        l2: float = 0.001,
+        epochs: int | None = None,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        average_every: int | None = None,
+        max_grad_norm: float | None = None,
+        accountant: str | None = None,
+        initial_weights: Any = None,
+        data_norm: float | None = 1.0,
+        classes: Any = None,
+        fit_intercept: bool = True,
+        max_rows_per_person: int = 1,
+        public_rows: int | None = None,
+        huber_width: float = 0.5,
+        random_state: Any = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def _huber_width(self) -> float:
+        return _check.positive("huber_width", self.huber_width, "The paper has 0.5.")
+
+
+ESTIMATORS = {each.__name__: each for each in (PrivateLinearSVC, PrivateLogisticRegression)}
+
+
+def load(
+    directory: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None
+) -> PrivateLinearClassifier:
+    """Read a saved model, ready to predict.
+
+    The digest of the weights is checked and the guarantee computed again from the certificate's
+    numbers; a claim that does not follow is refused. Nothing in the files can run code. Whether the
+    certificate is from whom it seems to be, only a signature tells: pass whose it must carry.
+
+    Parameters
+    ----------
+    directory
+        As `save` wrote it.
+    key
+        File with the public Ed25519 key that the bundle must be signed with (PEM or OpenSSH).
+
+    Raises
+    ------
+    CertificateError
+        If a file is missing, damaged or changed, or the claim does not follow.
+    """
+    public = None if key is None else load_public(key)
+    found = bundle.read(Path(directory))
+    for finding in verify(found, public_key=public).findings:
+        if finding.startswith("Note"):
+            warnings.warn(printable(finding), stacklevel=2)
+    papers = found.certificate
+    norm = papers.model.settings.get("data_norm")
+    if norm is not None and not (type(norm) in (int, float) and 0 < norm < math.inf):
+        raise CertificateError("The certificate's data_norm is no number above 0.")
+    # What is not named scales no row. `verify` knows estimator and settings.
+    model: PrivateLinearClassifier = ESTIMATORS[papers.model.estimator](data_norm=None)
+    for name, value in papers.model.settings.items():
+        setattr(model, name, math.inf if value == "inf" else value)
+    model.classes_ = papers.model.classes()
+    model.coef_, model.intercept_ = found.coef, found.intercept
+    model.n_features_in_ = papers.model.features
+    if papers.model.feature_names is not None:
+        model.feature_names_in_ = np.array(papers.model.feature_names, dtype=object)
+    model.privacy_, model.certificate_ = papers.guarantee, papers
+    model.method_, model.noise_ = papers.method, papers.noise
+    model._scaling = model._scaled_as()
+    model._ledger_entry = None
+    return model

@@ -1,0 +1,344 @@
+"""Kind "formulas": a table of formulas, and what claims ask of such a table.
+
+A table is parallel columns, one row a setting. Claims ask for a number in a
+row, for an extreme over rows, or for the power with which a column grows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino import _check
+from sordino.accounting import calibrate, composition, gaussian, printed, subsampled
+from sordino.intrinsic import variability
+from sordino.privacy import Relation
+from sordino.types import Array
+from sordino_papers.found import Found, Numbers
+
+if TYPE_CHECKING:
+    from sordino_papers.bench import Bench
+    from sordino_papers.quantities import Quantity
+
+Row = dict[str, Any]
+_PRESENCE = Relation.ADD_OR_REMOVE_ONE
+_POISSON: Any = {"sampling": "poisson", "relation": _PRESENCE}
+_ONE: Any = {"sensitivity": 1.0, "relation": _PRESENCE}
+
+
+def make(settings: Mapping[str, Any], bench: Bench) -> dict[str, Array]:
+    """The table that `settings` ask for: `of` names it, lists are taken in every combination.
+
+    Lists in the table "gaussian" go together instead: one row a name.
+    """
+    _check.one_of("of", settings["of"], sorted(_TABLES))
+    axes, row = _TABLES[settings["of"]]
+    if unknown := sorted(set(settings) - {"of", *axes}):
+        _check.fail("settings", unknown, f"to be among {axes}")
+    lists = [_listed(settings[axis]) for axis in axes]
+    places = list(zip(*lists, strict=True) if row is _gaussian else itertools.product(*lists))
+    rows = []
+    for done, place in enumerate(places):
+        given = dict(zip(axes, place, strict=True))
+        rows.append({**given, **row(**given)})
+        bench.tell(done + 1, len(places))
+    return {name: np.array([each[name] for each in rows]) for name in rows[0]}
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> Row:
+    """The notes' section 3: noise for a budget, as printed and as proved."""
+    target = epsilon, delta, sample_rate, steps
+    step_epsilon, step_delta = epsilon / steps, delta / (sample_rate * steps)
+    second = printed.notes_naive_noise(*target).value
+    run = subsampled.pld(second, sample_rate, steps, **_POISSON)
+    strong, moments = printed.notes_strong_noise(*target), printed.notes_moments_noise(*target)
+    return {
+        "step_epsilon": step_epsilon,
+        "step_delta": step_delta,
+        "composed_delta": steps * step_delta,
+        "composed_delta_sampled": steps * sample_rate * step_delta,
+        # The first form, from eps' and delta'; the second, which has qT where this one has T.
+        "naive_first": math.sqrt(2 * math.log(1.25 / step_delta)) / step_epsilon,
+        "naive_second": second,
+        # What a step may have before sampling: by the second form, and by the theorem.
+        "before_sampling_printed": epsilon / (sample_rate * steps),
+        "before_sampling": composition.before_sampling(step_epsilon, sample_rate),
+        "true_delta": run.delta(epsilon),
+        # Orders of growth, with 1 for the constants that are not printed.
+        "strong_order": strong.value,
+        "ratio_order": printed.notes_noise_ratio(delta, sample_rate, steps).value,
+        "moments_order": moments.value,
+        "strong_over_moments_order": strong.value / moments.value,
+        "extra_factor": math.sqrt(math.log(steps / delta)),
+        "naive": composition.naive.noise(*target, sensitivity=1.0),
+        "strong": composition.strong_kairouz.noise(*target, sensitivity=1.0),
+    }
+
+
+def _accountants(epsilon: float, delta: float, sample_rate: float, steps: int) -> Row:
+    """As `_noise`, with what accountants need that know the law of a step: seconds a row."""
+    target = epsilon, delta, sample_rate, steps
+    return {
+        **_noise(*target),
+        "moments": calibrate.noise_multiplier(*target, **_POISSON, method="rdp"),
+        "least": calibrate.noise_multiplier(*target, **_POISSON, method="pld"),
+    }
+
+
+def _logarithms(delta: float, steps: float) -> Row:
+    """What the notes drop for large T: ln T stands for ln(T/delta); sqrt(ln T) for a constant."""
+    return {
+        "log_steps": math.log(steps),
+        "log_steps_over_delta": math.log(steps / delta),
+        "root_log_steps": math.sqrt(math.log(steps)),
+    }
+
+
+def _composition(step_epsilon: float, slack: float, steps: int) -> Row:
+    """T steps of eps' each: the notes' two theorems, and the exact composition."""
+    e, T = step_epsilon, steps
+    noise = gaussian.sigma(e, slack / T)
+    return {
+        "basic": T * e,
+        "strong": e * math.sqrt(2 * T * math.log(1 / slack)) + T * e * math.tanh(e / 2),
+        "exact": composition.kairouz_optimal_epsilon(e, T, slack),
+        # T Gaussian steps of (eps', slack/T) each, together, at T slack/T
+        "gaussian_steps": gaussian.epsilon(math.sqrt(T) / noise, slack),
+    }
+
+
+def _growth(
+    noise_multiplier: float, delta: float, sample_rate: float, steps: int, epochs: int
+) -> Row:
+    """The notes' section 4: epsilon of E times `steps` steps at one noise and one delta."""
+    run = noise_multiplier, sample_rate, epochs * steps
+    return {
+        "naive": composition.naive(*run, delta, **_ONE).budget[0],
+        "strong": composition.strong_kairouz(*run, delta, **_ONE).budget[0],
+        "moments": subsampled.rdp(*run, **_POISSON).epsilon(delta),
+        "least": subsampled.pld(*run, **_POISSON).epsilon(delta),
+    }
+
+
+def _algorithm(
+    epsilon: float, delta: float, sample_rate: float, steps: int, batch_size: int
+) -> Row:
+    """The notes' Algorithm 2 with the moments accountant's noise, read in other ways."""
+    noise = calibrate.noise_multiplier(
+        *(epsilon, delta, sample_rate, steps), **_POISSON, method="rdp"
+    )
+    on_average = subsampled.pld(batch_size * noise, sample_rate, steps, **_POISSON)
+    fixed_size = subsampled.pld(
+        *(noise, sample_rate, steps), sampling="fixed-size", relation=Relation.REPLACE_ONE
+    )
+    return {
+        "noise": noise,
+        "on_sum": subsampled.pld(noise, sample_rate, steps, **_POISSON).epsilon(delta),
+        "on_average": on_average.epsilon(delta),
+        "fixed_size": fixed_size.epsilon(delta),
+    }
+
+
+def _learning_rate(
+    learning_rate: float, l2: float, n: int, noise_multiplier: float, steps: int, delta: float
+) -> Row:
+    """Epsilon of regularised logistic regression by noisy gradient descent."""
+    from sordino.objectives.objective import ObjectiveSpec
+    from sordino.proofs import prove
+    from sordino.sgd.spec import TrainSpec
+
+    objective = ObjectiveSpec("logistic", l2=l2, intercept=False)
+    spec = TrainSpec(
+        objective,
+        learning_rate=learning_rate,
+        batch_size=n,
+        steps=steps,
+        order="fixed",
+        max_grad_norm=1.0,
+        noise_multiplier=noise_multiplier,
+    )
+    proofs = prove(spec, objective.constants(norm_bound=1.0), n, Relation.ZERO_OUT, delta)
+    kinds = ("all", "final")
+    return {
+        f"{kind}_released": min(g.epsilon for g in proofs.guarantees if g.released == kind)
+        for kind in kinds
+    }
+
+
+def _gaussian(name: str, sensitivity: float, sigma: float, delta: float) -> Row:
+    """The classical Gaussian formula at a noise, with the right constant and with a slip in it."""
+    constant, slip = math.sqrt(2 * math.log(1.25 / delta)), math.sqrt(2 * math.log(1.25) / delta)
+    mu = sensitivity / sigma
+    # One sign change above 1: below that the formula is a theorem, far above it it is false.
+    last = math.log(delta)
+    false_from = gaussian.least(lambda e: gaussian.log_delta(e, e / constant) > last, 1.0, 100.0)
+    return {
+        "constant": constant,
+        "constant_printed": slip,
+        "classical": constant * mu,
+        "misprinted": slip * mu,
+        "exact": gaussian.epsilon(mu, delta),
+        "true_delta": gaussian.delta(constant * mu, mu),
+        "false_from": false_from,
+    }
+
+
+def _variability(n: int, passes: int, lipschitz: float, learning_rate: float) -> Row:
+    """Section III of v1: how far two orders of one dataset can lead apart, and how probably."""
+    bounds = variability.bounds(n, passes, lipschitz, learning_rate)
+    counts, all_orders = variability.rencontres(n), math.factorial(n)
+    law = [Fraction(count, all_orders) for count in counts]
+    mean = sum((j * p for j, p in enumerate(law)), Fraction(0))
+    spread = sum(((j - mean) ** 2 * p for j, p in enumerate(law)), Fraction(0))
+    poisson = [math.exp(-1) / math.factorial(j) for j in range(n + 1)]
+    step = 2 * lipschitz * learning_rate
+    chebyshev = variability.chebyshev(n, passes)
+    return {
+        "overlap_mean": float(mean),
+        "overlap_variance": float(spread),
+        "poisson_distance": _distance([float(p) for p in law], poisson),
+        "sensitivity": bounds.sensitivity,
+        "largest": bounds.largest,
+        "mean": bounds.mean,
+        "variance": bounds.variance,
+        "mean_exact": step * passes * float(n - mean),
+        "variance_exact": step**2 * passes * float(spread),
+        "chebyshev": math.nan if chebyshev is None else float(chebyshev),
+        "tail": float(variability.exact_tail(n, passes)),
+        "not_above": float(variability.not_above_sensitivity(n, passes)),
+    }
+
+
+def _distance(law: Sequence[float], other: Sequence[float]) -> float:
+    """In total variation; what `other` has beyond `law`'s last place counts as well."""
+    inside = sum(abs(p - q) for p, q in zip(law, other, strict=True))
+    return (inside + max(0.0, 1 - math.fsum(other))) / 2
+
+
+_BUDGET = ("epsilon", "delta", "sample_rate", "steps")
+_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Row]]] = {
+    "noise": (_BUDGET, _noise),
+    "accountants": (_BUDGET, _accountants),
+    "logarithms": (("delta", "steps"), _logarithms),
+    "composition": (("step_epsilon", "slack", "steps"), _composition),
+    "growth": (("noise_multiplier", "delta", "sample_rate", "steps", "epochs"), _growth),
+    "algorithm": ((*_BUDGET, "batch_size"), _algorithm),
+    "learning-rate": (
+        ("learning_rate", "l2", "n", "noise_multiplier", "steps", "delta"),
+        _learning_rate,
+    ),
+    "gaussian": (("name", "sensitivity", "sigma", "delta"), _gaussian),
+    "variability": (("n", "passes", "lipschitz", "learning_rate"), _variability),
+}
+"""By name: what each row is given, and the function that makes one."""
+
+
+def formula(
+    table: Numbers,
+    *,
+    of: str,
+    over: str | None = None,
+    by: str | None = None,
+    at: Any = None,
+    where: Mapping[str, Any] | None = None,
+) -> Found:
+    """Column `of` (divided by `over`) in the one row where `by` is `at` and `where` holds."""
+    asked = {**(where or {}), **({} if by is None else {by: at})}
+    values = _column(table, of, over)[_rows(table, asked)]
+    if len(values) != 1:
+        _check.fail("where", asked, f"to name one row, not {len(values)}")
+    return Found(float(values[0]))
+
+
+def formula_largest(
+    table: Numbers,
+    *,
+    of: str,
+    over: str | None = None,
+    where: Mapping[str, Any] | None = None,
+) -> Found:
+    """The largest of a column, over the rows where `where` holds."""
+    return Found(float(_column(table, of, over)[_rows(table, where or {})].max()))
+
+
+def formula_smallest(
+    table: Numbers,
+    *,
+    of: str,
+    over: str | None = None,
+    where: Mapping[str, Any] | None = None,
+) -> Found:
+    """The smallest of a column, over the rows where `where` holds."""
+    return Found(float(_column(table, of, over)[_rows(table, where or {})].min()))
+
+
+def formula_spread(
+    table: Numbers,
+    *,
+    of: str,
+    over: str | None = None,
+    where: Mapping[str, Any] | None = None,
+) -> Found:
+    """The largest of a column over its smallest: 1 where it is constant."""
+    values = _column(table, of, over)[_rows(table, where or {})]
+    return Found(float(values.max() / values.min()))
+
+
+def formula_exponent(
+    table: Numbers,
+    *,
+    of: str,
+    by: str,
+    over: str | None = None,
+    since: float = 0.0,
+    until: float = math.inf,
+    line: str | None = None,
+    at: Any = None,
+) -> Found:
+    """The power of `by` that a column grows with: least squares of logarithms.
+
+    In the rows where `line` is `at`, if the table holds several lines.
+    """
+    kept = _rows(table, {} if line is None else {line: at})
+    kept &= (table[by] >= since) & (table[by] <= until)
+    if kept.sum() < 2:
+        _check.fail("since, until", (since, until), "to leave two rows or more")
+    return Found(slope(table[by][kept], _column(table, of, over)[kept]))
+
+
+def slope(x: Array, y: Array) -> float:
+    """Of the least-squares line through the logarithms."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def _column(table: Numbers, of: str, over: str | None) -> Array:
+    for name in (of, over):
+        if name is not None:
+            _check.one_of("column", name, sorted(table))
+    return np.asarray(table[of] if over is None else table[of] / table[over])
+
+
+def _rows(table: Numbers, where: Mapping[str, Any]) -> Array:
+    kept = np.ones(len(next(iter(table.values()))), dtype=bool)
+    for name, wanted in where.items():
+        column = table[name]
+        kept &= column == (wanted if column.dtype.kind == "U" else float(wanted))
+    return kept
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "formula": formula,
+    "formula_largest": formula_largest,
+    "formula_smallest": formula_smallest,
+    "formula_spread": formula_spread,
+    "formula_exponent": formula_exponent,
+}
