@@ -489,7 +489,7 @@ def _of_rest() -> dict[tuple[str, str], Callable[[Plain], Any]]:
             bounds.gaussian_mu_from_counts(*counts, confidence=how["confidence"]),
         ]
         if case["delta"] > 0:
-            found.append(bounds.gaussian_from_counts(*counts, **how).epsilon)
+            found.append(bounds.from_counts(*counts, **how, if_gaussian=True).epsilon)
         return found
 
     def steinke(case: Plain) -> Any:
