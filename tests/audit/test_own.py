@@ -269,7 +269,7 @@ class TestAttained:
     def test_noise_on_the_final_weights(self, method, setting):
         private, pair = self.pair(method, *setting)
         private.initial_weights = pair.mechanism.initial_weights
-        bound = private._prepare(pair.D.X, pair.D.y).plan.evidence.perturbation().sensitivity
+        bound = private._prepare(pair.D.X, pair.D.y).plan.evidence.done().sensitivity
         moved = self.moved(pair)
         assert moved.max() <= bound.worst
         # By the place in the secret order, which these runs draw.

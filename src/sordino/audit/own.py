@@ -29,7 +29,7 @@ from sordino.estimators import methods
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
 from sordino.privacy import NotApplicable, PrivacyLeakWarning
-from sordino.proofs.training import rates_of
+from sordino.proofs.run import rates_of
 
 __all__ = [
     "Own",

@@ -140,7 +140,7 @@ def measure(
     from sordino.store.refusal import DamagedCell, StudyError
 
     watch = _Watch()
-    going_on = resumable(lambda: f"{watch.cells} were over. The same command goes on from there.")
+    going_on = resumable(lambda: f"{watch.cells} are done. The same command goes on from there.")
     try:
         with going_on, _cluster(dask) as client, bar("") as watch.show:
             study = intrinsic_measure(

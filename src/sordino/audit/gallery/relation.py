@@ -12,7 +12,7 @@ from sordino.audit.gallery.pair import COLUMNS, antipodal
 from sordino.audit.worlds import TrainedRelease
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Relation
-from sordino.proofs.steps import noise_for_steps
+from sordino.proofs.training import noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
 _ROWS, _STEPS = 20, 16

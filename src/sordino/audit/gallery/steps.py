@@ -22,7 +22,7 @@ from sordino.audit.worlds import TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.steps import noise_for_steps
+from sordino.proofs.training import noise_for_steps
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
