@@ -25,7 +25,10 @@ SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "objectives.objective" opens that one module, not its room.
-OPEN_TO_ALL = ("_cache", "_check", "_cost", "_files", "_lazy", "_shown", "privacy", "types")
+OPEN_TO_ALL = (
+    *("_cache", "_check", "_cost", "_files", "_lazy", "_shown"),
+    *("privacy", "serialize", "types"),
+)
 TABLE: dict[str, tuple[str, ...]] = {
     "seeding": (),
     "data": ("seeding",),
@@ -61,6 +64,7 @@ ALLOWED = {
     "_shown": (),
     "types": (),
     "privacy": ("_check", "_shown"),
+    "serialize": ("_check", "_shown"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
     "__main__": ("cli.main",),
@@ -68,7 +72,7 @@ ALLOWED = {
 PAPERS = "sordino_papers"
 PAPERS_SOURCE = SOURCE.parent / PAPERS
 PAPERS_MAY_USE = (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli"))
-PAPERS_COMMAND = ("cli.assess_options", "cli.screen", "cli.stage_bars", "cli.terminal")
+PAPERS_COMMAND = ("cli.options", "cli.screen", "cli.terminal")
 """What `sordino reproduce` shares with the other commands: one option, bars and the terminal."""
 
 HEAVY = ("torch", "numba")
@@ -91,8 +95,8 @@ PRINTERS = {
     **dict.fromkeys(("click.echo", "click.secho", "rich.print", "rich.print_json"), ""),
     **dict.fromkeys(("sys.stdout.write", "sys.stderr.write"), ""),
     **dict.fromkeys(("rich.text.Text", "rich.text.Text.from_markup"), ""),
-    "rich.progress.TextColumn": "cli/terminal.py data/download.py",
-    "rich.console.Console": "data/download.py",
+    "rich.progress.TextColumn": "cli/terminal.py data/sources.py",
+    "rich.console.Console": "data/sources.py",
 }
 """Ways to a terminal, and the file that may use each: others would not be cleaned."""
 

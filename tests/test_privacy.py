@@ -8,6 +8,7 @@ import pytest
 
 from sordino import Estimate, Guarantee, Observation, Relation
 from sordino._check import InvalidArgument
+from sordino.privacy import USUAL_DELTA, Sampling, default_delta
 
 GUARANTEE: dict[str, Any] = {
     "epsilon": 1.25,
@@ -179,3 +180,29 @@ def test_an_interval_is_in_order_and_holds_its_estimate() -> None:
 def test_trials_are_counted(value: object) -> None:
     with pytest.raises(InvalidArgument, match=r"^Expected trials="):
         Observation(**{**OBSERVATION, "trials": value})
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        *((each.value, each) for each in Sampling),
+        ("fixed", Sampling.CYCLIC),
+        ("full-batch", Sampling.FULL),
+        ("without-replacement", Sampling.FIXED_SIZE),
+        ("reshuffle", Sampling.SHUFFLE),
+    ],
+)
+def test_one_way_of_drawing_batches_whatever_it_is_called(word: str, meant: Sampling) -> None:
+    assert Sampling(word) is meant
+    assert f"{meant}" == meant == meant.value
+
+
+def test_another_way_of_drawing_batches_is_unknown() -> None:
+    with pytest.raises(ValueError, match="sorted"):
+        Sampling("sorted")
+
+
+def test_the_default_delta_of_unknown_and_of_the_papers_records() -> None:
+    assert default_delta(None) == USUAL_DELTA == 1e-5
+    assert default_delta(426, exact=True) == 1 / 426**2
+    assert default_delta(426) == 5e-6

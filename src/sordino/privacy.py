@@ -46,6 +46,45 @@ class Relation(enum.Enum):
     """One record is exchanged for one with zero gradient; the size is public."""
 
 
+class Sampling(enum.StrEnum):
+    """How batches are drawn, and in which order records are met. Every theorem depends on it.
+
+    A member equals its word. `Sampling(word)` also takes what others call it.
+    """
+
+    POISSON = "poisson"
+    """Each record in each batch independently."""
+    FIXED_SIZE = "fixed-size"
+    """Each batch a uniform subset of fixed size."""
+    FULL = "full"
+    """Every record in every step."""
+    CYCLIC = "cyclic"
+    """Rows as they come, the same batches pass after pass. A `TrainSpec` writes it "fixed"."""
+    PERMUTE_ONCE = "permute-once"
+    """One secret random order, then as cyclic."""
+    SHUFFLE = "shuffle"
+    """A new secret random order each pass: the usual data loader."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Sampling | None:
+        return SYNONYMS.get(str(value))
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+PASSES = (Sampling.CYCLIC, Sampling.PERMUTE_ONCE, Sampling.SHUFFLE)
+"""Those by which a record is met once a pass."""
+SECRET = (Sampling.PERMUTE_ONCE, Sampling.SHUFFLE)
+"""Passes whose order nobody knows."""
+SYNONYMS = {
+    "fixed": Sampling.CYCLIC,
+    "without-replacement": Sampling.FIXED_SIZE,
+    "full-batch": Sampling.FULL,
+    "reshuffle": Sampling.SHUFFLE,
+}
+
+
 RELATIONS = {
     Relation.REPLACE_ONE: (
         "one record is exchanged for any other; how many records there are is public"
@@ -73,7 +112,7 @@ class Guarantee:
     relation
         What counts as a neighbouring dataset.
     sampling
-        How batches were drawn, as the theorem assumes it ("poisson", "permute-once", ...).
+        How batches were drawn, as the theorem assumes it: a word of `Sampling`.
     unit
         Who is protected: "one record", or "k records of one person".
     theorem
@@ -198,8 +237,25 @@ def _check_open_unit(name: str, value: float) -> None:
         _check.fail(name, value, "in (0, 1)", "Pass a confidence such as 0.95.")
 
 
-def default_delta(rows: int) -> float:
-    """1 / rows^2, rounded down to one digit: far below the chance 1 / rows of a random record."""
+USUAL_DELTA = 1e-5
+"""The default where nobody knows how many records there are."""
+
+
+def default_delta(rows: int | None, *, exact: bool = False) -> float:
+    """Delta where nobody named one: 1 / rows^2, far below the chance 1 / rows of a random record.
+
+    Parameters
+    ----------
+    rows
+        Records that are protected; None if their number is not known: `USUAL_DELTA`.
+    exact
+        1 / rows^2 itself, as the papers on SGD's own noise take it (v2), for their estimates. What
+        is promised or claimed is rounded down to one digit.
+    """
+    if rows is None:
+        return USUAL_DELTA
+    if exact:
+        return 1 / rows**2
     squared = max(int(rows), 10) ** 2
     # In whole numbers, by its digits: in floating point 5e-06 would be 4.9999999999999996e-06.
     places = len(str(squared - 1))

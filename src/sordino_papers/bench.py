@@ -122,7 +122,7 @@ class Bench:
         return found
 
     def _make(self, name: str) -> Numbers:
-        from sordino.data.rawfile import DataError, MissingFileError
+        from sordino.data.sources import DataError, MissingFileError
 
         for other in self.uses(name):
             self.numbers(other)

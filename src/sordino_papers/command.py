@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.assess_options import DataDir
-from sordino.cli.stage_bars import StageBars
-from sordino.cli.terminal import errors, line, say, screen, short_warnings
+from sordino.cli.options import DataDir
+from sordino.cli.terminal import StageBars, errors, line, plain_warnings, resumable, say, screen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,14 +145,11 @@ def _run(
 
     console = errors()
     bars = StageBars(console)
-    try:
-        with short_warnings(console), bars.shown():
-            return run(
-                which, directory=out, data_dir=data_dir, quick=quick, pictures=figures, watch=bars
-            )
-    except KeyboardInterrupt:
-        line(console, f"Stopped. The same command goes on from here: {out}")
-        raise typer.Exit(130) from None
+    going_on = resumable(lambda: f"The same command goes on from here: {out}")
+    with going_on, plain_warnings(console), bars.shown():
+        return run(
+            which, directory=out, data_dir=data_dir, quick=quick, pictures=figures, watch=bars
+        )
 
 
 def _table(place: Place, results: list[Result]) -> Table:
@@ -217,7 +213,7 @@ def _write_markdown(found: Reproduction, directory: Path, file: Path) -> None:
     from pathlib import Path
 
     from sordino import _files
-    from sordino_papers.markdown import markdown
+    from sordino_papers.page import markdown
 
     pictures = file.with_suffix("")
     pictures.mkdir(parents=True, exist_ok=True)

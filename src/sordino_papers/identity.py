@@ -23,7 +23,7 @@ def of_kind(kind: str) -> str:
     digest = hashlib.sha256()
     for name in SOURCES[kind]:
         place = _SOURCES / name
-        paths = [place] if place.suffix else sorted(place.rglob("*.py"))
+        paths = [place] if place.suffix else sorted((*place.rglob("*.py"), *place.rglob("*.toml")))
         if not paths or not place.exists():
             # The digest of nothing never changes: what an earlier code made would pass for ours.
             raise RuntimeError(f"{name} is named as a source of {kind}, and is not there.")

@@ -1,4 +1,4 @@
-"""`Row` and `Table`: results of a place in the paper's layout; what differs, grouped by why."""
+"""Results of a place in the paper's layout, and what differs, grouped by why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHECKS, SLIPS = "checks", "slips"
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """A row of a table, or a sentence: one result a column; the column "" is of a row without."""
 
     title: str
@@ -23,7 +23,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """Rows and columns as the paper has them.
 
     Parameters
@@ -35,11 +35,11 @@ class Table:
     """
 
     columns: Mapping[str, str]
-    rows: tuple[Row, ...]
+    rows: tuple[PaperRow, ...]
 
 
 @dataclass(frozen=True)
-class Difference:
+class Deviation:
     """Results of one place that differ for one and the same reason, or for none."""
 
     results: tuple[Result, ...]
@@ -76,7 +76,7 @@ def called(reproduction: Reproduction, key: str) -> list[tuple[Paper, Place]]:
     ]
 
 
-def table(results: Iterable[Result]) -> Table:
+def table(results: Iterable[Result]) -> PaperTable:
     """The printed numbers."""
     grouped = rows(result for result in results if result.claim.printed is not None)
     columns: list[str] = []
@@ -84,15 +84,15 @@ def table(results: Iterable[Result]) -> Table:
     for row in grouped:
         _merge(columns, list(row.results))
         headings |= {key: result.claim.column for key, result in row.results.items()}
-    return Table({key: headings[key] for key in columns}, grouped)
+    return PaperTable({key: headings[key] for key in columns}, grouped)
 
 
-def sentences(results: Iterable[Result]) -> tuple[Row, ...]:
+def sentences(results: Iterable[Result]) -> tuple[PaperRow, ...]:
     """The claims in words."""
     return rows(result for result in results if result.claim.printed is None)
 
 
-def rows(results: Iterable[Result]) -> tuple[Row, ...]:
+def rows(results: Iterable[Result]) -> tuple[PaperRow, ...]:
     """Results by row, both printed and in words."""
     grouped: dict[str, dict[str, Result]] = {}
     for result in results:
@@ -101,7 +101,7 @@ def rows(results: Iterable[Result]) -> tuple[Row, ...]:
     return tuple(_row(each) for each in grouped.values())
 
 
-def differences(results: Iterable[Result]) -> list[Difference]:
+def differences(results: Iterable[Result]) -> list[Deviation]:
     """What differs, by explanation; of each that has none, one by itself."""
     grouped: dict[tuple[str, str, bool], list[Result]] = {}
     for result in results:
@@ -111,7 +111,7 @@ def differences(results: Iterable[Result]) -> list[Difference]:
         text = result.claim.name if explanation is None else explanation.text
         key = (place, text, result.verdict is Verdict.EXPLAINED)
         grouped.setdefault(key, []).append(result)
-    return [Difference(tuple(each), each[0].claim.explanation) for each in grouped.values()]
+    return [Deviation(tuple(each), each[0].claim.explanation) for each in grouped.values()]
 
 
 def missing(reproduction: Reproduction) -> dict[str, list[Result]]:
@@ -128,9 +128,9 @@ def claims(reproduction: Reproduction) -> dict[str, Claim]:
     return {claim.name: claim for paper in reproduction.papers for claim in paper.claims}
 
 
-def _row(results: Mapping[str, Result]) -> Row:
+def _row(results: Mapping[str, Result]) -> PaperRow:
     claim = next(iter(results.values())).claim
-    return Row(claim.row, claim.says, claim.reason, results)
+    return PaperRow(claim.row, claim.says, claim.reason, results)
 
 
 def _keys(claim: Claim) -> tuple[str, str]:

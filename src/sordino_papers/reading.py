@@ -3,22 +3,75 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from sordino import _check
+from sordino.serialize import Forms, refusing
 from sordino_papers.claims import Claim, Drawing, Explanation, Paper, Place, Printed, Run, Tolerance
 
 KEYS = ("v1", "v2", "chen", "notes", "annamalai")
 """The papers, in the order they are shown."""
 _COLUMN = "{column}"
-_PLACE = {"title", "printed_at", "columns", "rows", "explained", "drawings"}
-_ROW = {
-    *("key", "row", "says", "quantity", "run", "runs", "arguments", "printed", "columns"),
-    *("tolerance", "reason", "ours", "full", "setting"),
-}
+
+
+@dataclass(frozen=True)
+class _About:
+    title: str
+    authors: str
+    year: int
+
+
+@dataclass(frozen=True)
+class _Explained:
+    cells: tuple[str, ...]
+    text: str
+    shown_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    draw: str
+    runs: tuple[str, ...]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Row:
+    key: str
+    quantity: str
+    tolerance: Mapping[str, Any]
+    reason: str
+    row: str = ""
+    says: str = ""
+    run: str | None = None
+    runs: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    printed: Any = ""
+    columns: tuple[str, ...] | None = None
+    ours: bool = False
+    full: bool = False
+    setting: bool = False
+
+
+@dataclass(frozen=True)
+class _Shown:
+    title: str
+    printed_at: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[_Row, ...] = ()
+    explained: tuple[_Explained, ...] = ()
+    drawings: tuple[_Drawn, ...] = ()
+
+
+@dataclass(frozen=True)
+class _File:
+    paper: _About
+    places: Mapping[str, _Shown]
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @cache
@@ -36,19 +89,17 @@ def papers() -> dict[str, Paper]:
 
 def read(key: str, text: str) -> Paper:
     """One file's text."""
-    given = tomllib.loads(text)
-    _known(key, given, {"paper", "runs", "places"})
-    about = given["paper"]
-    _known(f"{key}.paper", about, {"title", "authors", "year"})
-    runs = [_run(key, name, each) for name, each in given.get("runs", {}).items()]
-    places = [_place(key, name, each) for name, each in given["places"].items()]
+    with refusing(f"paper {key}", _check.InvalidArgument):
+        given: _File = Forms(by_hand=True).of(_File).read(tomllib.loads(text))
+    runs = [_run(key, name, each) for name, each in given.runs.items()]
+    about = given.paper
     return Paper(
         key,
-        about["title"],
-        about["authors"],
-        about["year"],
+        about.title,
+        about.authors,
+        about.year,
         {run.name: run for run in runs},
-        tuple(places),
+        tuple(_place(key, name, each) for name, each in given.places.items()),
     )
 
 
@@ -59,85 +110,53 @@ def _run(paper: str, name: str, given: Mapping[str, Any]) -> Run:
     return Run(f"{paper}/{name}", given["kind"], settings, quick)
 
 
-def _place(paper: str, key: str, given: Mapping[str, Any]) -> Place:
+def _place(paper: str, key: str, given: _Shown) -> Place:
     name = f"{paper}/{key}"
-    _known(name, given, _PLACE)
-    columns = given.get("columns", {})
-    claims = [
-        claim
-        for row in given.get("rows", [])
-        for claim in _claims(paper, name, columns, row, given.get("explained", []))
-    ]
+    claims = [claim for row in given.rows for claim in _claims(paper, name, given, row)]
     _names_once(name, claims)
-    _explanations_used(name, given.get("explained", []), claims)
-    return Place(
-        name,
-        given["title"],
-        given.get("printed_at", ""),
-        tuple(_drawing(paper, each) for each in given.get("drawings", [])),
-        tuple(claims),
-    )
+    _explanations_used(name, given.explained, claims)
+    drawings = [
+        Drawing(each.draw, tuple(_full_name(paper, run) for run in each.runs), each.arguments)
+        for each in given.drawings
+    ]
+    return Place(name, given.title, given.printed_at, tuple(drawings), tuple(claims))
 
 
-def _drawing(paper: str, given: Mapping[str, Any]) -> Drawing:
-    _known(f"{paper} drawing", given, {"draw", "runs", "arguments"})
-    runs = tuple(_full_name(paper, run) for run in given["runs"])
-    return Drawing(given["draw"], runs, given.get("arguments", {}))
-
-
-def _claims(
-    paper: str,
-    place: str,
-    columns: Mapping[str, str],
-    given: Mapping[str, Any],
-    explained: Sequence[Mapping[str, Any]],
-) -> list[Claim]:
+def _claims(paper: str, place: str, shown: _Shown, row: _Row) -> list[Claim]:
     """One claim a column, or one alone where the row has none."""
-    name = f"{place}/{given['key']}"
-    _known(name, given, _ROW)
-    if columns:  # else the row has columns of its own
-        _known(f"{name}.columns", dict.fromkeys(given.get("columns", ())), set(columns))
-    keys = list(given.get("columns", columns)) or [""]
-    printed = given.get("printed", "")
-    texts = printed if isinstance(printed, list) else [printed] * len(keys)
+    name = f"{place}/{row.key}"
+    if shown.columns:  # else the row has columns of its own
+        _known(f"{name}.columns", row.columns or (), set(shown.columns))
+    keys = list(shown.columns if row.columns is None else row.columns) or [""]
+    texts = row.printed if isinstance(row.printed, list) else [row.printed] * len(keys)
     if len(texts) != len(keys):
         _check.fail(f"{name}.printed", texts, f"to have {len(keys)} entries, one a column")
-    found = []
-    for key, text in zip(keys, texts, strict=True):
-        if isinstance(printed, list) and not text:
-            continue  # the paper leaves this cell empty
-        found.append(_claim(paper, place, columns, given, key, text, explained))
-    return found
+    return [
+        _claim(paper, place, shown, row, key, text)
+        for key, text in zip(keys, texts, strict=True)
+        if text or not isinstance(row.printed, list)  # the paper leaves this cell empty
+    ]
 
 
-def _claim(
-    paper: str,
-    place: str,
-    columns: Mapping[str, str],
-    given: Mapping[str, Any],
-    column: str,
-    text: str,
-    explained: Sequence[Mapping[str, Any]],
-) -> Claim:
-    name = f"{place}/{given['key']}" + (f"/{column}" if column else "")
-    runs = given.get("runs", [given["run"]] if "run" in given else [])
-    arguments = {key: _filled(value, column) for key, value in given.get("arguments", {}).items()}
+def _claim(paper: str, place: str, shown: _Shown, row: _Row, column: str, text: str) -> Claim:
+    name = f"{place}/{row.key}" + (f"/{column}" if column else "")
+    runs = row.runs or ((row.run,) if row.run is not None else ())
     claim = Claim(
         name=name,
         place=place,
-        row=given.get("row") or given.get("says", "").rstrip(".") or given["key"],
-        column=columns.get(column, column),
-        says=given.get("says", ""),
-        quantity=given["quantity"],
+        row=row.row or row.says.rstrip(".") or row.key,
+        column=shown.columns.get(column, column),
+        says=row.says,
+        quantity=row.quantity,
         runs=tuple(_full_name(paper, _filled(run, column)) for run in runs),
-        arguments=arguments,
+        arguments={key: _filled(value, column) for key, value in row.arguments.items()},
         printed=Printed.parse(text) if text else None,
-        tolerance=Tolerance.read(_of_column(given["tolerance"], column, columns)),
-        reason=given["reason"],
-        explanation=_explanation(name, place, explained),
-        ours=given.get("ours", False),
-        full=given.get("full", False),
-        setting=given.get("setting", False),
+        tolerance=Tolerance.read(_of_column(row.tolerance, column, shown.columns)),
+        reason=row.reason,
+        explanation=_explanation(name, place, shown.explained),
+        ours=row.ours,
+        full=row.full,
+        setting=row.setting,
     )
     if claim.tolerance.needs_printed != (claim.printed is not None):
         wanted = "a printed number" if claim.tolerance.needs_printed else "no printed number"
@@ -159,13 +178,10 @@ def _of_column(
     return chosen
 
 
-def _explanation(
-    name: str, place: str, explained: Sequence[Mapping[str, Any]]
-) -> Explanation | None:
+def _explanation(name: str, place: str, explained: Sequence[_Explained]) -> Explanation | None:
     for each in explained:
-        _known(f"{place}.explained", each, {"cells", "text", "shown_by"})
-        if any(name == f"{place}/{cell}" for cell in each["cells"]):
-            return Explanation(each["text"], tuple(each["shown_by"]))
+        if any(name == f"{place}/{cell}" for cell in each.cells):
+            return Explanation(each.text, each.shown_by)
     return None
 
 
@@ -177,15 +193,14 @@ def _names_once(place: str, claims: Sequence[Claim]) -> None:
 
 
 def _explanations_used(
-    place: str, explained: Sequence[Mapping[str, Any]], claims: Sequence[Claim]
+    place: str, explained: Sequence[_Explained], claims: Sequence[Claim]
 ) -> None:
     left = {claim.name for claim in claims}
-    for each in explained:
-        for cell in each["cells"]:
-            if f"{place}/{cell}" not in left:
-                condition = "to be a cell of that place, explained once"
-                _check.fail(f"{place}.explained.cells", cell, condition)
-            left.remove(f"{place}/{cell}")
+    for cell in [cell for each in explained for cell in each.cells]:
+        if f"{place}/{cell}" not in left:
+            condition = "to be a cell of that place, explained once"
+            _check.fail(f"{place}.explained.cells", cell, condition)
+        left.remove(f"{place}/{cell}")
 
 
 def _filled(value: Any, column: str) -> Any:
@@ -196,7 +211,7 @@ def _full_name(paper: str, run: str) -> str:
     return run if "/" in run else f"{paper}/{run}"
 
 
-def _known(where: str, given: Mapping[str, Any], allowed: set[str]) -> None:
+def _known(where: str, given: Collection[str], allowed: set[str]) -> None:
     if unknown := sorted(set(given) - allowed):
         _check.fail(where, unknown, f"to have only keys of {sorted(allowed)}")
 

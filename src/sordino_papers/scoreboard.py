@@ -1,9 +1,9 @@
-"""`Score`: how many claims came out how; the first lines of every account of a reproduction."""
+"""`Score`: how many claims came out how, and what it took: the first lines of every account."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sordino.report.words_numbers import percent_down
 from sordino_papers.claims import Paper, Place
@@ -65,10 +65,9 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Line:
+class Tally:
     """Scores of a paper, of a place, or of everything."""
 
-    name: str
     printed: Score
     words: Score
     seconds: float
@@ -112,29 +111,28 @@ def checks(results: Iterable[Result]) -> list[Result]:
     return [r for r in results if r.claim.ours]
 
 
-def line(reproduction: Reproduction, name: str, results: Iterable[Result]) -> Line:
-    """Scores of some results under a name."""
+def tally(reproduction: Reproduction, results: Iterable[Result]) -> Tally:
+    """Scores of some results."""
     held = list(results)
     runs = {run for result in held for run in result.claim.runs}
     seconds = sum(reproduction.seconds.get(run, 0.0) for run in runs)
-    return Line(name, Score.of(printed(held)), Score.of(worded(held)), seconds)
+    return Tally(Score.of(printed(held)), Score.of(worded(held)), seconds)
 
 
-def total(reproduction: Reproduction) -> Line:
+def total(reproduction: Reproduction) -> Tally:
     """Scores of everything."""
-    whole = line(reproduction, "all", reproduction.results.values())
-    return Line(whole.name, whole.printed, whole.words, sum(reproduction.seconds.values()))
+    whole = tally(reproduction, reproduction.results.values())
+    return replace(whole, seconds=sum(reproduction.seconds.values()))
 
 
-def of_paper(reproduction: Reproduction, paper: Paper) -> Line:
+def of_paper(reproduction: Reproduction, paper: Paper) -> Tally:
     """Scores of a paper."""
-    results = [result for place in paper.places for result in reproduction.of(place)]
-    return line(reproduction, paper.key, results)
+    return tally(reproduction, [each for place in paper.places for each in reproduction.of(place)])
 
 
-def of_place(reproduction: Reproduction, place: Place) -> Line:
+def of_place(reproduction: Reproduction, place: Place) -> Tally:
     """Scores of a table or figure."""
-    return line(reproduction, place.name, reproduction.of(place))
+    return tally(reproduction, reproduction.of(place))
 
 
 def counted(many: int, one: str) -> str:
@@ -235,3 +233,49 @@ def _names(reproduction: Reproduction, paper: Paper, whole: bool) -> list[str]:
     own = [place.name for place in places(reproduction, paper)]
     rest = [p.name for p in paper.places if p.key in (CHECKS, SLIPS) and reproduction.of(p)]
     return own + rest
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs of one paper's file that are alike.
+
+    Parameters
+    ----------
+    paper
+        Whose file holds the runs; other papers may ask them too.
+    kind
+        Of the runs, with the model they train if the kind trains one.
+    runs
+        Names, the longest first.
+    seconds
+        Of all of them, when they were made.
+    """
+
+    paper: str
+    kind: str
+    runs: tuple[str, ...]
+    seconds: float
+
+
+def run_groups(reproduction: Reproduction) -> list[RunGroup]:
+    """Groups of runs: papers in the order of their runs, within one the longest group first."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for name, run in reproduction.runs.items():
+        kind = ", ".join(filter(None, [run.kind, run.settings.get("model", "")]))
+        grouped.setdefault((name.partition("/")[0], kind), []).append(name)
+    order = {paper.key: at for at, paper in enumerate(reproduction.papers)}
+    found = [
+        RunGroup(
+            paper,
+            kind,
+            tuple(longest_first(reproduction, names)),
+            sum(reproduction.seconds.get(name, 0.0) for name in names),
+        )
+        for (paper, kind), names in grouped.items()
+    ]
+    return sorted(found, key=lambda each: (order.get(each.paper, len(order)), -each.seconds))
+
+
+def longest_first(reproduction: Reproduction, names: list[str]) -> list[str]:
+    """Runs by what they took."""
+    return sorted(names, key=lambda name: -reproduction.seconds.get(name, 0.0))

@@ -15,13 +15,13 @@ from sordino.accounting.finding import Run
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.linear_loss import linear_loss
 from sordino.accounting.methods import METHODS
-from sordino.accounting.subsampled import PASSES, SAMPLINGS, NoisySteps
-from sordino.privacy import NotApplicable, Relation
+from sordino.accounting.subsampled import NoisySteps
+from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
 
 DELTA = 1e-5
 NAMES = [method.name for method in METHODS]
 ADD, REPLACE, ZERO = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE, Relation.ZERO_OUT
-COMBINATIONS = list(itertools.product(SAMPLINGS, Relation))
+COMBINATIONS = list(itertools.product(list(Sampling), Relation))
 
 
 def run_of(sampling="poisson", relation=ADD, noise=2.0, rate=0.05, steps=130, **more):
@@ -151,7 +151,7 @@ class TestBest:
 
 
 class TestEnds:
-    @pytest.mark.parametrize("sampling", SAMPLINGS)
+    @pytest.mark.parametrize("sampling", list(Sampling))
     def test_no_noise_is_no_privacy(self, sampling):
         for finding in rows(run_of(sampling, ZERO, noise=0.0)).values():
             if finding.applies:

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from sordino.accounting import calibrate
 from sordino.accounting.compose import compose
 from sordino.accounting.profile import ApproximateProfile
-from sordino.accounting.subsampled import PASSES, SAMPLINGS, pld
-from sordino.privacy import Relation
+from sordino.accounting.subsampled import pld
+from sordino.privacy import PASSES, Relation, Sampling
 
 HOWS = [
     {"sampling": sampling, "relation": relation}
-    for sampling, relation in itertools.product(SAMPLINGS, Relation)
+    for sampling, relation in itertools.product(list(Sampling), Relation)
     if relation is not Relation.ADD_OR_REMOVE_ONE
     or (sampling != "fixed-size" and sampling not in PASSES)
 ]

@@ -133,7 +133,7 @@ class TestRoundTrip:
             with pytest.raises(InvalidArgument, match="kind that can be recorded"):
                 to_plain(wrong)
         nan = RenyiProfile(orders=(2.0,), values=(math.nan,), **ADD)
-        with pytest.raises(InvalidArgument, match="values=nan"):
+        with pytest.raises(InvalidArgument, match=r"values\[0\] is nan"):
             to_plain(nan)
 
 
@@ -218,7 +218,7 @@ class TestDamage:
     @pytest.mark.parametrize(("name", "key", "value"), DAMAGED, ids=range(len(DAMAGED)))
     def test_each_is_refused_in_a_sentence(self, name, key, value):
         damaged = value if key is None else {**PLAIN[name], key: value}
-        with pytest.raises(InvalidArgument, match=r"^Expected .*\.$") as caught:
+        with pytest.raises(InvalidArgument, match=r"^The profile.*\.$") as caught:
             from_plain(damaged)
         assert len(str(caught.value)) < 400
 
@@ -242,11 +242,11 @@ class TestDamage:
         for _ in range(DEEPEST):
             profile = WithSlack(base=profile, slack=1e-9, **ADD)
         assert from_plain(to_plain(profile)) == profile
-        with pytest.raises(InvalidArgument, match="depth=21"):
+        with pytest.raises(InvalidArgument, match="nested more than 20 deep"):
             to_plain(WithSlack(base=profile, slack=1e-9, **ADD))
         endless = copy.deepcopy(PLAIN["slack"])
         endless["base"] = endless
-        with pytest.raises(InvalidArgument, match="depth=21"):
+        with pytest.raises(InvalidArgument, match="nested more than 20 deep"):
             from_plain(endless)
         nested: list = []
         for _ in range(100_000):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile, LossProfile
-from sordino.accounting.subsampled import PASSES, SAMPLINGS, NoisySteps, pld, rdp
-from sordino.privacy import NotApplicable, Relation
+from sordino.accounting.subsampled import NoisySteps, pld, rdp
+from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[
     "2_dpsgd"
@@ -141,7 +141,7 @@ def test_no_noise_is_no_privacy(how, method):
     assert profile.delta(50.0) == 1
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("sampling", list(Sampling))
 @pytest.mark.parametrize("noise", [0.7, 5.0])
 def test_every_record_in_every_batch_is_exact(sampling, noise):
     steps, delta = 25, 1e-6

@@ -10,6 +10,7 @@ import pytest
 
 from sordino.assessment import attacking, audit_cost
 from sordino.assessment.brief import Brief
+from sordino.assessment.effort import EFFORTS
 from sordino.assessment.subject import Subject
 from sordino.audit import worlds
 from sordino.audit.bounds import clopper_pearson_upper
@@ -213,7 +214,7 @@ class TestRuns:
     @pytest.mark.parametrize("method", ["noisy-gd", "objective", "dp-agd"])
     def test_more_effort_more_runs_within_what_it_affords(self, method):
         found = []
-        for effort, seconds in audit_cost.SECONDS.items():
+        for effort, seconds in ((name, each.attacking) for name, each in EFFORTS.items()):
             subject = subject_of(audit_runs=None, effort=effort, method=method)
             runs = attacking.audit_runs(subject)
             each = audit_cost.of_plan(subject.job.plan) / 2

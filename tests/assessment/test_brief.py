@@ -73,7 +73,7 @@ def test_it_is_light_to_import() -> None:
         ({"classes": "no"}, "--classes=no to be at least two"),
         ({"classes": ["no"]}, "Expected classes=[1 of them] to be a list of 2 or more."),
         ({"classes": 3}, "Expected classes=3 to be a list."),
-        ({"classes": [None, 1]}, "Expected classes=None to be text, a number, true or false"),
+        ({"classes": [None, 1]}, "The setting classes is null, and no text, number, truth"),
         ({"described": {"age": {"bound": [0, 1]}}}, "Did you mean bounds?"),
         ({"described": {"age": {"bounds": [1, 1]}}}, "bounds of column age=[1, 1] to be [low"),
         ({"described": {"y": {"ignore": True}}, "target": "y"}, "not to describe the target."),

@@ -14,6 +14,7 @@ from sordino.accounting import gaussian
 from sordino.assessment import fitted_runs, measured_runs, measuring
 from sordino.assessment.brief import Brief
 from sordino.assessment.distance import ATTACKED, Distance, Evidence, together
+from sordino.assessment.effort import EFFORTS
 from sordino.assessment.subject import Subject, _of_all
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
@@ -235,7 +236,8 @@ class TestRelease:
     def test_what_takes_too_long_is_said(
         self, plain: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(measured_runs.SECONDS, "quick", 1e-6)
+        hurried = dataclasses.replace(EFFORTS["quick"], measuring=1e-6)
+        monkeypatch.setitem(EFFORTS, "quick", hurried)
         found = release(plain, tmp_path)
         assert found.headline is None
         assert found.isotropic is not None
@@ -245,7 +247,7 @@ class TestRelease:
 
 class TestHowMany:
     def test_seeds_follow_from_what_runs_cost(self) -> None:
-        seconds = 2 * measured_runs.SECONDS["quick"]
+        seconds = 2 * EFFORTS["quick"].measuring
         assert measured_runs.affordable("quick", seconds / 200, 2, 500) == 100
         assert measured_runs.affordable("quick", seconds / 200, 2, 50) == 50
         fewest = measured_runs.LEAST_SEEDS

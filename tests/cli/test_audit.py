@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sordino.audit import power
-from sordino.cli.audit_words import print_bounds
+from sordino.cli.audit import print_bounds
 from sordino.cli.screen import Screen
 from sordino.privacy import Observation
 
@@ -314,7 +314,7 @@ def test_the_table_of_bounds_fits_and_no_heading_shows_an_escape(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr("sordino.cli.audit_words.screen", lambda: Screen(width=columns))
+    monkeypatch.setattr("sordino.cli.audit.screen", lambda: Screen(width=columns))
     bound = Observation(1.23, 1e-5, 0.99, "a learned direction, at one threshold " * 3, 12345)
     print_bounds(bound, [bound])
     lines = capsys.readouterr().out.splitlines()

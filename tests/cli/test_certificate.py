@@ -160,9 +160,9 @@ def _cut_short(model: Path) -> None:
         (lambda m: _edit(m, lambda v: v["guarantee"].update(unit="a whole family")), "claims unit"),
         (
             lambda m: _edit(m, lambda v: v["guarantee"].update(relation="zero-out")),
-            "explains its relation",
+            "relation_means is something else",
         ),
-        (lambda m: _edit(m, lambda v: v.update(version=2)), "schema version 2"),
+        (lambda m: _edit(m, lambda v: v.update(version=2)), "version 2 of sordino-certificate"),
         (lambda m: _edit(m, lambda v: v.update(evidence=None)), "records no numbers"),
         (lambda m: (m / bundle.CERTIFICATE).unlink(), "certificate.json is missing"),
         (lambda m: (m / bundle.WEIGHTS).unlink(), "model.safetensors is missing"),

@@ -13,7 +13,7 @@ import pytest
 
 from sordino.cli.main import main
 from sordino.data import recipes
-from sordino.data.rawfile import RawFile
+from sordino.data.sources import RawFile
 
 CONTENT = b"content\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -84,7 +85,42 @@ def test_a_file_of_ones_own(program, tmp_path: Path) -> None:
     assert code == 0
     assert "converged, by 20 validation rows" in text
     assert load(tmp_path / "found").dataset.rows == 180
-    assert load(tmp_path / "found").dataset.norm_bound == 2.0
+    assert load(tmp_path / "found").dataset.norm_bound == pytest.approx(math.sqrt(3))  # and the 1
+
+    again = ("measure", *common, "--steps", 20, "--out", tmp_path / "given")
+    code, text, _ = program(*again, "--data-norm", math.sqrt(2))
+    assert code == 0
+    assert "All of them were there already." in text
+    code, _, err = program(*again, "--data-norm", 1)
+    assert code == 2
+    assert "Expected --data-norm=1.0 > 1. The intercept's 1 counts" in err
+
+
+def test_a_study_of_the_old_meaning_says_how_to_go_on(program, tmp_path: Path) -> None:
+    """Before, the intercept's 1 was left out of --data-norm: rows alone lay within it."""
+    table = tmp_path / "people.csv"
+    table.write_text("age,ill\n" + "".join(f"{age},{int(age > 55)}\n" for age in range(20, 90)))
+    common = ("measure", "--data", table, "--target", "ill", "--seeds", 2, "--neighbours", 2)
+    common += ("--steps", 10, "--out", tmp_path / "study")
+    code, _, _ = program(*common, "--data-norm", math.hypot(2, 1))
+    assert code == 0
+    assert load(tmp_path / "study").dataset.norm_bound == 2.0  # as --data-norm 2 made it before
+    code, _, err = program(*common, "--data-norm", 2)
+    assert code == 2
+    assert "Expected --data-norm=2.0 to be 2.23606797749979 for" in err
+    assert "left the intercept's 1 out" in err
+    code, text, _ = program(*common, "--data-norm", 2.23606797749979)
+    assert code == 0
+    assert "All of them were there already." in text
+
+
+def test_a_network_has_no_intercept_in_its_norm(program, tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("age,ill\n" + "".join(f"{age},{int(age > 55)}\n" for age in range(20, 90)))
+    common = ("measure", "--data", table, "--target", "ill", "--seeds", 2, "--neighbours", 2)
+    common += ("--steps", 10, "--model", "mlp", "--data-norm", 1)
+    assert program(*common, "--out", tmp_path / "study")[0] == 0
+    assert load(tmp_path / "study").dataset.norm_bound == 1.0
 
 
 @pytest.mark.parametrize(

@@ -207,13 +207,13 @@ def test_what_is_no_study_exits_with_1(show, tmp_path: Path) -> None:
 
 
 def test_infinite_epsilons_are_words_and_json_numbers() -> None:
-    from sordino.cli import measure_json, measure_tables
+    from sordino.cli import measure_show, measure_tables
     from sordino.privacy import Estimate
 
     found = Estimate(math.inf, 1e-6, 2.0, math.inf, 0.95, "some", "something")
     assert measure_tables._estimate(found) == "infinite (2.00-infinite)"
-    assert measure_json._plain(found)["epsilon"] == math.inf
-    assert measure_json._plain({"x": (math.nan, 1.0)}) == {"x": [None, 1.0]}
+    assert measure_show._plain(found)["epsilon"] == math.inf
+    assert measure_show._plain({"x": (math.nan, 1.0)}) == {"x": [None, 1.0]}
 
 
 def test_the_file_of_the_command_loads_nothing_heavy() -> None:

@@ -14,11 +14,15 @@ import pytest
 
 @dataclass
 class Publisher:
-    """Serves `pages` (path -> bytes); `cut` pages break off half way; others are not found."""
+    """Serves `pages` (path -> bytes); `cut` pages break off half way; others are not found.
+
+    Of `gzipped` pages it says that they are encoded so, as some servers do of files in .gz.
+    """
 
     address: str = ""
     pages: dict[str, bytes] = field(default_factory=dict)
     cut: set[str] = field(default_factory=set)
+    gzipped: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
 
     def url(self, path: str) -> str:
@@ -39,6 +43,8 @@ def publisher() -> Iterator[Publisher]:
             body = serving.pages[path]
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
+            if path in serving.gzipped:
+                self.send_header("Content-Encoding", "gzip")
             self.end_headers()
             self.wfile.write(body[: len(body) // 2] if path in serving.cut else body)
 

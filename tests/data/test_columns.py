@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sordino._check import InvalidArgument
 from sordino.data.columns import Column, Columns
-from sordino.data.header import known_column
+from sordino.data.frames import known_column
 
 EXAMPLE = """
 target = "income"

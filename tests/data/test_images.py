@@ -10,8 +10,8 @@ import pytest
 
 from sordino.data import files, images
 from sordino.data.preprocess import READS_DIRECTIONS
-from sordino.data.rawfile import CorruptFileError, RawFile
 from sordino.data.recipe import Reader
+from sordino.data.sources import CorruptFileError, RawFile
 
 RAW = files.MNIST[0]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sordino.data import draft, looks, table_file
+from sordino.data import looks, table_file
 from sordino.data.cells import Cells
 from sordino.data.columns import Columns
 from sordino.data.looks import Look
@@ -69,7 +69,7 @@ def test_a_column_of_a_kind_is_told(name: str, tmp_path: Path) -> None:
         path = tmp_path / f"{seed}.csv"
         lines = (f"{cell},{i % 2}" for i, cell in enumerate(cells))
         path.write_text("\n".join(["thing,ill", *lines, ""]))
-        found = draft.draft(path, "ill")
+        found = table_file.draft(path, "ill")
         title = expected.title if expected else ""
         assert found.looks == (f"{title} in column 1" if expected else ""), (name, seed)
         column = Columns.from_toml(found.toml).columns["thing"]
@@ -83,7 +83,7 @@ def test_codes_with_zeros_in_front_are_drafted_as_they_are_written(tmp_path: Pat
     path = tmp_path / "people.csv"
     codes = ["00731", "01042", "99999", "NA", ""]
     path.write_text("zip,ill\n" + "".join(f"{codes[i % 5]},{i % 2}\n" for i in range(300)))
-    known = Columns.from_toml(draft.draft(path, "ill").toml)
+    known = Columns.from_toml(table_file.draft(path, "ill").toml)
     assert known.columns["zip"].levels == ("00731", "01042", "99999")
     with pytest.warns(PrivacyLeakWarning):
         table = table_file.read(path, None, known)
@@ -95,7 +95,7 @@ def test_no_look_holds_a_cell(tmp_path: Path) -> None:
     columns = {name: made(rng, 900) for name, (_, made) in KINDS.items()}
     path = tmp_path / "people.csv"
     pd.DataFrame({**columns, "ill": [i % 2 for i in range(900)]}).to_csv(path, index=False)
-    said = draft.draft(path, "ill").looks
+    said = table_file.draft(path, "ill").looks
     with pytest.warns(PrivacyLeakWarning) as warned:
         table_file.read(_without_words(path), "ill")
     told = f"{said} {' '.join(str(each.message) for each in warned)}".lower()

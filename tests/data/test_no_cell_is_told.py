@@ -13,9 +13,9 @@ import pytest
 from damaged import HEADER, NUMBERS, WORDS, csv_file, damaged_file, leaked, said
 
 from sordino._check import InvalidArgument
-from sordino.data import draft, files, header, ipums, table_file
+from sordino.data import files, frames, ipums, table_file
 from sordino.data.columns import Columns
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino.data.tabular import Table
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, which is optional")
@@ -41,7 +41,7 @@ def _uses(path: Path) -> dict[str, Callable[[], object]]:
         "read described": lambda: table_file.read(path, None, PUBLIC),
         "read drafted": lambda: table_file.read(path, None, DRAFT),
         "rows": lambda: table_file.rows(path, PUBLIC),
-        "describe": lambda: draft.draft(path, "ill"),
+        "describe": lambda: table_file.draft(path, "ill"),
     }
 
 
@@ -96,12 +96,12 @@ def test_no_sentence_about_thousands_of_damaged_tables_holds_a_cell(tmp_path: Pa
 )
 def test_what_can_be_a_header(names: tuple[str, ...], why: str) -> None:
     if not why:
-        header.check("people.csv", names)
+        frames.check_names("people.csv", names)
         return
     with pytest.raises(DataError, match=why):
-        header.check("people.csv", names)
+        frames.check_names("people.csv", names)
     if "twice" not in why:  # whoever declares such a name knows it
-        header.check("people.csv", names, declared=names)
+        frames.check_names("people.csv", names, declared=names)
 
 
 def test_a_name_that_is_declared_public_is_told(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 import sordino.data
 from sordino._check import InvalidArgument
 from sordino.data import recipes
-from sordino.data.rawfile import DataError, MissingFileError, RawFile
 from sordino.data.recipe import Recipe
+from sordino.data.sources import DataError, MissingFileError, RawFile
 
 EMBEDDED = ("digits", "digits/binary", "breast-cancer")
 

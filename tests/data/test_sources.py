@@ -2,21 +2,23 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 from pathlib import Path
 
+import pooch
 import pytest
 
 from sordino import _cache
 from sordino import _files as files
 from sordino._check import InvalidArgument
-from sordino.data import download, sources, unpack
-from sordino.data.rawfile import (
+from sordino.data import sources
+from sordino.data.files import gunzipped, unix_lines
+from sordino.data.sources import (
     CorruptFileError,
     DataError,
     MissingFileError,
     RawFile,
-    unix_lines,
 )
 
 CONTENT = b"1,2\n3,4\n" * 1000
@@ -25,7 +27,7 @@ HOME = "https://publisher.example/things"
 
 def _raw(*addresses: str, name: str = "thing.csv.gz", content: bytes = CONTENT) -> RawFile:
     digest = "sha256:" + hashlib.sha256(content).hexdigest()
-    return RawFile(name, digest, addresses, HOME, unpack.gunzipped)
+    return RawFile(name, digest, addresses, HOME, gunzipped)
 
 
 def _files(directory: Path) -> list[str]:
@@ -169,7 +171,7 @@ def test_a_progress_bar_is_for_people_only(
 def test_a_local_copy_comes_before_the_cache_and_the_publisher(
     cache: Path, tmp_path: Path, publisher
 ) -> None:
-    download.store(_raw(), CONTENT, cache)
+    sources.store(_raw(), CONTENT, cache)
     (tmp_path / "thing.csv").write_bytes(CONTENT)
     assert sources.find(_raw(publisher.url("thing")), tmp_path)[0] == "data-dir"
     assert sources.read(_raw(publisher.url("thing")), tmp_path) == CONTENT
@@ -212,7 +214,7 @@ def test_a_download_that_breaks_off_is_not_kept_and_can_be_tried_again(
     cache: Path, publisher
 ) -> None:
     # Text compresses to less than one chunk; random bytes make the transfer longer than that.
-    content = os.urandom(3 * download.CHUNK_BYTES)
+    content = os.urandom(3 * sources.CHUNK_BYTES)
     raw = _raw(publisher.url("thing"), content=content)
     publisher.pages["thing"] = gzip.compress(content, mtime=0)
     publisher.cut.add("thing")
@@ -268,6 +270,47 @@ def test_a_write_that_fails_half_way_leaves_nothing(
 
     monkeypatch.setattr(files.os, "replace", full)
     with pytest.raises(DataError, match=r"No space left on device.*SORDINO_CACHE"):
-        download.store(_raw(), CONTENT, cache)
+        sources.store(_raw(), CONTENT, cache)
     assert _files(cache) == ["thing.csv.gz"]
     assert (cache / "thing.csv.gz").read_bytes() == b"old"
+
+
+# --- why downloads do not go through pooch
+
+
+def test_the_published_bytes_arrive_whatever_the_server_says_of_their_encoding(
+    cache: Path, publisher
+) -> None:
+    published = gzip.compress(CONTENT, mtime=0)
+    publisher.pages["thing"] = published
+    publisher.gzipped.add("thing")
+    assert sources.read(_raw(publisher.url("thing"))) == CONTENT
+    received = io.BytesIO()
+    pooch.HTTPDownloader()(publisher.url("thing"), received, None)
+    assert received.getvalue() == CONTENT != published
+
+
+def test_pooch_keeps_what_it_received_before_anybody_could_check_the_content(
+    tmp_path: Path, publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooch.get_logger(), "disabled", True)
+    page = publisher.url("thing")
+
+    def checked(path: str, action: str, _: object) -> bytes:
+        return _raw().checked(gunzipped(Path(path).read_bytes()))
+
+    def fetched(known: str | None) -> bytes:
+        return pooch.retrieve(page, known, "thing.csv.gz", tmp_path, processor=checked)
+
+    # The checksum that is known is of the content, and two good archives have no other in common.
+    for level in (1, 9):
+        publisher.pages["thing"] = gzip.compress(CONTENT, level, mtime=0)
+        with pytest.raises(ValueError, match="hash"):
+            fetched(_raw().digest)
+    # Without one it stores a page of the wrong kind, and takes it for the file ever after.
+    publisher.pages["thing"] = b"<html>moved</html>"
+    for _ in range(2):
+        with pytest.raises(sources.DownloadError, match="not a gzip file"):
+            fetched(None)
+    assert _files(tmp_path) == ["thing.csv.gz"]
+    assert publisher.asked == ["thing"] * 3

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from sordino._check import InvalidArgument
-from sordino.data import draft, frames, table_file
+from sordino.data import frames, table_file
 from sordino.data.columns import Column, Columns
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino.privacy import PrivacyLeakWarning
 
 PEOPLE = """\
@@ -359,7 +359,7 @@ def test_a_file_cut_short(csv) -> None:
 
 def test_describing_a_table_gives_what_would_be_read_off_it(csv) -> None:
     text = PEOPLE.replace("NA", 'say "z"')
-    described = draft.draft(csv(text), "ill").toml
+    described = table_file.draft(csv(text), "ill").toml
     assert described.startswith("# READ FROM THE DATA")
     assert "such as [0, 120] for an age" in described
     said = described.replace("\n# ", " ")
@@ -458,7 +458,7 @@ def test_describing_warns_of_identifiers_dates_and_missing_labels(csv) -> None:
     for i in range(404):
         day, size = f"2026-{i % 101}", 51 if i == 0 else i % 51
         lines.append(f"{1000 + i},n{i},{day},{i / 7},{size},{'' if i in (3, 4) else i % 2}")
-    described = draft.draft(csv("\n".join(lines)), "y").toml
+    described = table_file.draft(csv("\n".join(lines)), "y").toml
     known = Columns.from_toml(described)
     assert known.ignored == ["number", "name", "day"]
     assert described.count(" has a value of its own: an identifier?") == 2
@@ -468,15 +468,15 @@ def test_describing_warns_of_identifiers_dates_and_missing_labels(csv) -> None:
     unwrapped = described.replace("\n# ", " ")
     assert "refuses (fill them in or drop them): 2 of 404.\ntarget" in unwrapped
     assert known.classes == (0, 1)
-    few = draft.draft(csv("\n".join(lines[:51])), "y").toml  # 50 rows may differ by chance
+    few = table_file.draft(csv("\n".join(lines[:51])), "y").toml  # 50 rows may differ by chance
     assert Columns.from_toml(few).ignored == []
-    one_more = draft.draft(csv("\n".join(lines[:52])), "y").toml
+    one_more = table_file.draft(csv("\n".join(lines[:52])), "y").toml
     assert Columns.from_toml(one_more).ignored[:2] == ["number", "name"]
 
 
 def test_describing_leaves_out_what_cannot_be_used(csv) -> None:
     text = "one,none,inf,y\n7,,inf,True\n7,,1,False\n"
-    described = draft.draft(csv(text), "y").toml
+    described = table_file.draft(csv(text), "y").toml
     assert "[columns.one]\n# It has one value only.\nignore = true\n" in described
     assert "[columns.none]\n# It is empty.\nignore = true\n" in described
     assert "[columns.inf]\n# It has an infinite number in row 1.\nignore = true\n" in described

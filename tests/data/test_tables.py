@@ -7,8 +7,8 @@ import pytest
 
 from sordino.data import adult, bank, files, forest, ipums, kddcup99, tabular
 from sordino.data.preprocess import READS_LEVELS, READS_RANGES
-from sordino.data.rawfile import CorruptFileError, DataError, RawFile
 from sordino.data.recipe import Reader
+from sordino.data.sources import CorruptFileError, DataError, RawFile
 
 
 def _reader(**contents: bytes) -> Reader:

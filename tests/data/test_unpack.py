@@ -8,8 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from sordino.data import unpack
-from sordino.data.unpack import UnpackError
+from sordino.data import files
+from sordino.data.sources import DownloadError
 
 
 def _zip(**members: bytes) -> bytes:
@@ -22,8 +22,8 @@ def _zip(**members: bytes) -> bytes:
 
 def test_bank_csv_is_found_in_the_zip_and_in_the_zip_inside() -> None:
     inner = _zip(bank__csv=b"small", bank_full__csv=b"full")
-    assert unpack.bank_csv(inner) == b"full"
-    assert unpack.bank_csv(_zip(bank__zip=inner, other__zip=b"x")) == b"full"
+    assert files.bank_csv(inner) == b"full"
+    assert files.bank_csv(_zip(bank__zip=inner, other__zip=b"x")) == b"full"
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def test_bank_csv_is_found_in_the_zip_and_in_the_zip_inside() -> None:
     [(b"no zip", "not a zip"), (_zip(bank__csv=b"small"), "without bank-full.csv")],
 )
 def test_a_wrong_zip_is_refused(published: bytes, why: str) -> None:
-    with pytest.raises(UnpackError, match=why):
-        unpack.bank_csv(published)
+    with pytest.raises(DownloadError, match=why):
+        files.bank_csv(published)
 
 
 def _batch(labels: list[int], seed: int) -> tuple[bytes, np.ndarray]:
@@ -62,7 +62,7 @@ def _tar(names: list[str]) -> bytes:
 
 def test_cifar_keeps_airplanes_and_birds_in_order() -> None:
     # The tar's order is not the batches' order.
-    content = unpack.cifar_two_classes(_tar(["readme.html", *reversed(BATCHES)]), SUMS)
+    content = files.cifar_two_classes(_tar(["readme.html", *reversed(BATCHES)]), SUMS)
     first, second, test = (images for _, images in BATCHES.values())
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         assert arrays["y_train"].tolist() == [0, 2, 2]
@@ -74,22 +74,22 @@ def test_cifar_keeps_airplanes_and_birds_in_order() -> None:
 
 
 def test_cifar_fingerprint_is_of_the_arrays_not_of_the_zip() -> None:
-    content = unpack.cifar_two_classes(_tar(list(BATCHES)), SUMS)
+    content = files.cifar_two_classes(_tar(list(BATCHES)), SUMS)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         members = dict(arrays)
     other = io.BytesIO()
     np.savez(other, **members)
     assert other.getvalue() != content
-    assert unpack.cifar_fingerprint(other.getvalue()) == unpack.cifar_fingerprint(content)
+    assert files.cifar_fingerprint(other.getvalue()) == files.cifar_fingerprint(content)
     members["x_test"] = members["x_test"] ^ 1
     changed = io.BytesIO()
     np.savez(changed, **members)
-    assert unpack.cifar_fingerprint(changed.getvalue()) != unpack.cifar_fingerprint(content)
+    assert files.cifar_fingerprint(changed.getvalue()) != files.cifar_fingerprint(content)
 
 
 def test_cifar_fingerprint_survives_what_is_no_archive() -> None:
     for rubbish in (b"", b"rubbish", _zip(x__npy=b"not an array")):
-        assert unpack.cifar_fingerprint(rubbish) == rubbish
+        assert files.cifar_fingerprint(rubbish) == rubbish
 
 
 @pytest.mark.parametrize(
@@ -102,5 +102,5 @@ def test_cifar_fingerprint_survives_what_is_no_archive() -> None:
     ],
 )
 def test_a_wrong_tar_is_refused(published: bytes, sums: dict[str, str], why: str) -> None:
-    with pytest.raises(UnpackError, match=why):
-        unpack.cifar_two_classes(published, sums)
+    with pytest.raises(DownloadError, match=why):
+        files.cifar_two_classes(published, sums)

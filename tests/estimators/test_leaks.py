@@ -45,7 +45,7 @@ from sordino import InvalidArgument, PrivacyLeakWarning
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import leaks
 from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate_parts import FITTED_INSIDE, STEPS_FITTED
+from sordino.mechanisms.certificate_words import FITTED_INSIDE, STEPS_FITTED
 from sordino.mechanisms.verify import verify
 
 ROWS, COLUMNS = 60, 6

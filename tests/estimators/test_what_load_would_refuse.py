@@ -13,7 +13,7 @@ import pytest
 from sordino import Ledger, PrivateLogisticRegression
 from sordino._check import InvalidArgument
 from sordino.mechanisms import bundle, contradictions
-from sordino.mechanisms.strict_json import CertificateError
+from sordino.mechanisms.certificate import CertificateError
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-0.5, 0.5, (200, 3))

@@ -16,7 +16,7 @@ import pytest
 from ledger_files import DELTA, Files, charge, opened, spent
 
 from sordino.accounting.profile import GaussianProfile
-from sordino.mechanisms import ledger_seal
+from sordino.mechanisms import ledger_history
 from sordino.mechanisms.ledger import (
     Charge,
     Head,
@@ -192,7 +192,7 @@ def test_a_seal_that_cannot_be_written_first_costs_nothing(path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_seal.os, "rename", full)
+        patch.setattr(ledger_history.os, "rename", full)
         with pytest.raises(LedgerError, match="on a disk with room"):
             opened(path).record(charge())
     assert opened(path).status().entries == ()
@@ -207,7 +207,7 @@ def test_a_seal_that_can_never_be_replaced_costs_nothing(path, monkeypatch, why)
         raise OSError(why, os.strerror(why))
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_seal.os, "rename", fails)
+        patch.setattr(ledger_history.os, "rename", fails)
         for _ in range(3):
             with pytest.raises(LedgerError) as refused:
                 opened(path).record(charge())
@@ -228,7 +228,7 @@ def test_a_seal_that_cannot_be_written_afterwards_says_what_is_spent(path, monke
         rename(*names)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_seal.os, "rename", full)
+        patch.setattr(ledger_history.os, "rename", full)
         with pytest.raises(
             LedgerError, match=r"could not be sealed.*its budget stays spent\. Nothing was released"
         ):

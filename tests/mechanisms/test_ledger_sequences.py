@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_files import Files, charge, opened, spent
 
-from sordino.mechanisms.ledger import Head, Ledger, LedgerError, LedgerWentBack
-from sordino.mechanisms.ledger_book import Book
+from sordino.mechanisms.ledger import Book, Head, Ledger, LedgerError, LedgerWentBack
 from sordino.mechanisms.ledger_history import History
 from sordino.mechanisms.release import ReleaseRefused
 

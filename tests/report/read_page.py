@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import sample_assessment as sample
 
-from sordino.report import page
+from sordino.report import page, render
+from sordino.report.blocks import Page
 from sordino.report.public import PublicFacts, public_facts
 
 MAKERS = {
@@ -69,18 +70,18 @@ class Document(HTMLParser):
 
 
 @functools.cache
-def content(name: str) -> page.Page:
-    return page._internal(MAKERS[name]())  # drawn once for both formats
+def content(name: str) -> Page:
+    return page.internal(MAKERS[name]())  # drawn once for both formats
 
 
 @functools.cache
 def made(name: str) -> str:
-    return page._html(content(name))
+    return render.html(content(name))
 
 
 @functools.cache
 def written(name: str) -> str:
-    return page._markdown(content(name))
+    return render.markdown(content(name))
 
 
 @functools.cache

@@ -15,8 +15,8 @@ from scipy.special import ndtr, ndtri
 from sordino.accounting import gaussian
 from sordino.privacy import Estimate, Guarantee, Observation, Relation
 from sordino.report.assessment import Assessment, Provenance, Question, Records
-from sordino.report.audit import errors
 from sordino.report.document import curve
+from sordino.report.drawing.roc import errors
 from sordino.report.public import PublicFacts, public_facts
 from sordino.report.stages import (
     Accuracy,

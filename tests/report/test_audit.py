@@ -9,7 +9,7 @@ import pytest
 
 from sordino.accounting.profile import ApproximateProfile
 from sordino.privacy import Relation
-from sordino.report.audit import Roc, errors, plot
+from sordino.report.drawing.roc import Roc, errors, plot
 
 RNG = np.random.default_rng(4)
 NEGATIVE, POSITIVE = RNG.normal(0, 1, 300).round(1), RNG.normal(1, 1, 200).round(1)

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 import pytest
 import sample_assessment as samples
 
-from sordino.report import drawing
+from sordino.report import drawing, palette
 from sordino.report.assessment import Assessment
-from sordino.report.drawing import Drawn, palette
+from sordino.report.drawing import Drawn
 from sordino.report.stages import Curve, Proved
 from sordino.report.words_numbers import lower, upper
 
@@ -43,25 +43,25 @@ PICTURES = everything(SAMPLE)
 
 def texts(drawn: Drawn) -> str:
     """All words that are to be seen."""
-    root = ElementTree.fromstring(drawn.svg)
+    root = ElementTree.fromstring(drawn.markup)
     return " | ".join("".join(each.itertext()) for each in root.iter(f"{SVG}text"))
 
 
 def test_ids_of_one_page_never_meet_and_references_find_theirs() -> None:
     assert len(PICTURES) == 7
-    page = "".join(drawn.svg for drawn in PICTURES)
+    page = "".join(drawn.markup for drawn in PICTURES)
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert [name for name, times in Counter(ids).items() if times > 1] == []
     for drawn in PICTURES:
-        own = set(re.findall(r'\bid="([^"]+)"', drawn.svg))
-        used = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', drawn.svg)
-        labels = re.findall(r'aria-(?:labelledby|describedby)="([^"]+)"', drawn.svg)
+        own = set(re.findall(r'\bid="([^"]+)"', drawn.markup))
+        used = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', drawn.markup)
+        labels = re.findall(r'aria-(?:labelledby|describedby)="([^"]+)"', drawn.markup)
         assert {found for pair in used for found in pair if found} | set(labels) == own
 
 
 @pytest.mark.parametrize("drawn", PICTURES)
 def test_every_colour_is_the_pages_and_has_a_fallback(drawn: Drawn) -> None:
-    root = ElementTree.fromstring(drawn.svg)
+    root = ElementTree.fromstring(drawn.markup)
     paints = [
         paint.strip()
         for element in root.iter()
@@ -70,7 +70,7 @@ def test_every_colour_is_the_pages_and_has_a_fallback(drawn: Drawn) -> None:
     allowed = {f"var(--{name}, {colour})" for name, colour in palette.LIGHT.items()} | {"none"}
     assert set(paints) <= allowed
     assert len(set(paints)) >= 3
-    assert re.findall(r"(?<!, )#[0-9a-fA-F]{6}|rgb\(", drawn.svg) == []
+    assert re.findall(r"(?<!, )#[0-9a-fA-F]{6}|rgb\(", drawn.markup) == []
     # What sets no colour is black, on a dark page too.
     for text in root.iter(f"{SVG}text"):
         assert "fill:" in text.get("style", "")
@@ -78,9 +78,9 @@ def test_every_colour_is_the_pages_and_has_a_fallback(drawn: Drawn) -> None:
 
 @pytest.mark.parametrize("drawn", PICTURES)
 def test_a_picture_stands_in_a_page(drawn: Drawn) -> None:
-    assert drawn.svg.startswith("<svg ")
-    assert not re.search(r"<\?|<!|<style|<metadata|xlink|font-family|<image", drawn.svg)
-    root = ElementTree.fromstring(drawn.svg)
+    assert drawn.markup.startswith("<svg ")
+    assert not re.search(r"<\?|<!|<style|<metadata|xlink|font-family|<image", drawn.markup)
+    root = ElementTree.fromstring(drawn.markup)
     assert root.get("width") is None
     assert root.get("height") is None
     left, top, width, height = (float(each) for each in root.attrib["viewBox"].split())
@@ -101,7 +101,7 @@ def test_a_picture_stands_in_a_page(drawn: Drawn) -> None:
 
 @pytest.mark.parametrize("drawn", PICTURES)
 def test_text_stays_text_and_can_be_read_on_a_phone(drawn: Drawn) -> None:
-    root = ElementTree.fromstring(drawn.svg)
+    root = ElementTree.fromstring(drawn.markup)
     sizes = [
         float(re.search(r"font-size: ([\d.]+)px", text.get("style", ""))[1])  # type: ignore[index]
         for text in root.iter(f"{SVG}text")
@@ -113,11 +113,11 @@ def test_text_stays_text_and_can_be_read_on_a_phone(drawn: Drawn) -> None:
 def test_the_same_values_give_the_same_bytes_in_another_process() -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import test_drawing;"
-        "print('\\n'.join(each.svg for each in test_drawing.PICTURES))"
+        "print('\\n'.join(each.markup for each in test_drawing.PICTURES))"
     )
     command = [sys.executable, "-c", program, str(Path(samples.__file__).parent)]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
-    assert ran.stdout == "\n".join(each.svg for each in PICTURES) + "\n"
+    assert ran.stdout == "\n".join(each.markup for each in PICTURES) + "\n"
 
 
 def test_nothing_is_drawn_before_somebody_draws() -> None:
@@ -143,7 +143,7 @@ def test_a_file_of_its_own_has_a_size_a_ground_and_both_sets_of_colours() -> Non
         assert f"--{name}: {palette.LIGHT[name]};" in style.text.partition("@media")[0]
         assert f"--{name}: {palette.DARK[name]};" in style.text.partition("@media")[2]
     assert "background: var(--panel)" in style.text
-    pictured = dataclasses.replace(drawn, svg=alone)
+    pictured = dataclasses.replace(drawn, markup=alone)
     assert texts(pictured) == texts(drawn)
 
 
@@ -246,7 +246,7 @@ def test_roc_of_an_attack_that_is_always_right_is_the_line_at_one() -> None:
         """Of the attack's line, the dashed one in its colour; the key's is the first."""
         styled = [
             path
-            for path in ElementTree.fromstring(drawn.svg).iter(f"{SVG}path")
+            for path in ElementTree.fromstring(drawn.markup).iter(f"{SVG}path")
             if "stroke-dasharray" in path.get("style", "")
             and f"stroke: var(--observed, {palette.OBSERVED})" in path.get("style", "")
         ]
@@ -277,4 +277,4 @@ def test_estimates_are_compared_where_there_are_two() -> None:
 def test_every_sample_can_be_drawn(make: object) -> None:
     assert callable(make)
     for drawn in everything(make()):
-        assert ElementTree.fromstring(drawn.svg).get("role") == "img"
+        assert ElementTree.fromstring(drawn.markup).get("role") == "img"

@@ -14,9 +14,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from sordino.privacy import Estimate
-from sordino.report import drawing
+from sordino.report import drawing, palette
 from sordino.report.assessment import Assessment
-from sordino.report.drawing import Drawn, palette
+from sordino.report.drawing import Drawn
 from sordino.report.drawing.scale import FIRST, INFINITY, LAST, ZERO, around
 from sordino.report.drawing.sheet import width
 from sordino.report.stages import Bound, Estimated
@@ -55,14 +55,14 @@ def assessment(
 
 
 def texts(drawn: Drawn) -> list[str]:
-    root = ElementTree.fromstring(drawn.svg)
+    root = ElementTree.fromstring(drawn.markup)
     return ["".join(each.itertext()) for each in root.iter(f"{SVG}text")]
 
 
 def boxes(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
     """(left, right, top, bottom, words) of every text, in a font wider than most."""
     found = []
-    for text in ElementTree.fromstring(drawn.svg).iter(f"{SVG}text"):
+    for text in ElementTree.fromstring(drawn.markup).iter(f"{SVG}text"):
         style, words = text.attrib["style"], "".join(text.itertext())
         size = float(re.findall(r"font-size: ([\d.]+)px", style)[0])
         wide = width(words, size, "font-weight: 700" in style)
@@ -76,7 +76,7 @@ def boxes(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
 def drawn_paths(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
     """(left, right, top, bottom, style) of every line and shape."""
     found = []
-    for path in ElementTree.fromstring(drawn.svg).iter(f"{SVG}path"):
+    for path in ElementTree.fromstring(drawn.markup).iter(f"{SVG}path"):
         places = [float(each) for each in re.findall(r"-?[\d.]+", path.get("d", ""))]
         if places:
             x, y = places[::2], places[1::2]
@@ -164,7 +164,7 @@ def test_marks_stand_where_their_numbers_are() -> None:
 
     def walls(drawn: Drawn, colour: str) -> list[float]:
         found = []
-        for path in ElementTree.fromstring(drawn.svg).iter(f"{SVG}path"):
+        for path in ElementTree.fromstring(drawn.markup).iter(f"{SVG}path"):
             if f"stroke: var(--{colour}," in path.get(
                 "style", ""
             ) and "stroke-width: 3" in path.get("style", ""):
@@ -189,10 +189,10 @@ def test_a_broken_proof_is_called_so_and_the_truth_is_elsewhere() -> None:
     assert "BROKEN: more was observed than is proved" in texts(drawn)
     assert "BROKEN" in drawn.alt
     assert "between" not in drawn.alt.partition("Un-noised")[0]
-    assert "var(--warn" in drawn.svg
+    assert "var(--warn" in drawn.markup
     assert_nothing_overlaps(drawn)
-    assert "BROKEN" not in drawing.axis(SAMPLE).svg
-    assert "var(--warn" not in drawing.axis(SAMPLE).svg
+    assert "BROKEN" not in drawing.axis(SAMPLE).markup
+    assert "var(--warn" not in drawing.axis(SAMPLE).markup
 
 
 def test_a_hair_above_the_proof_is_seen_in_digits() -> None:
@@ -267,7 +267,7 @@ def test_twelve_theorems_have_a_line_each_the_tightest_first(name: str) -> None:
     ranked = ["1", "1.01", "1.02", "1.3", "2", "5", "9", "20", "60", "150", "800", "∞"]
     assert numbers == [*ranked, "0.5"]
     assert bars[-1] == "≤ 0.5: notes (quoted)"
-    assert "refused" not in drawn.svg
+    assert "refused" not in drawn.markup
     assert "quoted formula is printed somewhere and not proved" in drawn.caption
     assert_nothing_overlaps(drawn)
 
@@ -311,8 +311,8 @@ def test_names_of_others_are_words_and_nothing_else() -> None:
     ):
         question = dataclasses.replace(sample.question, mechanism=name)
         drawn = drawing.axis(dataclasses.replace(sample, question=question))
-        assert "<script" not in drawn.svg
-        ElementTree.fromstring(drawn.svg)
+        assert "<script" not in drawn.markup
+        ElementTree.fromstring(drawn.markup)
         if name.startswith("a$"):
             assert f"The mechanism {name}" in texts(drawn)
         assert_nothing_overlaps(drawn)
@@ -389,5 +389,5 @@ def test_zero_and_infinity_have_their_own_places() -> None:
 
 def test_dark_pages_get_the_same_picture() -> None:
     """Colours are names: a page that sets them sets all."""
-    used = set(re.findall(r"var\(--(\w+),", drawing.axis(samples.broken_sample()).svg))
+    used = set(re.findall(r"var\(--(\w+),", drawing.axis(samples.broken_sample()).markup))
     assert used == set(palette.LIGHT) == set(palette.DARK)

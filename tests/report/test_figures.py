@@ -51,7 +51,7 @@ def test_a_path_that_cannot_be_written_is_refused(
 def drawn(monkeypatch: pytest.MonkeyPatch):
     """Catch figures instead of writing them."""
     caught: list = []
-    monkeypatch.setattr(figures, "_save", lambda figure, path: caught.append(figure))
+    monkeypatch.setattr(figures, "_save", lambda figure, path, says: caught.append(figure))
     return caught
 
 
@@ -78,7 +78,11 @@ def test_growth_shows_finite_points_and_dashes_what_is_no_guarantee(monkeypatch)
     assert quoted.get_xydata().tolist() == [[1, 0.1], [100, 3.0]]
     assert quoted.get_linestyle() == "--"
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("steps", "epsilon")
-    assert (axes.get_xscale(), axes.get_yscale(), axes.get_title()) == ("log", "log", "a title")
+    assert (axes.get_xscale(), axes.get_yscale(), axes.get_title("left")) == (
+        "log",
+        "log",
+        "a title",
+    )
     assert {text.get_text() for text in axes.get_legend().get_texts()} == set(shown)
 
 

@@ -12,8 +12,10 @@ import pytest
 
 from sordino import seeding
 from sordino._check import InvalidArgument
+from sordino.privacy import Estimate
 from sordino.report import canvas, intrinsic
-from sordino.report.intrinsic import Band, DistanceSet, Row
+from sordino.report.drawing.scale import INFINITY
+from sordino.report.intrinsic import Band, DistanceSet
 
 RNG = seeding.stream("test", "figures")
 DATA, SEED, BOTH = (scale * RNG.lognormal(0, 0.3, 500) for scale in (0.01, 1.0, 1.1))
@@ -33,6 +35,10 @@ def named(figure) -> list[str]:
 def title(figure) -> str:
     (legend,) = figure.legends
     return legend.get_title().get_text()
+
+
+def estimate(epsilon: float, low: float | None = None, high: float | None = None) -> Estimate:
+    return Estimate(epsilon, 1e-6, low, high, None if low is None else 0.95, "m", "c")
 
 
 def test_a_density_has_the_area_of_what_is_above_zero() -> None:
@@ -123,7 +129,7 @@ def test_nothing_but_zeros_and_single_numbers_can_be_drawn(tmp_path: Path) -> No
         intrinsic.convergence({"fixed": band}, {"fixed": Band((2, 3), *[np.zeros(2)] * 3)}),
         intrinsic.normality({"fixed": one * 0.5}),
         intrinsic.over_steps((1, 2), {"fixed": np.zeros(2)}, {"fixed": np.zeros(2)}),
-        intrinsic.epsilons([Row("a", "fixed", 0.0), Row("b", "fixed", np.inf)], delta=1e-6),
+        intrinsic.epsilons({"fixed": {"a": estimate(0.0), "b": estimate(np.inf)}}, delta=1e-6),
     ):
         canvas.save(figure, str(tmp_path / "dull.png"), "INTERNAL")
 
@@ -198,18 +204,25 @@ def test_convergence_draws_bands_and_where_they_end() -> None:
     assert figure.axes[1].get_xscale() == "linear"
 
 
-def test_epsilons_are_dots_with_intervals_and_infinity_stands_at_the_end() -> None:
-    rows = [
-        Row("a", "vary", 2.0, 1.0, 3.0),
-        Row("b", "vary", 5.0),
-        Row("a", "fixed", np.inf, 4.0, np.inf),
-    ]
-    figure = intrinsic.epsilons(rows, delta=1e-6)
+def test_epsilons_stand_on_one_axis_with_intervals_and_infinity_at_its_end() -> None:
+    found = {
+        "vary": {"a": estimate(2.0, 1.0, 3.0), "b": estimate(5.0)},
+        "fixed": {"a": estimate(np.inf, 4.0, np.inf)},
+    }
+    figure = intrinsic.epsilons(found, delta=1e-6, title="digits")
     (panel,) = figure.axes
-    assert [text.get_text() for text in panel.get_yticklabels()] == ["a", "b"]
-    drawn = [line.get_xdata().tolist() for line in panel.get_lines() if len(line.get_xdata())]
-    assert drawn == [[1.0, 3.0], [2.0], [5.0], [panel.get_xlim()[1]]]
-    assert "estimate, not a guarantee" in panel.get_xlabel()
+    words = [text.get_text() for text in panel.texts]
+    assert words[:5] == [
+        "digits",
+        "epsilon at delta = 1e-06 (estimate, not a guarantee)",
+        "initial weights vary",
+        "a: 2 (1 to 3)",
+        "b: 5",
+    ]
+    assert words[5:7] == ["initial weights fixed", "a: ∞ (4 to ∞)"]
+    diamonds = [patch for patch in panel.patches if len(patch.get_xy()) == 5][:3]
+    middles = [float(patch.get_xy()[1, 0]) for patch in diamonds]
+    assert middles[0] < middles[1] < middles[2] == INFINITY
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])

@@ -11,8 +11,8 @@ from read_page import MAKERS, SECTIONS, Document, every_page, html_of, made, wri
 
 from sordino.report import page, words
 from sordino.report.blocks import Section, Table
-from sordino.report.drawing.tradeoff import least_missed
-from sordino.report.sections.proof import theorems
+from sordino.report.drawing.roc import least_missed
+from sordino.report.sections.promise import theorems
 from sordino.report.stages import Checked
 
 

@@ -116,7 +116,7 @@ def test_a_certificate_with_something_of_its_own_is_refused(facts):
 
 def test_a_certificate_without_a_promise_has_nothing_computed(validator):
     facts = public_facts(json.dumps(_unpromised()))
-    assert (facts.guarantee, facts.why_none, facts.best_guess) == (None, UNPROMISED, 1.0)
+    assert (facts.guarantee, facts.why_none, facts.computed.best_guess) == (None, UNPROMISED, 1.0)
     assert facts.relation_means == ""
     validator.validate(json.loads(public.dumps(facts)))
     with pytest.raises(ValueError, match="promises nothing"):
@@ -133,8 +133,10 @@ def test_a_best_guess_is_no_worse_than_a_coin():
 def test_quoted_formulas_are_left_out(facts):
     named = [each.name for each in samples.release_sample().proved_parts.bounds]
     assert "notes, naive" in named
-    assert [each.name for each in facts.bounds] == [name for name in named if "notes" not in name]
-    assert all(type(each) is PublicBound for each in facts.bounds)
+    assert [each.name for each in facts.computed.bounds] == [
+        name for name in named if "notes" not in name
+    ]
+    assert all(type(each) is PublicBound for each in facts.computed.bounds)
 
 
 def _without_unit(values: dict) -> None:

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import small_paper
 
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino_papers import judging, kinds, quantities, reading, reproduce
 
 

@@ -12,7 +12,7 @@ from sample_reproduction import MISSING, sample
 from sordino_papers import words
 from sordino_papers.document import document as as_json
 from sordino_papers.found import Found
-from sordino_papers.markdown import markdown
+from sordino_papers.page import markdown
 from sordino_papers.results import Result
 
 
@@ -29,9 +29,10 @@ def test_every_number_stands_in_a_table_with_its_verdict(tmp_path):
     tables = [row for row in rows if len(row) == 7 and row[-1].startswith(tuple("✓△✗–"))]
     assert len(tables) == len(wanted)
     for result, row in zip(wanted, tables, strict=True):
-        assert row[1] == result.claim.column
-        assert row[2] == str(result.claim.printed or "(in words)")
-        assert row[3:5] == [words.ours(result), words.interval(result)]
+        assert row[0].endswith(f": {result.claim.column or 'number'}")
+        assert row[1] == str(result.claim.printed or "in words")
+        assert [row[2].removeprefix("\\"), row[3]] == [words.ours(result), words.interval(result)]
+        assert row[4:6] == [words.tolerance(result.claim), result.off]
         assert row[6] == f"{words.SIGNS[result.verdict]} {result.verdict}"
 
 
@@ -45,12 +46,14 @@ def test_it_says_what_differs_why_and_what_shows_it(tmp_path):
     text = markdown(sample(tmp_path))
     start, end = text.index("## What differs"), text.index("## What the papers get wrong")
     said = text[start:end]
-    assert "paper 0.110, ours 0.1557 (1.42 times). △ differs, explained." in said
-    assert "Why: The paper forgot to divide by `sqrt(2)`." in said
-    assert "Shown by one/checks/root: Divided by the root of two" in said
-    assert "Not explained, since its explanation leans on one/checks/maximum" in said
+    assert "Adult | 0.110 | 0.1557 | 1.42 times | △ differs, explained |" in said
+    assert "**Differs, explained:** sigma\\_i(D), logistic regression, Adult: paper 0.110" in said
+    assert "> The paper forgot to divide by `sqrt(2)`." in said
+    assert "> - Divided by the root of two, ours is as printed: ours 0.998" in said
+    assert "does not count, since its explanation leans on one/checks/maximum" in said
     assert said.index("✗ differs") < said.index("△ differs, explained")
-    assert "off by a factor of 43. Ours 43.6, needed: at least 43. ✓ holds." in text
+    assert "> The constant as typed is off by a factor of 43." in text
+    assert "> Ours: 43.6; needed: at least 43. ✓ holds" in text
     assert MISSING.split(".")[0] in text
     assert "`sordino reproduce one two`" in text
     assert "None of them is a guarantee." in text

@@ -66,7 +66,7 @@ def test_it_is_one_file_that_fetches_and_runs_nothing(found):
 
 
 def test_a_browser_is_told_to_run_and_fetch_nothing(found):
-    from sordino.report.page import CSP
+    from sordino.report.render import CSP
 
     _, text, _ = found
     assert text.count(f'content="{CSP}">'.replace("'", "&#39;")) == 1
@@ -152,7 +152,7 @@ def test_reasons_and_what_they_lean_on_stand_beside_the_table(found):
     said = " ".join(document.inside["one"].split())
     assert "Differs, explained: sigma_i(D), logistic regression, Adult: paper 0.110" in said
     assert "The paper forgot to divide by sqrt(2)." in said
-    assert "<code>sqrt(2)</code>" in text
+    assert '<code class="whole">sqrt(2)</code>' in text
     assert "This does not count, since its explanation leans on one/checks/maximum" in said
     assert "SORDINO_DATA" in document.inside["missing"]
 

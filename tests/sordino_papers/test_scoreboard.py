@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sample_reproduction import sample
 
-from sordino_papers import effort, layout, scoreboard
+from sordino_papers import layout, scoreboard
 from sordino_papers.claims import Tolerance
 from sordino_papers.found import Found
 from sordino_papers.results import Result, Verdict
@@ -107,7 +107,7 @@ def test_differences_of_one_reason_stand_together(tmp_path):
 
 
 def test_time_is_told_by_paper_and_kind(tmp_path):
-    held = effort.efforts(sample(tmp_path))
+    held = scoreboard.run_groups(sample(tmp_path))
     assert [(each.paper, each.kind, each.seconds) for each in held] == [
         ("one", "grid, cnn", 901.0),
         ("one", "grid, logistic", 61.2),

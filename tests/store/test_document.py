@@ -37,6 +37,7 @@ def test_one_content_has_one_spelling(made, description, layout):
     assert Document.of(turned, layout).encode() == made.encode()
     assert Document.of({"a": (1, 2)}, layout) == Document.of({"a": [1, 2]}, layout)
     assert Document.of({"a": np.float64(0.1)}, layout) == Document.of({"a": 0.1}, layout)
+    assert Document.of({"a": np.int64(3)}, layout) == Document.of({"a": 3}, layout)
     assert Document.of({"a": 1}, layout).address != Document.of({"a": 2}, layout).address
     assert Document.of({"ä": "\ud800"}, layout).description == {"ä": "\ud800"}
 
@@ -50,9 +51,9 @@ def test_it_is_read_as_it_was_written(made, tmp_path):
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ({"a": {"b": [1, float("nan")]}}, "Expected description.a.b[1]=nan to be finite"),
-        ({"a": np.int64(3)}, "Expected description.a=int64 to be a plain JSON value"),
-        ({"a": {1: 2}}, "Expected description.a=1 to have texts as keys"),
+        ({"a": {"b": [1, float("nan")]}}, "The study's description.a.b[1] is nan, and no text, "),
+        ({"a": {3}}, "The study's description.a is of type set, and no text, number, "),
+        ({"a": {1: 2}}, "The study's description.a has the key 1, which is no text"),
         ([1], "Expected description=list to be a mapping"),
     ],
 )
@@ -112,10 +113,12 @@ def test_true_is_not_one(tmp_path, layout):
 
 
 BAD = {
-    "empty": (lambda text: b"", "study.json is not JSON or is cut short"),
-    "cut": (lambda text: text[: len(text) // 2], "study.json is not JSON or is cut short"),
-    "binary": (lambda text: b"\xff\x00" + text, "study.json is not JSON or is cut short"),
-    "deep": (lambda text: b"[" * 10**5, "study.json is not JSON or is cut short"),
+    "empty": (lambda text: b"", "it seems to be cut short"),
+    "cut": (lambda text: text[: len(text) // 2], "it seems to be cut short"),
+    "binary": (lambda text: b"\xff\x00" + text, "study.json is not a text in UTF-8"),
+    "deep": (lambda text: b"[" * 10**5, "study.json is nested too deeply"),
+    "twice": (lambda text: text.replace(b"{", b'{"version": 1,', 1), "has the key 'version' twice"),
+    "spelled": (lambda text: text.replace(b"sha256:abc", "sha256:\u00e4".encode()), "was changed"),
     "foreign": (lambda text: b'{"name": "x"}', "to be a study of sordino, and its study.json is"),
     "list": (lambda text: b"[]", "to be a study of sordino, and its study.json is"),
     "newer": (lambda text: text.replace(b'"version": 1', b'"version": 2'), "A newer sordino wrote"),

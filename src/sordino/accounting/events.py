@@ -26,7 +26,7 @@ from sordino.accounting.loss import (
     PoissonReplaceLoss,
 )
 from sordino.accounting.profile import GaussianProfile, Profile
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import NotApplicable, Relation, Sampling
 
 if TYPE_CHECKING:  # it takes a second to import, so functions do it when they need it
     from dp_accounting import DpEvent
@@ -126,20 +126,24 @@ def _leaf_profile(event: Any, count: int, relation: Relation) -> Profile:
         rho, xi = count * event.rho, count * event.xi
         return ConcentratedProfile(relation=relation, theorem=theorem, rho=rho, xi=xi)
     if isinstance(event, dp.GaussianDpEvent):
-        return _steps(event, 1.0, count, "full", relation)
+        return _steps(event, 1.0, count, Sampling.FULL, relation)
     sampled = isinstance(event, dp.PoissonSampledDpEvent | dp.SampledWithoutReplacementDpEvent)
     if sampled and isinstance(event.event, dp.GaussianDpEvent):
         if isinstance(event, dp.PoissonSampledDpEvent):
-            return _steps(event.event, event.sampling_probability, count, "poisson", relation)
+            return _steps(
+                event.event, event.sampling_probability, count, Sampling.POISSON, relation
+            )
         rate = _batch_rate(event.sample_size, event.source_dataset_size)
-        return _steps(event.event, rate, count, "fixed-size", relation)
+        return _steps(event.event, rate, count, Sampling.FIXED_SIZE, relation)
     raise NotApplicable(
         f"There is no profile for {event}. Supported are {SUPPORTED}. If you know a zCDP bound of "
         "this mechanism, pass a ZCDpEvent; otherwise ask dp-accounting's own accountants."
     )
 
 
-def _steps(gaussian: Any, rate: float, count: int, sampling: str, relation: Relation) -> Profile:
+def _steps(
+    gaussian: Any, rate: float, count: int, sampling: Sampling, relation: Relation
+) -> Profile:
     noise = gaussian.noise_multiplier
     return subsampled.pld(noise, rate, count, sampling=sampling, relation=relation)
 

@@ -14,8 +14,8 @@ from sordino.accounting import last_iterate
 from sordino.accounting.loss import Direction
 from sordino.accounting.permuted import hockey_mixture
 from sordino.accounting.profile import GaussianProfile, Profile
-from sordino.accounting.subsampled import PASSES, NoisySteps, pld, refuse
-from sordino.privacy import NotApplicable, Relation
+from sordino.accounting.subsampled import NoisySteps, pld, refuse
+from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
 from sordino.types import Floats
 
 MOST_WORK = 20_000_000
@@ -73,14 +73,14 @@ class HiddenState:
         `delta` is where free choices in a proof are made; the profile holds at every delta.
         """
         refuse(run)
-        if run.sampling == "fixed-size":
+        if run.sampling == Sampling.FIXED_SIZE:
             raise NotApplicable(
                 "No usable bound is proved for the last iterate with batches of fixed size; use "
                 "Poisson sampling, full batches or passes (cyclic, permute-once, shuffle)."
             )
         if run.sampling in PASSES:
             return self._in_passes(run)
-        if run.sampling == "full":
+        if run.sampling == Sampling.FULL:
             return self._full(run)
         always = run.sample_rate == 1
         return self._unless_overflow(
@@ -147,12 +147,12 @@ class HiddenState:
         )
 
     def _in_passes(self, run: NoisySteps) -> Profile:
-        if run.sampling == "shuffle":
+        if run.sampling == Sampling.SHUFFLE:
             return self._shuffled(run)
         if not self.is_constant:
             return self._scheduled_passes(run)
         numbers = self._constants(run)
-        if run.sampling == "cyclic":
+        if run.sampling == Sampling.CYCLIC:
             return last_iterate.cyclic(batches=run.batches, **numbers)
         shares = self._shares(run)
         return last_iterate.permuted_once(batches=run.batches, weights=shares, **numbers)
@@ -174,7 +174,7 @@ class HiddenState:
             )
         places = np.arange(run.steps) % run.batches
         profiles = [self._scheduled(run, places == place) for place in range(run.batches)]
-        if run.sampling == "cyclic":
+        if run.sampling == Sampling.CYCLIC:
             return max(profiles, key=lambda profile: profile.mu)
         return _mixture([profile.mu for profile in profiles], self._shares(run), run)
 

@@ -13,8 +13,8 @@ from sordino.accounting import calibrate, composition, printed, subsampled
 from sordino.accounting.finding import Finding, Released, Run
 from sordino.accounting.last_iterate import linear_heuristic, linear_loss
 from sordino.accounting.profile import Profile
-from sordino.accounting.subsampled import PASSES, NoisySteps
-from sordino.privacy import Estimate, NotApplicable
+from sordino.accounting.subsampled import NoisySteps
+from sordino.privacy import PASSES, Estimate, NotApplicable, Sampling
 
 
 class Method(ABC):
@@ -138,7 +138,7 @@ class _Composition(Method):
         subsampled.refuse(steps)
         if steps.is_trivial:
             return 0.0, 0
-        if steps.sampling in (*PASSES, "full"):
+        if steps.sampling in (*PASSES, Sampling.FULL):
             return 1.0, max(count for count, _ in steps.visits)
         return steps.sample_rate, steps.steps
 
@@ -168,7 +168,7 @@ class _Composition(Method):
 
 def _base_sensitivity(steps: NoisySteps) -> float:
     """Of one step before sampling. A fixed-size batch swaps records even where one is zeroed."""
-    return 2.0 if steps.sampling == "fixed-size" else steps.sensitivity
+    return 2.0 if steps.sampling == Sampling.FIXED_SIZE else steps.sensitivity
 
 
 class _Notes(Method):
@@ -181,7 +181,7 @@ class _Notes(Method):
 
     @staticmethod
     def _refuse(steps: NoisySteps) -> None:
-        if steps.sampling in PASSES or steps.sampling == "full":
+        if steps.sampling in (*PASSES, Sampling.FULL):
             raise NotApplicable("The notes' formula is about sampled batches.")
         if steps.is_trivial or steps.noise_multiplier in (0.0, math.inf):
             raise NotApplicable("The notes' formula needs noise, records and steps.")

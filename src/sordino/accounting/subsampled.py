@@ -1,18 +1,9 @@
 """Noisy gradient sums over random batches: privacy loss distributions and moments accountant.
 
-How batches are drawn decides everything, so `sampling` has no default:
-
-========================  =====================================================================
-"poisson"                 each record in each batch independently, with probability sample_rate
-"fixed-size"              each batch a uniform subset of fixed size, sample_rate = size / n
-"full"                    every record in every step
-"cyclic"                  the same batches in the same order, pass after pass
-"permute-once"            one secret random order, then as cyclic
-"shuffle"                 a new secret random order each pass
-========================  =====================================================================
-
-The last three draw no amplification from sampling (docs/math.md 2.2): what holds for them is that
-a record is met once a pass.
+How batches are drawn decides everything, so `sampling` (`sordino.privacy.Sampling`) has no default.
+The rate is a record's chance to be in a batch: of Poisson sampling its probability, of fixed-size
+batches size / n. Passes (cyclic, permute-once, shuffle) draw no amplification from sampling
+(docs/math.md 2.2): what holds for them is that a record is met once a pass.
 """
 
 from __future__ import annotations
@@ -34,10 +25,8 @@ from sordino.accounting.loss import (
     PoissonReplaceLoss,
 )
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, RenyiProfile
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
 
-SAMPLINGS = ("poisson", "fixed-size", "full", "cyclic", "permute-once", "shuffle")
-PASSES = ("cyclic", "permute-once", "shuffle")
 EXACT = "privacy loss distributions"
 LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
@@ -64,7 +53,7 @@ class NoisySteps:
     steps
         How many.
     sampling
-        How batches are drawn: one of `SAMPLINGS`.
+        How batches are drawn: a `Sampling`, or its word.
     relation
         What counts as a neighbouring dataset. The sum's sensitivity is the clipping norm for
         add-or-remove-one and zero-out, twice that for replace-one.
@@ -91,7 +80,8 @@ class NoisySteps:
             ),
             "steps": _check.whole("steps", self.steps),
         }
-        _check.one_of("sampling", self.sampling, SAMPLINGS, _SAMPLING_HINT)
+        _check.one_of("sampling", self.sampling, list(Sampling), _SAMPLING_HINT)
+        object.__setattr__(self, "sampling", Sampling(self.sampling))
         if not isinstance(self.relation, Relation):
             hint = "Pass Relation.ADD_OR_REMOVE_ONE, say."
             _check.fail("relation", self.relation, "to be a Relation", hint)
@@ -108,7 +98,7 @@ class NoisySteps:
     @property
     def is_trivial(self) -> bool:
         """Whether nothing of the data can ever be seen."""
-        unread = self.sample_rate == 0 and self.sampling != "full"
+        unread = self.sample_rate == 0 and self.sampling != Sampling.FULL
         return self.steps == 0 or math.isinf(self.noise_multiplier) or unread
 
     @property
@@ -122,12 +112,12 @@ class NoisySteps:
     @property
     def visits(self) -> tuple[tuple[int, float], ...]:
         """How often a record is met, each count with its probability over the secret order."""
-        if self.sampling == "full":
+        if self.sampling == Sampling.FULL:
             return ((self.steps, 1.0),)
         passes, rest = divmod(self.steps, self.batches)
         if not rest:
             return ((passes, 1.0),)
-        if self.sampling == "cyclic":  # the order is known: the worst record counts
+        if self.sampling == Sampling.CYCLIC:  # the order is known: the worst record counts
             return ((passes + 1, 1.0),)
         # `rest` batches of at most ceil-rounded size hold at most this share of the records.
         share = min(1.0, rest * self.sample_rate)
@@ -207,7 +197,7 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     if run.noise_multiplier < LEAST_NOISE:
         return GaussianProfile(parameter=math.inf, **exact)  # type: ignore[arg-type]
     mu = run.sensitivity / run.noise_multiplier
-    if run.sampling == "full" or (run.sample_rate == 1 and run.sampling not in PASSES):
+    if run.sampling == Sampling.FULL or (run.sample_rate == 1 and run.sampling not in PASSES):
         return GaussianProfile(parameter=mu * math.sqrt(run.steps), **exact)  # type: ignore[arg-type]
     if run.sampling not in PASSES:
         return None
@@ -222,7 +212,7 @@ def refuse(run: NoisySteps) -> None:
     """Raise NotApplicable where the sampling has no theorem for the relation."""
     if run.relation is not Relation.ADD_OR_REMOVE_ONE:
         return
-    if run.sampling == "fixed-size":
+    if run.sampling == Sampling.FIXED_SIZE:
         raise NotApplicable(
             "Batches of fixed size cannot hide the number of records: adding one changes every "
             "record's chance to be drawn. Use replace-one, or Poisson sampling."
@@ -246,7 +236,7 @@ def within_range(noise_multiplier: float, sample_rate: float) -> tuple[float, fl
 
 def _loss(run: NoisySteps) -> Loss:
     noise, rate = within_range(run.noise_multiplier, run.sample_rate)
-    if run.sampling == "fixed-size":
+    if run.sampling == Sampling.FIXED_SIZE:
         # A zeroed record is a replaced one, and other records may still differ by 2.
         return FixedSizeLoss(rate, noise)
     if run.relation is Relation.REPLACE_ONE:
@@ -256,20 +246,20 @@ def _loss(run: NoisySteps) -> Loss:
 
 def _theorem(run: NoisySteps, method: str) -> str:
     exact = method == EXACT
-    if run.sampling == "full":
+    if run.sampling == Sampling.FULL:
         return (
             "Gaussian DP composition (Dong, Roth & Su 2022, Corollary 3.3)"
             if exact
             else f"{method} of the Gaussian mechanism (Mironov 2017)"
         )
     if run.sampling in PASSES:
-        means = "" if run.sampling == "cyclic" else ", averaged over the secret order"
+        means = "" if run.sampling == Sampling.CYCLIC else ", averaged over the secret order"
         rule = "Gaussian DP composition (Dong, Roth & Su 2022)" if exact else method
         return f"{rule} over passes, each record met once a pass{means}"
     pair = {
-        ("poisson", True): "Poisson sampling (Zhu, Dong & Wang 2022)",
-        ("poisson", False): "Poisson sampling (Mironov, Talwar & Zhang 2019)",
-        ("fixed-size", True): "sampling of fixed size (Dong, Roth & Su 2022, Theorem 4.2)",
-        ("fixed-size", False): "sampling of fixed size (the pair of Dong, Roth & Su 2022)",
-    }[run.sampling, exact]
+        (Sampling.POISSON, True): "Poisson sampling (Zhu, Dong & Wang 2022)",
+        (Sampling.POISSON, False): "Poisson sampling (Mironov, Talwar & Zhang 2019)",
+        (Sampling.FIXED_SIZE, True): "sampling of fixed size (Dong, Roth & Su 2022, Theorem 4.2)",
+        (Sampling.FIXED_SIZE, False): "sampling of fixed size (the pair of Dong, Roth & Su 2022)",
+    }[Sampling(run.sampling), exact]
     return f"{method} of the Gaussian mechanism under {pair}"

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 from sordino.assessment import repeats, scores
+from sordino.assessment.effort import EFFORTS
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
 from sordino.estimators.records import Scaling
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 
 LEVEL = 0.95
-SECONDS = {"quick": 8.0, "standard": 15.0, "thorough": 90.0}
-"""For all repeats together, about, on two cores."""
 _CHOSEN = 0.3
 """Share of the time for releases like the one that was made; the rest is for the curve."""
 _RANGE = 5
@@ -95,7 +94,7 @@ def _shares(
 ) -> dict[float, Floats]:
     """Accuracies of the repeats at every epsilon."""
     plans, brief = _plans(subject), subject.brief
-    counts = _counts(plans, brief.epsilon, SECONDS[brief.effort], brief.repeats)
+    counts = _counts(plans, brief.epsilon, EFFORTS[brief.effort].accuracy, brief.repeats)
     total, done = sum(counts.values()), 0
     shares = {}
     for epsilon, plan in plans.items():

@@ -13,6 +13,7 @@ import numpy as np
 from sordino import _cost
 from sordino.accounting.profile import ApproximateProfile
 from sordino.assessment import audit_cost
+from sordino.assessment.effort import EFFORTS
 from sordino.assessment.measured_runs import parameters
 from sordino.audit import game, neighbour, own
 from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
@@ -22,8 +23,8 @@ from sordino.audit.one_vs_rest import LOSSES, record_losses
 from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
-from sordino.report.audit import errors
 from sordino.report.canvas import thinned
+from sordino.report.drawing.roc import errors
 from sordino.report.stages import Attack, Curve
 from sordino.seeding import stream
 from sordino.types import Floats, Progress
@@ -96,7 +97,7 @@ def _runs(subject: Subject, each: float, share: float) -> int:
     brief = subject.brief
     if brief.audit_runs is not None:
         return brief.audit_runs
-    seconds = share * audit_cost.SECONDS[brief.effort]
+    seconds = share * EFFORTS[brief.effort].attacking
     return audit_cost.runs_within(seconds, each, brief.most_audit_runs)
 
 

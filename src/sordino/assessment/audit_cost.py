@@ -10,8 +10,6 @@ from sordino.estimators.task import Plan
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 
-SECONDS = {"quick": 25.0, "standard": 60.0, "thorough": 600.0}
-"""What an attack on a release may take, by effort."""
 LEAST_RUNS = 200
 """In each world, however long they take: of fewer, half could show next to nothing."""
 

@@ -18,6 +18,7 @@ from sordino.assessment import brief_file, setting
 from sordino.assessment.budget import check_budget, named_budget
 from sordino.assessment.effort import EFFORTS, Effort
 from sordino.assessment.source import Source, listed_classes
+from sordino.privacy import default_delta
 
 if TYPE_CHECKING:
     from sordino.data.columns import Columns, Label
@@ -28,8 +29,6 @@ NETWORK_METHODS = ("auto", "dp-sgd")
 """How a network is released: no other method is proved for it."""
 LEAST_SEEDS, LEAST_NEIGHBOURS, LEAST_RUNS = 20, 2, 64
 """Below these an estimate along one direction, a distance or a test cannot be made."""
-USUAL_DELTA = 1e-5
-"""Where nobody knows how many records there are."""
 
 _TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset")
 _EPSILONS = (1e-301, 1e301)
@@ -247,9 +246,7 @@ class Brief:
                 "records, and publishing one record at random has delta = 1 / N."
             )
         if rows is None:
-            return USUAL_DELTA, "A usual value, since the number of records is not known."
-        from sordino.privacy import default_delta
-
+            return default_delta(rows), "A usual value, since the number of records is not known."
         return default_delta(rows), (
             f"1 / N^2 for N = {rows:,} records, rounded down to one digit: far below 1 / N, the "
             "chance of each person to be laid bare if one record at random were published."

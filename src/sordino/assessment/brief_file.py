@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 import os
-import re
 import tomllib
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from sordino import _check, _files
+from sordino.serialize import refusing, toml, toml_key
 
 PATHS = ("data", "columns", "data_dir", "mechanism", "pair", "ledger")
 """Settings that may name a file."""
@@ -173,31 +171,15 @@ def described_part(described: Mapping[str, Mapping[str, Any]]) -> str:
     """The tables that describe columns."""
     lines = []
     for name, column in described.items():
-        lines += ["", f"[columns.{_key(name)}]"]
+        lines += ["", f"[columns.{toml_key(name)}]"]
         lines += [
-            f"{_key(key)} = {toml_value(f'column {name}', each)}" for key, each in column.items()
+            f"{toml_key(key)} = {toml_value(f'column {name}', each)}"
+            for key, each in column.items()
         ]
     return "\n".join(lines) + "\n" if lines else ""
 
 
 def toml_value(name: str, value: Any) -> str:
     """A value as TOML; what TOML cannot hold is refused by `name`."""
-    if isinstance(value, bool | str):
-        # JSON and TOML agree on true, false and the escapes of a text; TOML also wants the
-        # character 127 escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(toml_value(name, each) for each in value)}]"
-    if not isinstance(value, Mapping):
-        _check.fail(name, value, "to be text, a number, true or false, or a list of them")
-    pairs = [f"{_key(key)} = {toml_value(name, each)}" for key, each in value.items()]
-    return f"{{{', '.join(pairs)}}}"
-
-
-def _key(name: object) -> str:
-    text = str(name)
-    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else toml_value("key", text)
+    with refusing(f"setting {name}", _check.InvalidArgument):
+        return toml(value)

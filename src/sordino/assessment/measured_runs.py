@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sordino.assessment.effort import EFFORTS
 from sordino.audit.neighbour import Pair
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
@@ -19,13 +20,12 @@ from sordino.intrinsic.measure import Progress as StudyProgress
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.released import LEAST_SEEDS
+from sordino.privacy import Sampling
 from sordino.seeding import stream
 from sordino.sgd.spec import TrainSpec
 from sordino.store import StudyError
 from sordino.types import Floats, Progress
 
-SECONDS = {"quick": 4.0, "standard": 8.0, "thorough": 120.0}
-"""What the runs of one study may take, by effort."""
 PATIENCE = 3.0
 """How many times as long the fewest seeds of which anything can be said may take."""
 FEWEST, SEEDS_A_WEIGHT = 200, 4
@@ -58,7 +58,7 @@ def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
     each
         Core seconds of a run.
     """
-    seconds = SECONDS[effort] * _CORES
+    seconds = EFFORTS[effort].measuring * _CORES
     seeds = min(wanted, int(seconds / (each * datasets)))
     if seeds >= LEAST_SEEDS:
         return seeds
@@ -68,7 +68,7 @@ def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
 
 def affordable_neighbours(effort: str, each: float, seeds: int, wanted: int) -> int:
     """Datasets of a grid with so many seeds, beside the first; a handful, however long it takes."""
-    seconds = PATIENCE * SECONDS[effort] * _CORES
+    seconds = PATIENCE * EFFORTS[effort].measuring * _CORES
     return max(min(DRAWN, wanted), min(wanted, int(seconds / (each * seeds)) - 1))
 
 
@@ -79,7 +79,7 @@ def repeats(seeds: int, parameters: int) -> int:
 
 def is_deterministic(spec: TrainSpec) -> bool:
     """Whether training gives the same weights every time."""
-    return spec.order == "fixed" and spec.init != "vary" and spec.noise_multiplier == 0
+    return spec.order == Sampling.CYCLIC and spec.init != "vary" and spec.noise_multiplier == 0
 
 
 class Tally:

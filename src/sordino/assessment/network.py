@@ -26,7 +26,7 @@ from sordino.audit.claim import Claim
 from sordino.data.dataset import Dataset
 from sordino.data.recipe import Recipe
 from sordino.objectives.objective import ObjectiveSpec
-from sordino.privacy import Guarantee, Relation
+from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.training import assumptions, run_of
 from sordino.report.stages import Bound
@@ -181,7 +181,7 @@ def _noisy_spec(rows: int, recipe: Recipe | None) -> TrainSpec:
         learning_rate=MOST_RATE,
         batch_size=batch,
         steps=STEPS,
-        order="poisson",
+        order=Sampling.POISSON,
         max_grad_norm=CLIP,
         init="fixed",
         dtype="float64",

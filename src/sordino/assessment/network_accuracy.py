@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sordino.assessment import network, repeats, scores
-from sordino.assessment.accuracy import SECONDS, curve, spread, wilson
+from sordino.assessment.accuracy import curve, spread, wilson
+from sordino.assessment.effort import EFFORTS
 from sordino.data.preprocess import clip_rows
 from sordino.objectives import build
 from sordino.privacy import NotApplicable
@@ -89,7 +90,8 @@ def _repeats(subject: Subject, specs: Mapping[float, TrainSpec]) -> int:
     )
     most: int = subject.brief.repeats
     return max(
-        min(int(SECONDS[subject.brief.effort] * _SPEED / work), most), min(repeats.LEAST, most)
+        min(int(EFFORTS[subject.brief.effort].accuracy * _SPEED / work), most),
+        min(repeats.LEAST, most),
     )
 
 

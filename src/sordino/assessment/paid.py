@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sordino import _check
 from sordino.mechanisms import bundle
+from sordino.mechanisms.certificate import CertificateError
 from sordino.mechanisms.ledger import Entry, current
 from sordino.mechanisms.ledger_open import is_open
-from sordino.mechanisms.strict_json import CertificateError
 
 
 def paid(root: Path, model: str = "model") -> tuple[Path, Entry] | None:

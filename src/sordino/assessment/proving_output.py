@@ -23,7 +23,7 @@ from sordino.assessment.proving_bounds import (
     used,
 )
 from sordino.assessment.proving_sensitivity import SENSITIVITIES, Released, Theorem
-from sordino.privacy import NotApplicable
+from sordino.privacy import NotApplicable, Sampling
 from sordino.proofs.evidence_kinds import OutputEvidence
 from sordino.proofs.proof import Proof
 from sordino.report.stages import Bound, Checked
@@ -133,10 +133,10 @@ def _checked(release: Released) -> list[Checked]:
     if left:
         batches += f"; {counted(left, 'record')} left over"
     order = {
-        "permute-once": "one uniform permutation, then the same batches every pass",
-        "shuffle": "a new uniform permutation every pass",
-        "fixed": "as they are" if release.batches > 1 else "all records in every step",
-    }[evidence.spec.order]
+        Sampling.PERMUTE_ONCE: "one uniform permutation, then the same batches every pass",
+        Sampling.SHUFFLE: "a new uniform permutation every pass",
+        Sampling.CYCLIC: "as they are" if release.batches > 1 else "all records in every step",
+    }[Sampling(evidence.spec.order)]
     farthest = f"{found.farthest:.6g}"
     if release.secret_place and release.same_order:
         farthest += f", {found.sensitivity.mean:.6g} in the mean over its places"

@@ -20,7 +20,7 @@ from sordino.accounting.group import group
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.accounting.shifted import Numbers
 from sordino.objectives.objective import Constants
-from sordino.privacy import NotApplicable
+from sordino.privacy import SECRET, NotApplicable
 from sordino.proofs.evidence_kinds import OutputEvidence
 from sordino.proofs.output import OutputPerturbation
 from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
@@ -98,7 +98,7 @@ class Released:
     @property
     def secret_place(self) -> bool:
         """Whether a secret order hides in which of several places a record is."""
-        secret = self.evidence.spec.order in ("permute-once", "shuffle")
+        secret = self.evidence.spec.order in SECRET
         return secret and len(self.found.sensitivity.positions) > 1
 
     @property

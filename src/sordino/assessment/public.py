@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino import _check, _files
 from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, found
-from sordino.mechanisms.strict_json import CertificateError
+from sordino.mechanisms.certificate import CertificateError
 from sordino.privacy import Guarantee
 from sordino.report import public as published
 from sordino.report.assessment import Assessment

@@ -20,9 +20,9 @@ from sordino import _files
 from sordino.audit.minimised import MinimisedFit, Minimisers
 from sordino.estimators import methods
 from sordino.estimators.job import Job
+from sordino.estimators.methods import NoPrivacy
 from sordino.estimators.perturbed import mechanism
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.reference import NoPrivacy
 from sordino.estimators.task import Plan, Settings
 from sordino.estimators.training import train_together
 from sordino.sgd.planning import default_threads

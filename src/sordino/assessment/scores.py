@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import log_loss, recall_score, roc_auc_score
 
-from sordino.estimators.logistic import probabilities
+from sordino.estimators.classifiers import probabilities
 from sordino.report.stages import CALIBRATION_BINS, Scores
 from sordino.types import Floats, Ints
 

@@ -185,7 +185,7 @@ class Source:
 
     def _with_next_command(self, error: Unusable, known: Columns) -> DataError:
         """The refusal of a column, and what to type where describing the column would help."""
-        from sordino.data.rawfile import DataError
+        from sordino.data.sources import DataError
 
         if not error.in_columns:
             return error

@@ -27,7 +27,7 @@ from sordino.data.recipe import Recipe
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
-from sordino.mechanisms.certificate_parts import CLASSES_READ
+from sordino.mechanisms.certificate_words import CLASSES_READ
 from sordino.mechanisms.ledger_open import is_open
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import PrivacyLeakWarning

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import warnings
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ class Training:
             # A study is not for release, whatever was read off its rows.
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             prepared = source.read()
-        bound = 1.0 if source.data_norm is None else source.data_norm
+        bound = self.row_norm(source.data_norm)
         X = preprocess.clip_rows(np.asarray(prepared.X, dtype=np.float64), bound)
         _, codes = np.unique(np.asarray(prepared.y), return_inverse=True)
         name = os.path.basename(source.data)
@@ -100,6 +101,39 @@ class Training:
             return Material(everyone, None, None)
         kept, held = holdout.shuffled(everyone.rows, 90, "measure")
         return Material(everyone.take(kept), everyone.take(held), None)
+
+    def row_norm(self, data_norm: float | None) -> float:
+        """The bound on a row alone: a linear model's intercept has its 1 inside `data_norm`."""
+        if data_norm is None:
+            return 1.0
+        if self.model in (Model.MLP, Model.CNN):
+            return data_norm
+        if data_norm <= 1:
+            with_it = math.hypot(data_norm, 1.0)
+            hint = (
+                f"The intercept's 1 counts, too: pass {with_it:.16g} for rows within {data_norm}."
+            )
+            _check.fail("--data-norm", data_norm, "> 1", hint)
+        # So many digits that hypot(row norm, 1), typed again, is the same row norm.
+        return float(f"{math.sqrt((data_norm - 1) * (data_norm + 1)):.12g}")
+
+    def check_same_norm(self, source: Source, study: str) -> None:
+        """Refuse to go on with a study whose `data_norm` was meant without the intercept's 1."""
+        data_norm = source.data_norm if source.is_file else None
+        if data_norm is None or self.row_norm(data_norm) == data_norm:
+            return
+        from pathlib import Path
+
+        from sordino.store import document
+
+        there = document.read(Path(study))
+        if there and there.description.get("dataset", {}).get("norm_bound") == data_norm:
+            hint = (
+                "Its rows alone lie within that norm: an older sordino left the intercept's 1 out "
+                "of --data-norm, and now it counts. Pass that number to resume it."
+            )
+            with_it = math.hypot(data_norm, 1.0)
+            _check.fail("--data-norm", data_norm, f"to be {with_it:.16g} for {study}", hint)
 
     def spec(self, material: Material) -> tuple[TrainSpec, str]:
         """The training, and how its length came about."""

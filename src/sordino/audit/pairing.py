@@ -11,7 +11,7 @@ from sordino.audit.difference import Difference, difference, has_silent_record
 from sordino.audit.trained import TrainedRelease
 from sordino.audit.worlds import as_dataset
 from sordino.data.neighbours import UNCHANGED, Neighbours
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def _overlaid(mechanism: Any, D: Any, D_prime: Neighbours) -> Paired:
 
 def _minds_the_order(mechanism: Any) -> bool:
     """Whether runs may depend on the order of the records; of a function nobody knows."""
-    return not isinstance(mechanism, TrainedRelease) or mechanism.spec.order == "fixed"
+    return not isinstance(mechanism, TrainedRelease) or mechanism.spec.order == Sampling.CYCLIC
 
 
 def _fail_order(found: Difference) -> None:

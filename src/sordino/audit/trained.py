@@ -17,6 +17,7 @@ from sordino.audit.score_file import digest
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import EMPTY, UNCHANGED, Neighbours
+from sordino.privacy import Sampling
 from sordino.seeding import RESULTS, Name, SeededStreams
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -65,7 +66,7 @@ class TrainedRelease:
     def deterministic(self) -> bool:
         """Whether training gives the same weights every time, so that one run is enough."""
         spec = self.spec
-        return spec.order == "fixed" and spec.init != "vary" and spec.noise_multiplier == 0
+        return spec.order == Sampling.CYCLIC and spec.init != "vary" and spec.noise_multiplier == 0
 
     def described(self) -> dict[str, Any]:
         """Everything that makes it, as plain values."""

@@ -17,7 +17,7 @@ from sordino.audit.band import band, refutes
 from sordino.audit.claim import Claim
 from sordino.audit.worst_case import WorstCase, linear_curve
 from sordino.audit.worst_case_family import GRID, Family, error_rates, tradeoff
-from sordino.privacy import Estimate, Observation, Relation, rounded
+from sordino.privacy import USUAL_DELTA, Estimate, Observation, Relation, rounded
 from sordino.seeding import Name, SeededStreams
 from sordino.types import Floats
 
@@ -136,7 +136,7 @@ def audit_worst_case(
     epsilon: float | None = None,
     *,
     noise_multiplier: float | None = None,
-    delta: float = 1e-5,
+    delta: float = USUAL_DELTA,
     runs: int = 50_000,
     confidence: float = 0.99,
     seed: int = 0,

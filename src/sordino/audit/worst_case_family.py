@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.accounting import calibrate, subsampled
 from sordino.accounting.profile import Profile, Which
-from sordino.privacy import Relation
+from sordino.privacy import USUAL_DELTA, Relation
 from sordino.types import Floats
 
 GRID = np.geomspace(0.02, 40.0, 1526)
@@ -28,7 +28,7 @@ class Family:
     Calibrated by privacy loss distributions, once for each epsilon that is asked for.
     """
 
-    def __init__(self, sample_rate: float, steps: int, delta: float = 1e-5) -> None:
+    def __init__(self, sample_rate: float, steps: int, delta: float = USUAL_DELTA) -> None:
         self.sample_rate = _check.fraction("sample_rate", sample_rate)
         self.steps = _check.whole("steps", steps, at_least=1)
         self.delta = _check.probability_below_one("delta", delta)

@@ -1,89 +1,154 @@
-"""`sordino assess`: the main job. Prove, measure, attack, release; one page."""
+"""`sordino assess`: the main job. Prove, measure, attack, release; one page. And `report`."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sordino import _check
 from sordino.assessment.brief import Brief
 from sordino.assessment.source import not_given
-from sordino.cli.assess_options import (
-    L2,
-    AuditRuns,
-    ColumnsFile,
-    Confidence,
-    DataDir,
-    DatasetName,
-    Delta,
-    Epsilon,
-    LedgerFile,
-    Mechanism,
-    Method,
-    Model,
-    NeighbourCount,
-    Open,
-    Out,
-    Pair,
-    Public,
-    Quick,
-    RowsPerPerson,
-    RunCode,
-    Seeds,
-    StudyFile,
-    Thorough,
-    WriteStudy,
+from sordino.cli import options
+from sordino.cli.options import PROMISE, flag, from_fields, option
+from sordino.cli.terminal import (
+    StageBars,
+    block,
+    errors,
+    kept,
+    line,
+    plain_warnings,
+    print_table,
+    resumable,
+    say,
+    screen,
+    wrong_input,
 )
-from sordino.cli.record_options import Classes, DataNorm, OptionalData, Target
-from sordino.cli.stage_bars import StageBars
-from sordino.cli.terminal import block, errors, kept, line, say, screen, short_warnings, stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from rich.table import Table
 
     from sordino.cli.screen import Screen
     from sordino.report.assessment import Assessment
     from sordino.report.stages import Accuracy
     from sordino.report.words import Row
 
+_EFFORT, _FOREIGN, _STUDY = "How hard to look", "A mechanism of your own", "The study"
 _WIDE, _FOR_MEANINGS = 200, 116
 """Columns of a pipe, and those that a line of the table with its meaning takes."""
 
 
+class Format(StrEnum):
+    """How a page is written."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(options.Records):
+    """What a study file says as well, by the same names; what is None was not given."""
+
+    model: Annotated[
+        str | None,
+        option(
+            PROMISE,
+            "**logistic** (default), **svm**, or **mlp**: a network, which is measured and "
+            "attacked; of its final weights nothing is proved beyond DP-SGD's composition.",
+        ),
+    ] = None
+    epsilon: Annotated[
+        float | None,
+        option(PROMISE, "The budget you promise (default 1); with --mechanism, what it claims."),
+    ] = None
+    delta: options.Delta = None
+    method: options.OptionalMethod = None
+    l2: options.OptionalL2 = None
+    max_rows_per_person: options.OptionalRowsPerPerson = None
+    ledger: options.LedgerFile = None
+    dataset: options.DatasetName = None
+    seeds: Annotated[
+        int | None, option(_EFFORT, "Seeds of the grid of trainings that measures SGD's own noise.")
+    ] = None
+    neighbours: Annotated[
+        int | None, option(_EFFORT, "Datasets of that grid, each with one record exchanged.")
+    ] = None
+    audit_runs: Annotated[
+        int | None,
+        option(
+            _EFFORT,
+            "Trainings the attack sees of each of two datasets; the more, the larger the epsilon "
+            "that it can refute.",
+        ),
+    ] = None
+    confidence: options.OptionalConfidence = None
+    mechanism: Annotated[
+        str | None,
+        option(
+            _FOREIGN,
+            "Attack this and nothing else: a function (data, generator) -> numbers or a "
+            "scikit-learn estimator, as package.module:name or file.py:name; or gallery:NAME.",
+            metavar="MODULE:NAME",
+        ),
+    ] = None
+    pair: Annotated[
+        str | None,
+        option(
+            _FOREIGN,
+            "With --mechanism, instead of --data: a function that returns the two datasets.",
+            metavar="MODULE:NAME",
+        ),
+    ] = None
+
+
+@from_fields
 def assess(
-    study: StudyFile = None,
-    data: OptionalData = None,
-    target: Target = None,
-    columns: ColumnsFile = None,
-    classes: Classes = None,
-    data_norm: DataNorm = None,
-    data_dir: DataDir = None,
-    model: Model = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    method: Method = None,
-    l2: L2 = None,
-    max_rows_per_person: RowsPerPerson = None,
-    ledger: LedgerFile = None,
-    dataset: DatasetName = None,
-    quick: Quick = False,
-    thorough: Thorough = False,
-    seeds: Seeds = None,
-    neighbours: NeighbourCount = None,
-    audit_runs: AuditRuns = None,
-    confidence: Confidence = None,
-    mechanism: Mechanism = None,
-    pair: Pair = None,
-    run_code: RunCode = False,
-    out: Out = None,
-    public: Public = False,
-    open_page: Open = False,
-    write_study: WriteStudy = False,
+    asked: Asked,
+    study: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STUDY.toml",
+            help="A study file with these settings; options given here come first. "
+            "`--write-study` prints one to edit.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[bool, flag(_EFFORT, "--quick", "A first look: fewer runs.")] = False,
+    thorough: Annotated[bool, flag(_EFFORT, "--thorough", "More runs than by default.")] = False,
+    run_code: Annotated[
+        bool,
+        flag(
+            _FOREIGN,
+            "--run-code",
+            "Import and run the mechanism that a study file names. Whoever wrote the file chose "
+            "that code: read it first.",
+        ),
+    ] = False,
+    out: Annotated[
+        str | None,
+        option(
+            _STUDY,
+            "Directory of the study: made, or gone on with. INTERNAL. Default: a name made of "
+            "what is asked, here.",
+            metavar="DIR",
+        ),
+    ] = None,
+    public: Annotated[
+        bool,
+        flag(
+            _STUDY,
+            "--public",
+            "Also write public.html, which shows only what the certificate of the released model "
+            "may show.",
+        ),
+    ] = False,
+    open_page: Annotated[bool, flag(_STUDY, "--open", "Open the page in a browser.")] = False,
+    write_study: Annotated[
+        bool, flag(_STUDY, "--write-study", "Print a study file to edit, and stop.")
+    ] = False,
 ) -> None:
     """How private is the model I am about to release? One page that says it.
 
@@ -107,34 +172,15 @@ def assess(
     if write_study:
         block(Brief.template())
         return
-    with _wrong_input():
+    with wrong_input():
         brief = Brief() if study is None else Brief.from_file(study)
         if study is not None and not run_code:
-            _check_code(study, brief, {"mechanism": mechanism, "pair": pair})
-        brief = brief.with_options(  # what is None stays as it is
-            data=data,
-            target=target,
-            columns=columns,
-            classes=classes,
-            data_norm=data_norm,
-            data_dir=data_dir,
-            model=model,
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            l2=l2,
-            max_rows_per_person=max_rows_per_person,
-            ledger=ledger,
-            dataset=dataset,
-            effort=_effort(quick=quick, thorough=thorough),
-            seeds=seeds,
-            neighbours=neighbours,
-            audit_runs=audit_runs,
-            confidence=confidence,
-            mechanism=mechanism,
-            pair=pair,
-        )
-        _check_claim(brief, epsilon, study)
+            _check_code(study, brief, {"mechanism": asked.mechanism, "pair": asked.pair})
+        if quick and thorough:
+            raise _check.InvalidArgument("Expected --quick or --thorough, not both.")
+        effort = "quick" if quick else "thorough" if thorough else None
+        brief = brief.with_options(**vars(asked), effort=effort)  # what is None stays as it is
+        _check_claim(brief, asked.epsilon, study)
         if public:
             _check_released(brief)
         place = out or brief.default_directory()
@@ -146,12 +192,6 @@ def assess(
         _open(pages[-1])
     if found.broken:
         raise typer.Exit(1)
-
-
-def _effort(*, quick: bool, thorough: bool) -> str | None:
-    if quick and thorough:
-        raise _check.InvalidArgument("Expected --quick or --thorough, not both.")
-    return "quick" if quick else "thorough" if thorough else None
 
 
 def _check_claim(brief: Brief, epsilon: float | None, study: str | None) -> None:
@@ -186,35 +226,15 @@ def _check_released(brief: Brief) -> None:
         )
 
 
-@contextmanager
-def _wrong_input() -> Iterator[None]:
-    """Records that cannot be used are wrong input, too: one sentence, exit code 2."""
-    try:
-        yield
-    except (_check.InvalidArgument, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        from sordino.data import DataError
-        from sordino.privacy import NotApplicable, Refused
-
-        if isinstance(error, DataError | NotApplicable | Refused):
-            say(str(error), err=True)
-            raise typer.Exit(2) from None
-        raise
-
-
 def _run(brief: Brief, place: str) -> Assessment:
     from sordino.assessment.run import assess as run
 
     console = errors()
     mechanism, pair = _foreign(brief)
     bars = StageBars(console)
-    try:
-        with short_warnings(console), bars.shown():
-            return run(brief, out=place, watch=bars, mechanism=mechanism, pair=pair)
-    except KeyboardInterrupt as stop:
-        line(console, f"{stopped(stop)} The same command goes on from here: {place}")
-        raise typer.Exit(130) from None
+    going_on = resumable(lambda: f"The same command goes on from here: {place}")
+    with going_on, plain_warnings(console), bars.shown():
+        return run(brief, out=place, watch=bars, mechanism=mechanism, pair=pair)
 
 
 def _foreign(brief: Brief) -> tuple[Any, Any]:
@@ -241,7 +261,7 @@ def _say(found: Assessment, place: str) -> None:
             line(console, sentence)
     rows = words.table(found)
     narrow = console.width < _FOR_MEANINGS
-    console.print(_table(rows, meanings=not narrow))
+    _print_rows(console, rows, meanings=not narrow)
     if narrow:
         for kind in dict.fromkeys(row.kind for row in rows):
             line(console, f"{kind}: {words.MEANINGS[kind]}")
@@ -253,38 +273,27 @@ def _say(found: Assessment, place: str) -> None:
 
 def _say_cost(console: Screen, found: Accuracy) -> None:
     """What privacy costs on the held-out rows: accuracy and other scores."""
-    from rich import box
-    from rich.table import Table
-
     from sordino.report import words_cost
 
     line(console, words_cost.cost(found))
-    rows = words_cost.table(found)
-    if not rows:
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in words_cost.HEAD:
-        table.add_column(name, justify="left" if name == words_cost.HEAD[0] else "right")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    if rows := words_cost.table(found):
+        first, *rest = words_cost.HEAD
+        print_table(console, [(first, "L"), *((name, "R") for name in rest)], rows)
 
 
-def _table(rows: list[Row], *, meanings: bool) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "epsilon", *[""] * meanings, "at delta", "how sure"):
-        table.add_column(name, no_wrap=name in ("epsilon", "at delta"))
+def _print_rows(console: Screen, rows: list[Row], *, meanings: bool) -> None:
+    """The three kinds of epsilon, under a heading for what each is of."""
+    columns = [("", "L"), ("epsilon", "l"), *[("", "L")] * meanings]
+    cells: list[list[str]] = []
     before = ""
     for row in rows:
         if row.of != before:
-            table.add_row(row.of, style="bold")
+            cells.append([row.of])
             before = row.of
         meaning = [row.meaning] * meanings
-        table.add_row(f"  {row.kind}", row.epsilon, *meaning, row.delta, row.certainty)
-    return table
+        cells.append([f"  {row.kind}", row.epsilon, *meaning, row.delta, row.certainty])
+    styles = ["bold" if len(each) == 1 else None for each in cells]
+    print_table(console, [*columns, ("at delta", "l"), ("how sure", "L")], cells, styles)
 
 
 def _pages(found: Assessment, place: str, *, public: bool) -> list[Path]:
@@ -312,3 +321,42 @@ def _open(page: Path) -> None:
 
     if not webbrowser.open(page.absolute().as_uri()):
         say("No browser could be opened here.", err=True)
+
+
+def report(
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="The study that `sordino assess` made.")
+    ],
+    public: Annotated[
+        bool, flag(None, "--public", "Show only what the model's certificate may show.")
+    ] = False,
+    format: Annotated[
+        Format, option(None, "**html**, **md** (Markdown) or **json**.", "--format")
+    ] = Format.HTML,
+    out: Annotated[
+        str | None,
+        option(
+            None,
+            "Default: report.html (or public.html, ...) in DIR; - prints it.",
+            metavar="FILE",
+        ),
+    ] = None,
+) -> None:
+    """Write the page of an assessment again, from its study; nothing is trained or released.
+
+    The page is **INTERNAL**: exact accuracies, estimates and what attacks achieved are not
+    private. `--public` makes the version that may leave, from the certificate alone.
+
+    `sordino report study --format md --out -`
+
+    `sordino report study --public`
+    """
+    from sordino.assessment.public import page_text, write_page
+
+    if out == "-":
+        block(page_text(directory, format.value, public=public))
+        return
+    path = write_page(directory, format.value, out, public=public)
+    said = "may leave: it shows only what the certificate may show" if public else "INTERNAL"
+    with kept(f"The page is in {path}."):
+        say(f"{path} ({said})")

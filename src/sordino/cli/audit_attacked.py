@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from sordino import _check
 from sordino.assessment.source import Source, not_given
+from sordino.cli import options
 from sordino.cli.audit_thing import named
-from sordino.cli.promise import ModelName, Promise
-from sordino.cli.run_options import RELATIONS
-from sordino.privacy import Relation
+from sordino.cli.options import PROMISE, RECORDS, ModelName, option
+from sordino.cli.promise import Promise
+from sordino.privacy import Relation, default_delta
 
 if TYPE_CHECKING:
     from sordino.assessment.source import Prepared
@@ -20,7 +24,6 @@ if TYPE_CHECKING:
 
 COMMANDS = ("power", "worst-case", "gallery", "run")
 SCORES = ("learned", "likelihood", "loss")
-_DELTA = 1e-5
 
 
 class Neighbour(StrEnum):
@@ -44,25 +47,75 @@ class Game:
     title: str
 
 
-@dataclass(frozen=True)
-class Attacked:
+@dataclass(frozen=True, kw_only=True)
+class Attacked(options.Records):
     """The options that say what is attacked and where; checked before any record is read."""
 
-    mechanism: str | None
-    source: Source | None
-    pair: str | None
-    study: str | None
-    neighbour: Neighbour
-    rows: int | None
-    model: ModelName
-    method: str
-    l2: float
-    epsilon: float | None
-    delta: float | None
-    relation: str
-    public_rows: int | None
+    mechanism: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODULE:NAME]",
+            help="Your own: a function (data, generator) -> numbers, or a scikit-learn estimator, "
+            "as package.module:name or file.py:name. Else a method of sordino's is attacked.",
+        ),
+    ] = None
+    pair: Annotated[
+        str | None,
+        option(
+            RECORDS,
+            "Instead of --data: a function that returns the two datasets, each (X, y), or whatever "
+            "your mechanism takes.",
+            metavar="MODULE:NAME",
+        ),
+    ] = None
+    neighbour: Annotated[
+        Neighbour,
+        option(
+            RECORDS,
+            "The record that differs: a crafted **canary** (extreme within the norm, mislabelled), "
+            "or a synthetic **worst-case** pair of the data's shape.",
+        ),
+    ] = Neighbour.CANARY
+    study: Annotated[
+        str | None,
+        option(
+            RECORDS,
+            "Instead: the worst pair of a study that `sordino measure` made of the same data. Its "
+            "seeds chose the pair; the audit draws others.",
+            metavar="DIR",
+        ),
+    ] = None
+    rows: Annotated[int | None, option(RECORDS, "Use the first so many records only: faster.")] = (
+        None
+    )
+    model: options.Model = ModelName.LOGISTIC
+    method: options.Method = "auto"
+    l2: options.L2 = 0.001
+    epsilon: Annotated[
+        float | None,
+        option(
+            PROMISE,
+            "The claimed epsilon. A method of sordino's is calibrated to it; of your own mechanism "
+            "nothing is claimed without it.",
+        ),
+    ] = None
+    delta: options.Delta = None
+    relation: options.RelationOption = Relation.REPLACE_ONE.value
+    public_rows: options.PublicRows = None
+
+    @cached_property
+    def source(self) -> Source | None:
+        """Where records come from; options about them mean nothing without --data."""
+        records = (self.target, self.columns, self.classes, self.data_norm)
+        if self.data is not None:
+            return Source(self.data, *records, self.data_dir)
+        if any(each is not None for each in records):  # a directory of raw files does no harm
+            hint = "--target, --columns, --classes and --data-norm are about it."
+            not_given("--data NAME|FILE", "with these options", hint)
+        return None
 
     def __post_init__(self) -> None:
+        self.source  # noqa: B018 -- checked first
         if self.mechanism is not None and ":" not in self.mechanism:
             _check.one_of("command", self.mechanism, (*COMMANDS, "MODULE:NAME"))
         if self.rows is not None:
@@ -72,9 +125,7 @@ class Attacked:
             not_given("--data NAME or --pair MODULE:NAME", "", hint)
         if self.source is not None and self.pair is not None:
             _check.fail("--pair", self.pair, "to be left out where --data is given")
-        relation = RELATIONS.get(self.relation.lower(), self.relation)
-        _check.one_of("--relation", relation, tuple(dict.fromkeys(RELATIONS.values())))
-        object.__setattr__(self, "relation", relation)
+        object.__setattr__(self, "relation", options.relation(self.relation, "--relation").value)
         if self.mechanism is None:
             self._check_own()
         if self.study is not None and self.relation != "replace-one":
@@ -110,8 +161,8 @@ class Attacked:
 
     def _promise(self) -> Promise:
         assert self.epsilon is not None
-        promised = (self.model, self.epsilon, self.delta, self.relation, self.method, self.l2)
-        return Promise(*promised, 1, self.public_rows)
+        same = ("model", "epsilon", "delta", "relation", "method", "l2", "public_rows")
+        return Promise(**{name: getattr(self, name) for name in same})
 
     @property
     def _relation(self) -> Relation:
@@ -155,8 +206,6 @@ class Attacked:
     def _few(self, prepared: Prepared) -> Prepared:
         if self.rows is None:
             return prepared
-        from dataclasses import replace
-
         rows = slice(0, self.rows)
         X = prepared.X.iloc[rows] if hasattr(prepared.X, "iloc") else prepared.X[rows]
         return replace(prepared, X=X, y=prepared.y[rows])
@@ -231,7 +280,9 @@ class Attacked:
                 f"numbers within norm {prepared.data_norm:g}, and labels from 0 on; pair: "
                 f"{self.neighbour.value}."
             )
-        delta = _DELTA if self.delta is None else _check.probability_below_one("delta", self.delta)
+        delta = default_delta(None)
+        if self.delta is not None:
+            delta = _check.probability_below_one("delta", self.delta)
         claim = None
         if self.epsilon is not None:
             epsilon = _check.non_negative("epsilon", self.epsilon)

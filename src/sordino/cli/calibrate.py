@@ -5,13 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sordino import _check
 from sordino.cli import findings as shown
-from sordino.cli import run_options as options
-from sordino.cli.run_options import RunOptions
-from sordino.cli.terminal import errors, say
+from sordino.cli.options import Json, Plot, from_fields, option
+from sordino.cli.run_options import RUN, RunOptions
+from sordino.cli.terminal import errors, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,49 +30,25 @@ class Unknown(StrEnum):
     BATCH_SIZE = "batch-size"
 
 
-Epsilon = Annotated[
-    float, typer.Option(help="The budget that is promised.", rich_help_panel="The run")
-]
-Find = Annotated[
-    Unknown,
-    typer.Option(
-        help="What to find: the least **noise**, or with --noise-multiplier given the most "
-        "**steps**, **epochs** or records a batch (**batch-size**; needs --n). The budget is "
-        "proved for that many; fewer usually leak less, but check them with `account`.",
-        rich_help_panel="The run",
-    ),
-]
-GivenNoise = Annotated[
-    float | None,
-    typer.Option(
-        "--noise-multiplier", help="The noise, where it is not sought.", rich_help_panel="The run"
-    ),
-]
-
-
+@from_fields
 def calibrate(
-    epsilon: Epsilon,
-    delta: options.Delta,
-    sampling: options.Sampling,
-    find: Find = Unknown.NOISE,
-    noise_multiplier: GivenNoise = None,
-    sample_rate: options.SampleRate = None,
-    batch_size: options.BatchSize = None,
-    n: options.Records = None,
-    steps: options.Steps = None,
-    epochs: options.Epochs = None,
-    keep_last: options.KeepLast = False,
-    relation: options.RelationOption = None,
-    release: options.Release = options.ReleaseName.FINAL,
-    loss: options.Loss = None,
-    l2: options.L2 = 0.0,
-    learning_rate: options.LearningRate = None,
-    max_grad_norm: options.MaxGradNorm = 1.0,
-    data_norm: options.DataNorm = 1.0,
-    radius: options.Radius = None,
-    plot: options.Plot = None,
-    everything: options.All = False,
-    json: options.Json = False,
+    epsilon: Annotated[float, option(RUN, "The budget that is promised.")],
+    given: RunOptions,
+    find: Annotated[
+        Unknown,
+        option(
+            RUN,
+            "What to find: the least **noise**, or with --noise-multiplier given the most "
+            "**steps**, **epochs** or records a batch (**batch-size**; needs --n). The budget is "
+            "proved for that many; fewer usually leak less, but check them with `account`.",
+        ),
+    ] = Unknown.NOISE,
+    noise_multiplier: Annotated[
+        float | None, option(RUN, "The noise, where it is not sought.")
+    ] = None,
+    plot: Plot = None,
+    everything: shown.All = False,
+    json: Json = False,
 ) -> None:
     """Find the least noise that proves a budget, by every method side by side.
 
@@ -85,16 +59,6 @@ def calibrate(
     `sordino calibrate --epsilon 2 --delta 1e-6 --batch-size 256 --n 60000 --sampling poisson
     --noise-multiplier 1.1 --find epochs`
     """
-    given = RunOptions(
-        *(sampling, delta, sample_rate, batch_size, n, steps, epochs),
-        *(relation, release.value, loss.value if loss else None),
-        l2=l2,
-        learning_rate=learning_rate,
-        max_grad_norm=max_grad_norm,
-        data_norm=data_norm,
-        radius=radius,
-        keep_last=keep_last,
-    )
     if find is Unknown.NOISE:
         _for_noise(given, epsilon, noise_multiplier, plot, everything, json)
     else:
@@ -112,21 +76,25 @@ def _for_noise(
     if noise is not None:
         hint = "Leave --noise-multiplier away, or say --find steps."
         _check.fail("noise_multiplier", noise, "not to be given where noise is sought", hint)
-    shown.check_plot(plot, given)
+    counts = shown.counts(given, plot, places=9)
     found, best = _noises(given, epsilon, given.run(1.0))
     ratio = _strong_over_naive(found)
     if json:
-        document = _document(given, epsilon, "noise_multiplier", found, best)
-        shown.print_json({**document, "strong_over_naive": ratio})
+        answer = shown.answer(given, {"epsilon": epsilon}, "noise_multiplier", found, best)
+        print_json({**answer, "strong_over_naive": ratio})
     else:
         enough = f"noise multiplier >= {shown.number(best.value)}" if best else ""
         _say(given, epsilon, enough, best)
-        table = found if everything else shown.without_notes(found)
-        shown.print_table(table, "noise multiplier", best)
-    if everything and not json:
-        _say_ratio(given, ratio)
+        shown.show(found, "noise multiplier", best, everything=everything)
+        if everything and ratio is not None:
+            said = (
+                f"Strong composition needs {ratio:.3g} times the noise of naive composition; the "
+                f"notes' rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its "
+                "constants."
+            )
+            say("", said, hang=True)
     if plot is not None:
-        _plot(given, epsilon, plot, everything)
+        _plot(given, epsilon, counts, plot, everything)
         what = "Noise against epochs, and strong over naive against steps"
         say(*[""] * (not json), f"{what}: {plot}", err=json)
 
@@ -175,10 +143,11 @@ def _for_most(
     best = methods.best(found, largest=True)
     value = find.value.replace("-", "_")
     if json:
-        shown.print_json(_document(given, epsilon, value, found, best, noise_multiplier=noise))
+        asked = {"epsilon": epsilon, "noise_multiplier": noise}
+        print_json(shown.answer(given, asked, value, found, best))
         return
     _say(given, epsilon, f"{find.value} = {shown.number(best.value)}" if best else "", best)
-    shown.print_table(found if everything else shown.without_notes(found), find.value, best)
+    shown.show(found, find.value, best, everything=everything)
 
 
 def _runs(given: RunOptions, find: Unknown, noise: float) -> tuple[Any, int]:
@@ -197,20 +166,6 @@ def _runs(given: RunOptions, find: Unknown, noise: float) -> tuple[Any, int]:
         name = "sample_rate" if given.batch_size is None else "batch_size"
         _check.fail(name, getattr(given, name), "not to be given", "It is what is sought.")
     return lambda count: replace(given, batch_size=count).run(noise), given.n
-
-
-def _document(
-    given: RunOptions,
-    epsilon: float,
-    value: str,
-    found: Sequence[Finding],
-    best: Finding | None,
-    **more: float,
-) -> dict[str, Any]:
-    inputs = {"epsilon": epsilon, **more, **given.inputs(partial=value != "noise_multiplier")}
-    rows = shown.rows(found, value)
-    best_name = best.method if best else None
-    return {"inputs": inputs, "rows": rows, "best": best_name, "assumes": given.assumes()}
 
 
 def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -> None:
@@ -233,33 +188,19 @@ def _strong_over_naive(found: Sequence[Finding]) -> float | None:
     return strong / naive if strong and naive else None
 
 
-def _say_ratio(given: RunOptions, ratio: float | None) -> None:
-    if ratio is None:
-        return
-    said = (
-        f"Strong composition needs {ratio:.3g} times the noise of naive composition; the notes' "
-        f"rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its constants."
-    )
-    say("", said, hang=True)
-
-
-def _plot(given: RunOptions, epsilon: float, path: str, everything: bool) -> None:
+def _plot(
+    given: RunOptions, epsilon: float, counts: list[int], path: str, everything: bool
+) -> None:
     """Noise of every method as epochs grow, and strong over naive as steps grow."""
     from rich.progress import track
 
     from sordino.report import figures
 
-    counts = figures.counts(given.total_steps, places=9)
     series: dict[str, list[tuple[float, float]]] = {}
     ratios: list[tuple[float, float]] = []
     for count in track(counts, "Noise against epochs", console=errors(), transient=True):
         found, _ = _noises(given, epsilon, given.run(1.0, count))
-        for finding in found if everything else shown.without_notes(found):
-            # Dwork et al.'s is the weaker strong composition, and off the scale of all others.
-            if finding.value is not None and finding.method != "strong-dwork":
-                dashed = "" if finding.applies else f" ({finding.kind}, no guarantee)"
-                point = (count / given.batches, finding.value)
-                series.setdefault(finding.title + dashed, []).append(point)
+        shown.drawn(found, count / given.batches, series, everything)
         if (ratio := _strong_over_naive(found)) is not None:
             ratios.append((count, ratio))
     title = f"noise for epsilon {epsilon:g}, delta {given.delta:g}, {given.sampling} batches"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.options import Json, flag, option
 from sordino.cli.terminal import ask, block, kept, say
 
 if TYPE_CHECKING:
@@ -37,10 +38,7 @@ BundleDirectory = Annotated[
 
 
 @app.command()
-def show(
-    path: Papers,
-    json: Annotated[bool, typer.Option("--json", help="As JSON instead of words.")] = False,
-) -> None:
+def show(path: Papers, json: Json = False) -> None:
     """Say in plain words what is promised, for whom, how, and what is NOT covered.
 
     It is verified first, and what does not hold up is shown as NOT VERIFIED, with exit code 1.
@@ -65,8 +63,11 @@ def verify(
     path: Papers,
     key: Annotated[
         Path | None,
-        typer.Option(
-            "--key", metavar="PUBLIC", help="Whose signature it must carry: PEM or OpenSSH, public."
+        option(
+            None,
+            "Whose signature it must carry: PEM or OpenSSH, public.",
+            "--key",
+            metavar="PUBLIC",
         ),
     ] = None,
 ) -> None:
@@ -92,7 +93,7 @@ def verify(
 def sign(
     directory: BundleDirectory,
     key: Annotated[
-        Path, typer.Option("--key", metavar="PRIVATE", help="Your Ed25519 key: PEM or OpenSSH.")
+        Path, option(None, "Your Ed25519 key: PEM or OpenSSH.", "--key", metavar="PRIVATE")
     ],
 ) -> None:
     """Sign a bundle's certificate, and with it the weights, with your own key.
@@ -122,7 +123,7 @@ def new_key(
         typer.Argument(help="Where the public key goes. Default: me.public.pem beside me.pem."),
     ] = None,
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Ask for one to lock the private key with.")
+        bool, flag(None, "--passphrase", "Ask for one to lock the private key with.")
     ] = False,
 ) -> None:
     """Make an Ed25519 key to sign with; neither file may exist.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino.assessment.source import not_given
-from sordino.cli.terminal import block, say, screen
+from sordino.cli.options import DataDir, option
+from sordino.cli.terminal import block, print_table, say, screen
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Recipe
@@ -28,15 +29,6 @@ app = typer.Typer(
 _FOR_ALL_ROWS, _FOR_LICENCES = 84, 68
 """Columns of a terminal that the list takes with all its rows, and with the licences."""
 
-DataDir = Annotated[
-    str | None,
-    typer.Option(
-        "--data-dir",
-        metavar="DIR",
-        help="Directory with the raw files; only read. Default: SORDINO_DATA, if set.",
-    ),
-]
-
 
 @app.command("list")
 def list_recipes(data_dir: DataDir = None) -> None:
@@ -44,25 +36,25 @@ def list_recipes(data_dir: DataDir = None) -> None:
 
     Nothing is loaded. Example: `sordino data list --data-dir ~/data`
     """
-    from rich import box
-    from rich.table import Table
-
     from sordino.data import recipes
 
     console = screen()
     every, licences = console.width >= _FOR_ALL_ROWS, console.width >= _FOR_LICENCES
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     rows_of = "train/validation/test" if every else "train"
-    for heading in ("name", rows_of, "dim", "files", *["licence"] * licences):
-        right = heading in (rows_of, "dim")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    rows = []
     for recipe in recipes.RECIPES.values():
         counts = (recipe.rows or ())[: None if every else 1]
-        rows = "/".join(f"{n:,}" for n in counts) if counts else "your file"
-        dimension = str(recipe.features) if recipe.features else "-"
-        licence = [recipe.publication.licence] * licences
-        table.add_row(recipe.name, rows, dimension, _files(recipe, data_dir), *licence)
-    console.print(table)
+        rows.append(
+            (
+                recipe.name,
+                "/".join(f"{n:,}" for n in counts) if counts else "your file",
+                str(recipe.features) if recipe.features else "-",
+                _files(recipe, data_dir),
+                *[recipe.publication.licence] * licences,
+            )
+        )
+    columns = [("name", "l"), (rows_of, "r"), ("dim", "r"), ("files", "l")]
+    print_table(console, [*columns, *[("licence", "l")] * licences], rows)
     said = "Files are found by name. `sordino data fetch NAME` checks their content."
     said += "" if every else " docs/data.md and a wider terminal show more."
     say(said, hang=True)
@@ -93,7 +85,7 @@ def fetch(
 def describe(
     file: Annotated[str, typer.Argument(help="Your table: .csv, .csv.gz or .parquet.")],
     target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column to predict; needed.")
+        str | None, option(None, "The column to predict; needed.", metavar="COLUMN")
     ] = None,
 ) -> None:
     """Print a description of your own table, to be edited before it is used.
@@ -108,7 +100,7 @@ def describe(
     if target is None:
         next_command = f"sordino data describe {typed} --target COLUMN > columns.toml"
         not_given("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
-    from sordino.data.draft import draft
+    from sordino.data.table_file import draft
 
     drafted = draft(file, target)
     block(drafted.toml)

@@ -1,18 +1,16 @@
-"""Findings of the accountants as a table or as JSON."""
+"""Findings of the accountants as a table, as JSON or as points of a figure."""
 
 from __future__ import annotations
 
-import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from sordino.cli.terminal import block, say, screen
+from sordino.cli.options import OUTPUT, flag
+from sordino.cli.terminal import print_table, say, screen
 from sordino.privacy import Relation, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.table import Table
 
     from sordino.accounting.finding import Finding
     from sordino.cli.run_options import RunOptions
@@ -21,13 +19,47 @@ WIDE = 130
 """Columns from which on theorems fit into the table; below they are listed after it."""
 
 
-def check_plot(path: str | None, given: RunOptions) -> None:
-    """Refuse a figure that could not be drawn or written, before the work is done."""
-    if path is not None:
-        from sordino.report import figures
+All = Annotated[
+    bool,
+    flag(OUTPUT, "--all", "Also formulas as lecture notes print them, which prove nothing."),
+]
 
-        figures.check_path(path)
-        figures.counts(given.total_steps)
+
+def counts(given: RunOptions, plot: str | None, places: int = 15) -> list[int]:
+    """Numbers of steps at which a figure is drawn; refused before any work if there are none."""
+    from sordino.report import figures
+
+    return [] if plot is None else figures.counts(given.total_steps, places)
+
+
+def drawn(
+    findings: Sequence[Finding],
+    at: float,
+    series: dict[str, list[tuple[float, float]]],
+    everything: bool,
+) -> None:
+    """Add a point for every method to the curves of a figure."""
+    for finding in findings if everything else without_notes(findings):
+        # Dwork et al.'s is the weaker strong composition, and off the scale of all others.
+        if finding.value is not None and finding.method != "strong-dwork":
+            dashed = "" if finding.applies else f" ({finding.kind}, no guarantee)"
+            series.setdefault(finding.title + dashed, []).append((at, finding.value))
+
+
+def answer(
+    given: RunOptions,
+    asked: dict[str, Any],
+    value: str,
+    findings: Sequence[Finding],
+    best: Finding | None,
+) -> dict[str, Any]:
+    """Everything as plain values; `asked` is what the command asked beside the run."""
+    return {
+        "inputs": {**asked, **given.inputs(partial=value not in ("epsilon", "noise_multiplier"))},
+        "rows": rows(findings, value),
+        "best": best.method if best else None,
+        "assumes": given.assumes(),
+    }
 
 
 def rows(findings: Sequence[Finding], value: str) -> list[dict[str, Any]]:
@@ -68,47 +100,35 @@ def without_notes(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if not finding.method.startswith("notes-")]
 
 
-def print_json(document: dict[str, Any]) -> None:
-    """Print JSON; an infinite number as 1e999, which every reader takes for infinity."""
-    block(json.dumps(document, indent=2).replace("Infinity", "1e999") + "\n")
-
-
-def print_table(findings: Sequence[Finding], value: str, best: Finding | None) -> None:
+def show(
+    findings: Sequence[Finding], value: str, best: Finding | None, *, everything: bool
+) -> None:
     """Print what is proved, best marked; then every method that proves nothing, and why."""
+    findings = findings if everything else without_notes(findings)
     proved = [finding for finding in findings if finding.applies]
     console = screen()
     wide = console.width >= WIDE
     if proved:
-        console.print(_table(proved, value, best, theorems=wide))
+        columns = [("method", "l"), (value, "r"), ("relation", "l"), ("covers", "l"), ("ms", "r")]
+        cells = [
+            [
+                ("> " if finding is best else "  ") + finding.method,
+                number(finding.value),
+                finding.relation.value,
+                "final model" if finding.released == "final" else "all iterates",
+                f"{finding.milliseconds:.0f}",
+                *[finding.theorem] * wide,
+            ]
+            for finding in proved
+        ]
+        styles = ["bold green" if finding is best else None for finding in proved]
+        print_table(console, [*columns, *[("theorem", "W")] * wide], cells, styles)
     for finding in proved:
         if not wide:
             say(f"  {finding.method}: {finding.theorem}.", hang=True)
         for note in finding.notes:
             say(f"  {finding.method}: {note}", hang=True)
     _say_others(findings, value, best)
-
-
-def _table(proved: Sequence[Finding], value: str, best: Finding | None, theorems: bool) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("method", value, "relation", "covers", "ms"):
-        right = heading in (value, "ms")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    if theorems:
-        table.add_column("theorem", ratio=1)
-    for finding in proved:
-        cells = [
-            ("> " if finding is best else "  ") + finding.method,
-            number(finding.value),
-            finding.relation.value,
-            "final model" if finding.released == "final" else "all iterates",
-            f"{finding.milliseconds:.0f}",
-        ]
-        cells += [finding.theorem] if theorems else []
-        table.add_row(*cells, style="bold green" if finding is best else None)
-    return table
 
 
 def _say_others(findings: Sequence[Finding], value: str, best: Finding | None) -> None:

@@ -9,10 +9,9 @@ import typer
 
 from sordino import _check
 from sordino.cli import findings as shown
-from sordino.cli import ledger_seal
-from sordino.cli import run_options as options
-from sordino.cli.ledger_seal import File
-from sordino.cli.terminal import kept, say, screen
+from sordino.cli import options
+from sordino.cli.options import OUTPUT, PROMISE, Json, flag, option
+from sordino.cli.terminal import kept, print_json, print_table, say, screen
 from sordino.privacy import Relation
 
 if TYPE_CHECKING:
@@ -34,49 +33,47 @@ app = typer.Typer(
         "`sordino ledger show ledger.db`"
     ),
 )
+File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger, a file on a local disk.")]
 Dataset = Annotated[
     str,
-    typer.Option(
+    option(
+        PROMISE,
+        "Your name for the data. Keep it when rows come or go: the people are the same.",
         metavar="NAME",
-        help="Your name for the data. Keep it when rows come or go: the people are the same.",
     ),
 ]
 RowsPerPerson = Annotated[
     int | None,
-    typer.Option(metavar="K", help="The most rows of one person: what one release protects."),
+    option(PROMISE, "The most rows of one person: what one release protects.", metavar="K"),
 ]
+Instead = option(PROMISE, "Instead of the one on file.")
 
 
 @app.command()
 def init(
     file: File,
     dataset: Dataset,
-    epsilon: Annotated[float, typer.Option(help="The budget of all releases together.")],
+    epsilon: Annotated[float, option(PROMISE, "The budget of all releases together.")],
     delta: Annotated[
         float,
-        typer.Option(help="The chance of a worse loss, of all together; well below 1 / records."),
+        option(PROMISE, "The chance of a worse loss, of all together; well below 1 / records."),
     ],
-    relation: Annotated[
-        str,
-        typer.Option(
-            metavar="RELATION",
-            help="When datasets are neighbours: **replace-one**, **add-or-remove-one** or "
-            "**zero-out**. Every release must be accounted by the same.",
-        ),
-    ] = "replace-one",
+    relation: options.RelationOption = Relation.REPLACE_ONE.value,
     max_rows_per_person: RowsPerPerson = 1,
     as_you_go: Annotated[
         bool,
-        typer.Option(
+        flag(
+            PROMISE,
             "--as-you-go",
-            help="The cost of a release may be chosen after looking at earlier ones. Fewer rules "
-            "of composition hold then, and the total may be larger.",
+            "The cost of a release may be chosen after looking at earlier ones. Fewer rules of "
+            "composition hold then, and the total may be larger.",
         ),
     ] = False,
 ) -> None:
     """Open a budget for a dataset; the file is made if it is not there.
 
-    The same command again changes nothing; other numbers are refused. What was mistyped can be
+    Every release must be accounted by the relation that is said here. The same command again
+    changes nothing; other numbers are refused. What was mistyped can be
     corrected while nothing is spent: `sordino ledger amend`.
 
     `sordino ledger init ledger.db --dataset patients-2026 --epsilon 2 --delta 1e-6`
@@ -91,7 +88,7 @@ def init(
         dataset=dataset,
         epsilon=epsilon,
         delta=delta,
-        relation=_relation(relation),
+        relation=options.relation(relation),
         max_rows_per_person=1 if max_rows_per_person is None else max_rows_per_person,
         as_you_go=as_you_go,
     )
@@ -120,15 +117,13 @@ def _say_opened(ledger: Ledger, *, new: bool, as_you_go: bool) -> None:
 def amend(
     file: File,
     dataset: Dataset,
-    epsilon: Annotated[float | None, typer.Option(help="Instead of the one on file.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Instead of the one on file.")] = None,
-    relation: Annotated[
-        str | None, typer.Option(metavar="RELATION", help="Instead of the one on file.")
-    ] = None,
+    epsilon: Annotated[float | None, Instead] = None,
+    delta: Annotated[float | None, Instead] = None,
+    relation: Annotated[str | None, Instead] = None,
     max_rows_per_person: RowsPerPerson = None,
     as_you_go: Annotated[
         bool | None,
-        typer.Option("--as-you-go/--in-advance", help="Whether costs may be chosen by looking."),
+        option(PROMISE, "Whether costs may be chosen by looking.", "--as-you-go/--in-advance"),
     ] = None,
 ) -> None:
     """Correct a budget that nothing was recorded under; what is left out stays as it is.
@@ -145,7 +140,7 @@ def amend(
         dataset=dataset,
         epsilon=now.epsilon if epsilon is None else epsilon,
         delta=now.delta if delta is None else delta,
-        relation=now.relation if relation is None else _relation(relation),
+        relation=now.relation if relation is None else options.relation(relation),
         max_rows_per_person=now.rows_per_person
         if max_rows_per_person is None
         else max_rows_per_person,
@@ -161,9 +156,9 @@ def amend(
 def show(
     file: File,
     dataset: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this dataset. Default: all.")
+        str | None, option(PROMISE, "Only this dataset. Default: all.", metavar="NAME")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    json: Json = False,
 ) -> None:
     """Show budgets, what was spent and by which rule, what is left, and every release.
 
@@ -181,7 +176,7 @@ def show(
         fields = ("recorded", "kind", "dataset", "note")
         changes = [{name: getattr(event, name) for name in fields} for event in told]
         plain = [_plain(status) for status in statuses]
-        shown.print_json({"ledger": file, "budgets": plain, "changes": changes})
+        print_json({"ledger": file, "budgets": plain, "changes": changes})
         return
     if not statuses:
         say(f"{file} holds no budget yet. Add one: sordino ledger init --help")
@@ -199,22 +194,22 @@ def spend(
     file: File,
     dataset: Dataset,
     epsilon: Annotated[
-        float | None, typer.Option(help="An (epsilon, delta) release; with --delta.")
+        float | None, option(PROMISE, "An (epsilon, delta) release; with --delta.")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="0 if the release is pure.")] = None,
+    delta: Annotated[float | None, option(PROMISE, "0 if the release is pure.")] = None,
     mu: Annotated[
         float | None,
-        typer.Option(help="A Gaussian release: L2 sensitivity over the noise's deviation."),
+        option(PROMISE, "A Gaussian release: L2 sensitivity over the noise's deviation."),
     ] = None,
-    rho: Annotated[float | None, typer.Option(help="A rho-zCDP release.")] = None,
+    rho: Annotated[float | None, option(PROMISE, "A rho-zCDP release.")] = None,
     relation: Annotated[
         str | None,
-        typer.Option(metavar="RELATION", help="How it was accounted. Default: as the budget is."),
+        option(PROMISE, "How it was accounted. Default: as the budget is.", metavar="RELATION"),
     ] = None,
     max_rows_per_person: RowsPerPerson = None,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="What was released.")] = "",
+    note: Annotated[str, option(PROMISE, "What was released.", metavar="TEXT")] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say whether it fits, and what would be left.")
+        bool, flag(OUTPUT, "--dry-run", "Only say whether it fits, and what would be left.")
     ] = False,
 ) -> None:
     """Record a release that was made elsewhere, or ask whether one would fit.
@@ -232,7 +227,7 @@ def spend(
 
     ledger = Ledger(file, dataset=dataset)
     before = ledger.status()
-    given = _relation(relation) if relation else before.budget.relation
+    given = options.relation(relation) if relation else before.budget.relation
     rows = before.budget.rows_per_person if max_rows_per_person is None else max_rows_per_person
     profile = _profile(epsilon, delta, mu, rho, given)
     # A curve is promised at the budget's delta.
@@ -257,8 +252,69 @@ def spend(
         say(f"{'Then left' if dry_run else 'Left'}: {after.left}.")
 
 
-for _command in (ledger_seal.head, ledger_seal.verify, ledger_seal.reseal):
-    app.command()(_command)
+@app.command()
+def head(file: File) -> None:
+    """Print what stands for all that was ever written to a ledger: note it where it is safe.
+
+    `verify --head` tells later whether the ledger went on from there: the one way to notice an
+    older copy of the ledger *and* its seal. It says how many rows there are, and nothing else.
+
+    `sordino ledger head ledger.db`
+    """
+    from sordino.mechanisms.ledger import Ledger, LedgerError
+
+    found = Ledger.verify(file)
+    if found is None:
+        hint = "The next release adds one, or `sordino ledger reseal` now."
+        raise LedgerError(
+            f"Expected ledger={file} to have a seal; an older sordino made it. {hint}"
+        )
+    say(str(found))
+
+
+@app.command()
+def verify(
+    file: File,
+    noted: Annotated[
+        str | None,
+        option(PROMISE, "As `sordino ledger head` printed it once.", "--head", metavar="HEAD"),
+    ] = None,
+) -> None:
+    """Check every row of a ledger against its seal, and against a head that was noted elsewhere.
+
+    Exit code 1 if rows are missing or were changed.
+
+    `sordino ledger verify ledger.db --head 12:5f0c...`
+    """
+    from sordino.mechanisms.ledger import Head, Ledger
+
+    found = Ledger.verify(file, None if noted is None else Head.parsed(noted))
+    if found is None:
+        say("Every row is as it was written. An older sordino made it: it has no seal yet.")
+        return
+    say(f"Every row is as it was written and sealed; the head is {found}.")
+    if noted is None:
+        say("An older copy of the ledger and its seal would look the same: pass a noted --head.")
+    else:
+        say("It went on from the head that was noted.")
+
+
+@app.command()
+def reseal(file: File) -> None:
+    """Take a ledger as it is, that lost its seal or is an older copy; the ledger says so for ever.
+
+    For a ledger restored from a backup, when nothing newer is left. Record again, with `spend`,
+    what was released since: else it is spent twice.
+
+    `sordino ledger reseal ledger.db`
+    """
+    from sordino.mechanisms.ledger import Ledger
+
+    done = Ledger.reseal(file)
+    if done is None:
+        say(f"{file} is in order under its seal; nothing was changed.")
+    else:
+        say(f"{file} has a new seal, and its history a row: {done.note}.")
 
 
 def _check_one_cost(
@@ -290,12 +346,6 @@ def _profile(
     assert delta is not None
     theorem = f"(epsilon, delta)-DP, {said}"
     return ApproximateProfile(budget=(epsilon, delta), relation=of, theorem=theorem)
-
-
-def _relation(name: str) -> Relation:
-    if name.lower() not in options.RELATIONS:
-        _check.one_of("relation", name, [relation.value for relation in Relation])
-    return Relation(options.RELATIONS[name.lower()])
 
 
 def _print(status: Status) -> None:
@@ -332,21 +382,15 @@ def _spent_in_words(status: Status) -> str:
 
 
 def _print_entries(console: Screen, lines: tuple[Line, ...]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("entry", "recorded (UTC)", "epsilon", "delta", "status"):
-        right = heading in ("epsilon", "delta")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    table.add_column("what", ratio=1)
-    for line in lines:
-        cells = (
+    columns = [("entry", "l"), ("recorded (UTC)", "l"), ("epsilon", "r"), ("delta", "r")]
+    rows = [
+        (
             *(line.id[:8], line.recorded.rstrip("Z").replace("T", " ")),
             *(shown.number(line.epsilon), f"{line.delta:g}", line.status, line.what),
         )
-        table.add_row(*cells)
-    console.print(table, highlight=False)
+        for line in lines
+    ]
+    print_table(console, [*columns, ("status", "l"), ("what", "W")], rows)
     alike: dict[str, list[str]] = {}
     for line in lines:
         alike.setdefault(line.explanation, []).append(line.id[:8])
@@ -364,12 +408,7 @@ def _plain(status: Status) -> dict[str, Any]:
         "relation": budget.relation.value,
         "rows_per_person": budget.rows_per_person,
         "as_you_go": budget.as_you_go,
-        "spent": {
-            "epsilon": spent.epsilon,
-            "delta": spent.delta,
-            "rule": spent.rule,
-            "as_you_go": spent.as_you_go,
-        },
+        "spent": {name: getattr(spent, name) for name in ("epsilon", "delta", "rule", "as_you_go")},
         "left": {
             "epsilon": status.epsilon_left,
             "largest_gaussian": gaussian,
@@ -378,16 +417,10 @@ def _plain(status: Status) -> dict[str, Any]:
         # Neither the fingerprint nor the salt: they stay inside.
         "entries": [
             {
-                "id": line.id,
-                "recorded": line.recorded,
-                "what": line.what,
-                "epsilon": line.epsilon,
-                "delta": line.delta,
+                **{name: getattr(line, name) for name in ("id", "recorded", "what")},
+                **{name: getattr(line, name) for name in ("epsilon", "delta")},
                 "theorem": line.profile.theorem,
-                "status": line.status,
-                "place": line.place,
-                "pid": line.pid,
-                "host": line.host,
+                **{name: getattr(line, name) for name in ("status", "place", "pid", "host")},
                 "explanation": line.explanation,
             }
             for line in status.entries

@@ -33,7 +33,6 @@ from sordino.cli import (
     measure,
     measure_show,
     release,
-    report,
 )
 from sordino.cli.terminal import plain_warnings, say, stopped, unprinted
 from sordino.privacy import NotApplicable, Refused
@@ -149,7 +148,7 @@ app = typer.Typer(
     ),
 )
 app.command("assess")(assess.assess)
-app.command("report")(report.report)
+app.command("report")(assess.report)
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
 app.command("release")(release.release)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,135 +11,99 @@ import typer
 from sordino import _check, _cost
 from sordino.assessment.source import Source, not_given
 from sordino.assessment.training import Model, Training
-from sordino.cli.data import DataDir
-from sordino.cli.record_options import RECORDS, OptionalData, Target
-from sordino.cli.terminal import errors, kept, say, words_of_bar
+from sordino.cli.options import (
+    L2_HELP,
+    RECORDS,
+    TRAINING,
+    ColumnsFile,
+    DataDir,
+    OptionalData,
+    Target,
+    flag,
+    option,
+)
+from sordino.cli.terminal import bar, kept, resumable, say
 
 if TYPE_CHECKING:
     from sordino.intrinsic.measure import Progress
     from sordino.store import Study
 
-_TRAINING, _GRID, _STUDY = "The training", "The grid", "The study"
+_GRID, _STUDY = "The grid", "The study"
 _SHOWN = 5
 
 app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
-
-Out = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="Directory of the study: made, or resumed. INTERNAL, never to be published.",
-        rich_help_panel=_STUDY,
-    ),
-]
-ColumnsFile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE.toml",
-        help="A file's columns: bounds, levels, classes. Else they are read off the rows.",
-        rich_help_panel=RECORDS,
-    ),
-]
-DataNorm = Annotated[
-    float | None,
-    typer.Option(
-        help="A file's rows longer than this are scaled down to it, the intercept's 1 not counted. "
-        "Default: 1.",
-        rich_help_panel=RECORDS,
-    ),
-]
-ModelOption = Annotated[
-    Model, typer.Option("--model", help="What is trained.", rich_help_panel=_TRAINING)
-]
-Steps = Annotated[
-    int | None,
-    typer.Option(help="Default: those of the papers for the dataset.", rich_help_panel=_TRAINING),
-]
-UntilConverged = Annotated[
-    bool,
-    typer.Option(
-        "--until-converged",
-        help="As many steps as the papers' rule says: until accuracy on validation rows, checked "
-        "every 50 steps, has three times not improved. The default for a file, of which a tenth is "
-        "held out for it.",
-        rich_help_panel=_TRAINING,
-    ),
-]
-BatchSize = Annotated[
-    int | None,
-    typer.Option(help="Default: that of the papers, or 32.", rich_help_panel=_TRAINING),
-]
-LearningRate = Annotated[
-    float | None,
-    typer.Option(help="Default: that of the papers, or 0.5.", rich_help_panel=_TRAINING),
-]
-L2 = Annotated[
-    float, typer.Option("--l2", help="Weight of (l2/2) ||w||^2.", rich_help_panel=_TRAINING)
-]
-Seeds = Annotated[int, typer.Option(help="How many, from 0 on.", rich_help_panel=_GRID)]
-NeighbourCount = Annotated[
-    int,
-    typer.Option(
-        "--neighbours",
-        help="How many records are replaced by the first one, each making a dataset.",
-        rich_help_panel=_GRID,
-    ),
-]
-Init = Annotated[
-    str,
-    typer.Option(
-        help="Initial weights: **vary** with the seed, **fixed** for all, or both.",
-        rich_help_panel=_GRID,
-    ),
-]
-Checkpoints = Annotated[
-    int,
-    typer.Option(help="Weights are kept so many times, evenly apart.", rich_help_panel=_GRID),
-]
-Dask = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Scheduler of a Dask cluster that trains, such as tcp://10.0.0.1:8786.",
-        rich_help_panel=_STUDY,
-    ),
-]
-RetryFailed = Annotated[
-    bool,
-    typer.Option("--retry-failed", help="Train failed cells again.", rich_help_panel=_STUDY),
-]
-Repair = Annotated[
-    bool,
-    typer.Option(
-        "--repair",
-        help="Check every finished cell, and train damaged ones again.",
-        rich_help_panel=_STUDY,
-    ),
-]
 
 
 @app.callback(invoke_without_command=True)
 def measure(
     context: typer.Context,
     data: OptionalData = None,
-    out: Out = None,
+    out: Annotated[
+        str | None,
+        option(
+            _STUDY,
+            "Directory of the study: made, or resumed. INTERNAL, never to be published.",
+            metavar="DIR",
+        ),
+    ] = None,
     target: Target = None,
     columns: ColumnsFile = None,
-    data_norm: DataNorm = None,
+    data_norm: Annotated[
+        float | None,
+        option(
+            RECORDS,
+            "A file's rows longer than this are scaled down to it, a linear model's intercept's 1 "
+            "included. Default: sqrt(2), rows alone within 1.",
+        ),
+    ] = None,
     data_dir: DataDir = None,
-    model: ModelOption = Model.LOGISTIC,
-    steps: Steps = None,
-    until_converged: UntilConverged = False,
-    batch_size: BatchSize = None,
-    learning_rate: LearningRate = None,
-    l2: L2 = 0.0,
-    seeds: Seeds = 98,
-    neighbours: NeighbourCount = 100,
-    init: Init = "vary,fixed",
-    checkpoints: Checkpoints = 10,
-    dask: Dask = None,
-    retry_failed: RetryFailed = False,
-    repair: Repair = False,
+    model: Annotated[Model, option(TRAINING, "What is trained.")] = Model.LOGISTIC,
+    steps: Annotated[
+        int | None, option(TRAINING, "Default: those of the papers for the dataset.")
+    ] = None,
+    until_converged: Annotated[
+        bool,
+        flag(
+            TRAINING,
+            "--until-converged",
+            "As many steps as the papers' rule says: until accuracy on validation rows, checked "
+            "every 50 steps, has three times not improved. The default for a file, of which a "
+            "tenth is held out for it.",
+        ),
+    ] = False,
+    batch_size: Annotated[
+        int | None, option(TRAINING, "Default: that of the papers, or 32.")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, option(TRAINING, "Default: that of the papers, or 0.5.")
+    ] = None,
+    l2: Annotated[float, option(TRAINING, L2_HELP, "--l2")] = 0.0,
+    seeds: Annotated[int, option(_GRID, "How many, from 0 on.")] = 98,
+    neighbours: Annotated[
+        int,
+        option(_GRID, "How many records are replaced by the first one, each making a dataset."),
+    ] = 100,
+    init: Annotated[
+        str, option(_GRID, "Initial weights: **vary** with the seed, **fixed** for all, or both.")
+    ] = "vary,fixed",
+    checkpoints: Annotated[
+        int, option(_GRID, "Weights are kept so many times, evenly apart.")
+    ] = 10,
+    dask: Annotated[
+        str | None,
+        option(
+            _STUDY,
+            "Scheduler of a Dask cluster that trains, such as tcp://10.0.0.1:8786.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    retry_failed: Annotated[
+        bool, flag(_STUDY, "--retry-failed", "Train failed cells again.")
+    ] = False,
+    repair: Annotated[
+        bool,
+        flag(_STUDY, "--repair", "Check every finished cell, and train damaged ones again."),
+    ] = False,
 ) -> None:
     """Measure SGD's own noise: train every seed on every neighbouring dataset, into a study.
 
@@ -166,6 +129,7 @@ def measure(
     starts = _starts(init)
     for name, value in (("seeds", seeds), ("neighbours", neighbours), ("checkpoints", checkpoints)):
         _check.whole(f"--{name}", value, at_least=1)
+    training.check_same_norm(source, out)
     material = training.read(source)
     spec, length = training.spec(material)
     say(
@@ -176,8 +140,9 @@ def measure(
     from sordino.store.refusal import DamagedCell, StudyError
 
     watch = _Watch()
+    going_on = resumable(lambda: f"{watch.cells} were over. The same command goes on from there.")
     try:
-        with _cluster(dask) as client, watch.shown():
+        with going_on, _cluster(dask) as client, bar("") as watch.show:
             study = intrinsic_measure(
                 spec,
                 material.train,
@@ -193,9 +158,6 @@ def measure(
             )
     except DamagedCell as error:
         raise StudyError(f"{error} Pass --repair.") from error
-    except KeyboardInterrupt:
-        say(f"Stopped after {watch.cells}. The same command goes on from there.", err=True)
-        raise typer.Exit(130) from None
     with kept(f"The study is in {study.directory}."):
         _say(study, watch)
 
@@ -227,55 +189,22 @@ class _Watch:
 
     def __init__(self) -> None:
         self.last: Progress | None = None
-        self._show: Callable[[Progress], None] | None = None
+        self.show: Callable[..., None] = lambda done, total, words: None
 
     def __call__(self, progress: Progress) -> None:
         if self.last is None and progress.expected > _cost.LONG:
             about = _cost.duration(progress.expected)
             say(f"About {about} of training here; Ctrl-C stops it, and it can go on later.")
         self.last = progress
-        if self._show is not None:
-            self._show(progress)
+        speed = f", {progress.runs_per_second:,.2g} runs/s" if progress.runs_now else ""
+        done = progress.runs_done + progress.under_way
+        self.show(done, progress.runs_total, words=f"{self.cells}{speed}")
 
     @property
     def cells(self) -> str:
         """Cells that are over, in words."""
-        return "0 cells" if self.last is None else _cells(self.last)
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Draw a bar on standard error, if that is a terminal."""
-        console = errors()
-        if not console.is_terminal:
-            yield
-            return
-        from rich.progress import BarColumn
-        from rich.progress import Progress as Bar
-
-        with Bar(BarColumn(), words_of_bar(), console=console, transient=True) as bar:
-            task = bar.add_task("", total=None)
-
-            def show(progress: Progress) -> None:
-                speed = f", {progress.runs_per_second:,.2g} runs/s" if progress.runs_now else ""
-                words = f"{_cells(progress)}{speed}{_left(progress)}"
-                bar.update(
-                    task,
-                    total=progress.runs_total,
-                    completed=progress.runs_done + progress.under_way,
-                    description=words,
-                )
-
-            self._show = show
-            yield
-
-
-def _cells(progress: Progress) -> str:
-    return f"{progress.cells_done:,} of {progress.cells_total:,} cells"
-
-
-def _left(progress: Progress) -> str:
-    left = progress.seconds_left
-    return "" if math.isnan(left) else f", {_cost.duration(left)} left"
+        last = self.last
+        return "0 cells" if last is None else f"{last.cells_done:,} of {last.cells_total:,} cells"
 
 
 def _say(study: Study, watch: _Watch) -> None:

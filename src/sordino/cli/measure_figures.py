@@ -119,12 +119,9 @@ def _convergence(summary: Summary, title: str) -> Figure | None:
 
 
 def _epsilons(summary: Summary, title: str) -> Figure | None:
-    rows = [
-        figures.Row(label, one.init, found.epsilon, found.low, found.high)
-        for one in summary.inits
-        for label, found in _estimates(one, summary.delta).items()
-    ]
-    return figures.epsilons(rows, delta=summary.delta, title=title) if rows else None
+    found = {one.init: _estimates(one, summary.delta) for one in summary.inits}
+    found = {init: named for init, named in found.items() if named}
+    return figures.epsilons(found, delta=summary.delta, title=title) if found else None
 
 
 def _estimates(one: InitSummary, delta: float) -> dict[str, Estimate]:

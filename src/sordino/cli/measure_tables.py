@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sordino.cli.measure_figures import INTERNAL, name_of
-from sordino.cli.terminal import screen
+from sordino.cli.terminal import print_table, screen
 
 if TYPE_CHECKING:
     from sordino.cli.screen import Screen
@@ -222,17 +222,10 @@ def _settled(summary: Summary) -> Shown:
 
 
 def _print(console: Screen, shown: Shown) -> None:
-    from rich import box
-    from rich.table import Table
-
     console.print()
     console.print(shown.title, style="bold", highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for at, heading in enumerate(shown.headings):
-        table.add_column(heading, justify="right" if at else "left")
-    for row in shown.rows:
-        table.add_row(*row)
-    console.print(table, highlight=False)
+    first, *rest = shown.headings
+    print_table(console, [(first, "L"), *((name, "R") for name in rest)], shown.rows)
     for line in shown.below:
         console.print(line, style="dim", highlight=False)
 
@@ -242,17 +235,16 @@ def _by_init(summary: Summary) -> tuple[str, ...]:
 
 
 def _interval(found: Interval) -> str:
-    value, low, high = (_number(x, 3) for x in (found.value, found.low, found.high))
-    return f"{value} ({low}-{high})"
+    return _with_ends(found.value, found.low, found.high)
 
 
 def _estimate(found: Estimate | None) -> str:
-    if found is None:
-        return "-"
-    if found.low is None or found.high is None:
-        return _number(found.epsilon, 3)
-    value, low, high = (_number(x, 3) for x in (found.epsilon, found.low, found.high))
-    return f"{value} ({low}-{high})"
+    return "-" if found is None else _with_ends(found.epsilon, found.low, found.high)
+
+
+def _with_ends(value: float, low: float | None, high: float | None) -> str:
+    ends = "" if low is None or high is None else f" ({_number(low, 3)}-{_number(high, 3)})"
+    return _number(value, 3) + ends
 
 
 def _number(value: float, digits: int = 4) -> str:

@@ -3,49 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino import _check
 from sordino.assessment.budget import named_budget
 from sordino.assessment.source import Prepared, not_given
-from sordino.cli.run_options import RELATIONS
+from sordino.cli import options
+from sordino.cli.options import ModelName
+from sordino.privacy import Relation
 
 if TYPE_CHECKING:
     from sordino.mechanisms.ledger import Ledger
 
 
-class ModelName(StrEnum):
-    """What is trained."""
-
-    LOGISTIC = "logistic"
-    SVM = "svm"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Promise:
     """The options that say what is trained and promised; checked before any record is read."""
 
-    model: ModelName
-    epsilon: float
-    delta: float | None
-    relation: str
-    method: str
-    l2: float
-    max_rows_per_person: int
-    public_rows: int | None
+    epsilon: Annotated[
+        float, options.option(options.PROMISE, "The budget you promise, such as 1.0.")
+    ]
+    model: options.Model = ModelName.LOGISTIC
+    delta: options.Delta = None
+    relation: options.RelationOption = Relation.REPLACE_ONE.value
+    method: options.Method = "auto"
+    l2: options.L2 = 0.001
+    max_rows_per_person: options.RowsPerPerson = 1
+    public_rows: options.PublicRows = None
 
     def __post_init__(self) -> None:
         _check.positive("epsilon", self.epsilon, "Pass the budget you promise, such as 1.0.")
         if self.delta is not None and not 0 < self.delta < 1:
             _check.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
-        relation = RELATIONS.get(self.relation.lower(), self.relation)
-        _check.one_of("relation", relation, tuple(dict.fromkeys(RELATIONS.values())))
-        object.__setattr__(self, "relation", relation)
+        object.__setattr__(self, "relation", options.relation(self.relation).value)
         _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         _check.whole("--max-rows-per-person", self.max_rows_per_person, at_least=1)
         self._check_rows()
-        self._check_method()
+        from sordino.estimators import methods
+
+        promising = [name for name in methods.NAMES if name not in ("none", "majority")]
+        _check.one_of("method", self.method, promising)
 
     def _check_rows(self) -> None:
         private = self.relation == "add-or-remove-one"
@@ -57,12 +54,6 @@ class Promise:
         if not private and self.public_rows is not None:
             hint = "Only for add-or-remove-one the number of records is private."
             _check.fail("--public-rows", self.public_rows, f"to be left out: {self.relation}", hint)
-
-    def _check_method(self) -> None:
-        from sordino.estimators import methods
-
-        promising = [name for name in methods.NAMES if name not in ("none", "majority")]
-        _check.one_of("method", self.method, promising)
 
     def estimator(self, prepared: Prepared) -> Any:
         """The model to fit."""

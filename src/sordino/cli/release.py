@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json as json_text
 from contextlib import nullcontext
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sordino.assessment.source import Prepared, Source, not_given
-from sordino.cli.data import DataDir
-from sordino.cli.preview import Preview
-from sordino.cli.promise import ModelName, Promise
-from sordino.cli.promise_options import PROMISE, PublicRows, RelationOption
-from sordino.cli.record_options import RECORDS, Classes, Data, DataNorm, Target
+from sordino.cli import options
+from sordino.cli.options import OUTPUT, PROMISE, flag, from_fields, option
+from sordino.cli.promise import Promise
 from sordino.cli.terminal import (
     ask,
     block,
@@ -23,18 +19,20 @@ from sordino.cli.terminal import (
     errors,
     kept,
     line,
+    plain_warnings,
+    print_json,
     say,
-    short_warnings,
 )
+from sordino.privacy import rounded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sordino.cli.screen import Screen
     from sordino.mechanisms.certificate import Certificate
     from sordino.mechanisms.ledger import Ledger
-
-_LEDGER, _OUT = "The ledger", "Output"
+    from sordino.privacy import Guarantee
 
 
 class TuningName(StrEnum):
@@ -44,116 +42,128 @@ class TuningName(StrEnum):
     UNKNOWN = "unknown"
 
 
-Epsilon = Annotated[
-    float,
-    typer.Option(help="The budget you promise, such as 1.0.", rich_help_panel=PROMISE),
-]
-Out = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="New directory for the bundle; needed unless --dry-run.",
-        rich_help_panel=_OUT,
-    ),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run",
-        help="Say what would be released and what would be left in the ledger; nothing is "
-        "trained, recorded or written. Exit code 1 if the budget does not allow it.",
-        rich_help_panel=_OUT,
-    ),
-]
-ColumnsFile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE.toml",
-        help="What is publicly known of a file's columns: bounds, levels, classes. Without it they "
-        "are read off the rows, a leak that the certificate names. `sordino data describe` writes "
-        "one to edit.",
-        rich_help_panel=RECORDS,
-    ),
-]
-Model = Annotated[ModelName, typer.Option(help="What is trained.", rich_help_panel=PROMISE)]
-Delta = Annotated[
-    float | None,
-    typer.Option(help="Default: 1 / rows^2, rounded down.", rich_help_panel=PROMISE),
-]
-Method = Annotated[
-    str,
-    typer.Option(help="How; docs/release.md has the list.", rich_help_panel=PROMISE),
-]
-L2 = Annotated[
-    float, typer.Option("--l2", help="Weight of (l2/2) ||w||^2.", rich_help_panel=PROMISE)
-]
-RowsPerPerson = Annotated[
-    int,
-    typer.Option(
-        "--max-rows-per-person",
-        help="All rows of one person are protected together.",
-        rich_help_panel=PROMISE,
-    ),
-]
-TuningOption = Annotated[
-    TuningName,
-    typer.Option(
-        "--tuning",
-        help="Whether settings were tried on these records before: **none**, or **unknown**.",
-        rich_help_panel=PROMISE,
-    ),
-]
-LedgerFile = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger",
-        metavar="FILE",
-        help="Charge the release to a budget in this file; `sordino ledger init` makes it.",
-        rich_help_panel=_LEDGER,
-    ),
-]
-DatasetName = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset", metavar="NAME", help="Whose budget; with --ledger.", rich_help_panel=_LEDGER
-    ),
-]
-SignWith = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KEY", help="Ed25519 private key to sign the certificate.", rich_help_panel=_OUT
-    ),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the certificate as JSON.", rich_help_panel=_OUT)
-]
-
-
 _TUNINGS = {TuningName.NONE: "none declared", TuningName.UNKNOWN: "unknown"}
 
 
+@dataclass(frozen=True)
+class Preview:
+    """The public facts of a release that did not happen.
+
+    Parameters
+    ----------
+    model, method
+        What would be trained, and how.
+    guarantee
+        What would be promised.
+    noise
+        How much noise would be added, in words.
+    not_covered
+        What the guarantee would say nothing about.
+    left
+        What would be left in the ledger, in words; empty without one.
+    """
+
+    model: str
+    method: str
+    guarantee: Guarantee
+    noise: str
+    not_covered: tuple[str, ...]
+    left: str
+
+    @classmethod
+    def of(cls, estimator: Any, prepared: Prepared, book: Ledger | None) -> Preview:
+        """Ask for a release of these records, and the open ledger for its budget.
+
+        Raises
+        ------
+        BudgetExceeded
+            If too little is left.
+        """
+        from sordino.estimators.job import Door
+
+        # The first half of `fit`; `estimator.preview` does this too, but tells the guarantee only.
+        job = estimator._prepare(prepared.X, prepared.y)
+        door = Door.of(job, estimator)
+        left = ""
+        if book is not None and door.charge is not None:
+            left = f"{book.dataset!r} would have {book.status().after(door.charge).left}"
+        guarantee = job.proof.guarantee(job.plan.task.delta)
+        return cls(
+            model=type(estimator).__name__,
+            method=job.plan.method,
+            guarantee=guarantee,
+            noise=job.plan.evidence.facts()["noise"],
+            not_covered=(*guarantee.not_covered, *prepared.reads_private_data),
+            left=left,
+        )
+
+    def lines(self) -> list[str]:
+        """It in words."""
+        promise = self.guarantee
+        epsilon, delta = rounded(promise.epsilon), rounded(promise.delta)
+        return [
+            "DRY RUN: nothing was trained, recorded or written.",
+            f"Model: {self.model}, by method {self.method}",
+            f"Promise: epsilon <= {epsilon} at delta = {delta}",
+            f"For whom: {promise.unit}, {promise.relation.value}",
+            f"Noise: {self.noise}",
+            *(f"NOT COVERED: {what}" for what in self.not_covered),
+            f"Ledger: {self.left or 'none is charged'}",
+        ]
+
+    def to_dict(self) -> dict[str, object]:
+        """The same for a program."""
+        promise = self.guarantee
+        return {
+            "dry_run": True,
+            "model": self.model,
+            "method": self.method,
+            "epsilon": promise.epsilon,
+            "delta": promise.delta,
+            "relation": promise.relation.value,
+            "unit": promise.unit,
+            "noise": self.noise,
+            "not_covered": list(self.not_covered),
+            "ledger": self.left or None,
+        }
+
+
+@from_fields
 def release(
-    data: Data,
-    epsilon: Epsilon,
-    out: Out = None,
-    target: Target = None,
-    columns: ColumnsFile = None,
-    classes: Classes = None,
-    data_norm: DataNorm = None,
-    data_dir: DataDir = None,
-    model: Model = ModelName.LOGISTIC,
-    delta: Delta = None,
-    relation: RelationOption = "replace-one",
-    method: Method = "auto",
-    l2: L2 = 0.001,
-    max_rows_per_person: RowsPerPerson = 1,
-    public_rows: PublicRows = None,
-    tuning: TuningOption = TuningName.NONE,
-    ledger: LedgerFile = None,
-    dataset: DatasetName = None,
-    sign_with: SignWith = None,
-    dry_run: DryRun = False,
-    json: Json = False,
+    data: options.Data,
+    promise: Promise,
+    out: Annotated[
+        str | None,
+        option(OUTPUT, "New directory for the bundle; needed unless --dry-run.", metavar="DIR"),
+    ] = None,
+    target: options.Target = None,
+    columns: options.ColumnsFile = None,
+    classes: options.Classes = None,
+    data_norm: options.DataNorm = None,
+    data_dir: options.DataDir = None,
+    tuning: Annotated[
+        TuningName,
+        option(
+            PROMISE,
+            "Whether settings were tried on these records before: **none**, or **unknown**.",
+        ),
+    ] = TuningName.NONE,
+    ledger: options.LedgerFile = None,
+    dataset: options.DatasetName = None,
+    sign_with: Annotated[
+        str | None,
+        option(OUTPUT, "Ed25519 private key to sign the certificate.", metavar="KEY"),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        flag(
+            OUTPUT,
+            "--dry-run",
+            "Say what would be released and what would be left in the ledger; nothing is trained, "
+            "recorded or written. Exit code 1 if the budget does not allow it.",
+        ),
+    ] = False,
+    json: options.Json = False,
 ) -> None:
     """Train a private model, write it with its certificate, and say in words what is promised.
 
@@ -169,15 +179,12 @@ def release(
     `sordino release --data patients.csv --columns columns.toml --epsilon 1 --out model
     --ledger budgets.db --dataset patients-2026`
     """
-    promise = Promise(
-        *(model, epsilon, delta, relation, method, l2, max_rows_per_person, public_rows)
-    )
-    place, key = _place(out, needed=not dry_run), _key(sign_with)
+    place, sign = _place(out, needed=not dry_run), _signer(sign_with)
     source = Source(data, target, columns, classes, data_norm, data_dir)
     from sordino.assessment import released_before
 
     console = errors()
-    with short_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
+    with plain_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
         with busy(console, f"Reading {data}"):
             prepared = source.read()
         released_before.warn(source)
@@ -185,7 +192,7 @@ def release(
         if dry_run:
             found = Preview.of(estimator, prepared, book)
             if json:
-                block(json_text.dumps(found.to_dict(), indent=2) + "\n")
+                print_json(found.to_dict())
             else:
                 say(*found.lines())
             return
@@ -193,7 +200,7 @@ def release(
         with busy(console, f"Training on {data}"):
             estimator.fit_and_save(
                 *(prepared.X, prepared.y, place),
-                sign=None if key is None else partial(_signed, key),
+                sign=sign,
                 preprocessing=prepared.reads_private_data,
                 columns=prepared.description,
                 tuning=_TUNINGS[tuning],
@@ -201,7 +208,7 @@ def release(
         released_before.note(source)
         _say(console, prepared, estimator, book)
     with kept(f"The model was released, and its bundle is in {place}."):
-        _print(estimator.certificate_, place, signed=key is not None, as_json=json)
+        _print(estimator.certificate_, place, signed=sign is not None, as_json=json)
     if prepared.advice:
         line(console, f"Note: {prepared.advice}")
 
@@ -215,19 +222,14 @@ def _place(out: str | None, *, needed: bool) -> Path | None:
     return None if out is None else bundle.check_target(out, "--out")
 
 
-def _key(path: str | None) -> Any:
-    """The key to sign with; a passphrase is asked for now, not after the training."""
+def _signer(path: str | None) -> Callable[[bytes], bytes] | None:
+    """What signs the certificate; a passphrase is asked for now, not after the training."""
     if path is None:
         return None
     from sordino.mechanisms import signature
 
-    return signature.load_private(path, lambda: ask(f"Passphrase of {path}"))
-
-
-def _signed(key: Any, content: bytes) -> bytes:
-    from sordino.mechanisms import signature
-
-    return signature.sign(content, key)
+    key = signature.load_private(path, lambda: ask(f"Passphrase of {path}"))
+    return lambda content: signature.sign(content, key)
 
 
 def _say(console: Screen, prepared: Prepared, fitted: Any, book: Ledger | None) -> None:
@@ -248,8 +250,7 @@ def _say(console: Screen, prepared: Prepared, fitted: Any, book: Ledger | None) 
 def _print(certificate: Certificate, place: Path, *, signed: bool, as_json: bool) -> None:
     if as_json:
         papers = json_text.loads(certificate.to_json())
-        document = {"directory": str(place), "signed": signed, "certificate": papers}
-        block(json_text.dumps(document, indent=2) + "\n")
+        print_json({"directory": str(place), "signed": signed, "certificate": papers})
         return
     block(f"{certificate}\n")
     say("", f"The bundle{', signed' if signed else ''}: {place}")

@@ -7,37 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sordino import _check
-from sordino.privacy import NotApplicable, Relation
+from sordino.cli.options import L2_HELP, flag, option, relation
+from sordino.privacy import PASSES, SYNONYMS, NotApplicable, Relation, Sampling
 
 if TYPE_CHECKING:
     from sordino.accounting.finding import Released, Run
     from sordino.accounting.subsampled import NoisySteps
     from sordino.sgd.spec import TrainSpec
-
-
-SAMPLINGS = {
-    "poisson": "poisson",
-    "fixed-size": "fixed-size",
-    "full": "full",
-    "cyclic": "cyclic",
-    "permute-once": "permute-once",
-    "shuffle": "shuffle",
-    # What others call them.
-    "without-replacement": "fixed-size",
-    "full-batch": "full",
-    "reshuffle": "shuffle",
-}
-PASSES = ("cyclic", "permute-once", "shuffle")
-RELATIONS = {
-    "add-or-remove-one": "add-or-remove-one",
-    "replace-one": "replace-one",
-    "zero-out": "zero-out",
-    "add-remove": "add-or-remove-one",
-    "replace": "replace-one",
-}
 
 
 class ReleaseName(StrEnum):
@@ -58,123 +35,75 @@ class LossName(StrEnum):
     CNN = "cnn"
 
 
-_RUN = "The run"
+_NETWORKS = (LossName.MLP, LossName.CNN)
+RUN = "The run"
 _LAST = "The last iterate (--release final): what its theorems need to know"
-_OUT = "Output"
-
-Sampling = Annotated[
-    str,
-    typer.Option(
-        metavar="HOW",
-        help="How batches are drawn. No default: numbers for one way are false for another. "
-        "**poisson**: every record by its own coin; **fixed-size**: a random subset of fixed "
-        "size; **full**: all records; **cyclic**: rows as they come, pass after pass; "
-        "**permute-once**: one secret random order; **shuffle**: a new one each pass (the usual "
-        "data loader).",
-        rich_help_panel=_RUN,
-    ),
-]
-SampleRate = Annotated[
-    float | None,
-    typer.Option(help="Batch size over records; or give both.", rich_help_panel=_RUN),
-]
-BatchSize = Annotated[int | None, typer.Option(help="Records a batch.", rich_help_panel=_RUN)]
-KeepLast = Annotated[
-    bool,
-    typer.Option(
-        "--keep-last",
-        help="Passes end with a smaller batch of what is left. Without it passes are taken to be "
-        "shorter, which is also right for loaders that drop it.",
-        rich_help_panel=_RUN,
-    ),
-]
-Records = Annotated[
-    int | None, typer.Option("--n", help="Records in the dataset.", rich_help_panel=_RUN)
-]
-Steps = Annotated[int | None, typer.Option(help="Updates; or give epochs.", rich_help_panel=_RUN)]
-Epochs = Annotated[
-    float | None, typer.Option(help="Passes over the data, as steps.", rich_help_panel=_RUN)
-]
-Delta = Annotated[
-    float,
-    typer.Option(help="The chance of a worse loss; well below 1 / records.", rich_help_panel=_RUN),
-]
-RelationOption = Annotated[
-    str | None,
-    typer.Option(
-        "--relation",
-        metavar="RELATION",
-        help="When datasets are neighbours: **add-or-remove-one**, **replace-one** or **zero-out** "
-        "(one record without effect). Default: add-or-remove-one for poisson, zero-out (the same "
-        "with a public number of records) for full, replace-one for the others.",
-        rich_help_panel=_RUN,
-    ),
-]
-Release = Annotated[
-    ReleaseName,
-    typer.Option(help="Only the final weights leave, or every iterate may.", rich_help_panel=_RUN),
-]
-Loss = Annotated[LossName | None, typer.Option(help="What is minimised.", rich_help_panel=_LAST)]
-L2 = Annotated[float, typer.Option("--l2", help="Weight of (l2/2) ||w||^2.", rich_help_panel=_LAST)]
-LearningRate = Annotated[
-    float | None, typer.Option(help="Constant step size.", rich_help_panel=_LAST)
-]
-MaxGradNorm = Annotated[
-    float, typer.Option(help="Clip of each record's gradient.", rich_help_panel=_LAST)
-]
-DataNorm = Annotated[
-    float,
-    typer.Option(help="Bound on rows' norm, the constant feature included.", rich_help_panel=_LAST),
-]
-Radius = Annotated[
-    float | None,
-    typer.Option(help="Weights are projected onto a ball of this radius.", rich_help_panel=_LAST),
-]
-Plot = Annotated[
-    str | None,
-    typer.Option(help="Draw to this file (.png, .svg, .pdf).", rich_help_panel=_OUT),
-]
-All = Annotated[
-    bool,
-    typer.Option(
-        "--all",
-        help="Also formulas as lecture notes print them, which prove nothing.",
-        rich_help_panel=_OUT,
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.", rich_help_panel=_OUT)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """The options as they were given, checked together."""
 
-    sampling: str
-    delta: float
-    sample_rate: float | None
-    batch_size: int | None
-    n: int | None
-    steps: int | None
-    epochs: float | None
-    relation: str | None
-    release: str
-    loss: str | None
-    l2: float
-    learning_rate: float | None
-    max_grad_norm: float
-    data_norm: float
-    radius: float | None
-    keep_last: bool = False
+    sampling: Annotated[
+        str,
+        option(
+            RUN,
+            "How batches are drawn. No default: numbers for one way are false for another. "
+            "**poisson**: every record by its own coin; **fixed-size**: a random subset of fixed "
+            "size; **full**: all records; **cyclic**: rows as they come, pass after pass; "
+            "**permute-once**: one secret random order; **shuffle**: a new one each pass (the "
+            "usual data loader).",
+            metavar="HOW",
+        ),
+    ]
+    delta: Annotated[float, option(RUN, "The chance of a worse loss; well below 1 / records.")]
+    sample_rate: Annotated[float | None, option(RUN, "Batch size over records; or give both.")] = (
+        None
+    )
+    batch_size: Annotated[int | None, option(RUN, "Records a batch.")] = None
+    n: Annotated[int | None, option(RUN, "Records in the dataset.", "--n")] = None
+    steps: Annotated[int | None, option(RUN, "Updates; or give epochs.")] = None
+    epochs: Annotated[float | None, option(RUN, "Passes over the data, as steps.")] = None
+    relation: Annotated[
+        str | None,
+        option(
+            RUN,
+            "When datasets are neighbours: **add-or-remove-one**, **replace-one** or **zero-out** "
+            "(one record without effect). Default: add-or-remove-one for poisson, zero-out (the "
+            "same with a public number of records) for full, replace-one for the others.",
+            metavar="RELATION",
+        ),
+    ] = None
+    release: Annotated[
+        ReleaseName, option(RUN, "Only the final weights leave, or every iterate may.")
+    ] = ReleaseName.FINAL
+    loss: Annotated[LossName | None, option(_LAST, "What is minimised.")] = None
+    l2: Annotated[float, option(_LAST, L2_HELP, "--l2")] = 0.0
+    learning_rate: Annotated[float | None, option(_LAST, "Constant step size.")] = None
+    max_grad_norm: Annotated[float, option(_LAST, "Clip of each record's gradient.")] = 1.0
+    data_norm: Annotated[
+        float, option(_LAST, "Bound on rows' norm, the constant feature included.")
+    ] = 1.0
+    radius: Annotated[
+        float | None, option(_LAST, "Weights are projected onto a ball of this radius.")
+    ] = None
+    keep_last: Annotated[
+        bool,
+        flag(
+            RUN,
+            "--keep-last",
+            "Passes end with a smaller batch of what is left. Without it passes are taken to be "
+            "shorter, which is also right for loaders that drop it.",
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
-        names = {"sampling": SAMPLINGS}
+        sampling = self.sampling.lower()
+        if sampling not in SYNONYMS:  # the names of the house are offered, not all that are known
+            _check.one_of("sampling", sampling, list(Sampling))
+        object.__setattr__(self, "sampling", Sampling(sampling))
         if self.relation is not None:  # an empty one is none either
-            names["relation"] = RELATIONS
-        for name, known in names.items():
-            value = str(getattr(self, name)).lower()
-            if value not in known:  # the names of the house are offered, not all that are known
-                _check.one_of(name, value, tuple(dict.fromkeys(known.values())))
-            object.__setattr__(self, name, known[value])
+            object.__setattr__(self, "relation", relation(self.relation).value)
         _check.probability_below_one("delta", self.delta, "Pass a small chance, such as 1e-5.")
         _check.non_negative("l2", self.l2)
         for name in ("learning_rate", "max_grad_norm", "data_norm", "radius"):
@@ -186,20 +115,18 @@ class RunOptions:
         if self.batch_size is not None and self.n is not None:
             if self.batch_size > self.n:
                 _check.fail("batch_size", self.batch_size, f"<= n = {self.n}")
-            self._check_rate(self.batch_size / self.n)
-
-    def _check_rate(self, rate: float) -> None:
-        if self.sample_rate is not None and not math.isclose(self.sample_rate, rate, rel_tol=1e-6):
-            hint = "Leave one of the three away."
-            _check.fail("sample_rate", self.sample_rate, f"to be batch_size / n = {rate:.6g}", hint)
+            rate, given = self.batch_size / self.n, self.sample_rate
+            if given is not None and not math.isclose(given, rate, rel_tol=1e-6):
+                hint = "Leave one of the three away."
+                _check.fail("sample_rate", given, f"to be batch_size / n = {rate:.6g}", hint)
 
     @property
     def chosen_relation(self) -> Relation:
         """The relation given, or the usual one for this sampling."""
         if self.relation is not None:
             return Relation(self.relation)
-        usual = {"poisson": Relation.ADD_OR_REMOVE_ONE, "full": Relation.ZERO_OUT}
-        return usual.get(self.sampling, Relation.REPLACE_ONE)
+        usual = {Sampling.POISSON: Relation.ADD_OR_REMOVE_ONE, Sampling.FULL: Relation.ZERO_OUT}
+        return usual.get(Sampling(self.sampling), Relation.REPLACE_ONE)
 
     @property
     def rate(self) -> float:
@@ -209,12 +136,12 @@ class RunOptions:
             rate = _check.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
         elif self.batch_size is not None and self.n is not None:
             rate = self.batch_size / self.n
-        elif self.sampling == "full":
+        elif self.sampling == Sampling.FULL:
             rate = 1.0
         else:
             hint = "Pass --sample-rate 0.01, or --batch-size 100 and --n 10000."
             _check.fail("sample_rate", None, "or batch_size and n to be given", hint)
-        if self.sampling == "full" and rate != 1:
+        if self.sampling == Sampling.FULL and rate != 1:
             _check.fail("sample_rate", rate, "to be 1 where batches are full")
         return rate
 
@@ -251,9 +178,9 @@ class RunOptions:
         if sized:
             rate = f"--batch-size {self.batch_size} / --n {self.n} is rate {self.rate:.6g}"
             theirs = 1 / self.batches
-            if self.sampling == "poisson" and math.isclose(theirs, self.rate):
+            if self.sampling == Sampling.POISSON and math.isclose(theirs, self.rate):
                 rate += ", which is Opacus's 1/len(loader), too"
-            elif self.sampling == "poisson":
+            elif self.sampling == Sampling.POISSON:
                 rate += (
                     f"; Opacus samples at 1/len(loader) = 1/{self.batches} instead: for its runs "
                     f"pass --sample-rate {theirs:.8g} in place of --batch-size"
@@ -275,7 +202,7 @@ class RunOptions:
                 "steps, sample rate and the divisor of gradients are public numbers, not made from "
                 "the number of records (where they are: --relation zero-out)"
             )
-        if self.loss not in (None, "mlp", "cnn") and self.release == "final":
+        if self.loss not in (None, *_NETWORKS) and self.release == "final":
             said.append(
                 f"for the last iterate also: rows of norm at most {self.data_norm:g}, the constant "
                 "feature included (--data-norm); plain SGD without momentum at a constant learning "
@@ -304,7 +231,7 @@ class RunOptions:
             relation=self.chosen_relation,
             steps_per_epoch=self.batches if self.sampling in PASSES and self.rate else None,
         )
-        released: Released = "all" if self.release == "all" else "final"
+        released: Released = "all" if self.release is ReleaseName.ALL else "final"
         if self.loss is None:
             more = {"--learning-rate 0.5": self.learning_rate, "--n 10000": self.n}
             missing = " ".join(flag for flag, value in more.items() if value is None)
@@ -325,18 +252,18 @@ class RunOptions:
             state = HiddenState(1.0, self.max_grad_norm / size, self._diameter)
             # The last iterate is a sum of gradients only if nothing is projected on the way.
             return Run(noisy, released, state, linear=self.radius is None)
-        if self.sampling == "fixed-size":
+        if self.sampling == Sampling.FIXED_SIZE:
             why = "No usable bound is proved for the last iterate with batches of fixed size."
             return Run(noisy, released, NotApplicable(why))
         needed = {"learning_rate": self.learning_rate, "n": self.n}
         missing = [name for name, value in needed.items() if value is None]
-        if missing and self.loss not in ("mlp", "cnn"):
+        if missing and self.loss not in _NETWORKS:
             flags = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
             return Run(noisy, released, NotApplicable(f"Its theorems also need {flags}."))
         whole = self.n is not None and abs(self.rate * self.n % 1 - 0.5) > 0.5 - 1e-6
         if self.sampling in PASSES and self.batch_size is None and not whole:
             why = "Its theorems also need --batch-size, where records are met in passes."
-            if self.loss not in ("mlp", "cnn"):
+            if self.loss not in _NETWORKS:
                 return Run(noisy, released, NotApplicable(why))
         spec, records = self._spec(noisy)
         constants = spec.objective.constants(self.data_norm)
@@ -357,17 +284,16 @@ class RunOptions:
 
         assert self.loss is not None
         records = 1_000_000 if self.n is None else self.n
-        batch = records if self.sampling == "full" else self.batch_size
-        orders = {"full": "fixed", "cyclic": "fixed"}
-        network = self.loss in ("mlp", "cnn")
+        batch = records if self.sampling == Sampling.FULL else self.batch_size
+        network = self.loss in _NETWORKS
         spec = TrainSpec(
             # The bound given counts the constant feature, so none is added to it.
             ObjectiveSpec(self.loss, l2=self.l2, intercept=network),
             learning_rate=1.0 if self.learning_rate is None else self.learning_rate,
             batch_size=batch or max(1, round(noisy.sample_rate * records)),
             steps=max(noisy.steps, 1),
-            order=orders.get(self.sampling, self.sampling),
-            sample_rate=noisy.sample_rate or 1.0 if self.sampling == "poisson" else None,
+            order=Sampling.CYCLIC if self.sampling == Sampling.FULL else self.sampling,
+            sample_rate=noisy.sample_rate or 1.0 if self.sampling == Sampling.POISSON else None,
             max_grad_norm=self.max_grad_norm,
             noise_multiplier=noisy.noise_multiplier,
             radius=self.radius,

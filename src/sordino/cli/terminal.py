@@ -8,26 +8,36 @@ of it is markup. `tests/test_architecture.py` holds that no command prints in an
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sordino._files import reason
 from sordino._shown import filled, printable
+from sordino.privacy import NotApplicable, Refused
 
 if TYPE_CHECKING:
-    from rich.progress import TextColumn
-
     from sordino.cli.screen import Screen
 
 PIPE = 400
 """A pipe has no width: lines are left whole, for grep and people's logs."""
+_STAGE = 38
+"""Columns for the words of a stage."""
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "l": {"no_wrap": True},
+    "r": {"no_wrap": True, "justify": "right"},
+    "L": {},
+    "R": {"justify": "right"},
+    "W": {"ratio": 1},
+}
+"""Columns of a table: left, right, the same with wrapped cells, and one that takes what is left."""
 
 
 def say(*lines: object, err: bool = False, hang: bool = False) -> None:
@@ -56,6 +66,30 @@ def block(text: str) -> None:
     typer.echo("\n".join(printable(each) for each in text.split("\n")), nl=False)
 
 
+def print_json(document: Any) -> None:
+    """Print JSON; an infinite number as 1e999, which every reader takes for infinity."""
+    block(json.dumps(document, indent=2).replace("Infinity", "1e999") + "\n")
+
+
+def print_table(
+    console: Screen,
+    columns: Iterable[tuple[str, str]],
+    rows: Iterable[Sequence[str]],
+    styles: Iterable[str | None] | None = None,
+) -> None:
+    """Print a table: columns by heading and kind (see `_COLUMNS`), rows of cells, their styles."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading, kind in columns:
+        table.add_column(heading, **_COLUMNS[kind])
+    looks = iter(styles or ())
+    for row in rows:
+        table.add_row(*row, style=next(looks, None))
+    console.print(table)
+
+
 def ask(what: str, *, twice: bool = False) -> str:
     """Ask for a secret, on standard error."""
     asked = typer.prompt(printable(what), hide_input=True, confirmation_prompt=twice, err=True)
@@ -82,11 +116,58 @@ def line(console: Screen, text: str) -> None:
     console.print(text, highlight=False, soft_wrap=True)
 
 
-def words_of_bar() -> TextColumn:
-    """The column of a progress bar that says what goes on."""
-    from rich.progress import TextColumn
+@contextmanager
+def bar(words: str, console: Screen | None = None) -> Iterator[Callable[..., None]]:
+    """A bar with the time left, if standard error is a terminal: call it (done, total).
 
-    return TextColumn("{task.description}", markup=False)
+    It takes `words=`, too: others than those it began with.
+    """
+    console = errors() if console is None else console
+    if not console.is_terminal:
+        yield lambda done, total, words="": None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), TaskProgressColumn(), Left())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(words, total=None)
+
+        def show(done: int, total: int, words: str = words) -> None:
+            progress.update(task, completed=done, total=total, description=words)
+
+        yield show
+
+
+class StageBars:
+    """A bar for the stage that runs, if somebody watches; a line for each that is over."""
+
+    def __init__(self, console: Screen) -> None:
+        self._console = console
+        self._bars = ExitStack()
+        self._words = ""
+        self._total = 0.0
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """No bar outlives this."""
+        with self._bars:
+            yield
+
+    def begin(self, stage: str, words: str) -> Callable[[int, int], None]:
+        """A stage begins; call what is returned with (done, total)."""
+        self._words = words
+        return self._bars.enter_context(bar(words, self._console))
+
+    def end(self, stage: str, seconds: float, *, resumed: bool) -> None:
+        """A stage is over."""
+        self._bars.close()
+        self._total += 0.0 if resumed else seconds
+        taken = "done before" if resumed else f"{seconds:.1f} s"
+        line(self._console, f"{self._words:{_STAGE}} {taken}")
+        if stage == "report":
+            line(self._console, f"{'in all':{_STAGE}} {self._total:.1f} s")
 
 
 @contextmanager
@@ -97,28 +178,23 @@ def busy(console: Screen, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Show warnings as one line on standard error, without the place in the code."""
+def plain_warnings(console: Screen | None = None) -> Iterator[None]:
+    """Show warnings as one line on standard error, without the place in the code.
+
+    With a `console` they stand above what moves there, also those that were shown before.
+    """
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if not issubclass(category, DeprecationWarning):  # libraries tell each other
+        if issubclass(category, DeprecationWarning):  # libraries tell each other
+            return
+        if console is None:
             say(f"Warning: {message}", err=True, hang=True)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
-
-
-@contextmanager
-def short_warnings(console: Screen) -> Iterator[None]:
-    """Show each warning, also one that was shown before, as one line above what moves."""
-
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if not issubclass(category, DeprecationWarning):
+        else:
             line(console, f"Warning: {message}")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
+        if console is not None:
+            warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
 
@@ -143,6 +219,31 @@ def unprinted(error: OSError) -> str:
         said = f"The output could not be printed: {reason(full)}."
         return " ".join([said, *getattr(error, "__notes__", ())])
     return ""
+
+
+@contextmanager
+def resumable(how: Callable[[], str]) -> Iterator[None]:
+    """At Ctrl-C say that it was stopped and `how` to go on: exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        say(f"{stopped(stop)} {how()}".rstrip(), err=True)
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def wrong_input() -> Iterator[None]:
+    """Records that cannot be used, and what is refused, are wrong input here: exit code 2."""
+    try:
+        yield
+    except Exception as error:
+        # Loaded only now: help and accounting do without the data room.
+        from sordino.data import DataError
+
+        if not isinstance(error, DataError | NotApplicable | Refused):
+            raise
+        say(str(error), err=True)
+        raise typer.Exit(2) from None
 
 
 def stopped(stop: KeyboardInterrupt) -> str:

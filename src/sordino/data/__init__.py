@@ -1,9 +1,9 @@
 """Records with an enforced norm bound: datasets, how they are made, and their neighbours."""
 
 from sordino.data.dataset import Dataset
-from sordino.data.rawfile import CorruptFileError, DataError, MissingFileError
 from sordino.data.recipe import Recipe, Splits
 from sordino.data.recipes import load, names, recipe
+from sordino.data.sources import CorruptFileError, DataError, MissingFileError
 
 __all__ = [
     "CorruptFileError",

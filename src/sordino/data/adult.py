@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sordino.data import files, holdout, tabular
-from sordino.data.rawfile import RawFile
 from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.sources import RawFile
 from sordino.data.tabular import Table
 
 # fmt: off
@@ -71,8 +71,6 @@ def build(read: Reader, form: Form) -> Parts:
     frame = pd.concat([first.frame, second.frame], ignore_index=True)
     y = np.concatenate([first.y, second.y])
     table = Table(frame, y, NUMERIC, tuple(LEVELS), LEVELS)
-    if form == "erm":
-        return tabular.erm_form(table)
     rows = np.arange(table.rows)
     kept, held = holdout.first_tenth(first.rows)
-    return tabular.papers_form(table, rows[kept], rows[held], rows[first.rows :])
+    return tabular.build(table, form, (rows[kept], rows[held], rows[first.rows :]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sordino.data import files, holdout, tabular
-from sordino.data.rawfile import CorruptFileError, RawFile
 from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.sources import CorruptFileError, RawFile
 from sordino.data.tabular import Table
 
 NUMERIC = ("age", "balance", "day", "month", "duration", "campaign", "pdays", "previous")
@@ -43,6 +43,4 @@ def parse(raw: RawFile, content: bytes) -> Table:
 def build(read: Reader, form: Form) -> Parts:
     """No test part is published: the papers' form holds out a fixed random 20 %."""
     table = parse(files.BANK, read(files.BANK))
-    if form == "erm":
-        return tabular.erm_form(table)
-    return tabular.papers_form(table, *holdout.papers(table.rows, 80, "bank"))
+    return tabular.build(table, form, holdout.papers(table.rows, 80, "bank"))

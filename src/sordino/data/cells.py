@@ -1,6 +1,6 @@
 """`Cells`: one column of a user's table, as numbers, as levels or as labels.
 
-Sentences name the column, as `header.called` does, and a row (counted from 1, below the header),
+Sentences name the column, as `frames.called` does, and a row (counted from 1, below the header),
 never what a cell holds.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.data.columns import Column, Label
-from sordino.data.rawfile import DataError
+from sordino.data.sources import DataError
 from sordino.types import Array, Floats, Ints
 
 if TYPE_CHECKING:
@@ -108,14 +108,12 @@ class Cells:
         """The place of each row's value among `levels`; -1 if it is missing or none of them."""
         index = {_spelled(level): place for place, level in enumerate(levels)}
         if isinstance(levels[0], bool):
-            keys = [_spelled(str(value).lower() == "true") for value in self._values]
-            known = [str(value).lower() in ("true", "false") for value in self._values]
+            keys = [str(value).capitalize() for value in self._values]
         elif isinstance(levels[0], str):
-            keys, known = [_word(value) for value in self._values], [True] * len(self._values)
+            keys = [_word(value) for value in self._values]
         else:
-            keys, known = list(_parse(self._values)), [True] * len(self._values)
-        place = [index.get(key, -1) if ok else -1 for key, ok in zip(keys, known, strict=True)]
-        return np.array([*place, -1], dtype=np.int64)[self._codes]
+            keys = list(_parse(self._values))
+        return np.array([*(index.get(key, -1) for key in keys), -1], dtype=np.int64)[self._codes]
 
     def labels(self, classes: Sequence[Label] | None) -> Array:
         """One label a row: a word, or a number if all are whole numbers (or `classes` are)."""

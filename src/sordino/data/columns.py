@@ -21,9 +21,7 @@ a file. `read_from_data = true` says that all this is a draft which was read off
 
 from __future__ import annotations
 
-import json
 import math
-import re
 import textwrap
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,6 +31,7 @@ from typing import Any
 
 from sordino import _check, _files
 from sordino._shown import printable
+from sordino.serialize import toml, toml_key
 
 Label = str | int | float | bool
 """A level or a class, as a TOML file can write it."""
@@ -156,7 +155,7 @@ class Columns:
         lines += [f"target = {_value(self.target)}"] if self.target is not None else []
         lines += [f"classes = {_listed(self.classes)}"] if self.classes is not None else []
         for name, column in self.columns.items():
-            lines += ["", f"[columns.{_key(name)}]"]
+            lines += ["", f"[columns.{toml_key(name, escaped=True)}]"]
             lines += _comment(remarks.get(name, ""))
             if column.bounds is not None:
                 lines.append(f"bounds = {_listed(column.bounds)}")
@@ -254,10 +253,6 @@ def _comment(text: str) -> list[str]:
     return [f"# {line}".rstrip() for lines in wrapped for line in lines]
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
-
-
 def _listed(values: Iterable[Label]) -> str:
     """A list; over several lines if it is long, for people to edit."""
     lines = [""]
@@ -271,11 +266,6 @@ def _listed(values: Iterable[Label]) -> str:
 
 
 def _value(value: Label | None) -> str:
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-    # JSON and TOML agree on numbers, true and false, and on the escapes of a text. What a terminal
-    # would act on, or nobody sees, is escaped as well.
-    text = json.dumps(value, ensure_ascii=False)
-    return "".join(
-        letter if printable(letter) == letter else f"\\U{ord(letter):08x}" for letter in text
-    )
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return toml(value, escaped=True)

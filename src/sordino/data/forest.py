@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sordino.data import files, holdout, tabular
-from sordino.data.rawfile import CorruptFileError, RawFile
 from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.sources import CorruptFileError, RawFile
 from sordino.data.tabular import Table
 
 FEATURES = 54
@@ -27,4 +27,4 @@ def parse(raw: RawFile, content: bytes) -> Table:
 def build(read: Reader, form: Form) -> Parts:
     """85 % to train and validate, 15 % to test. The papers' split is random; ours is too, fixed."""
     table = parse(files.COVTYPE, read(files.COVTYPE))
-    return tabular.papers_form(table, *holdout.papers(table.rows, 85, "forest"))
+    return tabular.build(table, form, holdout.papers(table.rows, 85, "forest"))

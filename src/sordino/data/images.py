@@ -5,19 +5,18 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sordino.data import files, holdout, preprocess
-from sordino.data.rawfile import CorruptFileError, RawFile
 from sordino.data.recipe import Form, Parts, Reader, Rows
-from sordino.types import Floats
+from sordino.data.sources import CorruptFileError, RawFile
+from sordino.types import Floats, Ints
 
 Pixels = npt.NDArray[np.uint8]
-Projector = Callable[[Floats, int], preprocess.Projection]
 
 COMPONENTS = 50
 
@@ -37,13 +36,12 @@ def parse_idx(raw: RawFile, content: bytes) -> Pixels:
 def mnist(read: Reader, form: Form) -> Parts:
     """All ten digits as 28x28 images, pixels divided by 255, no norm enforced."""
     rest, test = ((_flat(images), labels.astype(np.int64)) for images, labels in _mnist_files(read))
-    train, validation = _first_tenth(rest)
-    return Parts(train, validation, test, None, (), image_shape=(28, 28))
+    return Parts(*_first_tenth(rest), test, None, (), image_shape=(28, 28))
 
 
 def mnist_binary_pca(read: Reader, form: Form) -> Parts:
     """Digits 3 (label 0) and 5 (label 1), principal components."""
-    return _projected(_three_or_five(read), _pca)
+    return _projected(_three_or_five(read), preprocess.Projection.pca)
 
 
 def mnist_binary_grp(read: Reader, form: Form) -> Parts:
@@ -62,8 +60,7 @@ def mnist_binary_crop(read: Reader, form: Form) -> Parts:
         (preprocess.clip_rows(_flat(preprocess.central_crop(images, 10))), y)
         for images, y in _three_or_five(read)
     )
-    train, validation = _first_tenth(rest)
-    return Parts(train, validation, test, 1.0, (), image_shape=(10, 10))
+    return Parts(*_first_tenth(rest), test, 1.0, (), image_shape=(10, 10))
 
 
 def cifar2(read: Reader, form: Form) -> Parts:
@@ -73,7 +70,7 @@ def cifar2(read: Reader, form: Form) -> Parts:
         (arrays[f"x_{part}"], (arrays[f"y_{part}"] == 2).astype(np.int64))
         for part in ("train", "test")
     ]
-    return _projected(parts, _pca)
+    return _projected(parts, preprocess.Projection.pca)
 
 
 def parse_cifar(content: bytes) -> dict[str, Pixels]:
@@ -85,24 +82,20 @@ def parse_cifar(content: bytes) -> dict[str, Pixels]:
         raise CorruptFileError(files.CIFAR2, f"NumPy cannot read it ({error})") from error
 
 
-def _mnist_files(read: Reader) -> list[tuple[Pixels, Pixels]]:
-    parts = []
-    for image_file, label_file in files.MNIST_PAIRS:
+def _mnist_files(read: Reader) -> Iterator[tuple[Pixels, Pixels]]:
+    for image_file, label_file in (files.MNIST[:2], files.MNIST[2:]):
         images = parse_idx(image_file, read(image_file))
         labels = parse_idx(label_file, read(label_file))
         if images.ndim != 3 or labels.shape != images.shape[:1]:
             why = f"it does not hold one label for each image of {image_file.name}"
             raise CorruptFileError(label_file, why)
-        parts.append((images, labels))
-    return parts
+        yield images, labels
 
 
-def _three_or_five(read: Reader) -> list[tuple[Pixels, npt.NDArray[np.int64]]]:
-    parts = []
+def _three_or_five(read: Reader) -> Iterator[tuple[Pixels, Ints]]:
     for images, labels in _mnist_files(read):
         kept = (labels == 3) | (labels == 5)
-        parts.append((images[kept], (labels[kept] == 5).astype(np.int64)))
-    return parts
+        yield images[kept], (labels[kept] == 5).astype(np.int64)
 
 
 def _flat(images: npt.NDArray[Any]) -> Floats:
@@ -110,7 +103,10 @@ def _flat(images: npt.NDArray[Any]) -> Floats:
 
 
 def _projected(
-    parts: list[tuple[Pixels, npt.NDArray[np.int64]]], project: Projector, *, scaled: bool = True
+    parts: Iterable[tuple[Pixels, Ints]],
+    project: Callable[[Floats, int], preprocess.Projection],
+    *,
+    scaled: bool = True,
 ) -> Parts:
     rest, test = ((_flat(images), y) for images, y in parts)
     train, validation = _first_tenth(rest)
@@ -128,10 +124,6 @@ def _first_tenth(rest: Rows) -> tuple[Rows, Rows]:
     X, y = rest
     kept, held = holdout.first_tenth(len(X))
     return (X[kept], y[kept]), (X[held], y[held])
-
-
-def _pca(X: Floats, components: int) -> preprocess.Projection:
-    return preprocess.Projection.pca(X, components)
 
 
 def _random(X: Floats, components: int) -> preprocess.Projection:

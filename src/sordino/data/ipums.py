@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sordino.data import files, holdout, tabular
-from sordino.data.rawfile import DataError, RawFile
 from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.sources import DataError, RawFile
 from sordino.data.tabular import Table
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def parse(raw: RawFile, content: bytes) -> Table:
 def build(read: Reader, form: Form) -> Parts:
     """All rows in the form of Chen et al.; the papers' form holds out a fixed random 20 %."""
     table = parse(files.IPUMS, read(files.IPUMS))
-    if form == "erm":
-        return tabular.erm_form(table)
-    return tabular.papers_form(table, *holdout.papers(table.rows, 80, "ipums"))
+    return tabular.build(table, form, holdout.papers(table.rows, 80, "ipums"))
 
 
 def _check_columns(raw: RawFile, columns: list[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sordino.data import files, holdout, tabular
-from sordino.data.rawfile import CorruptFileError, RawFile
 from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.sources import CorruptFileError, RawFile
 from sordino.data.tabular import Table
 
 FEATURES = 41
@@ -31,15 +31,14 @@ def parse(raw: RawFile, content: bytes) -> Table:
 
 def build_tenth(read: Reader, form: Form) -> Parts:
     """Use the publisher's 10 % subset."""
-    return _build(parse(files.KDD_TENTH, read(files.KDD_TENTH)), form)
+    return _build(files.KDD_TENTH, read, form)
 
 
 def build_full(read: Reader, form: Form) -> Parts:
     """Use the full file: 4.9 million rows, several GB of memory."""
-    return _build(parse(files.KDD_FULL, read(files.KDD_FULL)), form)
+    return _build(files.KDD_FULL, read, form)
 
 
-def _build(table: Table, form: Form) -> Parts:
-    if form == "erm":
-        return tabular.erm_form(table)
-    return tabular.papers_form(table, *holdout.papers(table.rows, 80, "kddcup99"))
+def _build(raw: RawFile, read: Reader, form: Form) -> Parts:
+    table = parse(raw, read(raw))
+    return tabular.build(table, form, holdout.papers(table.rows, 80, "kddcup99"))

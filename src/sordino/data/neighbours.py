@@ -99,8 +99,7 @@ class Neighbours:
 
 def only(dataset: Dataset) -> Neighbours:
     """The dataset itself and nothing else, for training without neighbours."""
-    members = np.arange(dataset.rows)
-    return _make(dataset, members, [UNCHANGED], [EMPTY], Relation.REPLACE_ONE)
+    return _make(dataset, [], [], Relation.REPLACE_ONE, with_base=True)
 
 
 def replace_by_first(dataset: Dataset, indices: Sequence[int] | Ints) -> Neighbours:
@@ -109,13 +108,12 @@ def replace_by_first(dataset: Dataset, indices: Sequence[int] | Ints) -> Neighbo
     Two such datasets differ in two slots, yet each lacks one record and holds record 0 instead:
     D_i and D_j are neighbours of the common base (records 1..n-1), in which no slot is changed.
     """
-    chosen = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
+    chosen = _chosen(dataset, indices)
     if 0 in chosen:
         hint = "Record 0 is the substitute; pass records 1 or above."
         _check.fail("index", 0, ">= 1", hint)
-    members = np.arange(1, dataset.rows)
-    slots = np.asarray(chosen, dtype=np.int64) - 1
-    return _make(dataset, members, slots, np.zeros(len(slots)), Relation.REPLACE_ONE)
+    slots, members = [i - 1 for i in chosen], np.arange(1, dataset.rows)
+    return _make(dataset, slots, [0] * len(slots), Relation.REPLACE_ONE, members, with_base=False)
 
 
 def replace(
@@ -127,35 +125,28 @@ def replace(
     with_base: bool = True,
 ) -> Neighbours:
     """Record indices[j] replaced by the given record (X[j], y[j]); first the base, unless not."""
-    chosen = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
-    X, y = _extra(dataset, X, y)
-    if len(X) != len(chosen):
-        _check.fail("X", X.shape, f"to have one row for each of {len(chosen)} indices")
-    slots, occupants = list(chosen), list(range(dataset.rows, dataset.rows + len(X)))
-    members = np.arange(dataset.rows)
-    return _make(
-        dataset, members, slots, occupants, Relation.REPLACE_ONE, X, y, with_base=with_base
-    )
+    slots, extra = _chosen(dataset, indices), _extra(dataset, X, y)
+    if len(extra.X) != len(slots):
+        _check.fail("X", extra.X.shape, f"to have one row for each of {len(slots)} indices")
+    new = range(dataset.rows, dataset.rows + extra.rows)
+    return _make(dataset, slots, new, Relation.REPLACE_ONE, extra=extra, with_base=with_base)
 
 
 def remove(
     dataset: Dataset, indices: Sequence[int] | Ints, *, with_base: bool = True
 ) -> Neighbours:
     """Record indices[j] absent; first the base, unless not. For Poisson sampling."""
-    slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
-    members = np.arange(dataset.rows)
+    slots = _chosen(dataset, indices)
     empty = [EMPTY] * len(slots)
-    return _make(dataset, members, slots, empty, Relation.ADD_OR_REMOVE_ONE, with_base=with_base)
+    return _make(dataset, slots, empty, Relation.ADD_OR_REMOVE_ONE, with_base=with_base)
 
 
 def zero_out(
     dataset: Dataset, indices: Sequence[int] | Ints, *, with_base: bool = True
 ) -> Neighbours:
     """Record indices[j] made silent: it counts, with gradient 0; first the base, unless not."""
-    slots = [_check.index("index", i, dataset.rows) for i in _listed(indices)]
-    silent = [SILENT] * len(slots)
-    members = np.arange(dataset.rows)
-    return _make(dataset, members, slots, silent, Relation.ZERO_OUT, with_base=with_base)
+    slots = _chosen(dataset, indices)
+    return _make(dataset, slots, [SILENT] * len(slots), Relation.ZERO_OUT, with_base=with_base)
 
 
 def add(
@@ -166,44 +157,41 @@ def add(
     with_base: bool = True,
 ) -> Neighbours:
     """The given record (X[j], y[j]) added; first the base, unless not. For Poisson sampling."""
-    X, y = _extra(dataset, X, y)
+    extra = _extra(dataset, X, y)
     members = np.append(np.arange(dataset.rows), EMPTY)
-    slots = [dataset.rows] * len(X)
-    occupants = list(range(dataset.rows, dataset.rows + len(X)))
-    return _make(
-        dataset, members, slots, occupants, Relation.ADD_OR_REMOVE_ONE, X, y, with_base=with_base
-    )
+    slots, new = [dataset.rows] * extra.rows, range(dataset.rows, dataset.rows + extra.rows)
+    relation = Relation.ADD_OR_REMOVE_ONE
+    return _make(dataset, slots, new, relation, members, extra=extra, with_base=with_base)
 
 
-def _listed(indices: Sequence[int] | Ints) -> Sequence[int] | Ints:
-    return _check.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
+def _chosen(dataset: Dataset, indices: Sequence[int] | Ints) -> list[int]:
+    listed = _check.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
+    return [_check.index("index", i, dataset.rows) for i in listed]
 
 
 def _make(
     dataset: Dataset,
-    members: Ints,
-    slots: Sequence[int] | Ints,
-    occupants: Sequence[int] | npt.NDArray[np.generic],
+    slots: Sequence[int],
+    occupants: Sequence[int],
     relation: Relation,
-    extra_X: npt.NDArray[np.floating] | None = None,
-    extra_y: npt.NDArray[np.generic] | None = None,
+    members: Ints | None = None,
     *,
-    with_base: bool = False,
+    with_base: bool,
+    extra: Dataset | None = None,
 ) -> Neighbours:
-    slot, occupant = np.asarray(slots, np.int64), np.asarray(occupants, np.int64)
+    slot, occupant = np.array(slots, np.int64), np.array(occupants, np.int64)
     if with_base:
         slot, occupant = np.append(UNCHANGED, slot), np.append(EMPTY, occupant)
     if not len(slot):
         _check.fail("neighbours", "[]", "to hold at least one dataset")
-    members = np.asarray(members, np.int64)
-    return Neighbours(dataset, members, slot, occupant, relation, extra_X, extra_y)
+    members = np.arange(dataset.rows) if members is None else members
+    given = (None, None) if extra is None else (extra.X, extra.y)
+    return Neighbours(dataset, members, slot, occupant, relation, *given)
 
 
-def _extra(
-    dataset: Dataset, X: npt.NDArray[np.floating], y: npt.NDArray[np.generic]
-) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.generic]]:
+def _extra(dataset: Dataset, X: npt.NDArray[np.floating], y: npt.NDArray[np.generic]) -> Dataset:
     """Check given records as strictly as the dataset's own (finite, same width, within bound)."""
     records = Dataset(np.atleast_2d(X), np.atleast_1d(y), dataset.norm_bound, "given records")
     if records.features != dataset.features:
         _check.fail("X.shape", records.X.shape, f"to have {dataset.features} columns")
-    return records.X, records.y
+    return records

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.data.dataset import Dataset
-from sordino.data.rawfile import RawFile
+from sordino.data.sources import RawFile
 
 Form = Literal["papers", "erm"]
 Reader = Callable[[RawFile], bytes]
@@ -27,6 +27,9 @@ class Parts:
     norm_bound: float | None
     reads_private_data: tuple[str, ...]
     image_shape: tuple[int, ...] | None = None
+
+
+Builder = Callable[[Reader, Form], Parts]
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,9 @@ class Erm:
     Table 1, which does.
     """
 
-    rows: int | None
-    features: int | None
     paper_dimension: str
+    rows: int | None = None
+    features: int | None = None
     regularisation: float = 0.001
     batch_size: int = 4000
 
@@ -96,14 +99,14 @@ class Recipe:
     task: str
     publication: Publication
     files: tuple[RawFile, ...]
-    rows: tuple[int, int, int] | None
-    features: int | None
     learning_rate: float
     batch_size: int
     steps: int
     settings_from: str
     reads_private_data: tuple[str, ...]
-    build: Callable[[Reader, Form], Parts] = field(repr=False, compare=False)
+    build: Builder = field(repr=False, compare=False)
+    rows: tuple[int, int, int] | None = None
+    features: int | None = None
     network: Network | None = None
     erm: Erm | None = None
 

@@ -3,6 +3,9 @@
 With a public description of every column (`Columns`) the preparation reads nothing from the
 records. What the description leaves out is inferred from them, and named in `reads_private_data`:
 a release that depends on it is not covered by any proof about training.
+
+`draft` makes a first description for somebody who knows better to edit. It is read off the rows:
+READS PRIVATE DATA, and every draft says so.
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ import numpy.typing as npt
 
 from sordino import _check, _cost
 from sordino._shown import printable, without_cells
-from sordino.data import frames, header, looks
+from sordino.data import frames, looks
 from sordino.data.cells import Cells, Unusable, spelled
 from sordino.data.columns import Column, Columns, Label, feature_names
-from sordino.data.rawfile import DataError
+from sordino.data.looks import Look
+from sordino.data.sources import DataError
 from sordino.privacy import PrivacyLeakWarning
 from sordino.types import Floats
 
@@ -42,6 +46,17 @@ _NUMBERS = (
     "missing ones as the middle"
 )
 _LEVELS = "levels become 0/1 columns; missing and unknown ones are zero in all of them"
+_DESCRIBED = """\
+READ FROM THE DATA: the bounds, levels and classes below are what these records hold, and the \
+names are the file's first line. Keep this as private as the records until you have gone through \
+it. Replace each by what is known without looking, such as [0, 120] for an age, or the levels that \
+a form offers. Used as they are, they tell about the records, a leak that no guarantee covers.
+A column has bounds = [low, high] (numbers), levels = [...] (words) or ignore = true (left out).
+Missing values need no care: a missing number counts as the middle of its bounds, and a missing or \
+unknown level is zero in all of the level's columns. Every record needs a label.
+The promise is for one row. Where a person may have several, pass --max-rows-per-person."""
+_TOO_MANY = "more than can be gone through. Leave the column out (ignore = true), or group them."
+_NO_LABEL = "Records without a label, which `sordino release` refuses (fill them in or drop them)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,13 +112,13 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         If the file cannot be read, or what it holds cannot be used.
     """
     known = columns or Columns()
-    target, names = checked(path, target, known)
+    target, names = _checked(path, target, known)
     words = _word_columns(known) | ({target} if _words(known.classes) else set())
-    with no_cells(path):
+    with _no_cells(path):
         frame = frames.read(path, names, words=words, leave_out=known.ignored)
         public = {target, *_declared(known)}
         cells = {
-            name: Cells(header.called(name, names, public), frame[name]) for name in frame.columns
+            name: Cells(frames.called(name, names, public), frame[name]) for name in frame.columns
         }
         y = cells.pop(target).labels(known.classes)
         inferred = {name: _usable(cells[name]) for name in cells if name not in known.columns}
@@ -156,7 +171,7 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
     if not isinstance(source, str | os.PathLike | pd.DataFrame):
         _check.fail("source", type(source).__name__, "to be a path or a pandas table")
     what = "The table" if isinstance(source, pd.DataFrame) else str(source)
-    with no_cells(what):
+    with _no_cells(what):
         if isinstance(source, pd.DataFrame):
             frame = _described_part(source, described)
         else:
@@ -165,13 +180,61 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
             leave_out = set(names) - set(described)
             words = _word_columns(columns)
             frame = frames.read(source, names, words=words, leave_out=leave_out)
-        shown = {name: header.called(name, (), described) for name in described}
+        shown = {name: frames.called(name, (), described) for name in described}
         cells = {name: Cells(shown[name], frame[name]) for name in described}
         X = _encoded(what, cells, described)
     return pd.DataFrame(X, index=frame.index, columns=list(feature_names(described)), copy=False)
 
 
-def no_cells(what: str | Path) -> AbstractContextManager[None]:
+@dataclass(frozen=True)
+class Draft:
+    """What `draft` gives.
+
+    Parameters
+    ----------
+    toml
+        A file of columns for somebody who knows better to edit. It holds what the records hold, and
+        says so.
+    looks
+        Columns to look at first, by their place, and what they seem to be; it holds no cell.
+    of_people
+        Whether one seems to tell people with several rows each.
+    """
+
+    toml: str
+    looks: str
+    of_people: bool
+
+
+def draft(path: str | Path, target: str) -> Draft:
+    """Describe a table AS ITS ROWS ARE.
+
+    A column that `read` would refuse, or that looks like identifiers, people or dates, is ignored
+    there, with a remark.
+    """
+    target, names = _checked(path, target, Columns())
+    with _no_cells(path):
+        frame = frames.read(path, names, words=(), leave_out=())
+        coded = frames.zeros_in_front(path, names) - {target}
+        codes = _codes(path, names, coded) if coded else {}
+        labels = Cells(frames.called(target, names, {target}), frame.pop(target))
+        described, remarks, seen = {}, {}, {}
+        for name in frame.columns:
+            cells = Cells("", frame[name])
+            if kind := looks.look(cells, name in coded):
+                seen[name] = kind
+            described[name], remarks[name] = _drafted_column(cells, kind, codes.get(name, set()))
+        if empty := np.count_nonzero(labels.missing):
+            remarks[target] = f"{_NO_LABEL}: {empty:,} of {len(frame):,}."
+        drafted = Columns(target, labels.classes(), described, read_from_data=True)
+    return Draft(
+        drafted.to_toml(_DESCRIBED, remarks),
+        looks.told(seen, names),
+        Look.PEOPLE in seen.values(),
+    )
+
+
+def _no_cells(what: str | Path) -> AbstractContextManager[None]:
     """Sentences of ours pass; whatever else goes wrong may quote a cell."""
     sentence = f"{what} holds something of a kind that cannot be used"
     return without_cells(lambda error: DataError(f"{sentence} ({type(error).__name__})."))
@@ -199,7 +262,7 @@ def _usable(cells: Cells) -> Column:
     return column
 
 
-def checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, list[str]]:
+def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, list[str]]:
     """The target and all names, if arguments, description and file fit together."""
     if target is None and known.target is None:
         hint = "Name the column to predict."
@@ -209,8 +272,8 @@ def checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, 
         _check.fail("target", target, "to be the same everywhere", hint)
     names = frames.names(path, {*_declared(known), *([known.target] if known.target else [])})
     named = [name for name in names if name]
-    chosen = header.known_column("target", target or str(known.target), named)
-    _check_described(known.columns, named, draft=known.read_from_data)
+    chosen = frames.known_column("target", target or str(known.target), named)
+    _check_described(known.columns, named, drafted=known.read_from_data)
     if chosen in known.columns:
         hint = "The target has classes = [...] at the top instead."
         _check.fail("columns", chosen, "not to describe the target", hint)
@@ -218,10 +281,10 @@ def checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, 
 
 
 def _check_described(
-    described: Iterable[str], names: Sequence[str], *, draft: bool = False
+    described: Iterable[str], names: Sequence[str], *, drafted: bool = False
 ) -> None:
     for place, name in enumerate(described, 1):
-        header.known_column("columns", name, names, f"[number {place} of the draft]" * draft)
+        frames.known_column("columns", name, names, f"[number {place} of the draft]" * drafted)
 
 
 def _word_columns(known: Columns) -> set[str]:
@@ -323,3 +386,24 @@ def _notes(
     notes += [_NUMBERS] if any(column.bounds for column in described.values()) else []
     notes += [_LEVELS] if any(column.levels for column in described.values()) else []
     return tuple(notes)
+
+
+def _codes(path: str | Path, names: Sequence[str], coded: set[str]) -> dict[str, set[str]]:
+    """The different values of columns of codes, as they are written."""
+    frame = frames.read(path, names, words=coded, leave_out=set(names) - coded)
+    return {name: Cells("", frame[name]).words.difference(frames.MISSING) for name in coded}
+
+
+def _drafted_column(cells: Cells, kind: Look | None, codes: set[str]) -> tuple[Column, str]:
+    """A column as its rows are, by its `codes` if it has some; and a remark."""
+    remark = kind.remark if kind else ""
+    if (kind and kind.left_out) or len(codes) > looks.MANY:
+        return Column(ignore=True), remark
+    try:
+        column = cells.inferred()
+    except Unusable as unusable:
+        return Column(ignore=True), f"It {unusable.why}."
+    levels = len(column.levels or ())
+    if levels > looks.MANY:
+        return column, f"{levels:,} levels: {_TOO_MANY}"
+    return Column(levels=tuple(sorted(codes))) if codes else column, remark

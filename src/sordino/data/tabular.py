@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from sordino.data import preprocess
 from sordino.data.holdout import Index
-from sordino.data.rawfile import CorruptFileError, RawFile
-from sordino.data.recipe import Parts, Rows
+from sordino.data.recipe import Form, Parts, Rows
+from sordino.data.sources import CorruptFileError, RawFile
 from sordino.types import Floats
 
 if TYPE_CHECKING:
@@ -38,17 +38,41 @@ class Table:
         return len(self.y)
 
 
-def papers_form(table: Table, train: Index, validation: Index, test: Index) -> Parts:
-    """Prepare as Hyland and Tople do: statistics of the training rows, constant columns dropped."""
-    parts, reads = _encoded(table, (train, validation, test), drop_constant=True)
-    return Parts(parts[0], parts[1], parts[2], 1.0, reads)
+def build(table: Table, form: Form, papers: Sequence[Index]) -> Parts:
+    """Encode and scale the rows; numbers come first, then levels.
 
+    Parameters
+    ----------
+    table
+        The parsed rows.
+    form
+        "papers" prepares as Hyland and Tople do: statistics of the training rows, constant columns
+        dropped. "erm" does as Chen et al. do: statistics of all rows, every column kept, one set.
+    papers
+        Which rows are (train, validation, test) in the papers' form.
+    """
+    parts = papers if form == "papers" else (np.arange(table.rows),)
+    words = table.frame[list(table.categorical)]
+    if table.levels is not None or not table.categorical:
+        one_hot = preprocess.OneHot.public(table.levels or {}, drop_first=True)
+    else:
+        one_hot = preprocess.OneHot.fit(words.iloc[parts[0]], drop_first=True)
+    numbers = table.frame[list(table.numeric)].to_numpy(dtype=np.float64)
 
-def erm_form(table: Table) -> Parts:
-    """Prepare as Chen et al. do: statistics of all rows, every column kept, one set."""
-    everything = np.arange(table.rows)
-    parts, reads = _encoded(table, (everything,), drop_constant=False)
-    return Parts(parts[0], None, None, 1.0, reads)
+    def wide(block: Index) -> Floats:
+        return np.hstack([numbers[block], one_hot.apply(words.iloc[block])])
+
+    blocks = map(wide, _blocks(parts[0]))
+    scale = preprocess.MinMax.fit_blocks(blocks, drop_constant=form == "papers")
+    rows: list[Rows] = []
+    for part in parts:
+        X = np.empty((len(part), int(scale.keep.sum())))
+        for at, block in zip(_blocks(np.arange(len(part))), _blocks(part), strict=True):
+            X[at] = preprocess.unit_rows(scale.apply(wide(block)))
+        rows.append((X, table.y[part]))
+    validation, test = rows[1:] or (None, None)
+    reads = one_hot.reads_private_data + scale.reads_private_data
+    return Parts(rows[0], validation, test, 1.0, reads)
 
 
 def read_csv(raw: RawFile, content: bytes, **options: Any) -> pd.DataFrame:
@@ -69,30 +93,6 @@ def binary_label(raw: RawFile, values: pd.Series, zero: str, one: str) -> npt.ND
         row = int(np.argmin(known.to_numpy()))
         raise CorruptFileError(raw, f"row {row} has another label")
     return np.asarray(values == one, dtype=np.int64)
-
-
-def _encoded(
-    table: Table, parts: Sequence[Index], *, drop_constant: bool
-) -> tuple[list[Rows], tuple[str, ...]]:
-    """Encode and scale with what parts[0] says; numbers come first, then levels."""
-    words = table.frame[list(table.categorical)]
-    if table.levels is not None or not table.categorical:
-        one_hot = preprocess.OneHot.public(table.levels or {}, drop_first=True)
-    else:
-        one_hot = preprocess.OneHot.fit(words.iloc[parts[0]], drop_first=True)
-    numbers = table.frame[list(table.numeric)].to_numpy(dtype=np.float64)
-
-    def wide(block: Index) -> Floats:
-        return np.hstack([numbers[block], one_hot.apply(words.iloc[block])])
-
-    scale = preprocess.MinMax.fit_blocks(map(wide, _blocks(parts[0])), drop_constant=drop_constant)
-    rows = []
-    for part in parts:
-        X = np.empty((len(part), int(scale.keep.sum())))
-        for at, block in zip(_blocks(np.arange(len(part))), _blocks(part), strict=True):
-            X[at] = preprocess.unit_rows(scale.apply(wide(block)))
-        rows.append((X, table.y[part]))
-    return rows, one_hot.reads_private_data + scale.reads_private_data
 
 
 def _blocks(rows: Index) -> Iterator[Index]:

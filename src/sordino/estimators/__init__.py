@@ -1,8 +1,6 @@
 """Private linear models for scikit-learn users: `fit` returns what is safe to publish."""
 
-from sordino.estimators.loading import load
-from sordino.estimators.logistic import PrivateLogisticRegression
-from sordino.estimators.svm import PrivateLinearSVC
+from sordino.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression, load
 from sordino.estimators.tuning import tune
 
 __all__ = ["PrivateLinearSVC", "PrivateLogisticRegression", "load", "tune"]

@@ -10,21 +10,28 @@ privacy budget" (KDD 2018), with the corrections of docs/math.md 10.4. Each roun
 Step length 0 is always a candidate; where it wins, the noise was too large: a second, independent
 measurement of the same gradient is bought and averaged in. Everything else (directions, ranges,
 shares) is computed from what was released, so all privacy lost is in the two draws, and a zCDP
-filter (`Budget`) is asked BEFORE each of them. n is public: neighbours have equal size.
+filter (`Filter`) is asked BEFORE each of them. n is public: neighbours have equal size.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sordino import _check
-from sordino.accounting.concentrated import exponential_temperature, gaussian_scale
+from sordino.accounting.concentrated import Filter, exponential_temperature, gaussian_scale
 from sordino.data.dataset import NORM_SLACK
+from sordino.estimators.randomness import Randomness
+from sordino.estimators.records import Records
 from sordino.estimators.risk import Risk
+from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.training import Method
+from sordino.proofs.adaptive import concentrated_budget
+from sordino.proofs.evidence_kinds import AdaptiveEvidence
 from sordino.types import Floats
 
 Draw = Callable[[int], Floats]
@@ -35,23 +42,6 @@ ADAPT_EVERY, ADAPT_BY = 10, 1.1
 # that follow from steps taken alone would then never shrink. Neutral at the budgets simulated.
 SHRINK = 0.8
 FEWEST_ROUNDS, MANY_ROUNDS = 5.0, 60.0
-
-
-class Budget(Protocol):
-    """A zCDP filter: the sum of everything spent never exceeds the total, however chosen."""
-
-    @property
-    def left(self) -> float:
-        """What may still be spent."""
-        ...
-
-    def can_spend(self, rho: float) -> bool:
-        """Whether `rho` more stays within the total."""
-        ...
-
-    def spend(self, rho: float) -> None:
-        """Spend it, or raise if it is too much."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -119,7 +109,7 @@ class Releases:
     """
 
     risk: Risk
-    budget: Budget
+    budget: Filter
     clip: float
     norm: float
     sensitivity_factor: float
@@ -191,7 +181,7 @@ def step_scores(risk: Risk, w: Floats, v: Floats, lengths: Floats) -> Floats:
 def descend(
     risk: Risk,
     *,
-    budget: Budget,
+    budget: Filter,
     clip: float,
     norm: float,
     sensitivity_factor: float,
@@ -236,7 +226,7 @@ def descend(
     return w
 
 
-def _next_share(budget: Budget, wanted: float, selection: float) -> float:
+def _next_share(budget: Filter, wanted: float, selection: float) -> float:
     """What to pay for the next gradient, so that a choice can still be paid; 0 to stop.
 
     What would not pay for another such round is spent now.
@@ -250,3 +240,98 @@ def _direction(risk: Risk, gradient: Floats, w: Floats) -> Floats:
     """The unit vector along the noisy gradient of F, its regulariser included."""
     v = gradient / risk.rows + risk.l2 * w
     return v / max(float(np.linalg.norm(v)), float(np.finfo(np.float64).tiny))
+
+
+class AdaptiveDescent(Method):
+    """Lee & Kifer 2018, corrected (docs/math.md 10.4), under zero-concentrated DP.
+
+    Several classes are trained one after the other, each with its share of the budget. Without a
+    promise there is nothing to decide, and the exact minimiser is released.
+    """
+
+    name = "dp-agd"
+    takes = ("steps", "learning_rate", "max_grad_norm")
+
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+        """The budget in zero-concentrated DP, and what it proves."""
+        self.check(given)
+        self.refuse_private_size(task)
+        settings = given.filled(max_grad_norm=task.norm).clipped(task.norm)
+        rho = _budget(task) if task.private else math.inf
+        clip = settings.max_grad_norm
+        assert clip is not None
+        evidence = None
+        if task.private:
+            evidence = AdaptiveEvidence(
+                rho=rho,
+                clip=clip,
+                relation=task.relation,
+                columns=task.columns,
+                problems=task.problems,
+                rows_per_person=task.rows_per_person,
+            )
+        return Plan(
+            method=self.name,
+            task=task,
+            settings=settings,
+            proof=None if evidence is None else evidence.proof(),
+            # The noise of the whole budget spent on one sum: later sums get more.
+            sigma=task.moved * clip / math.sqrt(2 * rho),
+            scale=0.0,
+            noise_at="at least, on sums of clipped gradients, and Gumbel noise on step lengths",
+            l2=task.l2,
+            evidence=evidence,
+        )
+
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+        """Weights that already carry their noise."""
+        task, clip = plan.task, plan.settings.max_grad_norm
+        assert clip is not None
+        weights = []
+        for problem in range(records.problems):
+            risk = records.risk(problem, task, task.l2)
+            if not task.private:
+                weights.append(risk.minimise(None, 1e-7 * task.norm))
+                continue
+            rho = _budget(task) / task.problems * (1 - 1e-12)
+            noise = randomness.steps.stream("dp-agd", problem)
+            found = descend(
+                risk,
+                budget=Filter(rho),
+                clip=clip,
+                norm=task.norm,
+                sensitivity_factor=task.moved,
+                normals=_counted(noise.standard_normal),
+                gumbels=_counted(noise.gumbel),
+                shares=_shares(task, plan.settings, rho),
+                start=start[problem],
+            )
+            weights.append(found)
+        return np.stack(weights)
+
+
+@functools.lru_cache(maxsize=512)
+def _budget(task: Task) -> float:
+    return concentrated_budget(
+        task.epsilon, task.delta, task.relation, rows_per_person=task.rows_per_person
+    )
+
+
+def _counted(draw: Callable[[tuple[int, ...]], Floats]) -> Callable[[int], Floats]:
+    return lambda many: draw((many,))
+
+
+def _shares(task: Task, settings: Settings, rho: float) -> Shares:
+    """What DP-AGD pays for its first gradient and for each choice of a step length.
+
+    `steps` are the rounds the budget would last if no gradient had to be measured again, and
+    `learning_rate` is the length of the longest step at first.
+    """
+    assert settings.max_grad_norm is not None
+    public = task.rows, task.columns, task.norm, settings.max_grad_norm, task.moved
+    shares = Shares.by_rule(rho, *public)
+    if settings.steps is not None:
+        a_round = rho / settings.steps
+        shares = replace(shares, gradient=0.9 * a_round, selection=0.1 * a_round)
+    longest = settings.learning_rate
+    return shares if longest is None else replace(shares, largest_step=longest)

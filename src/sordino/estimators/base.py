@@ -5,36 +5,69 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from sordino import _check
 from sordino.estimators import methods, saved
-from sordino.estimators.door import SENT, Door, Papers
-from sordino.estimators.inputs import PrivateInputs
-from sordino.estimators.job import Job
+from sordino.estimators.inputs import PrivateInputs, unquoted
+from sordino.estimators.job import SENT, Door, Job, Papers
 from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
-from sordino.estimators.predictions import Predictions
+from sordino.estimators.methods import REFERENCES, Majority
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records, Scaling
-from sordino.estimators.reference import REFERENCES, Majority
 from sordino.estimators.saved import Sign
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import initial
-from sordino.estimators.unquoted import unquoted
+from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import Certificate
-from sordino.mechanisms.certificate_parts import CLASSES_READ
+from sordino.mechanisms.certificate_words import CLASSES_READ
 from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.ledger_open import is_open
 from sordino.mechanisms.release import Release, ReleaseRefused, release
 from sordino.privacy import Guarantee, NotApplicable, Relation, default_delta, large_delta
 from sordino.types import Array
+
+
+class Predictions(ClassifierMixin):  # type: ignore[misc]
+    """Scores and labels of a fitted linear classifier."""
+
+    classes_: Array
+    coef_: Array
+    intercept_: Array
+    _scaling: Scaling
+
+    def decision_function(self, X: Any) -> Array:
+        """Score of each row: for two classes one number, above 0 for the second of `classes_`.
+
+        Rows longer than `data_norm` are scaled down to it as in the training.
+        """
+        check_is_fitted(self)
+        with unquoted(X):
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
+            )
+        scores = self._scaling.scores(X, self.coef_, self.intercept_)
+        return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The most likely class of each row."""
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean accuracy of `predict(X)` against the labels `y`."""
+        with unquoted(X, y):
+            return float(super().score(X, y, sample_weight))
+
 
 Pathlike = str | os.PathLike[str]
 
@@ -78,25 +111,13 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         public_rows: int | None = None,
         random_state: Any = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.method = method
-        self.l2 = l2
-        self.epochs = epochs
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.average_every = average_every
-        self.max_grad_norm = max_grad_norm
-        self.accountant = accountant
-        self.initial_weights = initial_weights
-        self.data_norm = data_norm
-        self.classes = classes
-        self.fit_intercept = fit_intercept
-        self.max_rows_per_person = max_rows_per_person
-        self.public_rows = public_rows
-        self.random_state = random_state
+        self._keep_parameters(locals())
+
+    def _keep_parameters(self, given: Mapping[str, Any]) -> None:
+        """Keep the arguments of an `__init__` as they are, each under its name (scikit-learn)."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
 
     def _huber_width(self) -> float:
         return 0.5
@@ -129,11 +150,18 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         """
         before = dict(self.__dict__)
         try:
-            return self._fit(X, y)
+            job = self._prepare(X, y)
+            # Asked before the hours of training, and again, for good, before the model leaves.
+            door = Door.of(job, self)
+            weights = self._train(job)
+            with door.recorded() as entry:
+                self._keep(job, self._release(job, *weights), door.papers())
+                self._ledger_entry = entry
         except BaseException:  # also Ctrl-C: nothing half-fitted is left behind
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+        return self
 
     def preview(self, X: Any, y: Any) -> Guarantee:
         """What `fit` would promise, asked of the ledger that is open; nothing is trained.
@@ -150,16 +178,6 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
             raise NotApplicable(f"This fit would promise nothing: {job.why_none}.")
         Door.of(job, self)
         return job.proof.guarantee(job.plan.task.delta)
-
-    def _fit(self, X: Any, y: Any) -> Self:
-        job = self._prepare(X, y)
-        # Asked before the hours of training, and again, for good, before the model leaves.
-        door = Door.of(job, self)
-        weights = self._train(job)
-        with door.recorded() as entry:
-            self._keep(job, self._release(job, *weights), door.papers())
-            self._ledger_entry = entry
-        return self
 
     def _prepare(self, X: Any, y: Any) -> Job:
         """Everything public, settled; the records are checked and scaled into their norm."""
@@ -253,31 +271,21 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         return methods.plan(self.method, task, given, start_norm, starts=starts)
 
     def _release(self, job: Job, weights: Array, randomness: Randomness) -> Release:
-        plan = job.plan
-        if plan.proof is None:
+        plan, private = job.plan, job.plan.proof is not None
+        if not private:
             why = "epsilon is infinite" if not plan.task.private else f"method={plan.method!r}"
             warn_of_leak(f"{why}: no noise is added, and nothing is promised")
-            return release(
-                weights,
-                proof=None,
-                epsilon=math.inf,
-                delta=plan.task.delta,
-                noise=randomness.released,
-                scale=0.0,
-            )
         inside = plan.noise_inside
-        if inside:
-            inside = f"standard deviation {plan.sigma:.6g} {inside}"
         # Where the release adds nothing itself, the noise is that of the training.
-        source = randomness.released if plan.scale > 0 else randomness.steps
+        within = private and not plan.scale > 0
         return release(
             weights,
             proof=job.proof,
-            epsilon=plan.task.epsilon,
+            epsilon=plan.task.epsilon if private else math.inf,
             delta=plan.task.delta,
-            noise=source,
-            scale=plan.scale,
-            already_inside=inside,
+            noise=randomness.steps if within else randomness.released,
+            scale=plan.scale if private else 0.0,
+            already_inside=inside and f"standard deviation {plan.sigma:.6g} {inside}",
         )
 
     def _keep(self, job: Job, released: Release, papers: Papers | None) -> None:
@@ -372,7 +380,13 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         made = copy.copy(self)
         made._ledger_entry = None
         try:
-            place = saved.fit_and_save(made, X, y, directory, sign, declared)
+            bundle.check_target(directory)
+            job = made._prepare(X, y)
+            place = bundle.check_target(directory, weights=job.start.size)
+            door = Door.of(job, made)
+            made._keep(job, made._release(job, *made._train(job)), door.papers())
+            made.declare(**declared)
+            saved.save(made, place, door=door, sign=sign)
         except BaseException:
             if made._ledger_entry is not None:
                 self.__dict__ = made.__dict__

@@ -16,7 +16,7 @@ from typing import Any
 
 from sklearn.utils import get_tags
 
-from sordino.mechanisms.certificate_parts import FITTED_INSIDE, STEPS_FITTED
+from sordino.mechanisms.certificate_words import FITTED_INSIDE, STEPS_FITTED
 from sordino.privacy import PrivacyLeakWarning
 
 _MARK = "_made_within"

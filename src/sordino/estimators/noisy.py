@@ -9,7 +9,7 @@ from typing import TypedDict
 from sordino.estimators import rules
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import TrainedMethod
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence_kinds import StepsEvidence
 from sordino.proofs.proof import Proof
 from sordino.proofs.steps import noise_for_steps
@@ -91,7 +91,7 @@ class NoisyGradientDescent(NoisyMethod):
             learning_rate=settings.learning_rate,
             batch_size=task.rows,
             steps=settings.steps,
-            order="fixed",
+            order=Sampling.CYCLIC,
             max_grad_norm=settings.max_grad_norm,
             fixed_divisor=True,
             init="given",
@@ -128,7 +128,7 @@ class DpSgd(NoisyMethod):
             learning_rate=settings.learning_rate,
             batch_size=settings.batch_size,
             steps=steps,
-            order="poisson",
+            order=Sampling.POISSON,
             sample_rate=rate,
             max_grad_norm=settings.max_grad_norm,
             init="given",

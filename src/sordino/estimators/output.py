@@ -9,6 +9,7 @@ from sordino import _check
 from sordino.estimators import rules
 from sordino.estimators.task import Plan, Settings, Task
 from sordino.estimators.training import TrainedMethod
+from sordino.privacy import Sampling
 from sordino.proofs.evidence_kinds import OutputEvidence
 from sordino.proofs.output import SOURCES, OutputPerturbation
 from sordino.sgd.spec import Schedule, TrainSpec
@@ -67,7 +68,7 @@ class OutputMethod(TrainedMethod):
             batch_size=task.rows // batches,
             epochs=settings.epochs,
             steps=settings.steps,
-            order="permute-once" if batches > 1 else "fixed",
+            order=Sampling.PERMUTE_ONCE if batches > 1 else Sampling.CYCLIC,
             drop_last=True,
             max_grad_norm=settings.max_grad_norm,
             average_every=average_every,

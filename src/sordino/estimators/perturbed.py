@@ -9,11 +9,11 @@ import numpy as np
 
 from sordino import _check
 from sordino.estimators import rules
-from sordino.estimators.method import Method
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
 from sordino.estimators.risk import most_rounding
 from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.training import Method
 from sordino.proofs.evidence_kinds import ObjectiveEvidence
 from sordino.proofs.objective import ObjectivePerturbation, objective_perturbation
 from sordino.types import Floats

@@ -18,10 +18,8 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import replace
 
 from sordino import sensitivity
-from sordino.estimators.adaptive import Shares
 from sordino.estimators.task import Settings, Task
 from sordino.objectives.objective import Constants
 from sordino.privacy import NotApplicable, Relation
@@ -166,22 +164,6 @@ def bolt_on(task: Task, given: Settings) -> Defaults:
     batch = given.batch_size or found["batch_size"]
     steps = (given.epochs or found["epochs"]) * max(1, task.rows // batch)
     return {**found, "learning_rate": min(1 / task.constants.smooth, total / steps)}
-
-
-def adaptive_shares(task: Task, settings: Settings, rho: float) -> Shares:
-    """What DP-AGD pays for its first gradient and for each choice of a step length.
-
-    `steps` are the rounds the budget would last if no gradient had to be measured again, and
-    `learning_rate` is the length of the longest step at first.
-    """
-    assert settings.max_grad_norm is not None
-    public = task.rows, task.columns, task.norm, settings.max_grad_norm, task.moved
-    shares = Shares.by_rule(rho, *public)
-    if settings.steps is not None:
-        a_round = rho / settings.steps
-        shares = replace(shares, gradient=0.9 * a_round, selection=0.1 * a_round)
-    longest = settings.learning_rate
-    return shares if longest is None else replace(shares, largest_step=longest)
 
 
 def _steps(total: float, given: Settings, wanted: float, task: Task) -> Defaults:

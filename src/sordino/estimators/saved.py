@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,20 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.data.columns import Columns
-from sordino.estimators.door import Door, Papers, tell
-from sordino.estimators.job import Job
+from sordino.estimators.job import Door, Job, Papers, tell
 from sordino.mechanisms import bundle, contradictions
 from sordino.mechanisms.certificate import (
     Certificate,
+    CertificateError,
     DatasetFacts,
     Model,
     Preprocessing,
     Tuning,
     plain_labels,
 )
-from sordino.mechanisms.certificate_parts import FITTED_INSIDE, STEPS_FITTED
+from sordino.mechanisms.certificate_words import FITTED_INSIDE, STEPS_FITTED
 from sordino.mechanisms.ledger import Entry
 from sordino.mechanisms.release import ReleaseRefused
-from sordino.mechanisms.strict_json import CertificateError
 from sordino.proofs.evidence import Evidence
 
 Sign = Callable[[bytes], bytes]
@@ -38,7 +36,9 @@ KEPT_INSIDE = ("classes", "initial_weights", "random_state")
 _TUNINGS = ("none declared", "unknown")
 
 
-def certificate(model: Any, job: Job, papers: Papers) -> Certificate:
+def certificate(
+    model: Any, job: Job, papers: Papers, selection: tuple[Evidence, Tuning] | None = None
+) -> Certificate:
     """The certificate of a model that was just fitted.
 
     Parameters
@@ -49,22 +49,12 @@ def certificate(model: Any, job: Job, papers: Papers) -> Certificate:
         What it was fitted by.
     papers
         What the ledger adds.
+    selection
+        Of the best of several trainings: the evidence of all of them, and how it was chosen.
     """
     searched = any(line.startswith(FITTED_INSIDE) for line in job.not_covered)
-    tuning = Tuning("unknown" if searched else "none declared")
-    return _filled(model, job, papers, job.plan.evidence, tuning)
-
-
-def tuned_certificate(
-    model: Any, job: Job, papers: Papers, evidence: Evidence, tuning: Tuning
-) -> Certificate:
-    """The same for the best of several trainings, with the evidence of the whole selection."""
-    return _filled(model, job, papers, evidence, tuning)
-
-
-def _filled(
-    model: Any, job: Job, papers: Papers, evidence: Evidence | None, tuning: Tuning
-) -> Certificate:
+    alone = job.plan.evidence, Tuning("unknown" if searched else "none declared")
+    evidence, tuning = selection or alone
     promised = model.privacy_ is not None
     kept = evidence if promised else None
     return Certificate(
@@ -136,24 +126,6 @@ def declared(
     if given.tuning.kind == "declared":
         _check.fail("tuning", tuning, "not to be given for a model that `tune` chose")
     return replace(given, tuning=Tuning(tuning))
-
-
-def fit_and_save(
-    model: Any,
-    X: Any,
-    y: Any,
-    directory: str | os.PathLike[str],
-    sign: Sign | None,
-    declarations: Mapping[str, Any],
-) -> Path:
-    """Fit and write; a ledger is charged when all files are on the disk."""
-    bundle.check_target(directory)
-    job = model._prepare(X, y)
-    place = bundle.check_target(directory, weights=job.start.size)
-    door = Door.of(job, model)
-    model._keep(job, model._release(job, *model._train(job)), door.papers())
-    model.declare(**declarations)
-    return save(model, place, door=door, sign=sign)
 
 
 def save(

@@ -1,21 +1,55 @@
-"""Trainings by the engine: one fit, or several of the same records side by side."""
+"""`Method`: one way to train and release a private linear model; trainings by the engine."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
-from sordino.estimators.method import Method
 from sordino.estimators.randomness import Randomness, ScaledNoise
 from sordino.estimators.records import Records
 from sordino.estimators.task import Plan, Settings, Task
+from sordino.privacy import NotApplicable, Relation
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
+
+
+class Method(ABC):
+    """Plan first, from public facts; then train. The base class of the estimators releases."""
+
+    name: str
+    starts: bool = True
+    """Whether it starts from initial weights; a minimiser does not."""
+    takes: tuple[str, ...]
+    """Settings that mean something to it; others are refused, not ignored."""
+
+    @abstractmethod
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+        """Complete the settings by public rules, calibrate the noise, prove."""
+
+    @abstractmethod
+    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+        """Weights [problem, column] as the plan says, before the release adds its noise."""
+
+    def check(self, given: Settings) -> None:
+        """Refuse settings that this method does not have."""
+        for name, value in given.given.items():
+            if name not in self.takes:
+                hint = f"It has {', '.join(self.takes)}." if self.takes else "It has no settings."
+                _check.fail(name, value, f"not to be given for method={self.name!r}", hint)
+
+    def refuse_private_size(self, task: Task) -> None:
+        """For methods that divide by the number of records."""
+        if task.relation is Relation.ADD_OR_REMOVE_ONE:
+            raise NotApplicable(
+                f"The method {self.name} divides by the number of records, which "
+                "add-or-remove-one keeps private; use relation='replace-one' or 'zero-out', or "
+                "method='objective' or 'dp-sgd' with public_rows."
+            )
 
 
 class TrainedMethod(Method):
@@ -52,59 +86,40 @@ def train_together(
     start
         Initial weights [problem, column].
     """
-    weights = np.empty((len(plans), *start.shape))
-    for spec, members in _alike(plans).items():
-        # A plan's place is its seed: no two share an order.
-        scales = {place: _noise(plans[place].spec) for place in members}
-        for problem in range(records.problems):
-            weights[members, problem] = _train(
-                spec, records, randomness, problem, start[problem], scales
-            )
-    return weights
-
-
-def _alike(plans: Sequence[Plan]) -> dict[TrainSpec, list[int]]:
-    """Plans by their training, whatever the size of the noise."""
-    found: dict[TrainSpec, list[int]] = {}
-    for place, plan in enumerate(plans):
-        assert plan.spec is not None
-        noisy = plan.spec.noise_multiplier > 0
-        key = replace(plan.spec, noise_multiplier=1.0) if noisy else plan.spec
-        found.setdefault(key, []).append(place)
-    return found
-
-
-def _noise(spec: TrainSpec | None) -> float:
-    assert spec is not None
-    return spec.noise_multiplier
-
-
-def _train(
-    spec: TrainSpec,
-    records: Records,
-    randomness: Randomness,
-    problem: int,
-    start: Floats,
-    scales: Mapping[int, float],
-) -> Floats:
     from sordino.sgd.engine import train_chunks
     from sordino.sgd.grid import prepare
 
-    source = randomness.steps
-    # Not `train`, which warns if a run diverges (that depends on the records; a model that did is
-    # not released) and hands out weights without noise when it is interrupted.
-    grid = prepare(
-        spec,
-        records.dataset(problem),
-        list(scales),
-        initial_weights=start,
-        streams=randomness.orders,
-        noise=ScaledNoise(source, scales, problem, source.repeatable),
-    )
-    trained = np.empty((len(scales), len(start)))
-    for chunk in train_chunks(grid):
-        trained[chunk.seeds] = chunk.weights[:, 0, -1]
-    return trained
+    weights, source = np.empty((len(plans), *start.shape)), randomness.steps
+    for spec, scales in _alike(plans).items():
+        for problem in range(records.problems):
+            # Not `train`, which warns if a run diverges (that depends on the records; a model that
+            # did is not released) and hands out weights without noise when it is interrupted.
+            grid = prepare(
+                spec,
+                records.dataset(problem),
+                list(scales),
+                initial_weights=start[problem],
+                streams=randomness.orders,
+                noise=ScaledNoise(source, scales, problem, source.repeatable),
+            )
+            members = np.array(list(scales))
+            for chunk in train_chunks(grid):
+                weights[members[chunk.seeds], problem] = chunk.weights[:, 0, -1]
+    return weights
+
+
+def _alike(plans: Sequence[Plan]) -> dict[TrainSpec, dict[int, float]]:
+    """Plans by their training, whatever the size of the noise: their places, and that size.
+
+    A plan's place is its seed: no two share an order.
+    """
+    found: dict[TrainSpec, dict[int, float]] = {}
+    for place, plan in enumerate(plans):
+        assert plan.spec is not None
+        noise = plan.spec.noise_multiplier
+        key = replace(plan.spec, noise_multiplier=1.0) if noise > 0 else plan.spec
+        found.setdefault(key, {})[place] = noise
+    return found
 
 
 def initial(weights: npt.ArrayLike | None, problems: int, columns: int) -> Floats:

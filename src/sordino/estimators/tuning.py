@@ -17,8 +17,7 @@ from sordino.accounting.profile import Profile
 from sordino.accounting.selection import draw_runs, repeat_and_select
 from sordino.estimators import saved
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.door import Door, ledger_of
-from sordino.estimators.job import Job
+from sordino.estimators.job import Door, Job, ledger_of
 from sordino.mechanisms.certificate import Tuning
 from sordino.mechanisms.ledger import Charge
 from sordino.mechanisms.release import ReleaseRefused
@@ -82,7 +81,8 @@ def tune(
     models = [
         clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in _checked(candidates)
     ]
-    jobs = _alike([_with_proof(model._prepare(X, y)) for model in models])
+    jobs = tuple(model._prepare(X, y) for model in models)
+    _check_alike(jobs)
     runs = _Runs(tuple(models), jobs, float(mean_runs), float(shape)).within(float(epsilon))
     (ledger,) = {ledger_of(each) for each in candidates}
     door = Door(None, None) if ledger is None else Door.asked(ledger, runs.charge())
@@ -95,7 +95,7 @@ def tune(
         model.privacy_ = replace(evidence.proof(), not_covered=tuple(read)).guarantee(runs.delta)
         tuning = Tuning("declared", candidates=len(runs.jobs), runs=evidence.runs_in_words)
         model._ledger_entry = entry
-        model.certificate_ = saved.tuned_certificate(model, job, door.papers(), evidence, tuning)
+        model.certificate_ = saved.certificate(model, job, door.papers(), (evidence, tuning))
     return model
 
 
@@ -112,20 +112,16 @@ def _checked(candidates: Sequence[PrivateLinearClassifier]) -> list[PrivateLinea
     return given
 
 
-def _alike(jobs: list[Job]) -> tuple[Job, ...]:
-    """Refuse candidates whose promises are not of one kind."""
+def _check_alike(jobs: Sequence[Job]) -> None:
+    """Refuse candidates that promise nothing, or whose promises are not of one kind."""
+    for job in jobs:
+        if job.why_none:
+            raise NotApplicable(f"A candidate promises nothing: {job.why_none}; leave it out.")
     for name in ("delta", "relation", "rows_per_person"):
         values = {getattr(job.plan.task, name) for job in jobs}
         if len(values) > 1:
             hint = "Pass delta, and the same relation and unit in every candidate."
             _check.fail(name, sorted(map(str, values)), "to be the same for every candidate", hint)
-    return tuple(jobs)
-
-
-def _with_proof(job: Job) -> Job:
-    if job.why_none:
-        raise NotApplicable(f"A candidate promises nothing: {job.why_none}; leave it out.")
-    return job
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from scipy.special import ndtri
 from sordino import _check
 from sordino.accounting import gaussian
 from sordino.intrinsic.interval import Interval
-from sordino.privacy import Estimate
+from sordino.privacy import Estimate, default_delta
 from sordino.types import Floats
 
 PRINTED = "the papers' formula sqrt(2 ln(1.25/delta)) Delta / sigma"
@@ -51,7 +51,7 @@ def usual_delta(n: int, *, version: int = 2) -> float:
     n = _check.whole("n", n, at_least=2)
     if version not in (1, 2):
         _check.fail("version", version, "to be 1 or 2", "They are the two versions of the paper.")
-    return 1 / n**2 if version == 2 else 1 / n
+    return default_delta(n, exact=True) if version == 2 else 1 / n
 
 
 def intrinsic_epsilon(

@@ -24,6 +24,7 @@ from sordino.intrinsic.measured import Measured
 from sordino.intrinsic.normality import JointNormality, Normality
 from sordino.intrinsic.spread import AcrossDatasets, Curve
 from sordino.intrinsic.theory import Theory, theory
+from sordino.privacy import default_delta
 from sordino.store import StudyError
 from sordino.types import Floats
 
@@ -200,7 +201,7 @@ def summary(
     n, last = measured.dataset.size, max(measured.steps)
     notes = [f"{said[0].upper()}{said[1:]}." for said in measured.left_out]
     _enough(measured)
-    chosen = epsilon.usual_delta(n) if delta is None else _delta(delta, n, notes)
+    chosen = default_delta(n, exact=True) if delta is None else _delta(delta, n, notes)
     of_theory = theory(measured.spec, n, measured.dataset.norm_bound, last, measured.relation)
     if of_theory.reason:
         notes.append(f"No theoretical bound: {of_theory.reason}")

@@ -12,7 +12,7 @@ import numpy as np
 from sordino.accounting.printed import AsPrinted
 from sordino.intrinsic.spread import printed_sensitivity
 from sordino.objectives.objective import Constants
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import NotApplicable, Relation, Sampling
 from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex
 from sordino.sgd.spec import TrainSpec
@@ -81,7 +81,7 @@ def _bound(
     spec: TrainSpec, constants: Constants, records: int, steps: int, relation: Relation
 ) -> Sensitivity:
     """2 ceil(k) L eta / B, and more for a smaller last batch. Averages move no further."""
-    if spec.order == "poisson":
+    if spec.order == Sampling.POISSON:
         raise NotApplicable(
             "With Poisson sampling a record can be met at any step, and no bound on how often is "
             "sure; use order='shuffle'."
@@ -96,7 +96,7 @@ def _bound(
         relation=relation,
         drop_last=spec.drop_last,
         divisor=float(spec.batch_size) if spec.divides_by_batch_size else None,
-        same_order=spec.order != "shuffle",
+        same_order=spec.order != Sampling.SHUFFLE,
     )
 
 

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from safetensors import numpy as safetensors
 
 from sordino import _check, _files
-from sordino.mechanisms.certificate import Certificate, Model
-from sordino.mechanisms.strict_json import MOST_BYTES, CertificateError
+from sordino.mechanisms.certificate import MOST_BYTES, Certificate, CertificateError, Model
 from sordino.types import Floats
 
 WEIGHTS, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certificate.json.sig"

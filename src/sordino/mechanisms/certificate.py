@@ -11,45 +11,169 @@ import datetime
 import json
 import math
 import platform
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
 
 import sordino
-from sordino import _check
-from sordino.mechanisms import certificate_json as plain
+from sordino import _check, serialize
+from sordino._shown import printable
 from sordino.mechanisms import certificate_words as words
-from sordino.mechanisms.certificate_parts import (
-    PACKAGES,
-    DatasetFacts,
-    Model,
-    Preprocessing,
-    Tuning,
-    plain_labels,
-)
-from sordino.mechanisms.strict_json import CertificateError, Fields, parse, refuse
-from sordino.privacy import Guarantee
-from sordino.proofs.evidence import Evidence
+from sordino.mechanisms.fingerprint import is_sha256
+from sordino.privacy import RELATIONS, Guarantee, Refused
+from sordino.proofs.evidence import Evidence, from_plain
 from sordino.proofs.evidence_kinds import SelectionEvidence
 
 SCHEMA, VERSION = "sordino-certificate", 1
-_TOP = (
-    *("schema", "version", "date", "model", "guarantee", "why_none", "method", "evidence"),
-    *("facts", "noise", "preprocessing", "tuning", "dataset", "ledger_entry", "versions"),
+MOST_BYTES = 32 * 2**20
+"""A longer certificate is refused unread."""
+LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+PACKAGES = (
+    *("numpy", "scipy", "opendp", "cryptography", "safetensors"),
+    *("scikit-learn", "dp-accounting", "torch"),
 )
+"""Whose versions a certificate states, beside sordino's and Python's."""
+TUNINGS = ("none declared", "declared", "unknown")
 
-__all__ = [
-    "Certificate",
-    "CertificateError",
-    "DatasetFacts",
-    "Model",
-    "Preprocessing",
-    "Tuning",
-    "plain_labels",
-    "today",
-    "versions",
-]
+Label = bool | int | float | str
+
+
+class CertificateError(Refused):
+    """A certificate, bundle or signature that does not hold up; one sentence says why."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(printable(sentence))
+
+
+def refuse(why: str) -> NoReturn:
+    """Raise a `CertificateError` that says "The certificate `why`."."""
+    raise CertificateError(f"The certificate {why}.")
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was released.
+
+    Parameters
+    ----------
+    estimator
+        Name of the class that fitted it.
+    settings
+        How, as plain values: None, bool, int, finite float, str, and tuples and dicts of these.
+    labels, label_type
+        The classes, in the order of the weights, and their type: a key of `LABEL_TYPES`.
+    features, feature_names
+        Columns of a row, and what they are called, if anything.
+    intercept
+        Whether one was fitted.
+    sha256
+        Of the bytes of model.safetensors, in hex.
+    """
+
+    estimator: str
+    settings: Mapping[str, Any] = field(hash=False)
+    labels: tuple[Label, ...]
+    label_type: str
+    features: int
+    feature_names: tuple[str, ...] | None
+    intercept: bool
+    sha256: str
+
+    def __post_init__(self) -> None:
+        _keep(self, "settings", _plain_settings(self.settings))
+        _keep(self, "features", _check.whole("features", self.features, at_least=1))
+        _keep(self, "intercept", _check.flag("intercept", self.intercept))
+        _keep(self, "labels", tuple(self.labels))
+        _check.one_of("label_type", self.label_type, tuple(LABEL_TYPES))
+        if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
+            listed = f"[{len(self.labels)} of them]"  # they may have been read off the records
+            _check.fail("labels", listed, "to be at least two, all different")
+        for number, label in enumerate(self.labels, 1):
+            if type(label) is not LABEL_TYPES[self.label_type] or label != label:
+                _check.fail("labels", f"[number {number}]", f"to be of type {self.label_type}")
+            if isinstance(label, int) and not -(2**63) <= label < 2**63:
+                _check.fail("labels", f"[number {number}]", "to fit into 64 bits")
+        if self.feature_names is not None:
+            _keep(self, "feature_names", tuple(self.feature_names))
+            if len(self.feature_names) != self.features:
+                many = f"[{len(self.feature_names)} names]"
+                _check.fail("feature_names", many, f"to be {self.features}, one a feature")
+        if not is_sha256(self.sha256):
+            _check.fail("sha256", self.sha256, "to be a SHA-256 digest in hex")
+
+    @property
+    def problems(self) -> int:
+        """Rows of the weights: one for two classes, else one a class."""
+        return 1 if len(self.labels) == 2 else len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the released weights, the intercept's among them."""
+        return self.problems, self.features + self.intercept
+
+    def classes(self) -> npt.NDArray[Any]:
+        """The labels as an array."""
+        return np.asarray(self.labels, dtype=LABEL_TYPES[self.label_type])
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What preparing the rows read from the records, in words; no guarantee covers that.
+
+    `declared` is False if nobody said how they were prepared. `columns` is the public description
+    by which a table was turned into numbers (TOML, as `sordino.data.columns` reads it), so that
+    others can prepare rows alike; empty if there is none.
+    """
+
+    declared: bool = False
+    reads: tuple[str, ...] = ()
+    columns: str = ""
+
+    def __post_init__(self) -> None:
+        _keep(self, "reads", _texts("reads", self.reads))
+        try:
+            tomllib.loads(self.columns)
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+            _check.fail("columns", "[...]", f"to be TOML ({error})")
+        if self.reads and not _check.flag("declared", self.declared):
+            _check.fail("declared", False, "to be True where something is said to be read")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the settings were chosen.
+
+    "none declared"; "declared": the best of a random number of `runs` (in words) over a public
+    list of `candidates`, paid for in the guarantee; or "unknown".
+    """
+
+    kind: str = "none declared"
+    candidates: int = 0
+    runs: str = ""
+
+    def __post_init__(self) -> None:
+        _check.one_of("tuning", self.kind, TUNINGS)
+        declared = self.kind == "declared"
+        _keep(self, "candidates", _check.whole("candidates", self.candidates, at_least=declared))
+        if bool(self.candidates) != declared or bool(self.runs) != declared:
+            _check.fail("candidates", self.candidates, "and runs only where tuning is declared")
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """The user's name for the records, and their fingerprint (`fingerprint.salted`)."""
+
+    name: str | None = None
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.fingerprint is not None and not is_sha256(self.fingerprint):
+            _check.fail("fingerprint", self.fingerprint, "to be made by fingerprint.salted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +246,7 @@ class Certificate:
 
     def to_json(self) -> str:
         """Pretty, with sorted keys: equal certificates give equal text, in ASCII."""
-        text = json.dumps(_to_plain(self), indent=2, sort_keys=True, allow_nan=False)
+        text = json.dumps(_FORM.write(self), indent=2, sort_keys=True, allow_nan=False)
         return text + "\n"
 
     @classmethod
@@ -134,12 +258,10 @@ class Certificate:
         CertificateError
             For anything else, with one sentence.
         """
-        try:
-            return _from_plain(parse(content))
-        except _check.InvalidArgument as error:
-            raise CertificateError(f"The certificate cannot be right. {error}") from None
-        except RecursionError:
-            refuse("is nested too deeply")
+        with serialize.refusing("certificate", CertificateError):
+            values = serialize.headed(serialize.parse(content, MOST_BYTES), SCHEMA, VERSION)
+            found: Certificate = _FORM.read(values)
+            return found
 
 
 def today() -> str:
@@ -158,50 +280,21 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _to_plain(certificate: Certificate) -> dict[str, Any]:
-    guarantee, evidence = certificate.guarantee, certificate.evidence
-    return {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "date": certificate.date,
-        "model": plain.to_plain(certificate.model),
-        "guarantee": None if guarantee is None else plain.guarantee_to_plain(guarantee),
-        "why_none": certificate.why_none,
-        "method": certificate.method,
-        "evidence": None if evidence is None else evidence.to_plain(),
-        "facts": certificate.facts,
-        "noise": certificate.noise,
-        "preprocessing": plain.to_plain(certificate.preprocessing),
-        "tuning": plain.to_plain(certificate.tuning),
-        "dataset": plain.to_plain(certificate.dataset),
-        "ledger_entry": certificate.ledger_entry,
-        "versions": certificate.versions,
-    }
+def plain_labels(classes: npt.ArrayLike) -> tuple[tuple[Label, ...], str]:
+    """`labels` and `label_type` of a `Model` for these classes, such as an estimator's."""
+    labels = tuple(np.asarray(classes).tolist())
+    kinds = {type(label) for label in labels}
+    names = [name for name, kind in LABEL_TYPES.items() if kinds == {kind}]
+    if not names:
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        _check.fail("classes", f"[{found}]", f"to be all of one type, of {', '.join(LABEL_TYPES)}")
+    return labels, names[0]
 
 
-def _from_plain(values: object) -> Certificate:
-    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        refuse(f"is none: its schema is not {SCHEMA}")
-    version = values.get("version")
-    if version != VERSION or isinstance(version, bool | float):
-        refuse(f"has schema version {version!r:.20}, and this sordino reads version {VERSION}")
-    top = Fields(values, "", _TOP)
-    evidence, guarantee = top.any("evidence"), top.any("guarantee")
-    return Certificate(
-        date=top.text("date"),
-        model=plain.model_from_plain(top.any("model")),
-        guarantee=None if guarantee is None else plain.guarantee_from_plain(guarantee),
-        why_none=top.text("why_none"),
-        method=top.text("method"),
-        evidence=None if evidence is None else plain.evidence_from_plain(evidence),
-        facts=top.table("facts"),
-        noise=top.text("noise"),
-        preprocessing=plain.preprocessing_from_plain(top.any("preprocessing")),
-        tuning=plain.tuning_from_plain(top.any("tuning")),
-        dataset=plain.dataset_from_plain(top.any("dataset")),
-        ledger_entry=top.text_or_none("ledger_entry"),
-        versions=top.table("versions"),
-    )
+def _plain_settings(settings: Mapping[str, Any]) -> Any:
+    """`settings` as JSON can hold them, with tuples for lists and Python's own numbers."""
+    with serialize.refusing("model", _check.InvalidArgument):
+        return serialize.Tree(tuple).write({"settings": settings})["settings"]
 
 
 def _check_date(day: str) -> None:
@@ -213,5 +306,39 @@ def _check_date(day: str) -> None:
         _check.fail("date", day, "to be a day such as 2026-01-31")
 
 
+def _texts(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(values, str):  # tuple("abc") would be three
+        _check.fail(name, values, "to be a tuple of sentences")
+    return tuple(values)
+
+
 def _keep(part: object, name: str, value: object) -> None:
     object.__setattr__(part, name, value)
+
+
+class _EvidenceForm(serialize.Form):
+    """The numbers behind the proof."""
+
+    def _read(self, value: Any, place: serialize.Place) -> Evidence:
+        try:
+            return from_plain(value)
+        except Exception as error:  # numbers nobody thought of are still somebody else's
+            place.refuse(f"cannot be right. {error}")
+
+    def _write(self, value: Any, place: serialize.Place) -> dict[str, Any]:
+        plain: dict[str, Any] = value.to_plain()
+        return plain
+
+
+_LABEL = serialize.Setting(null=False, infinite=False)
+_GUARANTEE = serialize.Forms().record(
+    Guarantee,
+    # These sentences belong to the schema: another wording is another version of it.
+    derived={
+        "relation_means": lambda found: RELATIONS[found.relation],
+        "delta_means": lambda found: words.delta_means(found.delta),
+    },
+)
+_FORM = serialize.Forms({Label: _LABEL, Guarantee: _GUARANTEE, Evidence: _EvidenceForm()}).record(
+    Certificate, derived={"schema": lambda made: SCHEMA, "version": lambda made: VERSION}
+)

@@ -7,11 +7,16 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sordino._shown import filled, printable
-from sordino.mechanisms.certificate_parts import CLASSES_READ
 from sordino.privacy import RELATIONS, Guarantee, rounded
 
 if TYPE_CHECKING:
     from sordino.mechanisms.certificate import Certificate
+
+CLASSES_READ = "which classes there are was read off the labels"
+"""Among `not_covered`, where nobody said which there can be."""
+STEPS_FITTED = "steps before this model in a pipeline were fitted to the same rows, without noise:"
+FITTED_INSIDE = "this model was fitted inside"
+"""How lines among `not_covered` begin where `fit` saw that it was called so."""
 
 WIDTH = 92
 _LABELS_SHOWN = 10

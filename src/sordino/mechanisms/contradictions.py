@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sordino
-from sordino.mechanisms.certificate_parts import PACKAGES, Model, Preprocessing
+from sordino.mechanisms.certificate import PACKAGES, CertificateError, Model, Preprocessing, refuse
 from sordino.mechanisms.ledger_terms import dataset_name
 from sordino.mechanisms.noise import CryptoNormals, OsGaussian
-from sordino.mechanisms.strict_json import CertificateError, refuse
 from sordino.privacy import Relation, default_delta, large_delta
 from sordino.proofs.asked import ESTIMATORS, GENERAL, HOW, METHODS, Asked, method_of
 from sordino.proofs.evidence import Evidence

@@ -21,31 +21,46 @@ system do not see each other's locks; `FILE-wal` and `FILE-shm`, where they exis
 from __future__ import annotations
 
 import difflib
+import math
 import os
+import sqlite3
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn, Self
 
 from sordino import _check
-from sordino.accounting.total import Total
+from sordino.accounting import gaussian
+from sordino.accounting.total import Part, Total, largest_gaussian, total
 from sordino.mechanisms import ledger_open
-from sordino.mechanisms.ledger_book import Book, NotSealed, newly_sealed
 from sordino.mechanisms.ledger_file import Answer, LedgerError, LedgerFile, refuse
-from sordino.mechanisms.ledger_history import Event, History
+from sordino.mechanisms.ledger_history import (
+    SEALED,
+    START,
+    Event,
+    Head,
+    History,
+    LedgerWentBack,
+    Seal,
+    read_seal,
+    refuse_older,
+    seal_path,
+    write_seal,
+)
 from sordino.mechanisms.ledger_open import current
 from sordino.mechanisms.ledger_rows import BY_HAND, Entry, Line, Rows, new_id
-from sordino.mechanisms.ledger_seal import Head, LedgerWentBack, refuse_older, seal_path
-from sordino.mechanisms.ledger_status import BudgetExceeded, NoRoom, Status, admit, status_of
 from sordino.mechanisms.ledger_terms import (
     Budget,
     Charge,
     check_same,
+    check_unit,
     dataset_name,
     relation_of,
 )
-from sordino.privacy import Relation
+from sordino.mechanisms.release import SLACK, ReleaseRefused
+from sordino.privacy import Relation, rounded
 
 __all__ = [
     "BY_HAND",
@@ -65,6 +80,269 @@ __all__ = [
     "current",
     "new_id",
 ]
+
+
+@dataclass(frozen=True)
+class Status:
+    """A budget, what was spent of it and by which releases, and what is left in words.
+
+    `largest_mu` is the largest Gaussian release (of sensitivity over noise mu) that still fits.
+    """
+
+    budget: Budget
+    spent: Total
+    entries: tuple[Line, ...]
+    largest_mu: float
+
+    def after(self, charge: Charge) -> Status:
+        """As it would be if this charge were recorded too; the entries are as they were."""
+        parts = [*(line.part for line in self.entries), charge.part]
+        return status_of(self.budget, self.entries, parts)
+
+    @property
+    def epsilon_left(self) -> float:
+        """The budget's epsilon less the total's, both at the budget's delta."""
+        return max(0.0, self.budget.epsilon - self.spent.epsilon)
+
+    @property
+    def largest_epsilon(self) -> float:
+        """Epsilon, at the budget's delta, of the largest Gaussian release that still fits."""
+        return gaussian.epsilon(self.largest_mu, self.budget.delta)
+
+    @property
+    def left(self) -> str:
+        """What still fits, in words."""
+        budget, delta = self.budget, f"{self.budget.delta:g}"
+        words = (
+            f"epsilon {rounded(self.epsilon_left, up=False)} of {budget.epsilon:g} at "
+            f"delta={delta}, if a release is known by its epsilon alone"
+        )
+        if budget.delta == 0:
+            return f"{words}; no Gaussian release fits a budget of delta=0"
+        if self.largest_mu == 0:
+            return f"{words}; no Gaussian release fits any more"
+        return (
+            f"{words}; one whose noise is Gaussian (noisy-gd, output-gd) may have up to "
+            f"epsilon={rounded(self.largest_epsilon, up=False)} at delta={delta} "
+            f"(mu={rounded(self.largest_mu, up=False)})"
+        )
+
+
+def status_of(budget: Budget, lines: Sequence[Line], parts: Sequence[Part] | None = None) -> Status:
+    """What these releases spent, and what is left."""
+    parts = [line.part for line in lines] if parts is None else parts
+    spent = total(parts, budget.delta, as_you_go=budget.as_you_go)
+    room = 0.0
+    if budget.delta > 0:  # no Gaussian release fits a pure budget
+        room = largest_gaussian(parts, budget.epsilon, budget.delta, as_you_go=budget.as_you_go)
+    return Status(budget, spent, tuple(lines), room)
+
+
+class BudgetExceeded(ReleaseRefused):
+    """A release for which there is no room; nothing was recorded.
+
+    Attributes
+    ----------
+    dataset, asked
+        Whose budget, and the charge.
+    spent, would_be
+        The total so far, and what it would have become.
+    left
+        What still fits, in words.
+    """
+
+    dataset: str
+    asked: Charge
+    spent: Total
+    would_be: Total
+    left: str
+
+
+class NoRoom(Exception):
+    """A charge that does not fit; what is left is not computed yet."""
+
+    def __init__(self, budget: Budget, lines: list[Line], charge: Charge, would_be: Total) -> None:
+        self.budget, self.lines, self.charge, self.would_be = budget, lines, charge, would_be
+
+    def explained(self) -> BudgetExceeded:
+        """The same for whoever asked, with what is left."""
+        budget, would_be = self.budget, self.would_be
+        status = status_of(budget, self.lines)
+        error = BudgetExceeded(
+            f"Expected the releases from {budget.dataset!r} to cost at most "
+            f"epsilon={budget.epsilon:g} at delta={budget.delta:g}, and with this one it would be "
+            f"{rounded(would_be.epsilon)} ({would_be.rule}). Nothing was recorded. "
+            f"Left: {status.left}."
+        )
+        error.dataset, error.asked, error.spent = budget.dataset, self.charge, status.spent
+        error.would_be, error.left = would_be, status.left
+        return error
+
+
+def admit(budget: Budget, lines: list[Line], charge: Charge, enough: float | None = None) -> Total:
+    """The total with this charge, if the budget allows it; else `NoRoom`."""
+    check_unit(budget, charge)
+    if math.isinf(charge.epsilon):
+        would_be = Total(math.inf, budget.delta, "a release that promises nothing", True)
+    else:
+        parts = [*(line.part for line in lines), charge.part]
+        would_be = total(parts, budget.delta, as_you_go=budget.as_you_go, enough=enough)
+    if not would_be.epsilon <= budget.epsilon * (1 + SLACK):
+        raise NoRoom(budget, lines, charge, would_be)
+    return would_be
+
+
+class NotSealed(LedgerError):
+    """What was asked for is in the ledger, and its seal does not say so until the next write."""
+
+
+class Book:
+    """A ledger that remembers how far it had come while this object lives.
+
+    Parameters
+    ----------
+    file
+        Where it lies.
+    """
+
+    def __init__(self, file: LedgerFile) -> None:
+        self.file = file
+        self.path = file.path
+        self.identity: str | None = None
+        """Which file it is; None before the first use."""
+        self._seen: Head | None = None
+
+    def exists(self) -> bool:
+        """Whether there is a ledger; one that is gone from beside its seal is refused."""
+        if self.file.exists():
+            return True
+        seal = read_seal(self.file)
+        found = self.file.exists()  # another process may have made both between the two looks
+        if not found and seal is not None and seal.head.count:
+            name = seal_path(self.path).name
+            hint = f"Put it back: it knows what was spent. If nothing ever was, delete {name}, too."
+            refuse(self.path, f"to be there, as {name} is", hint)
+        return found
+
+    def check_there(self) -> None:
+        """Refuse a ledger that is not there."""
+        if not self.exists():
+            command = f"sordino ledger init {self.path} --dataset NAME --epsilon 2 --delta 1e-6"
+            refuse(self.path, "to be there", f"If the path is right, create it: {command}.")
+
+    def read(self, work: Callable[[Rows, History], Answer]) -> Answer:
+        """Run `work` on one state of the ledger, which holds all that was seen of it before."""
+        while True:
+            # Both before the transaction begins: what it sees is at least as far.
+            seen, seal = self._seen, read_seal(self.file)
+
+            def within(
+                on: sqlite3.Connection, seen: Head | None = seen, seal: Seal | None = seal
+            ) -> Answer:
+                history = History(on, self.path, seal)
+                answer = work(rows := self._rows(on, history, seen), history)
+                self._remember(rows, history)
+                return answer
+
+            try:
+                return self.file.transact(within, writes=False)
+            except LedgerError:
+                if read_seal(self.file) == seal:
+                    raise  # else somebody sealed it between the two looks
+
+    def write(self, work: Callable[[Rows, History], Answer]) -> Answer:
+        """The same, and what `work` adds is on the disk afterwards and sealed, or nothing is.
+
+        Raises
+        ------
+        LedgerWentBack
+            If the ledger holds less than was seen of it, or than its seal says.
+        NotSealed
+            If the disk took the rows and not the seal.
+        LedgerError
+            For whatever else is wrong; nothing was written.
+        """
+
+        def within(on: sqlite3.Connection) -> tuple[Answer, Rows, History]:
+            seal = read_seal(self.file)
+            history = History(on, self.path, seal)
+            rows = self._rows(on, history, self._seen)
+            if not history.begun:
+                history.begin()
+            answer = work(rows, history)
+            if seal is None or history.head != seal.head:
+                # The key comes before what it authenticates. And a seal that cannot be replaced
+                # is found out now: afterwards the budget would be spent for nothing.
+                write_seal(self.file, history.seal)
+            return answer, rows, history
+
+        answer, rows, history = self.file.transact(within, writes=True)
+        self._remember(rows, history)  # not before it is committed
+        if history.head != history.seal.head:
+            self._seal(history.head)
+        return answer
+
+    def reseal(self) -> Event | None:
+        """Take the ledger as it is under a new seal; what its history says of that, if it was so.
+
+        A ledger that is in order under its seal is left alone.
+        """
+        self.check_there()
+        try:
+            return self.write(lambda rows, history: newly_sealed(history))
+        except LedgerError:
+            self.identity = self._seen = None  # what was seen before does not count any more
+
+        def within(on: sqlite3.Connection) -> tuple[Rows, History]:
+            history = History(on, self.path, Seal.new(), anew=True)
+            rows = self._rows(on, history, None)
+            if not history.begun:
+                history.begin()
+            for budget in rows.budgets():
+                rows.lines(budget.dataset)  # which checks them
+            write_seal(self.file, history.seal)
+            return rows, history
+
+        rows, history = self.file.transact(within, writes=True)
+        self._remember(rows, history)
+        self._seal(history.head)
+        return history.events[-1]
+
+    def _seal(self, head: Head) -> None:
+        """Write down how far it has come. Under the lock: two that do must not cross."""
+
+        def within(on: sqlite3.Connection) -> None:
+            history = History(on, self.path, read_seal(self.file))
+            if not history.extends(head):
+                refuse_older(self.path, history.head.count, head, "this process wrote")
+            write_seal(self.file, Seal(history.seal.key, history.head))
+
+        try:
+            self.file.transact(within, writes=True)
+        except LedgerError as error:
+            raise NotSealed(f"It is in the ledger, which could not be sealed: {error}") from error
+
+    def _rows(self, on: sqlite3.Connection, history: History, seen: Head | None) -> Rows:
+        rows = Rows(on, self.path, history)
+        history.check_tables()
+        if self.identity not in (None, rows.identity):
+            hint = "Put the file back in which the budget was: this one knows nothing of it."
+            refuse(self.path, "to be the file that it was before", hint)
+        if seen is not None and not history.extends(seen):
+            refuse_older(self.path, history.head.count, seen, "this process has seen")
+        return rows
+
+    def _remember(self, rows: Rows, history: History) -> None:
+        self.identity = rows.identity
+        if history.begun and (self._seen is None or self._seen.count < history.head.count):
+            self._seen = history.head
+
+
+def newly_sealed(history: History) -> Event | None:
+    """What the history says of a seal that this transaction gives to an older ledger."""
+    if history.seal.head != START:
+        return None
+    return next((event for event in history.events if event.kind == SEALED), None)
 
 
 class FingerprintWarning(UserWarning):

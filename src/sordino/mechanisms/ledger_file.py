@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from sordino import _check
+from sordino import _check, _files
 from sordino.privacy import Refused
 
 Answer = TypeVar("Answer")
@@ -165,7 +165,7 @@ class LedgerFile:
                 os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
                 _write_tables(new)
                 os.link(new, self.path)
-            keep_names(parent)
+            _files.settle(parent)
         except FileExistsError:
             return
         except OSError as error:
@@ -288,15 +288,6 @@ def _write_tables(new: Path) -> None:
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
-
-
-def keep_names(directory: Path) -> None:
-    """Make a new name in a directory outlive a loss of power."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from sordino import _check, _files
-from sordino.mechanisms.strict_json import CertificateError
+from sordino.mechanisms.certificate import CertificateError
 
 PathLike = str | os.PathLike[str]
 _MOST_BYTES = 2**16

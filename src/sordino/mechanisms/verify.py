@@ -11,10 +11,9 @@ import sordino
 from sordino._shown import printable
 from sordino.mechanisms import contradictions
 from sordino.mechanisms.bundle import SIGNATURE, WEIGHTS, Bundle
-from sordino.mechanisms.certificate import Certificate
+from sordino.mechanisms.certificate import Certificate, CertificateError, refuse
 from sordino.mechanisms.certificate_words import SIGNATURES
 from sordino.mechanisms.release import SLACK
-from sordino.mechanisms.strict_json import CertificateError, refuse
 from sordino.privacy import Guarantee, NotApplicable, rounded
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import SelectionEvidence

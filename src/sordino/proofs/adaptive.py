@@ -6,7 +6,7 @@ from sordino import _check
 from sordino.accounting import calibrate, concentrated
 from sordino.accounting.group import group
 from sordino.accounting.profile import Profile
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 
 
@@ -33,7 +33,7 @@ def prove_adaptive(rho: float, relation: Relation, *, rows_per_person: int = 1) 
     )
     return Proof(
         profile=_profile(rho, relation, rows_per_person),
-        sampling="full",
+        sampling=Sampling.FULL,
         assumes=assumes,
         released="all",
         unit=unit_of(rows_per_person),

@@ -12,7 +12,7 @@ from typing import Any
 
 from sordino import _check
 from sordino.objectives.objective import ObjectiveSpec
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import (
     AdaptiveEvidence,
@@ -199,7 +199,7 @@ class Asked:
 def method_of(evidence: Evidence) -> str:
     """Whose numbers they are."""
     if isinstance(evidence, StepsEvidence):
-        return "dp-sgd" if evidence.spec.order == "poisson" else "noisy-gd"
+        return "dp-sgd" if evidence.spec.order == Sampling.POISSON else "noisy-gd"
     if isinstance(evidence, OutputEvidence):
         named = [name for name, source in SOURCES.items() if source == evidence.source]
         return named[0] if named else "output-gd"

@@ -7,14 +7,12 @@ the claimed one does not follow. That the noise was really added is taken on tru
 
 from __future__ import annotations
 
-import dataclasses
-import math
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sordino import _check
+from sordino import _check, serialize
 from sordino.privacy import Relation
 from sordino.proofs.proof import Proof
 from sordino.sgd.spec import TrainSpec
@@ -25,7 +23,6 @@ MOST_CANDIDATES = 200
 """Of a selection: each is proved anew when it is verified."""
 MOST_ROWS_PER_PERSON = 10_000
 """Group privacy takes a step for each record of a person."""
-_HINT = "Pass what `to_plain` returned."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +87,9 @@ class Evidence(ABC):
 
     def to_plain(self) -> dict[str, Any]:
         """Values that JSON can hold; `from_plain` gives equal evidence back."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {"kind": self.kind, **{name: _plain(value) for name, value in values.items()}}
+        with serialize.refusing("evidence", _check.InvalidArgument):
+            plain: dict[str, Any] = _form().write(self)
+            return plain
 
 
 def from_plain(values: object) -> Evidence:
@@ -102,61 +100,37 @@ def from_plain(values: object) -> Evidence:
     InvalidArgument
         For anything else: an unknown kind, a missing or unknown key, a number that is none.
     """
-    if not isinstance(values, Mapping) or not isinstance(values.get("kind"), str):
-        _check.fail("evidence", type(values).__name__, "to be an object with a kind", _HINT)
+    with serialize.refusing("evidence", _check.InvalidArgument):
+        found: Evidence = _form().read(values)
+        return found
+
+
+class _Spec(serialize.Form):
+    def _read(self, value: Any, place: serialize.Place) -> TrainSpec:
+        if not isinstance(value, dict):
+            place.refuse(f"is {serialize.shown(value)}, and no object")
+        return TrainSpec.from_dict(value)
+
+    def _write(self, value: Any, place: serialize.Place) -> dict[str, Any]:
+        return TrainSpec.to_dict(value)
+
+
+@functools.cache
+def _form() -> serialize.Form:
     from sordino.proofs.evidence_kinds import KINDS
 
-    kind = KINDS[_check.one_of("kind", values["kind"], tuple(KINDS))]
-    fields = [field.name for field in dataclasses.fields(kind)]
-    for name in values:
-        _check.one_of("key", name, (*fields, "kind"))
-    for name in fields:
-        if name not in values:
-            _check.fail("keys", sorted(values), f"to contain {name}", _HINT)
-    given = {name: _READ.get(name, _number_or_text)(values[name]) for name in fields}
-    return kind(**given)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Relation):
-        return value.value
-    if isinstance(value, TrainSpec):
-        return value.to_dict()
-    if isinstance(value, tuple):
-        return [each.to_plain() for each in value]
-    # JSON has no infinity; Poisson runs have one as their shape.
-    return "inf" if value == math.inf else value
-
-
-def _relation(value: object) -> Relation:
-    return Relation(_check.one_of("relation", str(value), [each.value for each in Relation]))
-
-
-def _spec(value: object) -> TrainSpec:
-    if not isinstance(value, dict):
-        _check.fail("spec", type(value).__name__, "to be an object", _HINT)
-    return TrainSpec.from_dict(value)
-
-
-def _candidates(value: object) -> tuple[Evidence, ...]:
-    if not isinstance(value, list) or len(value) > MOST_CANDIDATES:
-        _check.fail("candidates", type(value).__name__, "to be a list, and not too long", _HINT)
-    return tuple(from_plain(each) for each in value)
-
-
-def _number_or_text(value: object) -> Any:
-    if value == "inf":
-        return math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        _check.fail("value", type(value).__name__, "to be a number or a text", _HINT)
-    return value
-
-
-_READ: dict[str, Callable[[object], Any]] = {
-    "relation": _relation,
-    "spec": _spec,
-    "candidates": _candidates,
-}
+    kinds: dict[str, serialize.Record] = {}
+    form = serialize.Tagged(kinds)
+    forms = serialize.Forms(
+        {
+            # A whole number stays one: certificates are compared to the letter.
+            float: serialize.Number(as_given=True),
+            TrainSpec: _Spec(),
+            tuple[Evidence, ...]: serialize.listed(form, MOST_CANDIDATES),
+        }
+    )
+    kinds.update({name: forms.record(kind) for name, kind in KINDS.items()})
+    return form
 
 
 def count(name: str, value: int) -> int:

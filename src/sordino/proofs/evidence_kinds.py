@@ -10,7 +10,7 @@ from typing import ClassVar
 from sordino import _check
 from sordino.accounting.selection import repeat_and_select
 from sordino.objectives.objective import Constants, ObjectiveSpec
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.adaptive import prove_adaptive
 from sordino.proofs.evidence import MOST_CANDIDATES, Evidence, count
 from sordino.proofs.objective import ObjectivePerturbation, problem_of
@@ -356,11 +356,13 @@ def _schedule(spec: TrainSpec, rows: int) -> str:
     """The training in words."""
     steps, per_epoch = spec.total_steps(rows), spec.steps_per_epoch(rows)
     parts = [f"{steps:,} steps with batches of {spec.batch_size:,} of {rows:,} records"]
-    if spec.order == "poisson":
+    if spec.order == Sampling.POISSON:
         rate = spec.sample_rate if spec.sample_rate is not None else spec.batch_size / rows
         parts = [f"{steps:,} steps, each record in each batch with probability {rate:.6g}"]
-    if spec.order != "poisson" and per_epoch > 1:
-        parts.append(f"{steps / per_epoch:.4g} epochs of {per_epoch:,} batches, {spec.order}")
+    if spec.order != Sampling.POISSON and per_epoch > 1:
+        parts.append(
+            f"{steps / per_epoch:.4g} epochs of {per_epoch:,} batches, {spec.written_order}"
+        )
     parts.append(_rate(spec))
     if spec.average_every is not None:
         parts.append(f"averaged and restarted every {spec.average_every} epochs")

@@ -11,7 +11,7 @@ from sordino.accounting.compose import times
 from sordino.accounting.group import group
 from sordino.accounting.objective import Problem
 from sordino.accounting.profile import Profile
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.training import NORM_SLACK
 
@@ -65,7 +65,7 @@ class ObjectivePerturbation:
             assumes.append("the regulariser of the sum is a public number, not made from n")
         return Proof(
             profile=self.profile(),
-            sampling="full",
+            sampling=Sampling.FULL,
             assumes=tuple(assumes),
             released="final",
             unit=unit_of(self.rows_per_person),

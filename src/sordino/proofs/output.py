@@ -14,7 +14,7 @@ from sordino.accounting.group import group
 from sordino.accounting.profile import Profile
 from sordino.accounting.shifted import Numbers
 from sordino.objectives.objective import Constants
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import SECRET, NotApplicable, Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
 from sordino.sensitivity import Sensitivity
@@ -64,7 +64,7 @@ class OutputPerturbation:
             return permuted.reshuffled(
                 contributions=self.epochs, sigma=sigma, relation=of.relation, weights=of.shares
             )
-        if self.spec.order == "permute-once" and len(of.positions) > 1:
+        if self.spec.order == Sampling.PERMUTE_ONCE and len(of.positions) > 1:
             return permuted.hockey_mixture(
                 sensitivities=of.positions, weights=of.shares, sigma=sigma, relation=of.relation
             )
@@ -100,12 +100,12 @@ class OutputPerturbation:
             "initial weights and all settings chosen without looking at these data",
             "nothing else leaves the building: no other iterate, no un-noised score",
         ]
-        if self.spec.order in ("permute-once", "shuffle"):
+        if self.spec.order in SECRET:
             assumes.append("the order of the records is uniform and stays secret")
         profile = self.profile(sigma)
         return Proof(
             profile=profile.noted(theorem=self._theorem(profile)),
-            sampling=self.spec.order,
+            sampling=self.spec.written_order,
             assumes=tuple(assumes),
             released="final",
             unit=unit_of(self.rows_per_person),
@@ -175,7 +175,7 @@ def output_perturbation(
     factor = math.sqrt(_check.whole("problems", problems, at_least=1))
     found = sensitivity.contraction(relation=relation, **loop)
     epochs = None
-    if spec.order == "shuffle" and len(found.positions) > 1:
+    if spec.order == Sampling.SHUFFLE and len(found.positions) > 1:
         parts = sensitivity.reshuffled_contributions(relation=relation, **loop)
         # Rounding happens once, whatever the orders: it is counted in the first epoch's part.
         epochs = tuple(
@@ -194,7 +194,7 @@ def _refuse(spec: TrainSpec) -> None:
             "The training adds noise of its own, and this is about noise on the final weights "
             "alone; train with noise_multiplier=0, or ask sordino.proofs.prove."
         )
-    if spec.order == "poisson":
+    if spec.order == Sampling.POISSON:
         raise NotApplicable(
             "With Poisson sampling a record can be met at any step, and no bound on how often is "
             "sure; use order='permute-once'."

@@ -19,7 +19,7 @@ from sordino.accounting.finding import Finding, Released, Run
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.subsampled import NoisySteps
 from sordino.objectives.objective import LINEAR_KINDS, Constants
-from sordino.privacy import Guarantee, NotApplicable, Relation
+from sordino.privacy import SECRET, Guarantee, NotApplicable, Relation, Sampling
 from sordino.sgd.spec import TrainSpec
 
 NORM_SLACK = 1e-6
@@ -27,12 +27,6 @@ NORM_SLACK = 1e-6
 
 Gradients grow with the row's norm, curvature with its square; both are multiplied in.
 """
-SAMPLING_OF_ORDER = {
-    "poisson": "poisson",
-    "fixed": "cyclic",
-    "permute-once": "permute-once",
-    "shuffle": "shuffle",
-}
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ def prove(
 def refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
     """Refuse settings that would change with the number of records, where that is private."""
     private = "where the number of records is private"
-    if spec.order == "poisson" and spec.sample_rate is None:
+    if spec.order == Sampling.POISSON and spec.sample_rate is None:
         hint = "batch_size / n changes with the record that is added or removed."
         _check.fail("sample_rate", None, f"to be given {private}", hint)
     if spec.epochs is not None:
@@ -103,7 +97,7 @@ def refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
     if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
         hint = "Epochs change with it; use a constant learning rate."
         _check.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
-    if spec.order != "poisson" and spec.batch_size >= n:
+    if spec.order != Sampling.POISSON and spec.batch_size >= n:
         hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
         _check.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
 
@@ -127,7 +121,7 @@ def run_of(
 def _noisy_steps(
     spec: TrainSpec, constants: Constants | None, n: int, relation: Relation
 ) -> NoisySteps:
-    whole = spec.batch_size >= n and spec.order != "poisson"
+    whole = spec.batch_size >= n and spec.order != Sampling.POISSON
     rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
     bound = gradient_bound(spec, constants)
     noise = 0.0
@@ -139,9 +133,9 @@ def _noisy_steps(
         noise_multiplier=noise,
         sample_rate=rate,
         steps=spec.total_steps(n),
-        sampling="full" if whole else SAMPLING_OF_ORDER[spec.order],
+        sampling=Sampling.FULL if whole else spec.order,
         relation=relation,
-        steps_per_epoch=None if spec.order == "poisson" else spec.steps_per_epoch(n),
+        steps_per_epoch=None if spec.order == Sampling.POISSON else spec.steps_per_epoch(n),
     )
 
 
@@ -266,7 +260,7 @@ def _diameter(spec: TrainSpec) -> float:
 
 def _shares(spec: TrainSpec, n: int) -> tuple[float, ...] | None:
     """Share of the records in each batch of a pass."""
-    if spec.order not in ("permute-once", "shuffle") or spec.batch_size >= n:
+    if spec.order not in SECRET or spec.batch_size >= n:
         return None
     batches = spec.steps_per_epoch(n)
     shares = [spec.batch_size / n] * batches
@@ -307,6 +301,6 @@ def assumptions(spec: TrainSpec, run: Run, released: Released) -> tuple[str, ...
         ]
     if run.steps.relation is Relation.ADD_OR_REMOVE_ONE:
         assumes.append("steps, sample rate and divisor are public numbers, not made from n")
-    if run.steps.sampling in ("permute-once", "shuffle"):
+    if run.steps.sampling in SECRET:
         assumes.append("the order of the records is uniform and stays secret")
     return tuple(assumes)

@@ -1,45 +1,77 @@
 """What a page is made of, whatever it is printed as: templates know these, and nothing else.
 
-Texts are plain: a template escapes them. Only the picture of a `Figure` is markup, made here.
+Texts are plain: `render` escapes them. Only the picture of a `Figure` is markup, made by `drawing`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, TypeAlias
 
 _LETTERS_ON_A_PHONE = 75
 """Of a row of three cells: two lines each, about."""
 _ROWS_ON_A_SHEET = 24
 """Of paper, of two lines each, about."""
 
-Tone = Literal["", "warn", "good"]
+Tone = Literal["", "warn", "muted", "explained"]
 
 
-class Drawing(Protocol):
-    """A picture as inline SVG, what it shows in words, and its caption."""
+@dataclass(frozen=True)
+class Span:
+    """Words within a line that look, link or are read out unlike the rest.
 
-    @property
-    def svg(self) -> str:
-        """Markup, trusted."""
-        ...
+    Parameters
+    ----------
+    text
+        A line of its own.
+    look
+        Classes of the style sheet, such as one of the three words or a verdict; "strong" is bold.
+    to, name
+        The address within the page that it links to, and its own.
+    silent
+        Whether screen readers pass over it, since words beside it say the same.
+    """
 
-    @property
-    def alt(self) -> str:
-        """What a person sees who cannot see it."""
-        ...
+    text: Line
+    look: str = ""
+    to: str = ""
+    name: str = ""
+    silent: bool = False
 
-    @property
-    def caption(self) -> str:
-        """Below it."""
-        ...
+
+Line: TypeAlias = "str | Span | tuple[Line, ...]"
+"""Words in a row; `commands` between backticks look like commands."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A picture.
+
+    Parameters
+    ----------
+    markup
+        Trusted: an `<svg class="drawing">` without a width (the page gives it one, and the height
+        follows), or an image that holds its own data.
+    alt
+        What is to be seen, in a few sentences: numbers that stand beside the picture are left to
+        the text. Also inside `markup`, for screen readers.
+    caption
+        A sentence to stand below.
+    file
+        Address of the same picture beside a Markdown text; "" where only words can stand for it.
+    """
+
+    markup: str
+    alt: str
+    caption: str
+    file: str = ""
 
 
 @dataclass(frozen=True)
 class Text:
     """A paragraph; `lead` are its first words, set in bold."""
 
-    text: str
+    text: Line
     lead: str = ""
     tone: Tone = ""
     kind: ClassVar[str] = "text"
@@ -47,10 +79,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Heading:
-    """Of a part of a section; `mark` stands beside it."""
+    """Of a part of a section; `mark` stands beside it, `name` is its address within the page."""
 
-    text: str
+    text: Line
     mark: str = ""
+    name: str = ""
     kind: ClassVar[str] = "heading"
 
 
@@ -58,32 +91,35 @@ class Heading:
 class Bullets:
     """A list of sentences."""
 
-    items: tuple[str, ...]
+    items: tuple[Line, ...]
     kind: ClassVar[str] = "bullets"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they stand for."""
+    """Names and what they stand for; those that stand for nothing are left out."""
 
     pairs: tuple[tuple[str, str], ...]
     kind: ClassVar[str] = "facts"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """Of a table, in the colour and with the symbol of one of the three words."""
-
-    text: str
-    of: str = ""
-
-
-@dataclass(frozen=True)
 class Group:
-    """Rows of a table that belong together; `title` may be "". A row's first cell names it."""
+    """Rows of a table that belong together.
+
+    Parameters
+    ----------
+    title
+        May be "".
+    rows
+        A row's first cell names it; if it is a `Span` with a name, that is the whole row's.
+    note
+        A sentence about all of them, below.
+    """
 
     title: str
-    rows: tuple[tuple[str | Cell, ...], ...]
+    rows: tuple[tuple[Line, ...], ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,24 +132,35 @@ class Table:
     kind: ClassVar[str] = "table"
 
     @property
-    def stacks(self) -> bool:
-        """Whether a phone is too narrow for it: cells then stand below each other."""
+    def look(self) -> str:
+        """Classes of the style sheet.
+
+        On a phone cells stand below each other where it is too narrow for them ("stacks"), on
+        paper the table may end on the next sheet if one is too short for it ("splits"), and a table
+        of very many columns has small letters ("many").
+        """
         rows = [row for group in self.groups for row in group.rows]
-        letters = [sum(len(_text(cell)) for cell in row) for row in rows]
-        wordy = max(letters, default=0) > _LETTERS_ON_A_PHONE
-        return len(self.head) > 3 or (len(self.head) == 3 and wordy)
+        letters = max((sum(len(written(cell)) for cell in row) for row in rows), default=0)
+        columns = len(self.head)
+        stacks = columns > 3 or (columns == 3 and letters > _LETTERS_ON_A_PHONE)
+        splits = len(rows) + len(self.groups) > _ROWS_ON_A_SHEET
+        return " ".join(["stacks"] * stacks + ["splits"] * splits + ["many"] * (columns > 8))
 
     @property
-    def splits(self) -> bool:
-        """Whether a sheet of paper is too short for it: it may then end on the next one."""
-        return sum(1 + len(group.rows) for group in self.groups) > _ROWS_ON_A_SHEET
+    def notes(self) -> dict[str, list[str]]:
+        """By note, the titles of its groups: many differ in nothing but what they are about."""
+        found: dict[str, list[str]] = {}
+        for group in self.groups:
+            if group.note:
+                found.setdefault(group.note, []).append(group.title)
+        return found
 
 
 @dataclass(frozen=True)
 class Figure:
     """A picture."""
 
-    drawn: Drawing
+    drawn: Drawn
     kind: ClassVar[str] = "figure"
 
 
@@ -124,6 +171,16 @@ class Code:
     text: str
     label: str = ""
     kind: ClassVar[str] = "code"
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Blocks that are about one thing, set off by a line beside them."""
+
+    blocks: tuple[Block, ...]
+    tone: Tone = ""
+    name: str = ""
+    kind: ClassVar[str] = "notice"
 
 
 @dataclass(frozen=True)
@@ -148,7 +205,7 @@ class Beside:
     kind: ClassVar[str] = "beside"
 
 
-Block = Text | Heading | Bullets | Facts | Table | Figure | Code | Folded | Beside
+Block = Text | Heading | Bullets | Facts | Table | Figure | Code | Notice | Folded | Beside
 
 
 @dataclass(frozen=True)
@@ -160,10 +217,47 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def _text(cell: str | Cell) -> str:
-    return cell if isinstance(cell, str) else cell.text
+@dataclass(frozen=True)
+class Page:
+    """A whole document.
+
+    Parameters
+    ----------
+    title
+        Of the window.
+    mark, why_marked
+        On the line on top: a few bold words ("INTERNAL.") and a sentence.
+    verdict, subtitle
+        The first line, and what stands below it.
+    notes
+        What must be known with the verdict.
+    alarm, loud
+        Whether the verdict, and the line on top, are in the colour of warnings.
+    as_written
+        Whether numbers stay as they are: 5e-06 is printed as 5 × 10⁻⁶ otherwise.
+    """
+
+    title: str
+    mark: str
+    why_marked: str
+    verdict: str
+    subtitle: Line
+    notes: tuple[Line, ...]
+    sections: tuple[Section, ...]
+    footer: str
+    version: str
+    alarm: bool = False
+    loud: bool = False
+    as_written: bool = False
 
 
-def listed(caption: str, head: tuple[str, ...], *rows: tuple[str | Cell, ...]) -> Table:
+def written(line: Line) -> str:
+    """The letters of a line."""
+    if isinstance(line, str):
+        return line
+    return written(line.text) if isinstance(line, Span) else "".join(map(written, line))
+
+
+def listed(caption: str, head: tuple[str, ...], *rows: tuple[Line, ...]) -> Table:
     """A table without groups."""
     return Table(caption, head, (Group("", rows),))

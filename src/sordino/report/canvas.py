@@ -16,19 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _files
+from sordino.report import palette
 from sordino.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#AA4499"
-INK, GREY = "#222222", "#707070"
+BLUE, GREEN, VERMILION = palette.PROVED, palette.ESTIMATED, palette.OBSERVED
+INK, GREY, PURPLE = palette.INK, palette.MUTED, palette.PURPLE
 COLUMN = 3.5
 """Inches: a column of a two-column page."""
 DOTS_PER_INCH = 300
 
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so pictures repeat
     "font.size": 8,
@@ -38,11 +39,12 @@ _STYLE: dict[Any, Any] = {
     "axes.linewidth": 0.7,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
+    "axes.prop_cycle": f"cycler('color', {list(palette.LINES)})",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#E4E4E4",
+    "grid.color": palette.GRID,
     "grid.linewidth": 0.5,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
@@ -64,7 +66,7 @@ def styled() -> Iterator[None]:
     """Within it, what matplotlib makes has this look, and nothing outside is changed."""
     from matplotlib import rc_context
 
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         yield
 
 
@@ -76,7 +78,7 @@ def panels(rows: int, height: float) -> tuple[Figure, list[Any]]:
     return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
 
 
-def save(figure: Figure, path: str, says: str) -> None:
+def save(figure: Figure, path: str, says: str, *, mode: int = 0o600) -> None:
     """Write a figure in the format of its name, for its owner's eyes; `says` goes inside the file.
 
     The same figure gives the same bytes.
@@ -88,7 +90,7 @@ def save(figure: Figure, path: str, says: str) -> None:
     with styled():
         figure.savefig(made, dpi=DOTS_PER_INCH, metadata=metadata, format=suffix)
     with _files.explained("figure", path, "written"):
-        _files.write(path, made.getvalue())
+        _files.write(path, made.getvalue(), mode=mode)
 
 
 def log_axis(axis: Any, low: float, high: float) -> None:
@@ -109,6 +111,14 @@ def whole_numbers(axis: Any) -> None:
 
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+
+
+def in_percent(axis: Any) -> None:
+    """Label an axis of shares."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.10g}%"))
 
 
 def legend_above(figure: Figure, panel: Any, title: str = "", columns: int = 2) -> None:

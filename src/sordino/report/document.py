@@ -12,10 +12,12 @@ from typing import Any, Final, Literal
 from sordino.report.assessment import Assessment, State
 from sordino.report.plain import (
     DocumentError,
+    check_header,
     check_keys,
     curve,
     fields_of,
     from_plain,
+    parse,
     refuse,
     to_plain,
 )
@@ -31,6 +33,7 @@ __all__ = [
     "dumps",
     "from_plain",
     "loads",
+    "parse",
     "refuse",
     "to_plain",
 ]
@@ -113,42 +116,6 @@ def loads(content: str | bytes) -> Assessment:
 def text(values: dict[str, Any]) -> str:
     """JSON for people and for `diff`: sorted, indented, lists of numbers on one line."""
     return _indented(values, "") + "\n"
-
-
-def parse(content: str | bytes) -> object:
-    """The value that strict JSON stands for: no key twice, no number that is none."""
-    try:
-        read = content.decode("utf-8") if isinstance(content, bytes) else content
-        return json.loads(read, object_pairs_hook=_once, parse_constant=_no_number)
-    except UnicodeDecodeError:
-        refuse("", "is not a text in UTF-8")
-    except json.JSONDecodeError as error:
-        refuse("", f"is no JSON: {error.msg} in line {error.lineno}")
-    except RecursionError:
-        refuse("", "is nested too deeply")
-    except ValueError:  # Python reads no whole number of thousands of digits
-        refuse("", "holds an absurdly long number")
-
-
-def check_header(values: object, schema: str, version: int) -> dict[str, Any]:
-    """`values` if they say to be of this schema and version."""
-    if not isinstance(values, dict) or values.get("schema") != schema:
-        refuse("", f"is no {schema}: its schema says otherwise")
-    found = values.get("version")
-    if type(found) is not int or found != version:
-        refuse("", f"has version {found!r:.20} of {schema}, and this sordino reads {version}")
-    return values
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        refuse("", "gives a key twice")
-    return values
-
-
-def _no_number(constant: str) -> float:
-    refuse("", f"holds {constant}, which is no number of JSON")
 
 
 def _indented(value: Any, margin: str) -> str:

@@ -7,7 +7,6 @@ a mapping by "vary" and "fixed".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import _check
+from sordino.privacy import Estimate
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, VERMILION
+from sordino.report.drawing.axis import compared
 from sordino.types import Floats
 
 if TYPE_CHECKING:
@@ -49,17 +50,6 @@ class Band:
     middle: Floats
     low: Floats
     high: Floats
-
-
-@dataclass(frozen=True)
-class Row:
-    """One estimate of epsilon, with its interval if it has one."""
-
-    label: str
-    group: str
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 def trajectories(
@@ -291,33 +281,13 @@ def convergence(
     return figure
 
 
-def epsilons(rows: Sequence[Row], *, delta: float, title: str = "") -> Figure:
-    """Every estimate of epsilon on one axis, by what it assumes; infinite ones at the right end."""
-    labels = list(dict.fromkeys(row.label for row in rows))
-    groups = list(dict.fromkeys(row.group for row in rows))
-    finite = [x for row in rows for x in (row.value, row.low, row.high) if x and math.isfinite(x)]
-    low, high = _span([np.array(finite or [1.0])], least=1e-3)
-    with canvas.styled():
-        figure, (panel,) = canvas.panels(1, 1.3 + 0.27 * len(labels))
-        canvas.log_axis(panel.xaxis, low, high)
-        for row in rows:
-            color = _color(row.group)
-            shift = 0.12 * (groups.index(row.group) - (len(groups) - 1) / 2) * 2
-            y = labels.index(row.label) + shift
-            if not math.isfinite(row.value):
-                panel.plot(high, y, ">", color=color, markersize=4, clip_on=False)
-                continue
-            x = max(row.value, low)
-            if row.low is not None and row.high is not None:
-                panel.plot([max(row.low, low), min(row.high, high)], [y, y], color=color)
-            panel.plot(x, y, "o", color=color, markersize=3.5)
-        for group in groups:
-            panel.plot([], [], "o-", color=_color(group), markersize=3.5, label=_name(group))
-        panel.set_yticks(range(len(labels)), labels)
-        panel.set_ylim(len(labels) - 0.5, -0.5)
-        panel.set_xlabel(f"$\\epsilon$ at $\\delta$ = {delta:.2g}\n({ESTIMATE})")
-        canvas.legend_above(figure, panel, title)
-    return figure
+def epsilons(
+    found: Mapping[str, Mapping[str, Estimate]], *, delta: float, title: str = ""
+) -> Figure:
+    """Every estimate of epsilon on one axis: by initial weights, then by what it assumes."""
+    parts = [(_name(init), list(named.items()), None) for init, named in found.items()]
+    said = f"epsilon at delta = {delta:.2g} ({ESTIMATE})"
+    return compared(parts, [each for each in (title, said) if each]).figure()
 
 
 def _color(init: str) -> str:

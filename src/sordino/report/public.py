@@ -14,8 +14,16 @@ from typing import Any, Final, Literal
 
 from sordino import _check
 from sordino.privacy import Guarantee
-from sordino.report.document import check_header, parse, text
-from sordino.report.plain import check_keys, fields_of, from_plain, refuse, to_plain
+from sordino.report.document import text
+from sordino.report.plain import (
+    check_header,
+    check_keys,
+    fields_of,
+    from_plain,
+    parse,
+    refuse,
+    to_plain,
+)
 from sordino.report.stages import Bound, Curve
 
 SCHEMA: Final = "sordino-assessment-public"
@@ -131,21 +139,6 @@ class PublicFacts:
         evidence = self.certificate["evidence"]
         rows = evidence.get("rows") if isinstance(evidence, Mapping) else None
         return rows if isinstance(rows, int) else None
-
-    @property
-    def tradeoff(self) -> Curve | None:
-        """See `PublicComputed`."""
-        return self.computed.tradeoff
-
-    @property
-    def best_guess(self) -> float:
-        """See `PublicComputed`."""
-        return self.computed.best_guess
-
-    @property
-    def bounds(self) -> tuple[PublicBound, ...]:
-        """See `PublicComputed`."""
-        return self.computed.bounds
 
     def _means(self, name: str) -> str:
         guarantee = self.certificate["guarantee"]

@@ -34,6 +34,7 @@ MEANINGS: dict[Kind, str] = {
     "observed": "what our attack learned",
 }
 """In five words."""
+NO_REASON = "The reason was not recorded."
 NOTHING_PROVED = "nothing limits what anybody learns"
 
 RELEASE, PLAIN = "the release", "un-noised SGD"

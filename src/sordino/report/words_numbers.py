@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from sordino.privacy import rounded
 
@@ -16,6 +16,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _POWER = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e(-?)\+?0*(\d+)(?![\w.])")
 _SIGNS = {" <= ": " ≤ ", " >= ": " ≥ "}
 _MOST_DIGITS = 15
+_NAMES_SHOWN = 10
 _POWERS_FROM = 1e6
 """Below it a number is written out: 1,200."""
 _COUNTED_UP_TO = 1e12
@@ -111,6 +112,22 @@ def plain(value: object) -> str:
     if isinstance(value, int):
         return count(value)
     return "left out" if value is None else str(value)
+
+
+def settings(values: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Settings by name, as a person would write both."""
+    return tuple((name.replace("_", " "), plain(value)) for name, value in values.items())
+
+
+def named(names: Sequence[str]) -> str:
+    """How many, and the first few of them: "2 (even, odd)"."""
+    more = ", ..." if len(names) > _NAMES_SHOWN else ""
+    return f"{len(names)} ({', '.join(names[:_NAMES_SHOWN])}{more})"
+
+
+def versions(of: Mapping[str, str]) -> str:
+    """Of libraries, in a row."""
+    return ", ".join(f"{name} {version}" for name, version in of.items())
 
 
 def typeset(text: str) -> str:

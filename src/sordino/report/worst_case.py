@@ -15,6 +15,7 @@ import numpy as np
 from sordino import _check
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
+from sordino.report.drawing.roc import Rates
 from sordino.types import Floats
 
 if TYPE_CHECKING:
@@ -91,12 +92,7 @@ def error_curves(
 
 
 def _curves(panel: Any, curves: Mapping[str, Curve], log: bool) -> None:
-    if log:
-        for axis in (panel.xaxis, panel.yaxis):
-            canvas.log_axis(axis, LEAST_RATE, 1.0)
-    else:
-        panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        panel.plot([0, 1], [1, 0], color=GREY, linewidth=0.6, linestyle=":")
+    Rates(panel, LEAST_RATE if log else 0.0, guessing="")
     for name, (label, style) in _LINES.items():
         panel.plot(*curves[name], label=label, **style)
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.objectives.compiled import compiled
+from sordino.privacy import Sampling
 from sordino.seeding import Streams
 from sordino.sgd.spec import TrainSpec
 
@@ -45,7 +46,7 @@ def epochs(
 ) -> Iterator[Epoch]:
     """Yield epoch after epoch, without end, for these seeds."""
     generators = [streams.stream("order", seed) for seed in seeds]
-    if spec.order == "poisson":
+    if spec.order == Sampling.POISSON:
         rate = spec.batch_size / slots if spec.sample_rate is None else spec.sample_rate
         while True:
             yield _poisson(generators, slots, spec.steps_per_epoch(slots), rate, nothing)
@@ -53,10 +54,10 @@ def epochs(
     orders[:] = np.arange(slots, dtype=np.int32)
     first = True
     while True:
-        if spec.order == "shuffle" or (spec.order == "permute-once" and first):
+        if spec.order == Sampling.SHUFFLE or (spec.order == Sampling.PERMUTE_ONCE and first):
             for order, generator in zip(orders, generators, strict=True):
                 draw_permutation(order, generator)
-        if spec.order == "shuffle" or first:
+        if spec.order == Sampling.SHUFFLE or first:
             epoch = _cut(orders, spec, nothing)
         first = False
         yield epoch

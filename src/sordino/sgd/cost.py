@@ -6,6 +6,7 @@ guess, good enough to tell a minute from a year.
 
 from __future__ import annotations
 
+from sordino.privacy import Sampling
 from sordino.sgd.spec import TrainSpec
 
 OF_NUMBER = 8.0e-10
@@ -23,7 +24,7 @@ def of_run(spec: TrainSpec, rows: int, columns: int, datasets: int = 1) -> float
     steps = spec.total_steps(rows)
     entries = steps * min(spec.batch_size, rows) * columns
     if spec.objective.is_linear:
-        full = spec.order == "fixed" and spec.batch_size >= rows
+        full = spec.order == Sampling.CYCLIC and spec.batch_size >= rows
         each = _OF_SHARED if full else OF_NUMBER if datasets <= _THIN else _OF_WIDE
         parameters, work = columns, each * entries + _OF_STEP * steps / datasets
     else:

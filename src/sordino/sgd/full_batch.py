@@ -24,6 +24,7 @@ import torch
 
 from sordino.objectives import link
 from sordino.objectives.compiled import compiled
+from sordino.privacy import Sampling
 from sordino.sgd.linear import Law, clip, copy_row, law_of, noise_and_project
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import Table
@@ -41,7 +42,7 @@ FEWEST = 12
 
 def applies(spec: TrainSpec, slots: int, runs: int) -> bool:
     """Whether a grid of so many runs is trained here; the same for all its chunks."""
-    whole = spec.order == "fixed" and spec.batch_size >= slots
+    whole = spec.order == Sampling.CYCLIC and spec.batch_size >= slots
     return spec.objective.is_linear and whole and runs >= FEWEST
 
 

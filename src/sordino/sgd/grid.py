@@ -16,7 +16,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.objectives import build
 from sordino.objectives.batched import Objective
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.seeding import Name, SeededStreams, Streams
 from sordino.sgd import full_batch, planning
 from sordino.sgd.planning import Plan
@@ -156,12 +156,14 @@ def _check_neighbours(
         _check.fail("neighbours", type(neighbours).__name__, "to be Neighbours", hint)
     neighbours.check_of(dataset)
     if neighbours.relation is Relation.ADD_OR_REMOVE_ONE:
-        if spec.order != "poisson":
+        if spec.order != Sampling.POISSON:
             hint = (
                 "Elsewhere an empty slot still takes up room in a batch. Use neighbours.zero_out, "
                 "or train on dataset.take(...) itself."
             )
-            _check.fail("order", spec.order, "to be poisson for added or removed records", hint)
+            _check.fail(
+                "order", spec.written_order, "to be poisson for added or removed records", hint
+            )
         if spec.sample_rate is None:
             hint = "With it left out, the rate would tell the size, which is private here."
             _check.fail("sample_rate", None, "to be given for added or removed records", hint)

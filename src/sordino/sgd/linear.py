@@ -19,6 +19,7 @@ import torch
 from sordino.objectives import link
 from sordino.objectives.compiled import compiled
 from sordino.objectives.objective import LINEAR_KINDS
+from sordino.privacy import Sampling
 from sordino.sgd import thin
 from sordino.sgd.batches import Epoch
 from sordino.sgd.spec import TrainSpec
@@ -95,7 +96,7 @@ def descend(
     sums = torch.zeros((1, 1, 1), dtype=weights.dtype) if total is None else _pad(total, padding)
     _descend(
         law_of(spec),
-        _rows(table, spec.order == "poisson"),
+        _rows(table, spec.order == Sampling.POISSON),
         _scratch(padded.numpy(), epoch.index.shape[2]),
         padded.numpy(),
         sums.numpy(),

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from sordino.objectives.batched import Objective
+from sordino.privacy import Sampling
 from sordino.sgd.batches import Epoch, Index
 from sordino.sgd.lanes import Lanes
 from sordino.sgd.spec import TrainSpec
@@ -49,7 +50,7 @@ def descend(
     noise: torch.Tensor | None,
 ) -> None:
     """Take these steps, in place; add each new iterate to its sum if one is kept."""
-    padded = table.has_empty or spec.order == "poisson"
+    padded = table.has_empty or spec.order == Sampling.POISSON
     for t, touched in enumerate(_touched(table, epoch)):
         now = epoch.index[:, t, : int(epoch.width[t])]
         rate = float(rates[t])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sordino import _check, _cost
 from sordino.objectives.batched import Objective
+from sordino.privacy import Sampling
 from sordino.sgd import full_batch
 from sordino.sgd.spec import TrainSpec
 
@@ -191,7 +192,7 @@ def chunk_bytes(
 
 def _widest_batch(spec: TrainSpec, slots: int) -> int:
     """Places of the largest batch; Poisson ones are as large as drawn, six deviations at most."""
-    if spec.order != "poisson":
+    if spec.order != Sampling.POISSON:
         return spec.batch_size
     mean = spec.batch_size if spec.sample_rate is None else spec.sample_rate * slots
     return min(slots, int(mean + 6 * mean**0.5) + 1)

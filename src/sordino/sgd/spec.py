@@ -13,8 +13,15 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.objectives.objective import ObjectiveSpec
+from sordino.privacy import Sampling
 
-ORDERS = ("shuffle", "permute-once", "fixed", "poisson")
+ORDERS = {
+    "shuffle": Sampling.SHUFFLE,
+    "permute-once": Sampling.PERMUTE_ONCE,
+    "fixed": Sampling.CYCLIC,
+    "poisson": Sampling.POISSON,
+}
+"""By the words that studies and certificates hold."""
 SCHEDULES = ("constant", "per-epoch", "strongly-convex")
 INITS = ("vary", "fixed", "given")
 MOST = 2**63 - 1
@@ -105,7 +112,8 @@ class TrainSpec:
         batch is dropped).
     order
         "shuffle": a new permutation each epoch; "permute-once": one permutation, cycled;
-        "fixed": rows as they come, cycled; "poisson": each record in each batch independently.
+        "fixed" (kept as `Sampling.CYCLIC`): rows as they come, cycled; "poisson": each record in
+        each batch independently.
     sample_rate
         Only for "poisson": the probability; None means batch_size / n. Give it where n is private.
     drop_last
@@ -133,7 +141,7 @@ class TrainSpec:
     batch_size: int
     steps: int | None = None
     epochs: int | None = None
-    order: str = "shuffle"
+    order: str = Sampling.SHUFFLE
     sample_rate: float | None = None
     drop_last: bool = False
     max_grad_norm: float | None = None
@@ -165,7 +173,9 @@ class TrainSpec:
                 _keep(self, name, count)
         _keep(self, "init_seed", _check.whole("init_seed", self.init_seed))
         _keep(self, "drop_last", _check.flag("drop_last", self.drop_last))
-        _check.one_of("order", self.order, ORDERS)
+        if self.order not in ORDERS.values():
+            _check.one_of("order", self.order, ORDERS)
+        _keep(self, "order", Sampling(self.order))
         _check.one_of("init", self.init, INITS)
         _check.one_of("dtype", self.dtype, ("float32", "float64"))
         if self.radius is not None:
@@ -175,8 +185,8 @@ class TrainSpec:
     def _check_privacy_fields(self) -> None:
         if self.sample_rate is not None:
             _keep(self, "sample_rate", _check.fraction("sample_rate", self.sample_rate))
-            if self.order != "poisson":
-                _check.fail("order", self.order, "to be poisson where sample_rate is given")
+            if self.order != Sampling.POISSON:
+                _check.fail("order", self.written_order, "to be poisson where sample_rate is given")
         if self.max_grad_norm is not None:
             clip = _check.positive("max_grad_norm", self.max_grad_norm, allow_infinite=True)
             # One spelling of "no clipping", which is also valid JSON.
@@ -195,7 +205,7 @@ class TrainSpec:
 
     @property
     def _counts_are_private(self) -> bool:
-        return self.order == "poisson" or self.noise_multiplier > 0
+        return self.order == Sampling.POISSON or self.noise_multiplier > 0
 
     @property
     def divides_by_batch_size(self) -> bool:
@@ -207,6 +217,11 @@ class TrainSpec:
         """The learning rate as a schedule."""
         assert isinstance(self.learning_rate, Schedule)
         return self.learning_rate
+
+    @property
+    def written_order(self) -> str:
+        """`order` by the word that studies and certificates hold."""
+        return next(word for word, order in ORDERS.items() if order == self.order)
 
     def steps_per_epoch(self, rows: int) -> int:
         """Batches in one pass over this many records."""
@@ -223,7 +238,7 @@ class TrainSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; `from_dict` gives an equal spec back."""
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(self) | {"order": self.written_order}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainSpec:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from sordino import _check, _files
+from sordino.serialize import Tree, Unfit, canonical, parse, refusing
 from sordino.store.layout import Layout
 from sordino.store.refusal import explained, refuse
 
@@ -37,7 +37,9 @@ class Document:
             _check.fail("description", type(description).__name__, "to be a mapping")
         if not isinstance(layout, Layout):
             _check.fail("layout", type(layout).__name__, "to be a Layout", "Use Layout.cut.")
-        return cls(canonical(_plain("description", description)), layout)
+        with refusing("study", _check.InvalidArgument):
+            plain = Tree().write({"description": description})
+        return cls(canonical(plain["description"]), layout)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -87,9 +89,9 @@ def read(directory: Path) -> Document | None:
         except FileNotFoundError:
             return None
     try:
-        plain = json.loads(content.decode("ascii"))
-    except (ValueError, RecursionError):
-        _damaged(directory, f"{NAME} is not JSON or is cut short")
+        plain = parse(content)
+    except Unfit as unfit:
+        _damaged(directory, f"{NAME} {unfit.says}")
     if not isinstance(plain, dict) or plain.get("schema") != SCHEMA:
         hint = "Pass another directory; this one was not changed."
         refuse(directory, f"to be a study of sordino, and its {NAME} is something else", hint)
@@ -101,7 +103,7 @@ def read(directory: Path) -> Document | None:
         document = Document.of(plain["description"], Layout.from_plain(plain["layout"]))
     except (KeyError, TypeError, _check.InvalidArgument) as error:
         _damaged(directory, f"{NAME} lacks something ({_short(str(error))})")
-    if json.loads(document.encode()) != plain:
+    if not content.isascii() or json.loads(document.encode()) != plain:
         _damaged(directory, f"{NAME} was changed")
     return document
 
@@ -112,29 +114,6 @@ def _damaged(directory: Path, what: str) -> NoReturn:
         "finished cells are kept."
     )
     refuse(directory, f"to be as it was written, and {what}", hint)
-
-
-def canonical(value: object) -> str:
-    """`value` as JSON with one spelling: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _plain(path: str, value: object) -> Any:
-    """`value` made of dicts, lists, texts, numbers and None alone."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            _check.fail(path, value, "to be finite", "JSON has no other numbers; use None.")
-        return float(value)
-    if isinstance(value, list | tuple):
-        return [_plain(f"{path}[{i}]", each) for i, each in enumerate(value)]
-    if not isinstance(value, Mapping):
-        _check.fail(path, type(value).__name__, "to be a plain JSON value")
-    for key in value:
-        if not isinstance(key, str):
-            _check.fail(path, repr(key), "to have texts as keys")
-    return {key: _plain(f"{path}.{key}", each) for key, each in value.items()}
 
 
 def _differences(path: str, there: Any, here: Any) -> Iterator[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sordino import _check
+from sordino.serialize import Forms, refusing
 
 DIMENSIONS = ("init", "seed", "neighbour", "step", "parameter")
 
@@ -160,13 +161,15 @@ class Layout:
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
+        plain: dict[str, Any] = Forms().record(Layout).write(self)
+        return plain
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Layout:
-        """What `to_plain` wrote; raises `InvalidArgument` or `TypeError` for anything else."""
-        return cls(**plain)
+    def from_plain(cls, plain: object) -> Layout:
+        """What `to_plain` wrote; raises `InvalidArgument` for anything else."""
+        with refusing("layout", _check.InvalidArgument):
+            layout: Layout = Forms().record(Layout).read(plain)
+            return layout
 
 
 def _labels(inits: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sordino.store.document import canonical
+from sordino.serialize import canonical
 
 FOLDER = "cells"
 

@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 
 from sordino import _files
 from sordino.estimators import methods, rules
+from sordino.estimators.methods import Majority
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import Records
-from sordino.estimators.reference import Majority
 from sordino.estimators.risk import NoMinimum
 from sordino.estimators.task import Plan, Task
 from sordino.estimators.training import train_together

@@ -123,7 +123,7 @@ def _model(given: TimingSettings, method: str, rows: int) -> Any:
     """An estimator as a user would make it; SGD-MA as the paper has it."""
     from sklearn.linear_model import LogisticRegression
 
-    from sordino.estimators.logistic import PrivateLogisticRegression
+    from sordino.estimators.classifiers import PrivateLogisticRegression
 
     if method == SCIKIT_LEARN:
         return LogisticRegression(C=1 / (given.l2 * rows))

@@ -44,7 +44,7 @@ from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic.augment import Augmented, Basis, augment, perturbed
-from sordino.privacy import Observation, Relation, rounded
+from sordino.privacy import Observation, Relation, Sampling, rounded
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
@@ -240,9 +240,9 @@ def fresh_runs(
     from sordino.sgd.engine import train  # heavy
 
     runs = _check.whole("runs", runs, at_least=4)
-    if spec.order == "fixed":
+    if spec.order == Sampling.CYCLIC:
         hint = "In a fixed order, the place of a record counts too."
-        _check.fail("order", spec.order, "to be random", hint)
+        _check.fail("order", spec.written_order, "to be random", hint)
     seeds = range(first_seed, first_seed + runs)
     taken = set(claim.seeds).intersection(seeds)
     if taken:

@@ -21,7 +21,7 @@ from sordino.audit.gallery.entry import Case, Entry
 from sordino.audit.worlds import TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.objectives.objective import ObjectiveSpec
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.steps import noise_for_steps
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -67,11 +67,13 @@ def shuffled_as_poisson() -> Case:
     claim = Claim(1.0, 1e-3, Relation.ZERO_OUT)
     correct = _calibrated(_spec(batch_size=1, steps=rows), rows, claim)
     noise = correct.noise_multiplier
-    really = subsampled.pld(noise, 1 / rows, rows, sampling="shuffle", relation=claim.relation)
+    really = subsampled.pld(
+        noise, 1 / rows, rows, sampling=Sampling.SHUFFLE, relation=claim.relation
+    )
     return Case(
         pulling([0] + [-1] * (rows - 1)),
         pulling([1] + [-1] * (rows - 1)),
-        broken=_all_iterates(replace(correct, order="shuffle")),
+        broken=_all_iterates(replace(correct, order=Sampling.SHUFFLE)),
         correct=_all_iterates(correct),
         claim=claim,
         score=ShuffledRatio(noise),

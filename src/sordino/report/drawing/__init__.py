@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from sordino.report.blocks import Drawn
 from sordino.report.drawing.accuracy import accuracy
-from sordino.report.drawing.axis import axis
+from sordino.report.drawing.axis import axis, estimates
 from sordino.report.drawing.distances import distances
-from sordino.report.drawing.estimates import estimates
-from sordino.report.drawing.inline import Drawn, standalone
-from sordino.report.drawing.palette import css
-from sordino.report.drawing.roc import roc
-from sordino.report.drawing.tradeoff import tradeoff
+from sordino.report.drawing.inline import standalone
+from sordino.report.drawing.roc import roc, tradeoff
+from sordino.report.palette import css
 
 __all__ = [
     "Drawn",

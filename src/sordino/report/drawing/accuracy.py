@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sordino.report.canvas import log_axis
-from sordino.report.drawing import palette
-from sordino.report.drawing.frame import framed, in_percent, key
-from sordino.report.drawing.inline import Drawn, inline, styled
+from sordino.report import canvas, palette
+from sordino.report.blocks import Drawn
+from sordino.report.drawing.inline import framed, inline, styled
 from sordino.report.stages import Accuracy, AccuracyPoint
 from sordino.report.words_numbers import percent, percent_of_confidence, upper
 
@@ -25,7 +24,7 @@ def accuracy(accuracy: Accuracy, epsilon: float) -> Drawn:
         _chosen(panel, accuracy, epsilon)
         _limits(panel, accuracy, points, epsilon)
         panel.set(xlabel="epsilon", ylabel=f"accuracy on {accuracy.test_rows:,} test rows")
-        key(figure, panel)
+        canvas.legend_above(figure, panel, columns=1)
         return inline(
             figure,
             "accuracy",
@@ -80,13 +79,13 @@ def _chosen(panel: Any, accuracy: Accuracy, epsilon: float) -> None:
 def _limits(panel: Any, accuracy: Accuracy, points: list[AccuracyPoint], epsilon: float) -> None:
     epsilons = [each.epsilon for each in points] + [epsilon] * (0 < epsilon < math.inf)
     low, high = min(epsilons, default=0.1), max(epsilons, default=10.0)
-    log_axis(panel.xaxis, low / 1.3, high * 1.3)
+    canvas.log_axis(panel.xaxis, low / 1.3, high * 1.3)
     values = [accuracy.before.value, accuracy.majority, accuracy.again.low, accuracy.again.high]
     values += [end for each in points for end in (each.accuracy.low, each.accuracy.high)]
     values += [] if accuracy.after is None else [accuracy.after.value]
     room = 0.06 * max(max(values) - min(values), 0.02)
     panel.set_ylim(max(min(values) - room, -room), min(max(values) + room, 1 + room))
-    in_percent(panel.yaxis)
+    canvas.in_percent(panel.yaxis)
 
 
 def _told(accuracy: Accuracy, points: list[AccuracyPoint], epsilon: float) -> str:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sordino.report.canvas import log_axis
-from sordino.report.drawing import palette
-from sordino.report.drawing.frame import framed, key
-from sordino.report.drawing.inline import Drawn, inline, styled
+from sordino.report import canvas, palette
+from sordino.report.blocks import Drawn
+from sordino.report.drawing.inline import framed, inline, styled
 from sordino.report.stages import Curve, OwnNoise
 from sordino.report.words_numbers import about, lower, upper
 
@@ -30,7 +29,7 @@ def distances(own: OwnNoise) -> Drawn:
         _limits(panel, own)
         panel.set(xlabel="distance of final weights", ylabel="density", yticks=[])
         panel.set_ylim(bottom=0)
-        key(figure, panel)
+        canvas.legend_above(figure, panel, columns=1)
         return inline(
             figure,
             "distances",
@@ -62,7 +61,7 @@ def _limits(panel: Any, own: OwnNoise) -> None:
     ]
     seen += [*_placed(own.sensitivity), *_placed(own.bound)]
     low, high = min(seen, default=0.1), max(seen, default=1.0)
-    log_axis(panel.xaxis, low / 1.3, high * 1.3)
+    canvas.log_axis(panel.xaxis, low / 1.3, high * 1.3)
 
 
 def _told(own: OwnNoise) -> str:

@@ -11,11 +11,11 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from sordino.report.drawing import palette
+from sordino.report import canvas, palette
+from sordino.report.blocks import Drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,58 +35,17 @@ _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _NO_METADATA: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # wider than most, so that room is left for any other
-    "font.size": SMALL,
-    "axes.labelsize": SMALL,
-    "axes.linewidth": 0.8,
-    "axes.edgecolor": palette.MUTED,
-    "axes.facecolor": "none",
-    "axes.labelcolor": palette.INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
+    **canvas.STYLE,  # its font is wider than most, so that room is left for any other
+    **dict.fromkeys(("font.size", "axes.labelsize", "legend.fontsize"), SMALL),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), SMALL),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), palette.MUTED),
+    **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), palette.INK),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor", "savefig.facecolor"), "none"),
     "axes.unicode_minus": False,
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "grid.color": palette.GRID,
-    "grid.linewidth": 0.6,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "xtick.color": palette.MUTED,
-    "ytick.color": palette.MUTED,
-    "xtick.labelcolor": palette.INK,
-    "ytick.labelcolor": palette.INK,
-    "text.color": palette.INK,
     "text.parse_math": False,
     "lines.linewidth": 1.8,
-    "legend.fontsize": SMALL,
-    "legend.frameon": False,
-    "legend.handlelength": 1.8,
     "svg.fonttype": "none",
-    "svg.hashsalt": "sordino",
 }
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A picture.
-
-    Parameters
-    ----------
-    svg
-        An `<svg class="drawing">` without a width: the page gives it one, and the height follows.
-    alt
-        What is to be seen, in a few sentences: numbers that stand beside the picture are left to
-        the text. Also inside `svg`, for screen readers.
-    caption
-        A sentence to stand below.
-    """
-
-    svg: str
-    alt: str
-    caption: str
 
 
 @contextmanager
@@ -98,6 +57,14 @@ def styled() -> Iterator[None]:
         # A name in a script that the measuring font lacks: the page's fonts have it.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         yield
+
+
+def framed(height: float) -> tuple[Any, Any]:
+    """A figure so many points high, and its axes. To be called within `styled`."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
+    return figure, figure.subplots()
 
 
 def inline(figure: Figure, name: str, title: str, alt: str, caption: str) -> Drawn:
@@ -132,7 +99,7 @@ def inline(figure: Figure, name: str, title: str, alt: str, caption: str) -> Dra
 
 def standalone(drawn: Drawn, width: int = 640) -> str:
     """The picture as a file of its own: with a size, a ground, a font and the palette's colours."""
-    root = ElementTree.fromstring(drawn.svg)
+    root = ElementTree.fromstring(drawn.markup)
     for element in root.iter():
         element.tag = element.tag.removeprefix(_SVG)
     wide, high = (float(each) + 2 * _MARGIN for each in root.attrib["viewBox"].split()[2:])

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sordino._shown import printable
-from sordino.report.drawing import palette
-from sordino.report.drawing.inline import HALO, SMALL, TEXT, WIDTH, Drawn, inline
+from sordino.report import palette
+from sordino.report.blocks import Drawn
+from sordino.report.drawing.inline import HALO, SMALL, TEXT, WIDTH, inline
 from sordino.report.drawing.scale import FIRST, INFINITY, LAST, ZERO, Scale
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LINE = 17.0
 """Points from one line to the next."""
@@ -41,12 +45,16 @@ class Sheet:
         self._axes: Any = self._figure.add_axes((0, 0, 1, 1))
         self._axes.axis("off")
 
-    def drawn(self, name: str, title: str, alt: str, caption: str) -> Drawn:
+    def figure(self) -> Figure:
         """The sheet, cut below what stands on it."""
         height = self.y - LINE / 2 + EDGE
         self._figure.set_size_inches(WIDTH / 72, height / 72)
         self._axes.set(xlim=(0, WIDTH), ylim=(height, 0))
-        return inline(self._figure, name, title, alt, caption)
+        return self._figure
+
+    def drawn(self, name: str, title: str, alt: str, caption: str) -> Drawn:
+        """The same for a page."""
+        return inline(self.figure(), name, title, alt, caption)
 
     def say(
         self,

@@ -9,18 +9,38 @@ from collections.abc import Iterator
 from sordino._shown import printable
 from sordino.privacy import Guarantee
 from sordino.report import words
-from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Section, Text
+from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Page, Section, Text
 from sordino.report.public import PublicFacts
-from sordino.report.sections import ending, proof, protection
+from sordino.report.sections import ending, promise
 from sordino.report.stages import Bound, Proved
-from sordino.report.words_numbers import chance, count, plain, upper
-
-_LABELS_SHOWN = 10
+from sordino.report.words_numbers import chance, count, named, settings, upper, versions
 
 
-def title(facts: PublicFacts) -> str:
-    """Of the page."""
-    return f"How private is this {facts.certificate['model'].get('estimator', 'model')}?"
+def page(facts: PublicFacts) -> Page:
+    """The whole certificate as blocks."""
+    version = str(facts.certificate["versions"].get("sordino", ""))
+    title = f"How private is this {facts.certificate['model'].get('estimator', 'model')}?"
+    return Page(
+        title=title,
+        mark="PUBLIC.",
+        why_marked=(
+            "This page shows what the certificate of the model says and what follows from it, and "
+            "nothing else that was computed from the records."
+        ),
+        verdict=verdict(facts),
+        subtitle=f"{title} Released on {facts.certificate['date']}.",
+        notes=notes(facts),
+        sections=(
+            _promise(facts),
+            _training(facts),
+            promise.theorems(_proved(facts)),
+            Section("caveats", "What is not covered", (Bullets(tuple(_not_covered(facts))),)),
+            _papers(facts),
+            ending.glossary(only_proved=True),
+        ),
+        footer=f"Made by sordino {version} from the certificate alone.",
+        version=version,
+    )
 
 
 def verdict(facts: PublicFacts) -> str:
@@ -48,74 +68,57 @@ def notes(facts: PublicFacts) -> tuple[str, ...]:
     return tuple(f"Not covered by the guarantee: {what.rstrip('.')}." for what in _reads(facts))
 
 
-def sections(facts: PublicFacts) -> tuple[Section, ...]:
-    """In the order of the page."""
-    return (
-        _promise(facts),
-        _training(facts),
-        proof.theorems(_proved(facts)),
-        Section("caveats", "What is not covered", (Bullets(tuple(_not_covered(facts))),)),
-        _papers(facts),
-        ending.glossary(only_proved=True),
-    )
-
-
 def _promise(facts: PublicFacts) -> Section:
     proved = facts.guarantee
     name, title = "protection", "What is promised, and to whom"
     if proved is None:
         return Section(name, title, (Text(facts.why_none, lead="Nothing.", tone="warn"),))
-    change = protection.each_of(proved.unit != "one record") + facts.relation_means
+    change = promise.each_of(proved.unit != "one record") + facts.relation_means
     pairs = (
         ("Promised", f"epsilon at most {upper(proved.epsilon)} at delta = {upper(proved.delta)}"),
-        ("Released", protection.released(proved)),
+        ("Released", promise.released(proved)),
         ("Protected", proved.unit),
         ("Against which change", f"{change} ({proved.relation.value})"),
         ("Delta", f"{chance(proved.delta)}: {facts.delta_means}"),
     )
-    attacker = protection.at_most(_proved(facts), proved)
+    attacker = promise.at_most(_proved(facts), proved)
     return Section(name, title, (Facts(pairs), *attacker))
 
 
 def _training(facts: PublicFacts) -> Section:
     paper = facts.certificate
     model, before, tuning = paper["model"], paper["preprocessing"], paper["tuning"]
-    labels = [str(label) for label in model.get("labels", ())]
-    shown = ", ".join(labels[:_LABELS_SHOWN]) + (", ..." if len(labels) > _LABELS_SHOWN else "")
-    pairs = [
+    pairs = (
         ("Model", str(model.get("estimator", ""))),
         ("Features", count(int(model.get("features", 0)))),
-        ("Labels", f"{len(labels)} ({shown})"),
+        ("Labels", named([str(label) for label in model.get("labels", ())])),
         ("Method", str(paper["method"])),
         ("Source of the noise", str(paper["noise"])),
         ("Preparation", _preparation(before)),
         ("Tuning", _tuning(tuning)),
-    ]
-    settings = tuple(
-        (name.replace("_", " "), plain(value)) for name, value in model.get("settings", {}).items()
     )
-    blocks: list[Block] = [Facts(tuple((name, text) for name, text in pairs if text))]
-    if settings:
-        blocks.append(Folded(f"Settings ({len(settings)})", (Facts(settings),)))
+    blocks: list[Block] = [Facts(pairs)]
+    if given := settings(model.get("settings", {})):
+        blocks.append(Folded(f"Settings ({len(given)})", (Facts(given),)))
     return Section("training", "How it was trained", tuple(blocks))
 
 
 def _papers(facts: PublicFacts) -> Section:
     paper = facts.certificate
     dataset = paper["dataset"]
-    versions = ", ".join(f"{name} {version}" for name, version in paper["versions"].items())
-    pairs = [
+    fingerprint = dataset.get("fingerprint") or ""
+    if fingerprint:
+        fingerprint += " (keyed by a secret that stays with the owner)"
+    pairs = (
         ("Date", str(paper["date"])),
         ("Dataset", dataset.get("name") or "not named"),
         ("Ledger", paper["ledger_entry"] or "not recorded in one"),
-        ("Versions", versions),
-    ]
-    if dataset.get("fingerprint"):
-        keyed = "keyed by a secret that stays with the owner"
-        pairs.append(("Fingerprint", f"{dataset['fingerprint']} ({keyed})"))
+        ("Versions", versions(paper["versions"])),
+        ("Fingerprint", fingerprint),
+    )
     text = json.dumps(paper, indent=2, sort_keys=True)
     digest = str(paper["model"].get("sha256", ""))
-    blocks: list[Block] = [Facts(tuple(pairs))]
+    blocks: list[Block] = [Facts(pairs)]
     if digest:
         blocks.append(Code(digest, "SHA-256 of model.safetensors"))
     blocks += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sordino.report import words
 from sordino.report.assessment import STAGES, Assessment, Provenance, Question
 from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Section, Text
-from sordino.report.words_numbers import plain, seconds
+from sordino.report.words_numbers import seconds, settings, versions
 
 GLOSSARY = (
     (
@@ -56,7 +56,13 @@ def caveats(assessment: Assessment) -> Section:
 def provenance(assessment: Assessment) -> Section:
     """Versions, fingerprint, trainings, time."""
     found = assessment.provenance
-    blocks: list[Block] = [Facts(_facts(found)), *_settings(assessment.question)]
+    facts = (
+        ("Date", found.date),
+        ("Machine", found.machine),
+        ("Versions", versions(found.versions)),
+        ("Time", _times(found)),
+    )
+    blocks: list[Block] = [Facts(facts), *_settings(assessment.question)]
     if found.fingerprint:
         label = "Fingerprint of the records (SHA-256), which lets somebody test a guess of them all"
         blocks.append(Code(found.fingerprint, label))
@@ -73,12 +79,11 @@ def provenance(assessment: Assessment) -> Section:
 
 def _settings(question: Question) -> list[Block]:
     """What was asked; what was not, by name alone."""
-    given = {name.replace("_", " "): value for name, value in question.settings.items()}
-    pairs = [(name, plain(value)) for name, value in given.items() if value is not None]
-    left_out = ", ".join(name for name, value in given.items() if value is None)
-    if left_out:
-        pairs.append(("left to sordino", left_out))
-    return [Folded(f"What was asked ({len(given)} settings)", (Facts(tuple(pairs)),))] * bool(pairs)
+    given = question.settings
+    left_out = ", ".join(name.replace("_", " ") for name, each in given.items() if each is None)
+    pairs = settings({name: each for name, each in given.items() if each is not None})
+    pairs += (("left to sordino", left_out),)
+    return [Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),))] * bool(given)
 
 
 def rerun(assessment: Assessment) -> Section:
@@ -103,17 +108,6 @@ def glossary(*, only_proved: bool = False) -> Section:
     left_out = ("Estimated", "Observed") if only_proved else ()
     pairs = tuple(pair for pair in GLOSSARY if pair[0] not in left_out)
     return Section("words", "The words", (Facts(pairs),))
-
-
-def _facts(found: Provenance) -> tuple[tuple[str, str], ...]:
-    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    facts = (
-        ("Date", found.date),
-        ("Machine", found.machine),
-        ("Versions", versions),
-        ("Time", _times(found)),
-    )
-    return tuple((name, text) for name, text in facts if text)
 
 
 def _times(found: Provenance) -> str:

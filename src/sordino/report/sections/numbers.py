@@ -6,7 +6,7 @@ from itertools import groupby
 
 from sordino.report import drawing, words
 from sordino.report.assessment import Assessment
-from sordino.report.blocks import Beside, Block, Cell, Figure, Group, Section, Table, Text
+from sordino.report.blocks import Beside, Block, Figure, Group, Section, Span, Table, Text
 
 _MEASURES = (
     "Epsilon measures how much one record can change what comes out; smaller is more private."
@@ -39,10 +39,10 @@ def three_numbers(assessment: Assessment) -> Table:
             of,
             tuple(
                 (
-                    Cell(row.kind, row.kind),
+                    Span(row.kind, row.kind),
                     row.meaning,
-                    Cell(row.epsilon, row.kind),
-                    Cell(row.delta or "-", "number"),
+                    Span(row.epsilon, row.kind),
+                    Span(row.delta or "-", "number"),
                     row.certainty,
                 )
                 for row in rows

@@ -9,18 +9,19 @@ from sordino.report.assessment import Assessment
 from sordino.report.blocks import (
     Beside,
     Block,
-    Cell,
     Code,
     Facts,
     Figure,
     Folded,
     Heading,
+    Line,
     Section,
+    Span,
     Text,
     listed,
 )
 from sordino.report.stages import Accuracy, Measure, Release
-from sordino.report.words_numbers import about, count, percent, percent_of_confidence, plain
+from sordino.report.words_numbers import about, count, percent, percent_of_confidence, settings
 
 
 def release(assessment: Assessment) -> Section:
@@ -30,8 +31,7 @@ def release(assessment: Assessment) -> Section:
     if found is None:
         return Section("release", title, (Text("Nothing was released."),))
     blocks: list[Block] = [
-        Facts(_made(found, assessment.question.method)),
-        *_settings(found),
+        *_made(found, assessment.question.method),
         *_where(found, broken=assessment.broken),
         Heading("What the privacy costs"),
         *_accuracy(assessment, found),
@@ -39,30 +39,26 @@ def release(assessment: Assessment) -> Section:
     return Section("release", title, tuple(blocks))
 
 
-def _made(release: Release, asked: str) -> tuple[tuple[str, str], ...]:
+def _made(release: Release, asked: str) -> list[Block]:
     chosen = " (chosen by public facts alone)" if asked == "auto" else ""
-    facts = (
-        ("Method", f"{release.method}{chosen}"),
-        ("Noise", release.noise),
-        ("Source of the noise", release.source),
-    )
-    return tuple((name, text) for name, text in facts if text)
-
-
-def _settings(release: Release) -> list[Block]:
-    given = [(name.replace("_", " "), plain(value)) for name, value in release.settings.items()]
-    if not given:
-        return []
-    return [Folded(f"Settings of the method ({len(given)})", (Facts(tuple(given)),))]
+    made: list[Block] = [
+        Facts(
+            (
+                ("Method", f"{release.method}{chosen}"),
+                ("Noise", release.noise),
+                ("Source of the noise", release.source),
+            )
+        )
+    ]
+    if given := settings(release.settings):
+        made.append(Folded(f"Settings of the method ({len(given)})", (Facts(given),)))
+    return made
 
 
 def _where(release: Release, *, broken: bool) -> list[Block]:
     if not release.directory:
-        why = words.full(release.why_not) or "The reason was not recorded."
+        why = words.full(release.why_not) or words.NO_REASON
         return [Text(why, lead="No model was written.", tone="warn")]
-    check = Code(
-        f"sordino certificate verify {shlex.quote(release.directory)}", "To check it, in the study:"
-    )
     if broken:
         refuted = (
             f'The weights are in the directory "{release.directory}" of the study. An attack '
@@ -73,44 +69,31 @@ def _where(release: Release, *, broken: bool) -> list[Block]:
         f'The weights and their certificate are in the directory "{release.directory}" of the '
         "study. That directory, and nothing else of the study, may leave."
     )
-    return [Text(written, lead="Where it is."), check]
+    check = f"sordino certificate verify {shlex.quote(release.directory)}"
+    return [Text(written, lead="Where it is."), Code(check, "To check it, in the study:")]
 
 
 def _accuracy(assessment: Assessment, release: Release) -> list[Block]:
     found = release.accuracy
     if found is None:
         return [Text("No rows were held out, so the accuracy of the model is not known.")]
-    said: list[Block] = [Text(words_cost.cost(found)), *_table(found), *_useless(found)]
+    said: list[Block] = [Text(words_cost.cost(found)), *_table(found)]
+    if useless := words_cost.useless(found):
+        sentence = f"{useless[0].upper()}{useless[1:]}"
+        said.append(Text(sentence, lead="Hardly useful.", tone="warn"))
     exact = (
         f"All accuracies and scores are exact, over {count(found.test_rows)} held-out rows. They "
         "are themselves not private, which is one reason why this page is internal."
     )
     said.append(Text(exact))
+    scores: list[Block] = []
+    if rows := words_cost.table(found):
+        caption = "The same models by other scores"
+        scores = [listed(caption, words_cost.HEAD, *rows), Text(words_cost.MEANING)]
     if not found.curve:
-        return [*said, *_scores(found)]
-    return [
-        Beside(tuple(said), (Figure(drawing.accuracy(found, assessment.question.epsilon)),)),
-        *_scores(found),
-        _curve(found),
-    ]
-
-
-def _useless(found: Accuracy) -> list[Block]:
-    """A warning where a coin with two unlike sides would do as well."""
-    said = words_cost.useless(found)
-    if not said:
-        return []
-    return [Text(f"{said[0].upper()}{said[1:]}", lead="Hardly useful.", tone="warn")]
-
-
-def _scores(found: Accuracy) -> list[Block]:
-    rows = words_cost.table(found)
-    if not rows:
-        return []
-    return [
-        listed("The same models by other scores", words_cost.HEAD, *rows),
-        Text(words_cost.MEANING),
-    ]
+        return [*said, *scores]
+    drawn = drawing.accuracy(found, assessment.question.epsilon)
+    return [Beside(tuple(said), (Figure(drawn),)), *scores, _curve(found)]
 
 
 def _curve(found: Accuracy) -> Block:
@@ -136,8 +119,8 @@ def _table(found: Accuracy) -> list[Block]:
     level, share = (percent_of_confidence(each.level) for each in (found.before, found.again))
     named = [("without privacy", found.before), ("this release", found.after)]
     named.append((f"{count(found.repeats)} releases like it, mean", found.again))
-    rows: list[tuple[str | Cell, ...]] = [
-        (name, percent(measure.value), Cell(_span(measure), "number"))
+    rows: list[tuple[Line, ...]] = [
+        (name, percent(measure.value), Span(_span(measure), "number"))
         for name, measure in named
         if measure is not None
     ]

@@ -30,6 +30,10 @@ DARK = {
 }
 INK, MUTED, GRID, PANEL, WARN = (LIGHT[name] for name in ("ink", "muted", "grid", "panel", "warn"))
 PROVED, ESTIMATED, OBSERVED = (LIGHT[name] for name in ("proved", "estimated", "observed"))
+PURPLE = "#aa4499"
+"""For a fourth line of figures made for print."""
+LINES = (PROVED, OBSERVED, ESTIMATED, PURPLE, INK, "#e69f00", "#56b4e9", MUTED)
+"""For lines in the order of nothing but their number."""
 
 
 def css(selector: str = ":root") -> str:

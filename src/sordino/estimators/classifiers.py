@@ -1,13 +1,24 @@
-"""`PrivateLogisticRegression`."""
+"""The private linear models, and `load`, which reads a saved one after checking its papers."""
 
 from __future__ import annotations
 
+import math
+import os
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from sordino import _check
+from sordino._shown import printable
 from sordino.estimators.base import PrivateLinearClassifier
+from sordino.mechanisms import bundle
+from sordino.mechanisms.certificate import CertificateError
+from sordino.mechanisms.signature import load_public
+from sordino.mechanisms.verify import verify
+from sordino.privacy import Relation
 from sordino.types import Array
 
 
@@ -114,3 +125,106 @@ def probabilities(scores: Array) -> Array:
     total = each.sum(axis=1, keepdims=True)
     # Where every model says no with certainty, all classes are alike.
     return np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1])
+
+
+class PrivateLinearSVC(PrivateLinearClassifier):
+    """Linear support vector machine whose fitted weights are safe to publish.
+
+    The hinge is rounded (Huber) over a width of 2 `huber_width` around its corner, since every
+    theorem here needs a smooth loss. All else is as in `PrivateLogisticRegression`, which see.
+
+    Parameters
+    ----------
+    epsilon, delta, relation, method, l2, epochs, steps, batch_size, learning_rate, average_every,
+    max_grad_norm, accountant, initial_weights, data_norm, classes, fit_intercept,
+    max_rows_per_person, public_rows, random_state
+        As in `PrivateLogisticRegression`.
+    huber_width
+        Half the width over which the hinge is rounded; the paper has 0.5.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, privacy_, sigma_, noise_, method_, settings_
+        As in `PrivateLogisticRegression`.
+    """
+
+    _kind = "huber-svm"
+    huber_width: float
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        relation: Relation | str = "replace-one",
+        method: str = "auto",
+        l2: float = 0.001,
+        epochs: int | None = None,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        average_every: int | None = None,
+        max_grad_norm: float | None = None,
+        accountant: str | None = None,
+        initial_weights: Any = None,
+        data_norm: float | None = 1.0,
+        classes: Any = None,
+        fit_intercept: bool = True,
+        max_rows_per_person: int = 1,
+        public_rows: int | None = None,
+        huber_width: float = 0.5,
+        random_state: Any = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def _huber_width(self) -> float:
+        return _check.positive("huber_width", self.huber_width, "The paper has 0.5.")
+
+
+ESTIMATORS = {each.__name__: each for each in (PrivateLinearSVC, PrivateLogisticRegression)}
+
+
+def load(
+    directory: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None
+) -> PrivateLinearClassifier:
+    """Read a saved model, ready to predict.
+
+    The digest of the weights is checked and the guarantee computed again from the certificate's
+    numbers; a claim that does not follow is refused. Nothing in the files can run code. Whether the
+    certificate is from whom it seems to be, only a signature tells: pass whose it must carry.
+
+    Parameters
+    ----------
+    directory
+        As `save` wrote it.
+    key
+        File with the public Ed25519 key that the bundle must be signed with (PEM or OpenSSH).
+
+    Raises
+    ------
+    CertificateError
+        If a file is missing, damaged or changed, or the claim does not follow.
+    """
+    public = None if key is None else load_public(key)
+    found = bundle.read(Path(directory))
+    for finding in verify(found, public_key=public).findings:
+        if finding.startswith("Note"):
+            warnings.warn(printable(finding), stacklevel=2)
+    papers = found.certificate
+    norm = papers.model.settings.get("data_norm")
+    if norm is not None and not (type(norm) in (int, float) and 0 < norm < math.inf):
+        raise CertificateError("The certificate's data_norm is no number above 0.")
+    # What is not named scales no row. `verify` knows estimator and settings.
+    model: PrivateLinearClassifier = ESTIMATORS[papers.model.estimator](data_norm=None)
+    for name, value in papers.model.settings.items():
+        setattr(model, name, math.inf if value == "inf" else value)
+    model.classes_ = papers.model.classes()
+    model.coef_, model.intercept_ = found.coef, found.intercept
+    model.n_features_in_ = papers.model.features
+    if papers.model.feature_names is not None:
+        model.feature_names_in_ = np.array(papers.model.feature_names, dtype=object)
+    model.privacy_, model.certificate_ = papers.guarantee, papers
+    model.method_, model.noise_ = papers.method, papers.noise
+    model._scaling = model._scaled_as()
+    model._ledger_entry = None
+    return model
