@@ -311,18 +311,19 @@ def _share(cases: Array) -> Found:
 
 
 def _repeats(numbers: Numbers, way: str, at: float) -> Array:
-    (places,) = np.nonzero(numbers["epsilons"] == float(at))
+    return np.asarray(numbers[way][_place(numbers["epsilons"], at)])
+
+
+def _place(among: Array, at: float) -> int:
+    (places,) = np.nonzero(among == float(at))
     if len(places) != 1:
-        _check.fail("at", at, f"to be one of {numbers['epsilons'].tolist()}")
-    return np.asarray(numbers[way][places[0]])
+        _check.fail("at", at, f"to be one of {among.tolist()}")
+    return int(places[0])
 
 
 def loss_number(numbers: Numbers, *, of: str, by: str, at: float) -> Found:
     """A number of the loss, of "epsilons" or of "deviations"."""
-    (places,) = np.nonzero(numbers[by] == float(at))
-    if len(places) != 1:
-        _check.fail("at", at, f"to be one of {numbers[by].tolist()}")
-    return Found(float(numbers[of][places[0]]))
+    return Found(float(numbers[of][_place(numbers[by], at)]))
 
 
 QUANTITIES: dict[str, Quantity] = {
