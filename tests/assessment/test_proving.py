@@ -175,7 +175,7 @@ def test_nsgd_s_convex_bound_adds_up_the_visits() -> None:
 def test_renyi_dp_is_what_the_moments_say() -> None:
     job = planned("nsgd", batch_size=40, epochs=3, learning_rate=1.0)
     evidence = cast(Any, job.plan.evidence)
-    of = evidence.perturbation().sensitivity
+    of = evidence.done().sensitivity
     mus = np.array(of.positions) / job.plan.scale
     orders = np.linspace(1.5, 60, 4000)
     moments = np.exp(np.outer(orders * (orders - 1) / 2, mus**2)) @ np.array(of.shares)
@@ -189,7 +189,7 @@ def test_renyi_dp_is_what_the_moments_say() -> None:
 def test_the_classical_formula_is_a_bound_below_one_only() -> None:
     job = planned("output-gd", epsilon=0.3)
     bound = named(proved(job), "classical")
-    moved = cast(Any, job.plan.evidence).perturbation().farthest
+    moved = cast(Any, job.plan.evidence).done().farthest
     by_hand = moved * math.sqrt(2 * math.log(1.25 / DELTA)) / job.plan.scale
     assert bound.epsilon == pytest.approx(by_hand, rel=1e-11)
     assert bound.epsilon > 0.3
@@ -284,7 +284,7 @@ def test_classes_and_records_of_a_person_move_the_weights_farther(method: str) -
     assert found.bounds[0].epsilon == found.guarantee.epsilon
     one = cast(Any, planned(method).plan.evidence)
     alone = type(one)(**{**one.__dict__, "spec": cast(Any, job.plan.spec)})
-    moved = 2 * math.sqrt(3) * alone.perturbation().farthest
+    moved = 2 * math.sqrt(3) * alone.done().farthest
     close(named(found, "exact Gaussian, largest"), moved, job.plan.scale)
 
 

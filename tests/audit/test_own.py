@@ -13,8 +13,8 @@ from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino._check import InvalidArgument
 from sordino.audit import TrainedRelease, audit, neighbour, own
 from sordino.audit.difference import Difference, difference
+from sordino.audit.minimised import records_of
 from sordino.audit.own import OwnFit
-from sordino.audit.own_fit import records_of
 from sordino.audit.worlds import outputs
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset, row_norms
@@ -269,7 +269,7 @@ class TestAttained:
     def test_noise_on_the_final_weights(self, method, setting):
         private, pair = self.pair(method, *setting)
         private.initial_weights = pair.mechanism.initial_weights
-        bound = private._prepare(pair.D.X, pair.D.y).plan.evidence.perturbation().sensitivity
+        bound = private._prepare(pair.D.X, pair.D.y).plan.evidence.done().sensitivity
         moved = self.moved(pair)
         assert moved.max() <= bound.worst
         # By the place in the secret order, which these runs draw.

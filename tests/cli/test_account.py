@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sordino.accounting import methods
 from sordino.accounting.gaussian import epsilon as gaussian_epsilon
+from sordino.proofs import theorems
 
 EXAMPLE = (
     *("--noise-multiplier", "1.1", "--sample-rate", "0.01", "--steps", "10000"),
@@ -27,7 +27,7 @@ ROW = {
     *("method", "applies", "epsilon", "delta", "kind", "theorem"),
     *("relation", "released", "reason", "notes", "milliseconds"),
 }
-NAMES = [method.name for method in methods.METHODS]
+NAMES = [method.name for method in theorems.STEPS]
 
 
 @pytest.fixture
@@ -326,9 +326,9 @@ def test_what_cannot_be_is_one_sentence(run, monkeypatch, changed, sentence):
     def work(*_: object) -> None:
         raise AssertionError("refused too late")
 
-    monkeypatch.setattr("sordino.accounting.methods.METHODS", ())
+    monkeypatch.setattr("sordino.proofs.theorems.STEPS", ())
     if "plot" in changed:
-        monkeypatch.setattr(methods, "account", work)
+        monkeypatch.setattr(theorems, "account", work)
     code, out, err = run(*options(**changed))
     assert (code, out) == (2, "")
     assert err.startswith("Expected ")
@@ -403,7 +403,7 @@ def test_no_heavy_package_is_loaded(arguments):
         "from sordino.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "heavy = ('torch', 'numba', 'pandas', 'sklearn', 'dp_accounting', 'matplotlib')\n"
-        "print([m for m in heavy if m in sys.modules], 'sordino.accounting.methods' in sys.modules)"
+        "print([m for m in heavy if m in sys.modules], 'sordino.proofs.theorems' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],

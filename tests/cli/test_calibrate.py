@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sordino.accounting import methods
 from sordino.cli import findings as shown
+from sordino.proofs import theorems
 
 SHORT = {"--epsilon": "1", "--delta": "1e-5", "--sample-rate": "0.01", "--steps": "1000"}
 SHORT |= {"--sampling": "poisson"}
@@ -215,7 +215,7 @@ class TestMost:
 )
 def test_what_cannot_be_is_one_sentence(run, monkeypatch, changed, sentence):
     if "plot" in changed:
-        monkeypatch.setattr(methods, "calibrated", lambda *_: pytest.fail("refused too late"))
+        monkeypatch.setattr(theorems, "calibrated", lambda *_: pytest.fail("refused too late"))
     code, out, err = run("calibrate", *options(**changed))
     assert (code, out) == (2, "")
     assert err.startswith("Expected ")

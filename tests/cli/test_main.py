@@ -45,7 +45,7 @@ class _Given:
 
 
 def _give(monkeypatch: pytest.MonkeyPatch, given: _Given) -> None:
-    monkeypatch.setattr(main, "entry_points", lambda group: [given] if group == main.GROUP else [])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [given] * (group == main.GROUP))
 
 
 def test_another_package_gives_a_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,8 +175,8 @@ def test_failed_cells_are_said_and_tried_again_only_if_asked_for(program, tmp_pa
 def test_ctrl_c_leaves_a_study_that_goes_on(program, tmp_path: Path, monkeypatch) -> None:
     out, keep = tmp_path / "study", measuring._Keeper._report
 
-    def stop(self: measuring._Keeper) -> None:
-        keep(self)
+    def stop(self: measuring._Keeper, *runs: float) -> None:
+        keep(self, *runs)
         if self._cells == 2:
             raise KeyboardInterrupt
 
@@ -184,7 +184,7 @@ def test_ctrl_c_leaves_a_study_that_goes_on(program, tmp_path: Path, monkeypatch
         patch.setattr(measuring._Keeper, "_report", stop)
         code, _, err = program("measure", *SMALL, "--out", out)
     assert code == 130
-    assert err == "Stopped after 2 of 8 cells. The same command goes on from there.\n"
+    assert err == "Stopped. 2 of 8 cells are done. The same command goes on from there.\n"
     assert (Study.open(out).status() == "done").sum() == 2
     code, text, _ = program("measure", *SMALL, "--out", out)
     assert code == 0

@@ -396,7 +396,7 @@ def test_wide_letters_count_twice_and_no_word_is_lost(
 
 
 def test_what_libraries_tell_each_other_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    for shown in (terminal.plain_warnings(), terminal.short_warnings(Screen(width=400))):
+    for shown in (terminal.plain_warnings(), terminal.plain_warnings(Screen(width=400))):
         with shown:
             warnings.simplefilter("always")
             for kind in (DeprecationWarning, PendingDeprecationWarning, UserWarning):

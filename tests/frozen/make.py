@@ -27,7 +27,7 @@ for name, value in {
     os.environ.setdefault(name, value)
 os.environ.pop("SORDINO_DATA", None)  # nobody's raw files: the same with and without them
 
-from frozen import commands, compare, halves, steady, theorems  # noqa: E402
+from frozen import commands, compare, golden, halves, steady, theorems  # noqa: E402
 
 Answers = dict[str, Any]
 
@@ -41,6 +41,7 @@ PARTS: dict[str, Callable[[Path], Answers]] = {
     "releases": lambda _: theorems.releases(60, 6),
     "releases-more": lambda _: theorems.releases(140, 7),
     "released": commands.released,
+    "golden": golden.golden,
     "corpus": commands.corpus,
     "attacked": commands.attacked,
     "gallery": commands.gallery,

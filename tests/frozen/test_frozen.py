@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 DATA = HERE / "data"
 FAST = ("quick", "accounts", "trainings", "releases")
 SLOW = (
-    ("accounts-more", "trainings-more", "releases-more", "calibrations", "corpus"),
+    ("accounts-more", "trainings-more", "releases-more", "calibrations", "corpus", "golden"),
     ("released",),
     ("assessed",),
     ("attacked", "gallery", "measured", "reproduced"),

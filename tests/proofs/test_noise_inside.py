@@ -11,9 +11,9 @@ from sordino.accounting import gaussian, objective
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import NotApplicable, Relation
 from sordino.proofs import NORM_SLACK, prove
-from sordino.proofs.adaptive import concentrated_budget, prove_adaptive
+from sordino.proofs.adaptive import AdaptiveBudget, concentrated_budget
 from sordino.proofs.objective import objective_perturbation
-from sordino.proofs.steps import noise_for_steps, prove_steps
+from sordino.proofs.training import noise_for_steps, prove_steps
 from sordino.sgd.spec import TrainSpec
 
 REPLACE = Relation.REPLACE_ONE
@@ -124,7 +124,7 @@ class TestAdaptive:
     @pytest.mark.parametrize("people", [1, 3])
     def test_calibrated_and_asked_again(self, people):
         rho = concentrated_budget(1.0, DELTA, REPLACE, rows_per_person=people)
-        proof = prove_adaptive(rho, REPLACE, rows_per_person=people)
+        proof = AdaptiveBudget(rho, REPLACE, people).proof()
         assert 1 - 1e-4 < proof.guarantee(DELTA).epsilon <= 1.0
 
     def test_golden(self):

@@ -15,7 +15,8 @@ from sordino.data import dataset as data_room
 from sordino.data.dataset import Dataset
 from sordino.objectives.objective import Constants, ObjectiveSpec
 from sordino.privacy import Relation
-from sordino.proofs import prove, training
+from sordino.proofs import prove
+from sordino.proofs.run import rates_of
 from sordino.sgd import train
 from sordino.sgd.spec import Schedule, TrainSpec
 
@@ -336,7 +337,7 @@ class TestSchedules:
     )
     def test_rates_are_those_of_the_loop(self, schedule, steps, restart):
         spec = spec_of(learning_rate=schedule, steps=steps, restart_every=restart)
-        assert training.rates_of(spec, 39).tolist() == pytest.approx(literal_rates(spec, 39))
+        assert rates_of(spec, 39).tolist() == pytest.approx(literal_rates(spec, 39))
 
     def test_rates_are_those_of_the_engine(self):
         # A record with no gradient leaves w <- (1 - rate l2) w, which shows every rate.
@@ -348,7 +349,7 @@ class TestSchedules:
             )
             weights = train(spec, data, [0], checkpoints=range(24), initial_weights=np.ones(2))
             seen = (1 - weights[0, 0, 1:, 0] / weights[0, 0, :-1, 0]) / 0.1
-            assert seen.tolist() == pytest.approx(training.rates_of(spec, 39).tolist())
+            assert seen.tolist() == pytest.approx(rates_of(spec, 39).tolist())
 
     @pytest.mark.parametrize("order", ["fixed", "permute-once"])
     def test_a_schedule_in_passes_is_the_master_bound(self, order):

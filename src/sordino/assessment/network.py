@@ -16,19 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
-from sordino.accounting import calibrate, subsampled
-from sordino.accounting.finding import Run
-from sordino.accounting.group import group
 from sordino.accounting.profile import Profile
-from sordino.assessment.proving_bounds import in_order, refused, together
-from sordino.assessment.proving_steps import checked_steps, run_bounds
+from sordino.assessment.conditions import of_steps, together
+from sordino.assessment.proving import bounds_beside
 from sordino.audit.claim import Claim
 from sordino.data.dataset import Dataset
 from sordino.data.recipe import Recipe
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation, Sampling
-from sordino.proofs.proof import Proof, unit_of
-from sordino.proofs.training import assumptions, run_of
+from sordino.proofs import theorems
+from sordino.proofs.proof import Proof
+from sordino.proofs.run import Run, run_of
+from sordino.proofs.training import prove_steps
 from sordino.report.stages import Bound
 from sordino.sgd.spec import TrainSpec
 
@@ -66,23 +65,17 @@ class NetworkPlan:
 
     @functools.cached_property
     def _run(self) -> Run:
-        return run_of(self.spec, None, self.rows, Relation.REPLACE_ONE)
+        return _run(self.spec, self.rows, self.rows_per_person)
 
     @functools.cached_property
     def proof(self) -> Proof:
         """Composition over all iterates, by privacy loss distributions."""
-        run = self._run
-        profile = _composed(run.steps.noise_multiplier, run, self.rows_per_person)
-        rounding = "rounding inside the training is not counted; its arithmetic is "
-        rounding += self.spec.dtype
-        return Proof(
-            profile=profile,
-            sampling=run.steps.sampling,
-            assumes=(*assumptions(self.spec, run, "all"), rounding),
-            released="all",
-            unit=unit_of(self.rows_per_person),
-            not_covered=self.not_covered,
+        proof = prove_steps(
+            *(self.spec, None, self.rows, Relation.REPLACE_ONE, self.delta),
+            accountant="pld",
+            rows_per_person=self.rows_per_person,
         )
+        return replace(proof, not_covered=self.not_covered)
 
     @property
     def profile(self) -> Profile:
@@ -102,26 +95,10 @@ class NetworkPlan:
     @functools.cached_property
     def bounds(self) -> tuple[Bound, ...]:
         """What every theorem says of this training, the used one first."""
-        steps = checked_steps(self.spec, self._run, None) + together(1, self.rows_per_person)
-        bounds = list(
-            run_bounds(
-                self._run,
-                self.proof,
-                self.delta,
-                chosen="pld",
-                rows_per_person=self.rows_per_person,
-                single=self.rows_per_person == 1,
-                checked={"all": steps, "final": steps},
-            )
-        )
-        convex = "The loss of a network is not convex, and the theorem needs a convex one; use "
-        convex += "--model logistic or svm."
-        for name, theorem in (
-            ("output perturbation", "sensitivity of the final weights (Wu et al. 2017)"),
-            ("objective perturbation", "objective perturbation (Chaudhuri et al. 2011)"),
-        ):
-            bounds.append(refused(name, theorem, convex))
-        return in_order(bounds)
+        steps = of_steps(self.spec, self._run, None) + together(1, self.rows_per_person)
+        checked = {"all": steps, "final": steps}
+        kind = "noisy-steps-of-a-network"
+        return bounds_beside(self.proof, kind, self._run, self.delta, checked)
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -167,8 +144,9 @@ def plan(
     """
     _check_two_classes(D)
     spec = _noisy_spec(D.rows, recipe)
-    run = run_of(spec, None, D.rows, Relation.REPLACE_ONE)
-    noise = _least_noise(run, epsilon, delta, rows_per_person)
+    run = _run(spec, D.rows, rows_per_person)
+    noise = theorems.named("pld").least_noise(run, epsilon, delta)
+    assert isinstance(noise, float)
     spec = replace(spec, noise_multiplier=noise, learning_rate=_rate(spec, noise))
     return NetworkPlan(spec, D.rows, delta, rows_per_person, not_covered)
 
@@ -194,27 +172,8 @@ def _rate(spec: TrainSpec, noise: float) -> float:
     return min(MOST_RATE, WANDER / step) if step > 0 else MOST_RATE
 
 
-def _composed(noise: float, run: Run, rows_per_person: int) -> Profile:
-    steps = run.steps
-    profile = subsampled.pld(
-        *(noise, steps.sample_rate, steps.steps),
-        sampling=steps.sampling,
-        relation=steps.relation,
-    )
-    return group(profile, rows_per_person)
-
-
-def _least_noise(run: Run, epsilon: float, delta: float, rows_per_person: int) -> float:
-    steps = run.steps
-    if rows_per_person > 1:
-        return calibrate.least_noise(
-            lambda noise: _composed(noise, run, rows_per_person), epsilon, delta
-        )
-    return calibrate.noise_multiplier(
-        *(epsilon, delta, steps.sample_rate, steps.steps),
-        sampling=steps.sampling,
-        relation=steps.relation,
-    )
+def _run(spec: TrainSpec, rows: int, rows_per_person: int) -> Run:
+    return run_of(spec, None, rows, Relation.REPLACE_ONE, rows_per_person=rows_per_person)
 
 
 def plain_network_spec(D: Dataset, recipe: Recipe | None) -> TrainSpec:

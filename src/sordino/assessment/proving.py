@@ -9,36 +9,35 @@ too.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from sordino.accounting.profile import Profile
-from sordino.assessment.proving_bounds import all_refused, in_order
-from sordino.assessment.proving_objective import (
-    adaptive_bounds,
-    objective_bounds,
-    selection_bounds,
-)
-from sordino.assessment.proving_output import output_bounds
-from sordino.assessment.proving_steps import steps_bounds
+from sordino.assessment import conditions
+from sordino.proofs import theorems
 from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import (
-    AdaptiveEvidence,
-    ObjectiveEvidence,
-    OutputEvidence,
-    SelectionEvidence,
-    StepsEvidence,
-)
+from sordino.proofs.output import OutputPerturbation
 from sordino.proofs.proof import Proof
-from sordino.report.stages import Bound, Curve, Proved
-from sordino.types import Floats
+from sordino.proofs.run import Run
+from sordino.proofs.theorems import Finding
+from sordino.report.stages import Bound, Checked, Curve, Proved
 
 if TYPE_CHECKING:
     from sordino.assessment.network import NetworkPlan
     from sordino.assessment.subject import Subject
 
+Floats = npt.NDArray[np.float64]
 
+_SEEN = ("batches drawn by", "a convex and smooth loss", "plain SGD without momentum")
+"""How assumptions begin that `conditions` checks by numbers."""
+_NOT_LINEAR = (
+    "The law of the last iterate is known for losses that are linear in the weights; for this one "
+    "it is a heuristic, and no bound."
+)
 _LINES = 70
 """Slopes of the lines under a trade-off curve that is not Gaussian."""
 
@@ -55,7 +54,7 @@ def prove(subject: Subject) -> Proved:
     bounds = _bounds(evidence, proof, subject.delta)
     if job.why_none:
         reason = f"Nothing is promised: {job.why_none}."
-        return Proved(None, why_none=job.why_none, bounds=all_refused(bounds, reason))
+        return Proved(None, why_none=job.why_none, bounds=_all_refused(bounds, reason))
     return Proved(
         guarantee=proof.guarantee(subject.delta),
         bounds=bounds,
@@ -78,16 +77,80 @@ def bounds_of_evidence(evidence: Evidence, delta: float) -> tuple[tuple[Bound, .
 
 
 def _bounds(evidence: Evidence, proof: Proof, delta: float) -> tuple[Bound, ...]:
-    if isinstance(evidence, OutputEvidence):
-        return in_order(output_bounds(evidence, proof, delta))
-    if isinstance(evidence, StepsEvidence):
-        return in_order(steps_bounds(evidence, proof, delta))
-    if isinstance(evidence, ObjectiveEvidence):
-        return in_order(objective_bounds(evidence, proof, delta))
-    if isinstance(evidence, AdaptiveEvidence):
-        return in_order(adaptive_bounds(evidence, proof, delta))
-    assert isinstance(evidence, SelectionEvidence)
-    return in_order(selection_bounds(evidence, proof, delta))
+    done = evidence.done()
+    known = done.sensitivity.conditions if isinstance(done, OutputPerturbation) else ()
+    checked = conditions.checked(evidence, done)
+    return bounds_beside(proof, evidence.kind, done, delta, checked, known)
+
+
+def bounds_beside(
+    proof: Proof,
+    kind: str,
+    done: object,
+    delta: float,
+    checked: Mapping[str, tuple[Checked, ...]],
+    known: Sequence[str] = (),
+) -> tuple[Bound, ...]:
+    """What every theorem says of one release: its training, its noise, all models, all records.
+
+    In order: the one that `proof` rests on, the others by epsilon, formulas that are only quoted,
+    and refusals.
+
+    Parameters
+    ----------
+    proof
+        What the certificate rests on.
+    kind, done
+        What was done, as the table of theorems takes it.
+    checked
+        Preconditions of theorems about "all" iterates and about the "final" one.
+    known
+        Of what the proof assumes, that which was checked after all.
+    """
+    bounds = []
+    for finding in theorems.beside(proof, kind, done, delta):
+        words = checked.get(finding.released, ())
+        if finding.method == proof.rests_on:
+            seen = _SEEN if isinstance(done, Run) else ()
+            unseen = [each for each in proof.assumes if each not in known]
+            trusted = [Checked(each, trusted=True) for each in unseen if not each.startswith(seen)]
+            bounds.append(_bound(finding, (*words, *trusted), used=True))
+        elif finding.applies:
+            # Only where all theorems are about the same steps do they share preconditions.
+            shared = words if isinstance(done, Run) else ()
+            said = (Checked(*each) for each in finding.checked)
+            bounds.append(_bound(finding, (*shared, *said)))
+        elif finding.kind == "estimate":
+            bounds.append(replace(_bound(finding), epsilon=None, reason=_NOT_LINEAR))
+        elif finding.kind == "as printed" or not finding.method.startswith("notes-"):
+            bounds.append(_bound(finding))  # not formulas without an epsilon
+
+    def place(bound: Bound) -> tuple[bool, bool, bool, float]:
+        epsilon = 0.0 if bound.epsilon is None else bound.epsilon
+        return not bound.used, bound.epsilon is None, bound.kind != "guarantee", epsilon
+
+    return tuple(sorted(bounds, key=place))
+
+
+def _bound(finding: Finding, checked: tuple[Checked, ...] = (), used: bool = False) -> Bound:
+    return Bound(
+        name=finding.title,
+        epsilon=finding.value,
+        theorem=finding.source if finding.kind == "estimate" else finding.theorem or finding.source,
+        used=used,
+        reason=finding.reason or "",
+        checked=checked,
+        kind="as printed" if finding.kind == "as printed" else "guarantee",
+    )
+
+
+def _all_refused(bounds: Iterable[Bound], reason: str) -> tuple[Bound, ...]:
+    """The same theorems where nothing is promised, whatever they say."""
+    return tuple(
+        replace(bound, epsilon=None, used=False, checked=(), reason=bound.reason or reason)
+        for bound in bounds
+        if bound.kind == "guarantee"
+    )
 
 
 def _of_network(plan: NetworkPlan) -> Proved:

@@ -12,7 +12,7 @@ from sordino.cli.terminal import errors, print_json, say
 from sordino.privacy import PASSES
 
 if TYPE_CHECKING:
-    from sordino.accounting.finding import Finding
+    from sordino.proofs.theorems import Finding
 
 
 @from_fields
@@ -41,10 +41,10 @@ def account(
     hint = "Pass the noise's standard deviation over the clip, such as 1.1."
     _check.non_negative("noise_multiplier", noise_multiplier, hint)
     counts = shown.counts(given, plot)
-    from sordino.accounting import methods
+    from sordino.proofs import theorems
 
-    found = methods.account(given.run(noise_multiplier), given.delta)
-    best = methods.best(found)
+    found = theorems.account(given.run(noise_multiplier), given.delta)
+    best = theorems.best(found)
     if json:
         asked = {"noise_multiplier": noise_multiplier}
         print_json(shown.answer(given, asked, "epsilon", found, best))
@@ -78,7 +78,7 @@ def _plot(
     """Epsilon of every method as steps grow to the run's number."""
     from rich.progress import track
 
-    from sordino.accounting import methods
+    from sordino.proofs import theorems
     from sordino.report import figures
 
     if given.sampling in PASSES:  # between whole passes epsilon is a staircase
@@ -86,7 +86,7 @@ def _plot(
         counts = sorted({max(1, count // batches) * batches for count in counts})
     series: dict[str, list[tuple[float, float]]] = {}
     for count in track(counts, "Epsilon against steps", console=errors(), transient=True):
-        found = methods.account(given.run(noise_multiplier, count), given.delta)
+        found = theorems.account(given.run(noise_multiplier, count), given.delta)
         shown.drawn(found, count, series, everything)
     title = (
         f"noise {noise_multiplier:g} x clip, {given.sampling} batches at rate {given.rate:.4g}, "

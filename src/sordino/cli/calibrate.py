@@ -14,7 +14,8 @@ from sordino.cli.terminal import errors, print_json, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sordino.accounting.finding import Finding, Run
+    from sordino.proofs.run import Run
+    from sordino.proofs.theorems import Finding
 
 
 MOST_STEPS = 10**7
@@ -103,7 +104,7 @@ def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding],
     """Noise by every method, in clipping norms; and the least."""
     from dataclasses import replace
 
-    from sordino.accounting import methods
+    from sordino.proofs import theorems
 
     # Where the loss bounds gradients below the clip, noise of 1 clip counts as more than 1.
     worth = run.steps.noise_multiplier
@@ -111,9 +112,9 @@ def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding],
         finding
         if finding.value is None or finding.kind == "as printed"
         else replace(finding, value=_over(finding.value, worth))
-        for finding in methods.calibrated(run, epsilon, given.delta)
+        for finding in theorems.calibrated(run, epsilon, given.delta)
     ]
-    return found, methods.best(found)
+    return found, theorems.best(found)
 
 
 def _over(noise: float, worth: float) -> float:
@@ -130,7 +131,7 @@ def _for_most(
     everything: bool,
     json: bool,
 ) -> None:
-    from sordino.accounting import methods
+    from sordino.proofs import theorems
 
     if plot is not None:
         _check.fail("plot", plot, "to go with --find noise", "The figure is about noise.")
@@ -139,8 +140,8 @@ def _for_most(
         _check.fail("noise_multiplier", None, f"to be given where --find {find.value} is", hint)
     _check.non_negative("noise_multiplier", noise)
     run_at, most = _runs(given, find, noise)
-    found = methods.most(run_at, epsilon, given.delta, at_most=most)
-    best = methods.best(found, largest=True)
+    found = theorems.most(run_at, epsilon, given.delta, at_most=most)
+    best = theorems.best(found, largest=True)
     value = find.value.replace("-", "_")
     if json:
         asked = {"epsilon": epsilon, "noise_multiplier": noise}

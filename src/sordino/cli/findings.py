@@ -12,8 +12,8 @@ from sordino.privacy import Relation, rounded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sordino.accounting.finding import Finding
     from sordino.cli.run_options import RunOptions
+    from sordino.proofs.theorems import Finding
 
 WIDE = 130
 """Columns from which on theorems fit into the table; below they are listed after it."""

@@ -9,10 +9,9 @@ import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
 from traceback import extract_tb
 from types import TracebackType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -36,6 +35,9 @@ from sordino.cli import (
 )
 from sordino.cli.terminal import plain_warnings, say, stopped, unprinted
 from sordino.privacy import NotApplicable, Refused
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "sordino.commands"
 """The entry points by which a package gives the program a command: a `typer.Typer` each."""
@@ -75,6 +77,8 @@ class _Commands(TyperGroup):
 
 def _given() -> dict[str, EntryPoint]:
     """Commands of other packages, by name."""
+    from importlib.metadata import entry_points  # not for a command of ours
+
     return {each.name: each for each in entry_points(group=GROUP)}
 
 

@@ -12,8 +12,8 @@ from sordino.cli.options import L2_HELP, flag, option, relation
 from sordino.privacy import PASSES, SYNONYMS, NotApplicable, Relation, Sampling
 
 if TYPE_CHECKING:
-    from sordino.accounting.finding import Released, Run
     from sordino.accounting.subsampled import NoisySteps
+    from sordino.proofs.run import Released, Run
     from sordino.sgd.spec import TrainSpec
 
 
@@ -220,8 +220,8 @@ class RunOptions:
 
     def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
         """The run as plain numbers."""
-        from sordino.accounting.finding import Run
         from sordino.accounting.subsampled import NoisySteps
+        from sordino.proofs.run import Run
 
         noisy = NoisySteps(
             noise_multiplier=noise_multiplier,
@@ -241,8 +241,8 @@ class RunOptions:
 
     def _run_with_loss(self, noisy: NoisySteps, released: Released) -> Run:
         from sordino import proofs
-        from sordino.accounting.finding import Run
         from sordino.accounting.hidden_state import HiddenState
+        from sordino.proofs.run import Run
 
         if self.loss == "linear":
             if self.l2:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TypedDict
 
 from sordino.estimators import rules
 from sordino.estimators.task import Plan, Settings, Task
@@ -12,7 +11,7 @@ from sordino.estimators.training import TrainedMethod
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence_kinds import StepsEvidence
 from sordino.proofs.proof import Proof
-from sordino.proofs.steps import noise_for_steps
+from sordino.proofs.training import How, noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
 
@@ -49,7 +48,7 @@ def _calibrated(
     """The least noise for the task's promise, and its proof."""
     if not task.private:
         return 0.0, None, None
-    how = _How(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
+    how = How(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
     promise = task.constants, task.rows, task.relation, task.epsilon, task.delta
     noise = noise_for_steps(spec, *promise, **how)
     evidence = StepsEvidence(
@@ -62,12 +61,6 @@ def _calibrated(
         **how,
     )
     return noise, evidence, evidence.proof()
-
-
-class _How(TypedDict):
-    accountant: str
-    problems: int
-    rows_per_person: int
 
 
 class NoisyGradientDescent(NoisyMethod):

@@ -13,7 +13,7 @@ from sordino.accounting.printed import AsPrinted
 from sordino.intrinsic.spread import printed_sensitivity
 from sordino.objectives.objective import Constants
 from sordino.privacy import NotApplicable, Relation, Sampling
-from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
+from sordino.proofs.run import batches_of, checked_convexity, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -86,17 +86,11 @@ def _bound(
             "With Poisson sampling a record can be met at any step, and no bound on how often is "
             "sure; use order='shuffle'."
         )
-    convex = checked_convexity(spec, constants)
-    lipschitz = gradient_bound(spec, convex)
     return bolt_on_convex(
-        constants=Constants(lipschitz, convex.smooth, convex.strongly_convex),
-        n=records,
-        batch_size=spec.batch_size,
         rates=_rates(spec, records, steps),
         relation=relation,
-        drop_last=spec.drop_last,
-        divisor=float(spec.batch_size) if spec.divides_by_batch_size else None,
         same_order=spec.order != Sampling.SHUFFLE,
+        **batches_of(spec, constants, records),
     )
 
 

@@ -57,6 +57,10 @@ class Evidence(ABC):
             _check.fail("rows_per_person", self.rows_per_person, f"<= {MOST_ROWS_PER_PERSON:,}")
 
     @abstractmethod
+    def done(self) -> object:
+        """What was done, as the theorems of `theorems.THEOREMS[kind]` take it."""
+
+    @abstractmethod
     def proof(self) -> Proof:
         """What the numbers prove; the same for everybody.
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from sordino import _check
 from sordino.accounting.selection import repeat_and_select
 from sordino.objectives.objective import Constants, ObjectiveSpec
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.adaptive import prove_adaptive
+from sordino.proofs.adaptive import AdaptiveBudget
 from sordino.proofs.evidence import MOST_CANDIDATES, Evidence, count
 from sordino.proofs.objective import ObjectivePerturbation, problem_of
 from sordino.proofs.output import OutputPerturbation, output_perturbation
 from sordino.proofs.proof import Proof
-from sordino.proofs.steps import ACCOUNTANTS, prove_steps
+from sordino.proofs.run import Run, run_of
+from sordino.proofs.training import ACCOUNTANTS, prove_steps
 from sordino.sgd.spec import TrainSpec
 
 MOST_STEPS = 20_000_000
@@ -78,9 +79,9 @@ class OutputEvidence(TrainingEvidence):
         _check.non_negative("start_norm", self.start_norm)
         _check_text("source", self.source)
 
-    def perturbation(self) -> OutputPerturbation:
-        """The training with its sensitivity, whatever the noise."""
-        return output_perturbation(
+    def done(self) -> OutputPerturbation:
+        """The training with its sensitivity, and its noise."""
+        found = output_perturbation(
             self.spec,
             self.constants,
             self.rows,
@@ -92,14 +93,15 @@ class OutputEvidence(TrainingEvidence):
             start_norm=self.start_norm,
             source=self.source,
         )
+        return replace(found, noise=self.sigma)
 
     def proof(self) -> Proof:
         """What these numbers prove."""
-        return self.perturbation().proof(self.sigma)
+        return self.done().proof(self.sigma)
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
-        found = self.perturbation()
+        found = self.done()
         batches = len(found.sensitivity.positions)
         moves = f"one record moves the released weights by at most {found.farthest:.6g}"
         if batches > 1:
@@ -123,18 +125,22 @@ class StepsEvidence(TrainingEvidence):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check.positive("noise_multiplier", self.spec.noise_multiplier)
-        _check.one_of("accountant", self.accountant, ACCOUNTANTS)
+        _check.one_of("accountant", self.accountant, tuple(ACCOUNTANTS))
         if not _check.probability_below_one("delta", self.delta) > 0:
             _check.fail("delta", self.delta, "> 0")
+
+    def done(self) -> Run:
+        """The noisy steps, of all models together."""
+        return run_of(
+            *(self.spec, self.constants, self.rows, self.relation),
+            problems=self.problems,
+            rows_per_person=self.rows_per_person,
+        )
 
     def proof(self) -> Proof:
         """What these numbers prove."""
         return prove_steps(
-            self.spec,
-            self.constants,
-            self.rows,
-            self.relation,
-            self.delta,
+            *(self.spec, self.constants, self.rows, self.relation, self.delta),
             accountant=self.accountant,
             problems=self.problems,
             rows_per_person=self.rows_per_person,
@@ -189,7 +195,7 @@ class ObjectiveEvidence(Evidence):
         """The loss that was minimised."""
         return self.loss
 
-    def perturbation(self) -> ObjectivePerturbation:
+    def done(self) -> ObjectivePerturbation:
         """The mechanism these numbers describe."""
         problem = problem_of(
             kind=self.loss,
@@ -209,7 +215,7 @@ class ObjectiveEvidence(Evidence):
 
     def proof(self) -> Proof:
         """What these numbers prove."""
-        return self.perturbation().proof()
+        return self.done().proof()
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
@@ -241,9 +247,13 @@ class AdaptiveEvidence(Evidence):
         _check.positive("rho", self.rho)
         _check.positive("clip", self.clip)
 
+    def done(self) -> AdaptiveBudget:
+        """The filter."""
+        return AdaptiveBudget(self.rho, self.relation, self.rows_per_person)
+
     def proof(self) -> Proof:
         """What these numbers prove."""
-        return prove_adaptive(self.rho, self.relation, rows_per_person=self.rows_per_person)
+        return self.done().proof()
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
@@ -292,9 +302,13 @@ class SelectionEvidence(Evidence):
         """What is proved of each candidate alone."""
         return {each: each.proof() for each in dict.fromkeys(self.candidates)}
 
+    def done(self) -> Proof:
+        """What is proved of the chosen training alone."""
+        return self.proofs[self.candidates[self.selected]]
+
     def proof(self) -> Proof:
         """What these numbers prove."""
-        chosen = self.proofs[self.candidates[self.selected]]
+        chosen = self.done()
         profiles = [proof.profile for proof in self.proofs.values()]
         profile = repeat_and_select(profiles, mean=self.mean, shape=self.shape_of_runs)
         return Proof(
@@ -310,6 +324,7 @@ class SelectionEvidence(Evidence):
             ),
             released="final",
             unit=chosen.unit,
+            rests_on="repeat-and-select",
         )
 
     def facts(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ from sordino.accounting.objective import Problem
 from sordino.accounting.profile import Profile
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
-from sordino.proofs.training import NORM_SLACK
+from sordino.proofs.run import NORM_SLACK
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class ObjectivePerturbation:
     rows_per_person: int = 1
 
     def profile(self) -> Profile:
+        """Of all the objectives together, for the whole group."""
+        return group(self.of_one_record(), self.rows_per_person)
+
+    def of_one_record(self) -> Profile:
         """Of all the objectives together."""
         one = objective.objective_perturbation(
             sigma=self.sigma,
@@ -49,7 +53,12 @@ class ObjectivePerturbation:
             sigma_out=self.sigma_out,
             **self.problem,
         )
-        return group(times(one, self.problems), self.rows_per_person)
+        return times(one, self.problems)
+
+    @property
+    def moved(self) -> float:
+        """How far one record moves the gradient of the sum, at most."""
+        return self.problem["norm"] * (2 if self.problem["relation"] is Relation.REPLACE_ONE else 1)
 
     def proof(self) -> Proof:
         """What it proves of the released weights."""
@@ -69,6 +78,7 @@ class ObjectivePerturbation:
             assumes=tuple(assumes),
             released="final",
             unit=unit_of(self.rows_per_person),
+            rests_on="objective-logistic" if self.problem["kind"] == "logistic" else "objective",
         )
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sordino import _check, sensitivity
 from sordino.accounting import calibrate, gaussian, permuted
 from sordino.accounting.group import group
-from sordino.accounting.profile import Profile
-from sordino.accounting.shifted import Numbers
+from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.objectives.objective import Constants
 from sordino.privacy import SECRET, NotApplicable, Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
-from sordino.proofs.training import checked_convexity, gradient_bound, rates_of
-from sordino.sensitivity import Sensitivity
+from sordino.proofs.run import batches_of, rates_of
+from sordino.sensitivity import Batches, Sensitivity
 from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats
 
 SOURCES = {
     "rsgd-ar": "RSGD-AR (Chen, Lee & Kifer 2019, Proposition 3, corrected)",
@@ -40,19 +39,58 @@ class OutputPerturbation:
     sensitivity
         How far one record in each batch can move the weights of all problems together, rounding
         included.
+    batches, rates
+        What theorems on sensitivity ask, slack in the norms and the clip counted; the learning
+        rate of every step.
+    rounding
+        What float64 adds to the distance of two runs of one problem: once for each.
     epochs
-        The same epoch by epoch, where each epoch has an order of its own; None elsewhere.
+        As `sensitivity` epoch by epoch, where each epoch has an order of its own; None elsewhere.
+    features
+        Weights of one model.
+    problems
+        Models trained on the same batches and released together: sqrt(problems) times as far.
     rows_per_person
         Size of the group protected.
     source
         Who the training is by, for the theorem's name.
+    noise
+        Standard deviation of the noise on each weight; 0 until it is chosen.
     """
 
     spec: TrainSpec
     sensitivity: Sensitivity
+    batches: Batches = field(compare=False)
+    rates: Floats = field(compare=False)
+    rounding: float
     epochs: tuple[tuple[float, ...], ...] | None = None
+    features: int = 1
+    problems: int = 1
     rows_per_person: int = 1
     source: str = ""
+    noise: float = 0.0
+
+    @property
+    def same_order(self) -> bool:
+        """Whether every pass has the same batches."""
+        return self.epochs is None
+
+    @property
+    def secret_place(self) -> bool:
+        """Whether a secret order hides in which of several places a record is."""
+        secret = self.spec.order in SECRET
+        return secret and len(self.sensitivity.positions) > 1
+
+    def moved(self, bound: Sensitivity) -> float:
+        """How far one record moves all models together by `bound` of one, rounding included."""
+        return bound.plus(self.rounding).scaled(math.sqrt(self.problems)).worst
+
+    def gaussian(self, moved: float, theorem: str) -> Profile:
+        """The exact Gaussian mechanism for a distance, for the whole group."""
+        parameter = moved / self.noise * (1 + 1e-15)
+        relation = self.sensitivity.relation
+        one = GaussianProfile(parameter=parameter, relation=relation, theorem=theorem)
+        return group(one, self.rows_per_person).noted(theorem=theorem)
 
     def profile(self, sigma: float) -> Profile:
         """With noise of this standard deviation on each weight."""
@@ -109,17 +147,8 @@ class OutputPerturbation:
             assumes=tuple(assumes),
             released="final",
             unit=unit_of(self.rows_per_person),
+            rests_on="gaussian-mixture" if self.secret_place else "gaussian",
         )
-
-
-class _Loop(TypedDict):
-    constants: Constants
-    n: int
-    batch_size: int
-    rates: Numbers
-    drop_last: bool
-    average_every: int | None
-    divisor: float | None
 
 
 def output_perturbation(
@@ -145,14 +174,10 @@ def output_perturbation(
         Weights of one model, for the bound on rounding.
     norm
         What no row's norm exceeds.
-    problems
-        Models trained on the same batches and released together: sqrt(problems) times as far.
-    rows_per_person
-        Size of the group protected.
+    problems, rows_per_person, source
+        As in `OutputPerturbation`.
     start_norm
         Norm of the initial weights.
-    source
-        Who the training is by, for the theorem's name.
 
     Raises
     ------
@@ -160,32 +185,41 @@ def output_perturbation(
         Where no theorem bounds the sensitivity, with the condition that fails.
     """
     _refuse(spec)
-    constants = checked_convexity(spec, constants)
-    bound = gradient_bound(spec, constants)
-    loop = _Loop(
-        constants=Constants(bound, constants.smooth, constants.strongly_convex),
-        n=n,
-        batch_size=spec.batch_size,
-        rates=np.broadcast_to(rates_of(spec, n), (spec.total_steps(n),)),
-        drop_last=spec.drop_last,
-        average_every=spec.average_every,
-        divisor=float(spec.batch_size) if spec.divides_by_batch_size else None,
+    batches = batches_of(spec, constants, n)
+    rates = np.broadcast_to(rates_of(spec, n), (spec.total_steps(n),))
+    every = spec.average_every
+    slack = 2 * sensitivity.rounding(
+        rates=rates,
+        average_every=every,
+        features=features,
+        norm=norm,
+        start_norm=start_norm,
+        **batches,
     )
-    slack = 2 * sensitivity.rounding(features=features, norm=norm, start_norm=start_norm, **loop)
     factor = math.sqrt(_check.whole("problems", problems, at_least=1))
-    found = sensitivity.contraction(relation=relation, **loop)
+    found = sensitivity.contraction(rates=rates, relation=relation, average_every=every, **batches)
     epochs = None
     if spec.order == Sampling.SHUFFLE and len(found.positions) > 1:
-        parts = sensitivity.reshuffled_contributions(relation=relation, **loop)
+        parts = sensitivity.reshuffled_contributions(
+            rates=rates, relation=relation, average_every=every, **batches
+        )
         # Rounding happens once, whatever the orders: it is counted in the first epoch's part.
         epochs = tuple(
-            tuple(factor * (part + (slack if first else 0.0)) for part in epoch)
-            for first, epoch in zip(
-                [True] + [False] * len(parts.epochs), parts.epochs, strict=False
-            )
+            tuple(factor * (part + (slack if at == 0 else 0.0)) for part in epoch)
+            for at, epoch in enumerate(parts.epochs)
         )
-    whole = found.plus(slack).scaled(factor)
-    return OutputPerturbation(spec, whole, epochs, rows_per_person, source)
+    return OutputPerturbation(
+        spec,
+        found.plus(slack).scaled(factor),
+        batches,
+        rates,
+        slack,
+        epochs=epochs,
+        features=features,
+        problems=problems,
+        rows_per_person=rows_per_person,
+        source=source,
+    )
 
 
 def _refuse(spec: TrainSpec) -> None:

@@ -28,6 +28,8 @@ class Proof:
         Who is protected; `profile` must already be the one of this unit.
     not_covered
         What was read off the data beside the training.
+    rests_on
+        The theorem's name in the table of `theorems.py`.
     """
 
     profile: Profile
@@ -36,6 +38,7 @@ class Proof:
     released: Literal["final", "all"] = "final"
     unit: str = "one record"
     not_covered: tuple[str, ...] = ()
+    rests_on: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.profile, Profile):

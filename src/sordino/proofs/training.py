@@ -1,32 +1,34 @@
-"""Noise in every step, for a report: every guarantee that applies, every reason why not.
-
-`prove` reads a `TrainSpec` and the `Constants` of its loss, checks the preconditions of each
-theorem in `accounting/`, and asks every method.
-"""
+"""Noise in every step: every guarantee that applies, the one to release by, the least noise."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
-from scipy.special import bdtrc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypedDict, TypeVar, Unpack
 
 from sordino import _check
-from sordino.accounting import methods
-from sordino.accounting.finding import Finding, Released, Run
-from sordino.accounting.hidden_state import HiddenState
-from sordino.accounting.subsampled import NoisySteps
-from sordino.objectives.objective import LINEAR_KINDS, Constants
-from sordino.privacy import SECRET, Guarantee, NotApplicable, Relation, Sampling
+from sordino.accounting import calibrate, gaussian
+from sordino.accounting.profile import Profile
+from sordino.objectives.objective import Constants
+from sordino.privacy import Guarantee, NotApplicable, Relation
+from sordino.proofs import theorems
+from sordino.proofs.proof import Proof, unit_of
+from sordino.proofs.run import Released, Run, assumptions, refuse_numbers_made_from, run_of
+from sordino.proofs.theorems import Finding, Theorem
 from sordino.sgd.spec import TrainSpec
 
-NORM_SLACK = 1e-6
-"""By how much, relatively, a row may exceed the norm bound it was declared with (data/dataset.py).
+ACCOUNTANTS = {"best": ("pld", "last-iterate"), "pld": ("pld",), "moments": ("rdp",)}
+"""All that is proved, or composition over all iterates by privacy losses or by moments alone."""
+Found = TypeVar("Found")
 
-Gradients grow with the row's norm, curvature with its square; both are multiplied in.
-"""
+
+class How(TypedDict, total=False):
+    """By which of the `ACCOUNTANTS`, and who is protected: see `Run`."""
+
+    accountant: str
+    problems: int
+    rows_per_person: int
 
 
 @dataclass(frozen=True)
@@ -80,227 +82,127 @@ def prove(
     if relation is Relation.ADD_OR_REMOVE_ONE:
         refuse_numbers_made_from(spec, n)
     run = run_of(spec, constants, n, relation, released)
-    findings = tuple(methods.account(run, delta))
-    guarantees = tuple(_guarantee(finding, run, spec, n) for finding in findings if finding.applies)
-    return Proofs(run, findings, guarantees)
+    findings = tuple(theorems.account(run, delta))
+    guarantees = []
+    for finding in findings:
+        if finding.profile is None or not finding.applies:
+            continue
+        assumes = assumptions(spec, run, finding.released)
+        if finding.released == "final" and relation is Relation.ADD_OR_REMOVE_ONE:
+            assumes += (f"it is public that there are at most {n} records",)
+        proof = Proof(finding.profile, run.steps.sampling, assumes, finding.released)
+        guarantees.append(proof.guarantee(delta))
+    return Proofs(run, findings, tuple(guarantees))
 
 
-def refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
-    """Refuse settings that would change with the number of records, where that is private."""
-    private = "where the number of records is private"
-    if spec.order == Sampling.POISSON and spec.sample_rate is None:
-        hint = "batch_size / n changes with the record that is added or removed."
-        _check.fail("sample_rate", None, f"to be given {private}", hint)
-    if spec.epochs is not None:
-        hint = "An epoch is n / batch_size steps, rounded; pass steps."
-        _check.fail("epochs", spec.epochs, f"not to be given {private}", hint)
-    if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
-        hint = "Epochs change with it; use a constant learning rate."
-        _check.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
-    if spec.order != Sampling.POISSON and spec.batch_size >= n:
-        hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
-        _check.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
-
-
-def run_of(
+def prove_steps(
     spec: TrainSpec,
     constants: Constants | None,
     n: int,
     relation: Relation,
-    released: Released = "final",
-) -> Run:
-    """The plain numbers of a training, or why the last iterate's theorems do not apply to it."""
-    steps = _noisy_steps(spec, constants, n, relation)
-    try:
-        hidden: HiddenState | NotApplicable = _hidden_state(spec, constants, n, steps)
-    except NotApplicable as refusal:
-        hidden = refusal
-    return Run(steps, released, hidden)
+    delta: float,
+    **how: Unpack[How],
+) -> Proof:
+    """What a noisy training proves, by the accountant with the least epsilon at `delta`.
 
+    Parameters
+    ----------
+    spec, constants, n, relation
+        As in `prove`.
+    delta
+        Where accountants are compared.
+    how
+        See `How`.
 
-def _noisy_steps(
-    spec: TrainSpec, constants: Constants | None, n: int, relation: Relation
-) -> NoisySteps:
-    whole = spec.batch_size >= n and spec.order != Sampling.POISSON
-    rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
-    bound = gradient_bound(spec, constants)
-    noise = 0.0
-    if spec.noise_multiplier:
-        assert spec.max_grad_norm is not None
-        # Where the loss itself bounds gradients below the clip, the noise is worth more.
-        noise = spec.noise_multiplier * spec.max_grad_norm / bound if bound else math.inf
-    return NoisySteps(
-        noise_multiplier=noise,
-        sample_rate=rate,
-        steps=spec.total_steps(n),
-        sampling=Sampling.FULL if whole else spec.order,
-        relation=relation,
-        steps_per_epoch=None if spec.order == Sampling.POISSON else spec.steps_per_epoch(n),
-    )
-
-
-def gradient_bound(spec: TrainSpec, constants: Constants | None) -> float:
-    """Norm of one record's gradient of the data term, at most: the clip or the loss' own bound."""
-    own = math.inf if constants is None else constants.lipschitz * (1 + NORM_SLACK)
-    return min(own, math.inf if spec.max_grad_norm is None else spec.max_grad_norm)
-
-
-def _hidden_state(
-    spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps
-) -> HiddenState:
-    """The last iterate's numbers, each precondition of docs/math.md 4 checked."""
-    constants = checked_convexity(spec, constants)
-    if spec.average_every is not None:
-        raise NotApplicable(
-            "An average of iterates is released, and the theorems are about the last one only; "
-            "train with average_every=None."
-        )
-    if not spec.divides_by_batch_size and spec.batch_size < n:
-        raise NotApplicable(
-            "Each sum of gradients is divided by the batch's own size; train with "
-            "fixed_divisor=True, so that every step is the same map."
-        )
-    bound = gradient_bound(spec, constants)
-    if math.isinf(bound):
-        raise NotApplicable(
-            "Gradients are not bounded; set max_grad_norm, or use a Lipschitz loss."
-        )
-    rates = rates_of(spec, n)
-    curvature, overflow = _largest_curvature(spec, constants, n, steps, float(np.max(rates)))
-    contractions = np.maximum(
-        np.abs(1 - rates * constants.strongly_convex), np.abs(1 - rates * curvature)
-    )
-    units = rates * bound / spec.batch_size
-    if len(rates) == 1:
-        contraction, unit = float(contractions[0]), float(units[0])
-        return HiddenState(contraction, unit, _diameter(spec), _shares(spec, n), overflow)
-    numbers = tuple(contractions.tolist()), tuple(units.tolist())
-    return HiddenState(*numbers, _diameter(spec), _shares(spec, n), overflow)
-
-
-def checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constants:
-    """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
-    if spec.objective.kind not in LINEAR_KINDS:
-        raise NotApplicable(
-            f"The loss of this model ({spec.objective.kind}) is not convex, and without convexity "
-            "the last iterate can leak as much as all of them: Annamalai 2024 builds such a loss. "
-            "Only composition over all iterates is proved; use a linear model for more."
-        )
-    if constants is None:
-        raise NotApplicable(
-            "Nothing is known of the loss; pass its constants, which objective.constants() proves "
-            "for rows within a norm bound."
-        )
-    if constants.strongly_convex < 0 or math.isinf(constants.smooth):
-        raise NotApplicable(
-            "The loss must be convex and smooth, with strongly_convex >= 0 and a finite smooth "
-            f"constant, and these are {constants.strongly_convex} and {constants.smooth}."
-        )
-    # The l2 term is never clipped (TrainSpec adds it outside), and a clipped derivative of a
-    # linear model's score is still monotone: clipping keeps convexity and smoothness (4.6).
-    data_term = constants.smooth - constants.strongly_convex
-    smooth = constants.strongly_convex + data_term * (1 + NORM_SLACK) ** 2
-    return Constants(constants.lipschitz, smooth, constants.strongly_convex)
-
-
-def rates_of(spec: TrainSpec, n: int) -> npt.NDArray[np.float64]:
-    """Learning rate of every step; one number if all are the same."""
-    schedule = spec.schedule
-    if schedule.kind == "constant":
-        return np.array([schedule.rate])
-    per_epoch = spec.steps_per_epoch(n)
-    parts, left, update, epoch = [], spec.total_steps(n), 1, 1
-    while left > 0:
-        many = min(per_epoch, left)
-        parts.append(schedule.over(update, many, epoch))
-        left, update, epoch = left - many, update + many, epoch + 1
-        if spec.restart_every is not None and (epoch - 1) % spec.restart_every == 0:
-            update, epoch = 1, 1
-    return np.concatenate(parts) if parts else np.array([schedule.at(1, 1)])
-
-
-def _largest_curvature(
-    spec: TrainSpec, constants: Constants, n: int, steps: NoisySteps, rate: float
-) -> tuple[float, float]:
-    """Curvature of one step's objective at most, and the chance that a Poisson batch exceeds it."""
-    weight = constants.strongly_convex
-    data_term = constants.smooth - weight
-    if steps.sampling != "poisson":
-        # No batch is larger than the divisor. (A full batch divided by a larger number neither.)
-        most = max(1.0, min(n, spec.batch_size) / spec.batch_size)
-        _check_rate(rate, weight + data_term * most)
-        return weight + data_term * most, 0.0
-    # c = 1 - rate * l2 as long as rate * (2 l2 + data_term |B| / divisor) <= 2.
-    _check_rate(rate, 2 * weight + data_term)
-    room = max(0.0, 2 / rate - 2 * weight)
-    fits = n if data_term * n <= room * spec.batch_size else int(room * spec.batch_size / data_term)
-    if fits < spec.batch_size:
-        raise NotApplicable(
-            f"With learning rate {rate:.4g} only Poisson batches of up to {fits} records are "
-            f"sure not to expand distances, fewer than the expected {spec.batch_size}; lower it."
-        )
-    overflow = 0.0
-    if fits < n:
-        # The record itself may be one of the batch; the others' count does not depend on it.
-        overflow = steps.steps * float(bdtrc(fits - 1, n, steps.sample_rate))
-    return weight + data_term * fits / spec.batch_size, min(1.0, overflow)
-
-
-def _check_rate(rate: float, curvature: float) -> None:
-    if rate * curvature > 2 * (1 + 1e-12):
-        raise NotApplicable(
-            f"The learning rate {rate:.4g} is above 2 / smoothness = {2 / curvature:.4g}, where a "
-            "step can push two runs apart; lower it."
-        )
-
-
-def _diameter(spec: TrainSpec) -> float:
-    return math.inf if spec.radius is None else 2 * spec.radius
-
-
-def _shares(spec: TrainSpec, n: int) -> tuple[float, ...] | None:
-    """Share of the records in each batch of a pass."""
-    if spec.order not in SECRET or spec.batch_size >= n:
-        return None
-    batches = spec.steps_per_epoch(n)
-    shares = [spec.batch_size / n] * batches
-    if not spec.drop_last and n % spec.batch_size:
-        shares[-1] = (n % spec.batch_size) / n
-    return tuple(shares)
-
-
-def _guarantee(finding: Finding, run: Run, spec: TrainSpec, n: int) -> Guarantee:
-    assert finding.value is not None
-    assumes = assumptions(spec, run, finding.released)
-    if finding.released == "final" and run.steps.relation is Relation.ADD_OR_REMOVE_ONE:
-        assumes += (f"it is public that there are at most {n} records",)
-    return Guarantee(
-        epsilon=finding.value,
-        delta=finding.delta,
-        relation=finding.relation,
+    Raises
+    ------
+    NotApplicable
+        If no accountant covers the training, with the last one's reason.
+    """
+    run, asked = _asked(spec, constants, n, relation, **how)
+    found = _by_each(asked, lambda theorem: (theorem, theorem.profile(run, delta)))
+    theorem, profile = min(found, key=lambda pair: pair[1].epsilon(delta))
+    assumes = [*assumptions(spec, run, theorem.released)]
+    if run.problems > 1:
+        together = f"one model a class, {run.problems} in all, "
+        assumes.append(f"{together}trained on the same batches and released together")
+    assumes.append(f"rounding inside the training is not counted; its arithmetic is {spec.dtype}")
+    return Proof(
+        profile=profile,
         sampling=run.steps.sampling,
-        unit="one record",
-        theorem=finding.theorem,
-        assumes=assumes,
-        released=finding.released,
+        assumes=tuple(assumes),
+        released=theorem.released,
+        unit=unit_of(run.rows_per_person),
+        rests_on=theorem.name,
     )
 
 
-def assumptions(spec: TrainSpec, run: Run, released: Released) -> tuple[str, ...]:
-    """What a guarantee about noisy steps rests on beside what was checked."""
-    assumes = [
-        f"batches drawn by {run.steps.sampling} sampling, as trained",
-        "initial weights and all settings chosen without looking at these data",
-        f"noise of {spec.noise_multiplier:g} clipping norms on each sum of gradients",
-    ]
-    if released == "final":
-        assumes += [
-            "a convex and smooth loss with the constants given, for rows within their norm bound",
-            "plain SGD without momentum, the regulariser outside the clip",
-            "nothing but the last weights leaves the building: no other iterate, no average",
-        ]
-    if run.steps.relation is Relation.ADD_OR_REMOVE_ONE:
-        assumes.append("steps, sample rate and divisor are public numbers, not made from n")
-    if run.steps.sampling in SECRET:
-        assumes.append("the order of the records is uniform and stays secret")
-    return tuple(assumes)
+def noise_for_steps(
+    spec: TrainSpec,
+    constants: Constants | None,
+    n: int,
+    relation: Relation,
+    epsilon: float,
+    delta: float,
+    **how: Unpack[How],
+) -> float:
+    """The least noise multiplier of `spec` for the budget; its own is ignored.
+
+    Parameters are those of `prove_steps`, and `epsilon`. 0 where the budget is infinite.
+    """
+    if math.isinf(_check.positive("epsilon", epsilon, allow_infinite=True)):
+        return 0.0
+    assert spec.max_grad_norm is not None
+    spec = replace(spec, noise_multiplier=1.0)
+    run, asked = _asked(spec, constants, n, relation, **how)
+    unit = run.steps.noise_multiplier  # what a multiplier of 1 is worth
+
+    def noise_by(theorem: Theorem[Run]) -> float:
+        def profile_at(noise: float) -> Profile:
+            return theorem.profile(run.with_noise(noise), delta)
+
+        mu = profile_at(1.0).mu
+        if mu is not None:  # Gaussian at every noise, and mu goes like 1 / noise
+            noise = gaussian.sigma(epsilon, delta, mu)
+            return calibrate.proved(profile_at, noise, epsilon, delta) / unit
+        found = theorem.least_noise(run, epsilon, delta)
+        assert isinstance(found, float)
+        return found / unit
+
+    # The division may have rounded down.
+    return min(_by_each(asked, noise_by)) * (1 + 1e-12)
+
+
+def _asked(
+    spec: TrainSpec,
+    constants: Constants | None,
+    n: int,
+    relation: Relation,
+    *,
+    accountant: str = "best",
+    problems: int = 1,
+    rows_per_person: int = 1,
+) -> tuple[Run, list[Theorem[Run]]]:
+    """The run, and the theorems of the accountant."""
+    private = relation is Relation.ADD_OR_REMOVE_ONE
+    if private:
+        refuse_numbers_made_from(spec, n)
+    run = run_of(spec, constants, n, relation, problems=problems, rows_per_person=rows_per_person)
+    _check.one_of("accountant", accountant, tuple(ACCOUNTANTS))
+    # Whether a step can expand depends on how large a Poisson batch gets, and where the number of
+    # records is private nobody promised a bound on it.
+    hidden = {"last-iterate"} if private else set()
+    return run, [theorems.named(name) for name in ACCOUNTANTS[accountant] if name not in hidden]
+
+
+def _by_each(asked: list[Theorem[Run]], answer: Callable[[Theorem[Run]], Found]) -> list[Found]:
+    """The answers of these theorems; the last one's reason is raised if none has any."""
+    found = []
+    for theorem in asked:
+        try:
+            found.append(answer(theorem))
+        except NotApplicable as refusal:
+            reason = refusal
+    if not found:
+        raise reason
+    return found

@@ -29,10 +29,11 @@ from sordino.sensitivity.bounds import (
     rsgd_ar,
     zhang_gradient_descent,
 )
-from sordino.sensitivity.loop import Reshuffled, Sensitivity, batch_sizes
+from sordino.sensitivity.loop import Batches, Reshuffled, Sensitivity, batch_sizes
 from sordino.sensitivity.rounding import rounding
 
 __all__ = [
+    "Batches",
     "Reshuffled",
     "Sensitivity",
     "batch_sizes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Unpack
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from sordino.privacy import NotApplicable, Relation
 from sordino.sensitivity.loop import (
     EPS,
     UP,
+    Batches,
     Loop,
     Reshuffled,
     Sensitivity,
@@ -30,14 +32,10 @@ _STEP = (
 
 def contraction(
     *,
-    constants: Constants,
-    n: int,
-    batch_size: int,
     rates: Numbers,
     relation: Relation,
-    drop_last: bool = False,
     average_every: int | None = None,
-    divisor: float | None = None,
+    **batches: Unpack[Batches],
 ) -> Sensitivity:
     """The general bound, for batches that come in the same order in every epoch.
 
@@ -48,10 +46,6 @@ def contraction(
 
     Parameters
     ----------
-    constants
-        Of the loss; `strongly_convex` is the weight of the l2 term, which no divisor divides.
-    n, batch_size, drop_last
-        See `batch_sizes`.
     rates
         Learning rate of every step, restarts included; the last epoch may be a part of one.
     relation
@@ -59,51 +53,26 @@ def contraction(
     average_every
         At the end of every such epoch the weights become the mean of all iterates since the last
         time (the point they started from excluded). Epochs after the last time are not averaged.
-    divisor
-        What sums of gradients are divided by; None means each batch's own size.
+    batches
+        See `Batches`.
     """
-    loop = Loop(constants, n, batch_size, rates, relation, drop_last, divisor, average_every)
+    loop = Loop(rates, relation, average_every, **batches)
     positions = column_sums(loop.visits(loop.rates * loop.worth()[0]))
     return loop.sensitivity(positions, f"{_STEP}, position by position", loop.said())
 
 
 def nsgd(
-    *,
-    constants: Constants,
-    n: int,
-    batch_size: int,
-    epochs: int,
-    eta0: float,
-    relation: Relation,
-    drop_last: bool = False,
-    divisor: float | None = None,
+    *, epochs: int, eta0: float, relation: Relation, **batches: Unpack[Batches]
 ) -> Sensitivity:
     """`contraction` of Chen, Lee & Kifer's NSGD: learning rate eta0 / s in the s-th epoch."""
-    batches = len(batch_sizes(n, batch_size, drop_last))
-    found = contraction(
-        constants=constants,
-        n=n,
-        batch_size=batch_size,
-        rates=_per_epoch(epochs, eta0, epochs, batches),
-        relation=relation,
-        drop_last=drop_last,
-        divisor=divisor,
-    )
+    rates = _per_epoch(epochs, eta0, epochs, **batches)
+    found = contraction(rates=rates, relation=relation, **batches)
     theorem = "Chen, Lee & Kifer 2019, Lemma 2, rho taken epoch by epoch, R of the data term alone"
     return dataclasses.replace(found, theorem=theorem)
 
 
 def rsgd_ar(
-    *,
-    constants: Constants,
-    n: int,
-    batch_size: int,
-    epochs: int,
-    eta0: float,
-    tau: int,
-    relation: Relation,
-    drop_last: bool = False,
-    divisor: float | None = None,
+    *, epochs: int, eta0: float, tau: int, relation: Relation, **batches: Unpack[Batches]
 ) -> Sensitivity:
     """`contraction` of Chen, Lee & Kifer's RSGD-AR: average and restart every `tau` epochs.
 
@@ -112,17 +81,8 @@ def rsgd_ar(
     averaging the FIRST batch can be the worst.
     """
     tau = _check.whole("tau", tau, at_least=1)
-    batches = len(batch_sizes(n, batch_size, drop_last))
-    found = contraction(
-        constants=constants,
-        n=n,
-        batch_size=batch_size,
-        rates=_per_epoch(epochs, eta0, tau, batches),
-        relation=relation,
-        drop_last=drop_last,
-        average_every=tau,
-        divisor=divisor,
-    )
+    rates = _per_epoch(epochs, eta0, tau, **batches)
+    found = contraction(rates=rates, relation=relation, average_every=tau, **batches)
     theorem = (
         "Chen, Lee & Kifer 2019, Lemma 2 and Proposition 3, with the averaging and the restart "
         "that Algorithm 2 lacks"
@@ -132,21 +92,17 @@ def rsgd_ar(
 
 def reshuffled_contributions(
     *,
-    constants: Constants,
-    n: int,
-    batch_size: int,
     rates: Numbers,
     relation: Relation,
-    drop_last: bool = False,
     average_every: int | None = None,
-    divisor: float | None = None,
+    **batches: Unpack[Batches],
 ) -> Reshuffled:
     """`contraction` where every epoch has a new permutation: each visit's part of the bound.
 
     The recurrence is linear in what the visits add, and rho does not depend on where the record
     is, so parts add up, also through averages. Parameters as in `contraction`.
     """
-    loop = Loop(constants, n, batch_size, rates, relation, drop_last, divisor, average_every)
+    loop = Loop(rates, relation, average_every, **batches)
     parts = UP * loop.visits(loop.rates * loop.worth()[0])
     if loop.left_out:
         parts = np.column_stack([parts, np.zeros(len(parts))])
@@ -156,15 +112,7 @@ def reshuffled_contributions(
 
 
 def bolt_on_convex(
-    *,
-    constants: Constants,
-    n: int,
-    batch_size: int,
-    rates: Numbers,
-    relation: Relation,
-    drop_last: bool = False,
-    divisor: float | None = None,
-    same_order: bool = True,
+    *, rates: Numbers, relation: Relation, same_order: bool = True, **batches: Unpack[Batches]
 ) -> Sensitivity:
     """Wu et al. 2017: 2 R sum of eta / |B| over the record's visits, if no step expands.
 
@@ -173,7 +121,7 @@ def bolt_on_convex(
     batch; without, one number for any order of each pass, worst batch by worst batch:
     2 R eta (passes / r + [steps are left] / |B|) for a constant rate and a last batch of r.
     """
-    loop = Loop(constants, n, batch_size, rates, relation, drop_last, divisor)
+    loop = Loop(rates, relation, **batches)
     if len(loop.rates) and float((loop.rates * loop.smooth).max()) > 2:
         raise NotApplicable(
             f"The largest learning rate {loop.rates.max():.6g} is above 2 / smoothness = "
@@ -206,16 +154,12 @@ def bolt_on_fractional(
 
 def bolt_on_strongly_convex(
     *,
-    constants: Constants,
-    n: int,
-    batch_size: int,
     steps: int,
     relation: Relation,
     schedule_smooth: float | None = None,
     schedule_strongly_convex: float | None = None,
-    drop_last: bool = False,
-    divisor: float | None = None,
     same_order: bool = True,
+    **batches: Unpack[Batches],
 ) -> Sensitivity:
     """Wu et al. 2017 for eta_t = min(1 / b, 1 / (g t)): 2 R / (g n), for every batch size.
 
@@ -231,7 +175,8 @@ def bolt_on_strongly_convex(
     the schedule never restarts. `same_order` is as in `bolt_on_convex`.
     """
     steps = _check.whole("steps", steps)
-    loop = Loop(constants, n, batch_size, np.zeros(steps), relation, drop_last, divisor)
+    loop = Loop(np.zeros(steps), relation, **batches)
+    constants = loop.constants
     b = loop.smooth if schedule_smooth is None else schedule_smooth
     g = constants.strongly_convex if schedule_strongly_convex is None else schedule_strongly_convex
     if not (b >= loop.smooth and 0 < g <= constants.strongly_convex):
@@ -251,22 +196,13 @@ def bolt_on_strongly_convex(
     return loop.visited(visits, same_order, "Wu et al. 2017, strongly convex", said)
 
 
-def fixed_step_limit(
-    *,
-    constants: Constants,
-    n: int,
-    batch_size: int,
-    rate: float,
-    relation: Relation,
-    drop_last: bool = False,
-    divisor: float | None = None,
-) -> Sensitivity:
+def fixed_step_limit(*, rate: float, relation: Relation, **batches: Unpack[Batches]) -> Sensitivity:
     """2 eta R / (|B| (1 - rho^m)) after any number of steps: Chen, Lee & Kifer 2019, Prop. 2.
 
     A fixed learning rate, m batches cycled in one order, no averaging, rho < 1. For m = 1 and
     eta = 2 / (L + mu) it is 2 R / (n mu).
     """
-    loop = Loop(constants, n, batch_size, [rate], relation, drop_last, divisor)
+    loop = Loop([rate], relation, **batches)
     gap = float(loop.gaps()[0])
     if gap <= 0:
         raise NotApplicable(
@@ -274,11 +210,11 @@ def fixed_step_limit(
             f"rate below 2 / smoothness = {2 / loop.smooth:.6g} and an l2 term, or use the "
             "contraction bound for a number of steps."
         )
-    batches = len(loop.sizes)
-    left = -math.expm1(batches * math.log1p(-gap)) if gap < 1 else 1.0
+    many = len(loop.sizes)
+    left = -math.expm1(many * math.log1p(-gap)) if gap < 1 else 1.0
     kicks = [UP * loop.jump * rate / by for by in loop.divisors.tolist()]
     theorem = "Chen, Lee & Kifer 2019, Proposition 2: any number of passes at a fixed rate"
-    said = (f"rho = {1 - gap:.6g} < 1, {batches} batches",)
+    said = (f"rho = {1 - gap:.6g} < 1, {many} batches",)
     return loop.sensitivity([UP * kick / left for kick in kicks], theorem, said)
 
 
@@ -286,7 +222,7 @@ def gradient_descent(
     *, constants: Constants, n: int, rate: float, steps: int, relation: Relation
 ) -> Sensitivity:
     """Full batches, fixed rate: (2 eta R / n) (1 - rho^T) / (1 - rho) (docs/math.md 10.3)."""
-    loop = Loop(constants, n, n, [rate], relation)
+    loop = Loop([rate], relation, constants=constants, n=n, batch_size=n)
     gap, steps = float(loop.gaps()[0]), _check.whole("steps", steps)
     total = UP * loop.jump * rate / n * _geometric(gap, steps)
     theorem = f"{_STEP}; {steps} steps on all records"
@@ -300,7 +236,7 @@ def zhang_gradient_descent(
 
     Full batches, any number of steps of rate <= 2 / (L + mu), where 2 R / (n mu) holds.
     """
-    loop = Loop(constants, n, n, [rate], relation)
+    loop = Loop([rate], relation, constants=constants, n=n, batch_size=n)
     mu, smooth = constants.strongly_convex, constants.smooth
     if mu == 0 or rate * (smooth + mu) > 2:
         raise NotApplicable(
@@ -312,11 +248,12 @@ def zhang_gradient_descent(
     return loop.sensitivity([total], "Zhang et al. 2017, quoted; 2 R / (n mu) is smaller", said)
 
 
-def _per_epoch(epochs: int, eta0: float, restart: int, batches: int) -> Floats:
+def _per_epoch(epochs: int, eta0: float, restart: int, **batches: Unpack[Batches]) -> Floats:
     """Rates eta0 / h, h the epoch since the last restart, as `sgd.Schedule.per_epoch` has them."""
+    sizes = batch_sizes(batches["n"], batches["batch_size"], batches.get("drop_last", False))
     epochs = _check.whole("epochs", epochs)
     since = np.arange(epochs) % max(restart, 1) + 1
-    return np.repeat(_check.positive("eta0", eta0) / since, batches)
+    return np.repeat(_check.positive("eta0", eta0) / since, len(sizes))
 
 
 def _geometric(gap: float, terms: int) -> float:

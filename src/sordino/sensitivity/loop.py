@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NotRequired, TypedDict, Unpack
 
 import numpy as np
 
@@ -106,25 +107,43 @@ def batch_sizes(n: int, batch_size: int, drop_last: bool = False) -> tuple[int, 
     return (size,) * whole + ((rest,) if rest and not drop_last else ())
 
 
+class Batches(TypedDict):
+    """What every theorem asks of the loss and the batches, as keywords.
+
+    Parameters
+    ----------
+    constants
+        Of the loss; `strongly_convex` is the weight of the l2 term, which no divisor divides.
+    n, batch_size, drop_last
+        See `batch_sizes`.
+    divisor
+        What sums of gradients are divided by; None means each batch's own size.
+    """
+
+    constants: Constants
+    n: int
+    batch_size: int
+    drop_last: NotRequired[bool]
+    divisor: NotRequired[float | None]
+
+
 class Loop:
     """A training as plain numbers, checked. Arguments are those of `bounds.contraction`."""
 
     def __init__(
         self,
-        constants: Constants,
-        n: int,
-        batch_size: int,
         rates: Numbers,
         relation: Relation,
-        drop_last: bool = False,
-        divisor: float | None = None,
         average_every: int | None = None,
+        **batches: Unpack[Batches],
     ) -> None:
+        constants, divisor = batches["constants"], batches.get("divisor")
+        n = batches["n"]
         _check_constants(constants)
         self.constants = constants
         self.relation = relation
         self.jump = _jump(constants, relation)
-        self.sizes = batch_sizes(n, batch_size, drop_last)
+        self.sizes = batch_sizes(n, batches["batch_size"], batches.get("drop_last", False))
         self.left_out = n - sum(self.sizes)
         places = (*self.sizes, self.left_out) if self.left_out else self.sizes
         self.shares = tuple(size / n for size in places)

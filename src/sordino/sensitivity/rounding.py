@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
 from sordino import _check
 from sordino.accounting.shifted import Numbers
-from sordino.objectives.objective import Constants
 from sordino.privacy import NotApplicable, Relation
-from sordino.sensitivity.loop import LARGEST, Loop
+from sordino.sensitivity.loop import LARGEST, Batches, Loop
 
 UNIT = 2.0**-53
 """Relative error of one operation in float64."""
@@ -16,17 +16,13 @@ UNIT = 2.0**-53
 
 def rounding(
     *,
-    constants: Constants,
-    n: int,
-    batch_size: int,
     features: int,
     rates: Numbers,
     norm: float,
     start_norm: float = 0.0,
-    drop_last: bool = False,
     average_every: int | None = None,
-    divisor: float | None = None,
     summed_apart: bool = False,
+    **batches: Unpack[Batches],
 ) -> float:
     """Bound on ||weights computed in float64 - weights of exact arithmetic||, for linear models.
 
@@ -34,7 +30,7 @@ def rounding(
 
     Parameters
     ----------
-    constants, n, batch_size, rates, drop_last, average_every, divisor
+    rates, average_every, batches
         As in `contraction`. Rates are exact as given; any order of the batches is covered.
     features
         Number of weights d, the intercept included.
@@ -67,7 +63,8 @@ def rounding(
     underflow adds less than the 1e-280 put on top. A projection is not covered.
     """
     relation = Relation.REPLACE_ONE  # the loop wants one; a rounding does not depend on it
-    loop = Loop(constants, n, batch_size, rates, relation, drop_last, divisor, average_every)
+    loop = Loop(rates, relation, average_every, **batches)
+    constants = loop.constants
     d = _check.whole("features", features, at_least=1)
     local = _local_error(loop, d, _check.positive("norm", norm), summed_apart)
     worth, averages_worth = (part.tolist() for part in loop.worth())

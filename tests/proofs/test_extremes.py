@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from sordino.accounting import methods
-from sordino.accounting.finding import Finding, Run
 from sordino.accounting.linear_loss import linear_loss
 from sordino.accounting.subsampled import LEAST_RATE, MOST_NOISE, NoisySteps, pld
 from sordino.accounting.workshop import Workshop
 from sordino.privacy import NotApplicable, Relation
+from sordino.proofs import theorems
+from sordino.proofs.run import Run
+from sordino.proofs.theorems import Finding
 
 MOST_STRETCHES = 120
 """Halving to a width of 1e-12 takes 40 of them in each direction; straight lines took thousands."""
@@ -58,16 +59,16 @@ def test_extremes_are_answered_or_refused(seed: int, monkeypatch: pytest.MonkeyP
     for _ in range(10):
         steps, delta = _extreme(rng)
         run = Run(steps, "final", NotApplicable("no loss is named"))
-        for method in methods.METHODS:
+        for theorem in theorems.STEPS:
             made.clear()
             try:
-                title = method.name, method.title, method.released
+                title = theorem.name, theorem.title, theorem.released
                 blank = Finding(*title, steps.relation, delta)
-                value = method.epsilon(run, blank).value
+                value = blank.filled(theorem.asked(run, delta)).value
             except NotApplicable:
                 continue
             assert value is not None
-            assert value >= 0, (steps, delta, method.name)
+            assert value >= 0, (steps, delta, theorem.name)
 
 
 @pytest.mark.parametrize(
