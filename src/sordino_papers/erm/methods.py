@@ -14,7 +14,7 @@ a method's name    as the estimators have it: public rules, the least noise that
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -39,30 +39,34 @@ LEFT = 1e-6
 """Norm of the mean gradient at which minimising stops where nothing is proved of it."""
 
 
-def planned(settings: ErmSettings, method: str, task: Task) -> list[Plan]:
-    """A method's plans for one budget: one, or one a setting that is tried; none if it cannot."""
-    try:
-        return _planned(settings, method, task)
-    except NotApplicable:
-        return []
-
-
-def _planned(settings: ErmSettings, method: str, task: Task) -> list[Plan]:
+def planned(settings: ErmSettings, method: str, task: Task) -> list[Plan | None]:
+    """A method's plans for one budget: one, or one a setting that is tried; None if it cannot."""
     name, _, variant = method.partition("/")
+    if variant != "tuned":
+        return [_or_none(lambda: _planned(settings, method, task))]
+    called, public = named(name, task.rows)
+    tried = [_tried(each, public, task) for each in settings.tries(name)]
+    return [_or_none(lambda given=given: _plan(called, task, given)) for given in (public, *tried)]
+
+
+def _or_none(make: Callable[..., Plan | None]) -> Plan | None:
+    try:
+        return make()
+    except NotApplicable:
+        return None
+
+
+def _planned(settings: ErmSettings, method: str, task: Task) -> Plan | None:
     if method in REFERENCES:
-        return [_plan(method, replace(task, epsilon=math.inf), Settings())]
+        return _plan(method, replace(task, epsilon=math.inf), Settings())
     if method == "sgd-ma/2016":
         return _old_moments(task, settings.orders)
     if method == "output-gd/inside":
-        outside = _plan(name, task, Settings()).settings
+        outside = _plan("output-gd", task, Settings()).settings
         given = Settings(steps=outside.steps, learning_rate=outside.learning_rate)
-        return [_plan("noisy-gd", task, given)]
-    tried = settings.tries(name) if variant == "tuned" else []
-    public = named(name, task.rows)
-    return [
-        _plan(public[0], task, given)
-        for given in (public[1], *(_tried(each, public[1], task) for each in tried))
-    ]
+        return _plan("noisy-gd", task, given)
+    called, public = named(method, task.rows)
+    return _plan(called, task, public)
 
 
 def named(method: str, rows: int) -> tuple[str, Settings]:
@@ -100,7 +104,7 @@ def _tried(given: Mapping[str, Any], public: Settings, task: Task) -> Settings:
     return Settings(**{"accountant": public.accountant, **rest})
 
 
-def _old_moments(task: Task, orders: int) -> list[Plan]:
+def _old_moments(task: Task, orders: int) -> Plan | None:
     """DP-SGD as of 2016, under its own add-or-remove-one; nothing if no noise is enough."""
     method = DpSgd()
     given = method.settings(task, Settings(batch_size=round(math.sqrt(task.rows))))
@@ -108,10 +112,10 @@ def _old_moments(task: Task, orders: int) -> list[Plan]:
     rate, steps = spec.batch_size / task.rows, spec.total_steps(task.rows)
     noise = old_moments_noise(task.epsilon, task.delta, rate, steps, orders)
     if noise is None:
-        return []
+        return None
     spec = replace(spec, noise_multiplier=noise)
     sigma = noise * task.norm
-    return [Plan(method.name, task, given, None, sigma, 0.0, "in every step", spec, task.l2)]
+    return Plan(method.name, task, given, None, sigma, 0.0, "in every step", spec, task.l2)
 
 
 def old_moments_epsilon(

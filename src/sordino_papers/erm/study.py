@@ -214,16 +214,15 @@ class MethodOnFold:
             epsilons = epsilons[:1]  # they promise nothing, whatever the budget
         plans = [planned(self.settings, self.method, self.task(epsilon)) for epsilon in epsilons]
         if chosen is not None:
-            pairs = zip(plans, chosen, strict=True)
-            plans = [[each[0], each[at]] if each else [] for each, at in pairs]
-        flat = [plan for each in plans for plan in each]
-        scores = iter(self._of_plans(flat) if flat else [])
-        tries = max(len(each) for each in plans) or 1
-        found = np.full((3, tries, len(plans)), np.nan)
+            plans = [[each[0], each[at]] for each, at in zip(plans, chosen, strict=True)]
+        able = [plan for each in plans for plan in each if plan is not None]
+        scores = iter(self._of_plans(able) if able else [])
+        found = np.full((3, len(plans[0]), len(plans)), np.nan)
         for at, each in enumerate(plans):
-            for place in range(len(each)):
-                found[:, place, at] = next(scores)
-        return np.broadcast_to(found, (3, tries, len(self.settings.epsilons)))
+            for place, plan in enumerate(each):
+                if plan is not None:
+                    found[:, place, at] = next(scores)
+        return np.broadcast_to(found, (3, len(plans[0]), len(self.settings.epsilons)))
 
     def task(self, epsilon: float) -> Task:
         """What is asked of this fold at a budget."""
