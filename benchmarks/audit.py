@@ -177,14 +177,14 @@ def reach(size: Size) -> dict[str, float]:
 def shown(negative: Floats, positive: Floats, mu: float) -> dict[str, float]:
     """What each bound shows of one audit; thresholds that must be fixed are, before the runs."""
     asked: dict[str, Any] = {"delta": DELTA, "confidence": CONFIDENCE}
-    family = {"family": band.gaussian_family(DELTA), "family_name": "of Gaussian mechanisms"}
+    family = {"family": band.GaussianFamily(DELTA), "family_name": "of Gaussian mechanisms"}
     grid = np.linspace(-4, 4 + mu, 20)
     found = {
         "band": band.band(negative, positive, **family, **asked),
         "band_equal_precision": band.band(
             negative, positive, method="equal-precision", **family, **asked
         ),
-        "gaussian": bounds.gaussian_at_threshold(negative, positive, mu / 2, **asked),
+        "gaussian": bounds.at_threshold(negative, positive, mu / 2, **asked, if_gaussian=True),
         "split": bounds.split(negative, positive, **asked),
         "bonferroni": bounds.bonferroni(negative, positive, grid, **asked),
     }

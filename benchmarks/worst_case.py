@@ -22,10 +22,16 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from sordino.audit.worst_case import WorstCase
-from sordino.audit.worst_case_audit import WorstCaseAudit, audit_worst_case, play
-from sordino.audit.worst_case_family import Family
-from sordino.audit.worst_case_ways import WAYS, bounded, estimated
+from sordino.audit.worst_case import (
+    WAYS,
+    Family,
+    WorstCase,
+    WorstCaseAudit,
+    audit_worst_case,
+    bounded,
+    estimated,
+    play,
+)
 from sordino.report import canvas
 from sordino.report.worst_case import Repeats, Setting, epsilons, error_curves
 
@@ -78,7 +84,7 @@ def repeat(family: Family, epsilon: float, number: int, seed: int, size: Size, o
     few = negative[: size.estimate], positive[: size.estimate]
     for way, value in estimated(few, family).items():
         out.add(way, family.steps, epsilon, value)
-    ours = bounded((negative, positive), family, CONFIDENCE)
+    ours = bounded((negative, positive), family, CONFIDENCE).epsilon
     out.add("ours", family.steps, epsilon, ours)
 
 

@@ -83,6 +83,15 @@ def test_what_is_written_comes_back_through_json():
     assert FORM.read(earlier) == VALUE
 
 
+class Word(enum.StrEnum):
+    T = "t"
+
+
+def test_a_text_of_an_enum_is_written_as_a_text():
+    written = FORM.write(dataclasses.replace(VALUE, text=Word.T, setting=Word.T))
+    assert [type(written[name]) for name in ("text", "setting")] == [str, str]
+
+
 def test_numbers_of_numpy_are_pythons():
     numpy = dataclasses.replace(
         VALUE, count=np.int64(3), truth=np.True_, pair=(np.int8(1), np.float64(0.1))

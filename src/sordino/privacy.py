@@ -112,7 +112,7 @@ class Guarantee:
     relation
         What counts as a neighbouring dataset.
     sampling
-        How batches were drawn, as the theorem assumes it: a word of `Sampling`.
+        How batches were drawn, as the theorem assumes it ("poisson", "permute-once", ...).
     unit
         Who is protected: "one record", or "k records of one person".
     theorem
@@ -141,6 +141,8 @@ class Guarantee:
         _check.probability_below_one("delta", self.delta)
         _check.one_of("released", self.released, ("final", "all"))
         _check_relation(self.relation)
+        if isinstance(self.sampling, Sampling):  # a plain text, for files
+            object.__setattr__(self, "sampling", self.sampling.value)
 
     def __str__(self) -> str:
         what = "the final model" if self.released == "final" else "all iterates"

@@ -571,7 +571,9 @@ def _names(value: object, place: Place) -> Collection[str]:
 
 
 def _own(value: Any) -> Any:
-    """Python's own value for numpy's, which need not be loaded for that."""
+    """Python's own value for numpy's, which need not be loaded for that, or an enum's text."""
+    if isinstance(value, str):
+        return str.__str__(value)
     return value.tolist() if hasattr(value, "tolist") else value
 
 

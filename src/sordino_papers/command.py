@@ -83,18 +83,20 @@ def reproduce(
 
     `sordino reproduce all --quick`
     """
+    from sordino_papers import words
+
     if which[0] == "list":
         _list(which[1:])
         return
     if markdown is not None:
         _check_writable(markdown)
     found = _run(which, quick, out, data_dir, figures)
-    console = _console()
+    console = screen(_WIDE)
     for place in found.places:
         console.print(_table(place, found.of(place)))
     _explanations(console, found)
     page = _write(found, out, markdown)
-    for sentence in _summary(found):
+    for sentence in words.summary(found):
         line(console, sentence)
     say(f"The page: {page}")
     if found.unexplained or not found.judged:
@@ -109,10 +111,6 @@ def _check_writable(file: str) -> None:
         _files.check_place(file)
 
 
-def _console() -> Screen:
-    return screen(_WIDE)
-
-
 def _list(wanted: list[str]) -> None:
     """Papers, and what each prints where."""
     from rich import box
@@ -123,7 +121,7 @@ def _list(wanted: list[str]) -> None:
 
     for key in wanted:
         _check.one_of("PAPER", key, list(papers()))
-    console = _console()
+    console = screen(_WIDE)
     for paper in papers().values():
         if wanted and paper.key not in wanted:
             continue
@@ -190,12 +188,6 @@ def _explanations(console: Screen, found: Reproduction) -> None:
     for text, names in texts.items():
         many = f" and {len(names) - 1} more" if len(names) > 1 else ""
         line(console, f"{names[0]}{many}: {text}")
-
-
-def _summary(found: Reproduction) -> list[str]:
-    from sordino_papers import words
-
-    return words.summary(found)
 
 
 def _write(found: Reproduction, out: str, markdown: str | None) -> Path:

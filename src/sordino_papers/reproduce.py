@@ -6,12 +6,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sordino import _check
 from sordino.store.disk import Disk
 from sordino.store.refusal import first_foreign
-from sordino.types import Progress
 from sordino_papers.bench import Bench, NotHere
 from sordino_papers.claims import Claim, Drawing, Place
 from sordino_papers.judging import explained, measured
@@ -21,6 +20,8 @@ from sordino_papers.results import Picture, Reproduction, Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sordino.assessment.run import Watch
+
 README = (
     "INTERNAL: weights without noise, of thousands of trainings. Made by `sordino reproduce`;\n"
     "index.html is the page, runs/ and studies/ let the same command go on where it was.\n"
@@ -29,16 +30,6 @@ README_NAME = "README.txt"
 _TELLS = 30
 """Letters of it that tell a directory of ours; later versions may say more."""
 ALL = "all"
-
-
-class Watch(Protocol):
-    """Who is told how far it is."""
-
-    def begin(self, stage: str, words: str) -> Progress:
-        """A run begins; what is returned is told (done, total)."""
-
-    def end(self, stage: str, seconds: float, *, resumed: bool) -> None:
-        """It is over."""
 
 
 def reproduce(

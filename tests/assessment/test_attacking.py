@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.assessment import attacking, audit_cost
+from sordino.assessment import attacking, measuring
 from sordino.assessment.brief import Brief
 from sordino.assessment.effort import EFFORTS
 from sordino.assessment.subject import Subject
@@ -217,14 +217,14 @@ class TestRuns:
         for effort, seconds in ((name, each.attacking) for name, each in EFFORTS.items()):
             subject = subject_of(audit_runs=None, effort=effort, method=method)
             runs = attacking.audit_runs(subject)
-            each = audit_cost.of_plan(subject.job.plan) / 2
+            each = measuring.cost_of_fit(subject.job.plan)
             assert runs <= subject.brief.most_audit_runs
-            assert runs == audit_cost.LEAST_RUNS or runs * each <= seconds
+            assert runs == attacking.LEAST_RUNS or runs * each <= seconds
             assert attacking.plain_runs(subject) <= subject.brief.most_audit_runs
             found.append(runs)
         assert found == sorted(found)
 
     def test_never_too_few(self):
-        assert audit_cost.runs_within(60, 1000.0, 10_000) == audit_cost.LEAST_RUNS
-        assert audit_cost.runs_within(60, 0.1, 10_000) == 1200
-        assert audit_cost.runs_within(60, 1e-9, 10_000) == 10_000
+        assert attacking.runs_within(60, 1000.0, 10_000) == attacking.LEAST_RUNS
+        assert attacking.runs_within(60, 0.1, 10_000) == 1200
+        assert attacking.runs_within(60, 1e-9, 10_000) == 10_000

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.assessment import fitted_runs, measured_runs, measuring
+from sordino.assessment import measuring
 from sordino.assessment.brief import Brief
-from sordino.assessment.distance import ATTACKED, Distance, Evidence, together
 from sordino.assessment.effort import EFFORTS
+from sordino.assessment.measuring import ATTACKED, Distance, NoiseEvidence, together
 from sordino.assessment.subject import Subject, _of_all
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
@@ -149,7 +149,7 @@ class TestRelease:
             plan.spec,
             pair.D,
             range(20),
-            measured_runs.overlay(pair),
+            measuring.overlay(pair),
             initial_weights=asked.job.start[0],
         )[:, :, 0]
         gaps = weights[:, 0] - weights[:, 1]
@@ -191,7 +191,7 @@ class TestRelease:
         asked = subject(method="objective")
         assert asked.job is not None
         job = asked.job
-        weights = fitted_runs.fitted(job.plan, job.start, tuple(asked.pair), 300, silent)
+        weights = measuring.fitted(job.plan, job.start, tuple(asked.pair), 300, silent)
         both = weights[:, :, 0]
         along = directional.between(both[:, 0], both[:, 1], stream=stream("p"), repeats=1)
         expected = along.epsilon(asked.delta)
@@ -208,7 +208,7 @@ class TestRelease:
             assert asked.job is not None
             alike = (asked.D, asked.D)
             job = asked.job
-            found = fitted_runs.fitted(job.plan, job.start, alike, 3, silent)
+            found = measuring.fitted(job.plan, job.start, alike, 3, silent)
             np.testing.assert_array_equal(found[:, 0], found[:, 1])
             assert np.ptp(found[:, 0], axis=0).min() > 0
 
@@ -248,20 +248,20 @@ class TestRelease:
 class TestHowMany:
     def test_seeds_follow_from_what_runs_cost(self) -> None:
         seconds = 2 * EFFORTS["quick"].measuring
-        assert measured_runs.affordable("quick", seconds / 200, 2, 500) == 100
-        assert measured_runs.affordable("quick", seconds / 200, 2, 50) == 50
-        fewest = measured_runs.LEAST_SEEDS
-        assert measured_runs.affordable("quick", seconds / fewest, 2, 50) == fewest
-        assert measured_runs.affordable("quick", 2 * seconds / fewest, 2, 50) == 0
+        assert measuring.affordable("quick", seconds / 200, 2, 500) == 100
+        assert measuring.affordable("quick", seconds / 200, 2, 50) == 50
+        fewest = measuring.LEAST_SEEDS
+        assert measuring.affordable("quick", seconds / fewest, 2, 50) == fewest
+        assert measuring.affordable("quick", 2 * seconds / fewest, 2, 50) == 0
 
     def test_a_pair_has_four_seeds_a_weight_while_that_is_quick(self) -> None:
-        assert measured_runs.seeds_of_pair(20, 101) == 404
-        assert measured_runs.seeds_of_pair(98, 31) == 392
-        assert measured_runs.seeds_of_pair(98, 3000) == 200
-        assert measured_runs.seeds_of_pair(20, 10) == 200
+        assert measuring.seeds_of_pair(20, 101) == 404
+        assert measuring.seeds_of_pair(98, 31) == 392
+        assert measuring.seeds_of_pair(98, 3000) == 200
+        assert measuring.seeds_of_pair(20, 10) == 200
 
     def test_other_pairs_are_the_attacked_record_and_drawn_ones(self, plain: Subject) -> None:
-        found = measured_runs.drawn(plain.D, plain.pair, 4)
+        found = measuring.drawn(plain.D, plain.pair, 4)
         assert len(found) == 6
         assert found.labels[:2].tolist() == [-1, 0]
         np.testing.assert_array_equal(found.extra_X[0], plain.pair.D.X[0])
@@ -279,7 +279,7 @@ class TestDistances:
 
     def test_the_largest_is_the_headline(self) -> None:
         sizes = (0.5, 2.0, 1.0)
-        found = Evidence(telling=[Distance(f"pair {s}", "how", s, "caveat") for s in sizes])
+        found = NoiseEvidence(telling=[Distance(f"pair {s}", "how", s, "caveat") for s in sizes])
         headline = found.estimated(1e-6).headline
         assert headline is not None
         assert headline.epsilon == gaussian.epsilon(2.0, 1e-6)
@@ -287,7 +287,7 @@ class TestDistances:
         assert headline.caveat.startswith("caveat; only of the pairs")
 
     def test_without_a_distance_the_reason_is_said(self) -> None:
-        found = Evidence(why_none="Because.").estimated(1e-6)
+        found = NoiseEvidence(why_none="Because.").estimated(1e-6)
         assert (found.headline, found.isotropic, found.why_none) == (None, None, "Because.")
 
 

@@ -25,7 +25,7 @@ def subject() -> Subject:
 
 
 def released(subject: Subject, place: Path) -> Release:
-    return releasing.release(subject, place / "model", place, lambda done, total: None)
+    return releasing.release(subject, place, lambda done, total: None, bundle=place / "model")
 
 
 def no_fit(*_: object, **__: object) -> None:
@@ -75,7 +75,7 @@ def test_the_model_comes_last(subject: Subject, tmp_path: Path) -> None:
 
     for how in ({"progress": stop}, {"progress": lambda done, total: None, "rehearse": stop}):
         with pytest.raises(ZeroDivisionError):
-            releasing.release(subject, tmp_path / "model", tmp_path, **how)
+            releasing.release(subject, tmp_path, bundle=tmp_path / "model", **how)
         assert not (tmp_path / "model").exists()
         assert not (tmp_path / "released").exists()
 
@@ -93,7 +93,7 @@ def test_stopped_after_the_release_it_goes_on_with_the_same_model(
     assert (tmp_path / "model" / "model.safetensors").read_bytes() == weights
     (tmp_path / "afresh").mkdir()
     whole = releasing.release(
-        subject, tmp_path / "model", tmp_path / "afresh", lambda done, total: None
+        subject, tmp_path / "afresh", lambda done, total: None, bundle=tmp_path / "model"
     )
     assert found == whole
 

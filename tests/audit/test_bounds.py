@@ -20,8 +20,6 @@ from sordino.audit.bounds import (
     bonferroni,
     clopper_pearson_upper,
     from_counts,
-    gaussian_at_threshold,
-    gaussian_from_counts,
     gaussian_mu_from_counts,
     split,
 )
@@ -50,7 +48,7 @@ def test_golden(case):
     mu = gaussian_mu_from_counts(*counts_of(case), confidence=1 - level)
     assert mu == pytest.approx(case["mu_lb"], rel=rel)
     if delta > 0:
-        found = gaussian_from_counts(*counts_of(case), delta=delta, confidence=1 - level)
+        found = from_counts(*counts_of(case), delta=delta, confidence=1 - level, if_gaussian=True)
         assert found.epsilon == pytest.approx(case["eps_gdp"], rel=rel)
         assert bounds.GAUSSIAN_HYPOTHESIS in found.attack
 
@@ -84,7 +82,7 @@ def test_the_upper_bound_is_the_binomial_tail():
 def test_counts_that_show_nothing(counts, delta):
     assert from_counts(*counts, delta=delta, confidence=0.95).epsilon == 0.0
     if delta > 0 and counts[0] + counts[2] > 0:
-        assert gaussian_from_counts(*counts, delta=delta, confidence=0.95).epsilon == 0.0
+        assert from_counts(*counts, delta=delta, confidence=0.95, if_gaussian=True).epsilon == 0.0
 
 
 def test_both_ways_round_count():
@@ -209,7 +207,7 @@ def test_equal_worlds_show_nothing():
     for found in (
         split(same, same, delta=0, confidence=0.95),
         bonferroni(same, same, np.arange(20), delta=0, confidence=0.95),
-        gaussian_at_threshold(same, same, 10, delta=1e-5, confidence=0.95),
+        at_threshold(same, same, 10, delta=1e-5, confidence=0.95, if_gaussian=True),
         split(np.zeros(30), np.zeros(30), delta=0, confidence=0.95),
     ):
         assert found.epsilon == 0
@@ -243,7 +241,7 @@ GOOD = np.arange(20.0)
         (lambda: bonferroni(GOOD, GOOD, [], delta=0, confidence=0.95), "thresholds"),
         (lambda: bonferroni(GOOD, GOOD, [math.nan], delta=0, confidence=0.95), "thresholds"),
         (
-            lambda: gaussian_at_threshold(GOOD, GOOD, 1, delta=0, confidence=0.95),
+            lambda: at_threshold(GOOD, GOOD, 1, delta=0, confidence=0.95, if_gaussian=True),
             "> 0 under the Gaussian hypothesis",
         ),
         (lambda: best_threshold(GOOD, GOOD, delta=0, confidence=0.9, runs=0), "runs=0 >= 1"),
@@ -307,7 +305,7 @@ def test_coverage_at_one_threshold(truth):
     grid = place + np.linspace(-2, 2, 9)
     for bound in (
         lambda n, p: at_threshold(n, p, place, **stated).epsilon,
-        lambda n, p: gaussian_at_threshold(n, p, mu / 2, **stated).epsilon,
+        lambda n, p: at_threshold(n, p, mu / 2, **stated, if_gaussian=True).epsilon,
         lambda n, p: bonferroni(n, p, grid, **stated).epsilon,
     ):
         assert excesses(bound, mu, delta, 400) <= allowed()
@@ -366,7 +364,7 @@ def test_the_gaussian_bound_is_false_for_another_mechanism():
     errors = round((1 - right) * 10_000)
     counts = (errors, 10_000, errors, 10_000)
     assert from_counts(*counts, delta=1e-5, confidence=0.99).epsilon < 3
-    assert gaussian_from_counts(*counts, delta=1e-5, confidence=0.99).epsilon > 6
+    assert from_counts(*counts, delta=1e-5, confidence=0.99, if_gaussian=True).epsilon > 6
 
 
 def test_exact_rates_give_the_exact_epsilon():

@@ -10,8 +10,7 @@ from scipy.stats import binom
 
 from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
-from sordino.audit.canaries import Canaries, CanaryFileError, make_canaries
-from sordino.audit.one_run import f_dp_one_run, steinke
+from sordino.audit.canaries import Canaries, CanaryFileError, f_dp_one_run, make_canaries, steinke
 from sordino.data import Dataset
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.sgd import TrainSpec, train

@@ -11,8 +11,7 @@ import pytest
 from scipy import sparse
 
 from sordino._check import InvalidArgument
-from sordino.audit.difference import Difference, difference, has_silent_record
-from sordino.audit.records import records
+from sordino.audit.difference import Difference, difference, has_silent_record, records
 from sordino.data.dataset import Dataset
 from sordino.privacy import Relation
 

@@ -230,7 +230,7 @@ class TestHalves:
         assert (self.above_nothing(150) <= binom.ppf(1 - 1e-4, 150, 0.2)).all()
 
     def test_and_would_be_if_the_tested_runs_had_been_learned_from(self, monkeypatch):
-        monkeypatch.setattr(game, "_halves", lambda runs, tested: [slice(runs - tested, runs)] * 2)
+        monkeypatch.setattr(game, "halves", lambda runs: [slice(runs // 2, runs)] * 2)
         # Bonferroni and the band. (The one threshold is chosen by folds, and does not fit itself.)
         assert (self.above_nothing(40)[[1, 3]] > binom.ppf(1 - 1e-4, 40, 0.2)).all()
 

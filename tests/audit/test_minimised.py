@@ -10,8 +10,7 @@ from scipy.linalg import cho_factor
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.audit import audit, minimised, neighbour, own
-from sordino.audit.minimised import TOGETHER, MinimisedFit, Minimisers
-from sordino.audit.own_fit import OwnFit, records_of
+from sordino.audit.minimised import TOGETHER, MinimisedFit, Minimisers, OwnFit, records_of
 from sordino.audit.score_file import OutputFileError
 from sordino.audit.worlds import outputs
 from sordino.estimators.perturbed import NoisyObjective, mechanism

@@ -10,9 +10,10 @@ import pytest
 from sordino import PrivateLogisticRegression
 from sordino._check import InvalidArgument
 from sordino.audit import audit, neighbour, own
-from sordino.audit.one_vs_rest import TOGETHER, TrainedProblems, record_losses
-from sordino.audit.own_fit import records_of
+from sordino.audit.laws import record_losses
+from sordino.audit.minimised import records_of
 from sordino.audit.score_file import OutputFileError
+from sordino.audit.trained import TOGETHER, TrainedProblems
 from sordino.audit.worlds import outputs
 from sordino.data.dataset import Dataset
 from sordino.estimators.randomness import Randomness

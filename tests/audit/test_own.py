@@ -13,8 +13,8 @@ from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino._check import InvalidArgument
 from sordino.audit import TrainedRelease, audit, neighbour, own
 from sordino.audit.difference import Difference, difference
+from sordino.audit.minimised import records_of
 from sordino.audit.own import OwnFit
-from sordino.audit.own_fit import records_of
 from sordino.audit.worlds import outputs
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset, row_norms

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.audit import bounds, power
-from sordino.audit.band import band, gaussian_family
+from sordino.audit.band import GaussianFamily, band
 from sordino.audit.power import ceiling, reach, runs_needed
 
 
@@ -133,7 +133,7 @@ def test_the_reach_of_the_band_is_a_little_below_its_mean(epsilon: float) -> Non
         band(
             generator.standard_normal(10_000),
             generator.standard_normal(10_000) + mu,
-            gaussian_family(1e-5),
+            GaussianFamily(1e-5),
             family_name="of Gaussian mechanisms",
             **how,
         ).epsilon

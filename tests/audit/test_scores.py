@@ -11,8 +11,7 @@ from scipy.stats import binom
 from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.audit import audit, bounds, scores
-from sordino.audit.direction import Direction
-from sordino.audit.scores import FOLDS, hashed
+from sordino.audit.scores import FOLDS, Direction, hashed
 
 ZERO, ONE = np.zeros(2), np.array([0.0, 1.0])
 DELTA = 1e-5

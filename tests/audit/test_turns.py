@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from sordino._check import InvalidArgument
 from sordino.audit import turns
-from sordino.audit.called import Block, Called, Rehearsal, Task
+from sordino.audit.called import Block, Called, Rehearsal, Stretch
 from sordino.audit.worlds import outputs
 
 ZERO, ONE = np.zeros(3), np.array([0.0, 0.0, 1.0])
@@ -48,7 +48,7 @@ class TestTurns:
         assert 0.2 < ahead < 0.8  # neither world is always the later one
 
     def test_batches_and_what_goes_to_a_pool_take_turns_too(self):
-        both = [Task(0, 0, 5000), Task(1, 0, 5000)]
+        both = [Stretch(0, 0, 5000), Stretch(1, 0, 5000)]
         for batch, most in ((None, 25), (1000, 1)):
             found = turns._Left(both, batch, np.random.default_rng(0)).cut(most)
             assert sum(map(len, found)) == 10_000
@@ -59,7 +59,7 @@ class TestTurns:
 
     def test_what_is_left_of_one_world_is_made(self):
         left = turns._Left(
-            [Task(0, 3, 5), Task(0, 8, 9), Task(1, 4, 5)], None, np.random.default_rng(0)
+            [Stretch(0, 3, 5), Stretch(0, 8, 9), Stretch(1, 4, 5)], None, np.random.default_rng(0)
         )
         assert sorted((t.world, t.start) for t in left.cut(1)) == [(0, 3), (0, 4), (0, 8), (1, 4)]
 
@@ -164,7 +164,7 @@ class TestAStateOfItsOwn:
             drawn = np.random.normal()  # noqa: NPY002
             return [drawn, random.random(), float(torch.rand(1)), generator.normal()]
 
-        first, again = Called(careless, (ZERO, ONE), 0, None)(Rehearsal(Task(1, 4, 9)))
+        first, again = Called(careless, (ZERO, ONE), 0, None)(Rehearsal(Stretch(1, 4, 9)))
         assert first.values.shape == (5, 4)
         np.testing.assert_array_equal(first.values, again.values)
 

@@ -16,13 +16,16 @@ from sordino.accounting.linear_loss import linear_loss
 from sordino.audit import worst_case
 from sordino.audit.band import refutes
 from sordino.audit.worst_case import (
+    Family,
     WorstCase,
+    error_rates,
     likelihood_ratio_all_iterates,
     linear_curve,
     linear_last_iterate,
     log_ratio,
+    lower_hull,
+    tradeoff,
 )
-from sordino.audit.worst_case_family import Family, error_rates, lower_hull, tradeoff
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[
     "6_worst_case_loss"
@@ -136,7 +139,7 @@ def test_the_loop_is_dp_sgd_record_by_record(records: int, minus_sign: bool, tig
     """With few records gradients are clipped too (`tight`); with many, none of the zeros' is."""
     setting = WorstCase(0.3, 6, 0.8, 10.0, records, minus_sign=minus_sign)
     recorded = Recorded(stream("record by record"))
-    final = setting.simulate(5, True, recorded)
+    final = setting.trace(5, True, recorded)[0]
     expected = [record_by_record(setting, recorded.draws, run) for run in range(5)]
     np.testing.assert_allclose(final, expected, rtol=0, atol=1e-9)
     reached = np.abs(setting.gradient(0.0, np.array([3.1]))).max()
@@ -177,7 +180,7 @@ def test_the_papers_own_settings_lose_digits_and_its_sign_loses_all() -> None:
     assert (literal.base, literal.units, literal.records) == (10.0, 100.0, 10**10)
     shown = {}
     for name, setting in (("good", good), ("literal", literal), ("minus", minus)):
-        worlds = [setting.simulate(4000, way, stream(name, way)) for way in (False, True)]
+        worlds = [setting.trace(4000, way, stream(name, way))[0] for way in (False, True)]
         shown[name] = auc(*worlds)
     error = 3 * math.sqrt(2 / (12 * 4000))  # three standard errors of an AUC near 1/2
     assert shown["good"] == pytest.approx(0.625, abs=error)
@@ -203,8 +206,8 @@ def test_runs_depend_on_the_generator_alone_and_are_told(monkeypatch) -> None:
     setting = WorstCase.choose(0.2, 5, 1.0)
     monkeypatch.setattr(worst_case, "BLOCK", 32)
     told: list[int] = []
-    first = setting.simulate(70, True, stream("same"), told.append)
-    np.testing.assert_array_equal(first, setting.simulate(70, True, stream("same")))
+    first = setting.trace(70, True, stream("same"), told.append)[0]
+    np.testing.assert_array_equal(first, setting.trace(70, True, stream("same"))[0])
     assert told == [32, 32, 6]
     assert len(np.unique(first)) > 60  # blocks are not repeats of each other
 
@@ -246,7 +249,7 @@ def test_the_printed_setting_follows_pld_and_is_far_from_linear() -> None:
     runs = 4000
     setting = WorstCase.choose(*PRINTED)
     negative, positive = (
-        setting.simulate(runs, way, stream("printed", way)) for way in (False, True)
+        setting.trace(runs, way, stream("printed", way))[0] for way in (False, True)
     )
     profile = Family(*PRINTED[:2]).profile(PRINTED[2])
     for threshold in (-2.0, -1.0, 0.0, 1.0):
@@ -306,7 +309,7 @@ def test_bad_settings_are_refused(changed: dict, sentence: str) -> None:
 def test_bad_calls_are_refused() -> None:
     setting = WorstCase.choose(0.1, 10, 1.0)
     with pytest.raises(InvalidArgument, match="runs=0 >= 1"):
-        setting.simulate(0, False, stream("none"))
+        setting.trace(0, False, stream("none"))[0]
     with pytest.raises(InvalidArgument, match=r"false_positive_rates=.* in \[0, 1\]"):
         linear_curve(0.1, 10, 1.0, [0.5, 1.5])
     with pytest.raises(InvalidArgument, match="delta=0 > 0"):

@@ -13,12 +13,21 @@ from scipy.stats import binom
 from sordino import seeding
 from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
-from sordino.audit import worst_case_audit
+from sordino.audit import worst_case
 from sordino.audit.band import band, refutes
-from sordino.audit.worst_case import WorstCase, likelihood_ratio_all_iterates, linear_curve
-from sordino.audit.worst_case_audit import audit_worst_case, play
-from sordino.audit.worst_case_estimates import area_estimate, paper_estimate, restricted_estimate
-from sordino.audit.worst_case_family import GRID, Family, tradeoff
+from sordino.audit.worst_case import (
+    GRID,
+    Family,
+    WorstCase,
+    area_estimate,
+    audit_worst_case,
+    likelihood_ratio_all_iterates,
+    linear_curve,
+    paper_estimate,
+    play,
+    restricted_estimate,
+    tradeoff,
+)
 from sordino.privacy import Estimate, NotApplicable
 
 GAUSSIAN = Family(1.0, 1)
@@ -78,7 +87,7 @@ def test_estimates_are_refused_where_they_mean_nothing() -> None:
     for estimate in (paper_estimate, restricted_estimate, area_estimate):
         with pytest.raises(InvalidArgument, match=r"positive=.* finite numbers only"):
             estimate(np.zeros(3), np.array([1.0, np.nan, 2.0]), GAUSSIAN)
-        with pytest.raises(InvalidArgument, match="one score a run"):
+        with pytest.raises(InvalidArgument, match="one a run"):
             estimate(np.zeros((3, 2)), np.zeros(3), GAUSSIAN)
 
 
@@ -186,7 +195,7 @@ def test_the_same_seed_gives_the_same_runs_and_another_others() -> None:
 def test_bad_audits_are_refused_before_anything_is_trained(
     monkeypatch, arguments: dict, sentence: str
 ) -> None:
-    monkeypatch.setattr(worst_case_audit, "play", None)
+    monkeypatch.setattr(worst_case, "play", None)
     with pytest.raises(InvalidArgument, match=sentence):
         audit_worst_case(0.1, 10, **arguments)
 

@@ -11,7 +11,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import worst_case  # noqa: E402
 
-from sordino.audit.worst_case_family import Family  # noqa: E402
+from sordino.audit.worst_case import Family  # noqa: E402
 
 
 def test_flat_figures_are_means_relative_to_theory() -> None:

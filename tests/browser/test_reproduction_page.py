@@ -9,7 +9,8 @@ import chrome as browser
 import inspection
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "papers"))  # for the sample, which is no test
+# For the sample, which is no test.
+sys.path.insert(0, str(Path(__file__).parents[1] / "sordino_papers"))
 import sample_reproduction
 
 from sordino_papers.page import page

@@ -16,7 +16,7 @@ from sordino._check import InvalidArgument
 from sordino.data import files, frames, ipums, table_file
 from sordino.data.columns import Columns
 from sordino.data.sources import DataError
-from sordino.data.tabular import Table
+from sordino.data.tabular import ParsedTable
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, which is optional")
 
@@ -142,7 +142,7 @@ def test_an_extract_of_the_census_is_somebodys_own(tmp_path: Path) -> None:
         for content in (text, named):
             found, told = said(partial(ipums.parse, files.IPUMS, content))
             assert not leaked(told), seed
-            assert isinstance(found, DataError | Table), seed
+            assert isinstance(found, DataError | ParsedTable), seed
 
 
 def test_new_rows_of_a_pandas_table() -> None:

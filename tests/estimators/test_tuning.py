@@ -88,7 +88,7 @@ def test_a_ledger_is_charged_once_for_all(tmp_path: Path, monkeypatch: pytest.Mo
         (entry,) = ledger.status().entries
         assert ledger.status().spent.epsilon == pytest.approx(model.privacy_.epsilon)
         assert model.certificate_.ledger_entry == entry.id
-        monkeypatch.setattr(tuning._Runs, "best", None)  # would fail if it came to training
+        monkeypatch.setattr(tuning._Candidates, "best", None)  # would fail if it came to training
         with pytest.raises(BudgetExceeded):
             tune()
         assert len(ledger.status().entries) == 1

@@ -439,8 +439,8 @@ def _of_the_last_iterate() -> dict[tuple[str, str], Callable[[Plain], Any]]:
 def _of_rest() -> dict[tuple[str, str], Callable[[Plain], Any]]:
     from sordino import Relation
     from sordino.accounting import concentrated, objective
-    from sordino.audit import bounds, one_run
-    from sordino.audit.worst_case_family import Family, tradeoff
+    from sordino.audit import bounds, canaries
+    from sordino.audit.worst_case import Family, tradeoff
     from sordino.intrinsic import epsilon, variability
 
     relations = {"add_remove": Relation.ADD_OR_REMOVE_ONE, "replace": Relation.REPLACE_ONE}
@@ -489,18 +489,18 @@ def _of_rest() -> dict[tuple[str, str], Callable[[Plain], Any]]:
             bounds.gaussian_mu_from_counts(*counts, confidence=how["confidence"]),
         ]
         if case["delta"] > 0:
-            found.append(bounds.gaussian_from_counts(*counts, **how).epsilon)
+            found.append(bounds.from_counts(*counts, **how, if_gaussian=True).epsilon)
         return found
 
     def steinke(case: Plain) -> Any:
         counts = case["m"], case["r"], case["v"]
-        found = one_run.steinke(*counts, delta=case["delta"], confidence=1 - case["p"])
-        return [found.epsilon, one_run.steinke_p_value(*counts, 1.0, case["delta"])]
+        found = canaries.steinke(*counts, delta=case["delta"], confidence=1 - case["p"])
+        return [found.epsilon, canaries.steinke_p_value(*counts, 1.0, case["delta"])]
 
     def f_dp(case: Plain) -> Any:
         counts, sure = (case["m"], case["c_prime"], case["c"]), 1 - case["tau"]
-        found = one_run.f_dp_one_run(*counts, delta=1e-5, confidence=sure)
-        return [one_run.f_dp_mu(*counts, confidence=sure), found.epsilon]
+        found = canaries.f_dp_one_run(*counts, delta=1e-5, confidence=sure)
+        return [canaries.f_dp_mu(*counts, confidence=sure), found.epsilon]
 
     def errors(case: Plain) -> Any:
         profile = Family(case["q"], case["T"]).profile(case["sigma"])

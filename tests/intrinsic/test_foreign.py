@@ -21,7 +21,7 @@ from sordino._check import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import foreign
-from sordino.intrinsic.measure import Progress, measure
+from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.intrinsic.measured import load
 from sordino.store import Study, StudyError
 
@@ -116,7 +116,7 @@ def test_stopped_it_goes_on_with_the_same_bytes_and_without_a_trial(
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     measure(None, people, 5, 3, train=noisy_mean(), store=whole, workers=1)
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: StudyProgress) -> None:
         if progress.cells_done == 2:
             raise KeyboardInterrupt
 

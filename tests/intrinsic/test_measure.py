@@ -15,8 +15,8 @@ import pytest
 from sordino._check import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
-from sordino.intrinsic import cells, grid
-from sordino.intrinsic.measure import Progress, measure
+from sordino.intrinsic import grid
+from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.sgd import DivergenceWarning, Plan, TrainSpec, planning, train
 from sordino.store import Study, StudyError
@@ -29,13 +29,13 @@ SEEDS, NEIGHBOURS = 16, 5
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of all cells that the engine was asked for."""
     asked: list[int] = []
-    here = cells.EngineWork.here
+    here = grid.EngineWork.here
 
-    def spy(self: cells.EngineWork, wanted: Any, *how: Any) -> Any:
+    def spy(self: grid.EngineWork, wanted: Any, *how: Any) -> Any:
         asked.extend(cell.number for cell in wanted)
         return here(self, wanted, *how)
 
-    monkeypatch.setattr(cells.EngineWork, "here", spy)
+    monkeypatch.setattr(grid.EngineWork, "here", spy)
     return asked
 
 
@@ -45,7 +45,7 @@ class Stop:
     def __init__(self, cells: int) -> None:
         self._cells = cells
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StudyProgress) -> None:
         if progress.cells_done >= self._cells:
             raise KeyboardInterrupt
 
@@ -60,7 +60,7 @@ def test_weights_are_those_of_the_engine(people: Dataset, spec: TrainSpec, tmp_p
     datasets = grid.datasets(people, NEIGHBOURS)
     for init in study.layout.inits:
         one = dataclasses.replace(spec, init=init)
-        plan = Plan(*cells.cell_size(study.layout))
+        plan = Plan(*grid.cell_size(study.layout))
         wanted = train(one, people, range(SEEDS), datasets, (10, 20, 30), plan=plan)
         assert np.array_equal(study.weights(init), wanted)
     assert not np.array_equal(study.weights("vary"), study.weights("fixed"))
@@ -224,7 +224,7 @@ def test_damaged_cells_are_trained_again_if_asked_for(
 def test_progress_counts_cells_and_runs_and_only_those_of_this_call_for_speed(
     people: Dataset, spec: TrainSpec, tmp_path: Path
 ) -> None:
-    told: list[Progress] = []
+    told: list[StudyProgress] = []
     with pytest.raises(KeyboardInterrupt):
         measure(spec, people, SEEDS, NEIGHBOURS, store=tmp_path / "study", progress=Stop(4))
     before = int((Study.open(tmp_path / "study").status() == "done").sum())

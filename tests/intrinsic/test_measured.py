@@ -25,7 +25,7 @@ def test_a_whole_study(people: Dataset, spec: TrainSpec, tmp_path: Path) -> None
     found = load(tmp_path / "study")
     assert found.spec == spec
     assert found.function is None
-    assert found.dataset == measured.DatasetFacts(
+    assert found.dataset == measured.StudiedDataset(
         "people", people.fingerprint, rows=60, features=4, norm_bound=1.0, size=59
     )
     assert found.relation is Relation.REPLACE_ONE

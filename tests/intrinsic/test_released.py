@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sordino._check import InvalidArgument
-from sordino.intrinsic import directional, released
+from sordino.intrinsic import directional
 from sordino.seeding import stream
 
 SEEDS, PARAMETERS = 98, 51
@@ -36,15 +36,6 @@ def mahalanobis(root, shift, scale):
     return math.sqrt(shift @ np.linalg.solve(root @ root.T + scale**2 * np.eye(len(root)), shift))
 
 
-def test_without_added_noise_it_is_the_directional_estimate():
-    _, root = quiet("equal")
-    both = runs(stream("test", "equal runs"), root, 0.3)
-    for shared in (True, False):
-        how = {"shared_seeds": shared, "folds": 4, "repeats": 2, "draws": 50, "level": 0.9}
-        found = released.between(*both, 0.0, stream=stream("p"), **how)
-        assert found == directional.between(*both, stream=stream("p"), **how)
-
-
 @pytest.mark.parametrize("scale", [0.03, 0.3, 3.0])
 def test_the_known_distance_is_found_from_below(scale):
     """Added noise as large as that of the quiet direction, larger than it, and than all."""
@@ -53,7 +44,7 @@ def test_the_known_distance_is_found_from_below(scale):
     truth = mahalanobis(root, shift, scale)
     rng = stream("test", "known runs", str(scale))
     found = [
-        released.between(
+        directional.between(
             *runs(rng, root, shift, seeds=4 * PARAMETERS), scale, stream=stream("p", t), repeats=1
         )
         for t in range(4)
@@ -77,7 +68,7 @@ def test_the_interval_covers_the_distance_where_the_direction_is_learned_well():
     covered = 0
     for trial in range(20):
         both = runs(rng, root, shift, seeds=200, own=0.3)
-        found = released.between(*both, 0.1, stream=stream("p", trial), repeats=1).distance
+        found = directional.between(*both, 0.1, stream=stream("p", trial), repeats=1).distance
         covered += found.low <= truth <= found.high
     # Of twenty at 95 %, sixteen or more have probability .997; a bootstrap is a little short.
     assert covered >= 16
@@ -90,7 +81,7 @@ def test_no_inflation_where_means_differ_by_chance_alone():
     for trial in range(8):
         both = rng.standard_normal((2, SEEDS, SEEDS))
         how = {"stream": stream("p", trial), "shared_seeds": False, "repeats": 1}
-        found.append(released.between(*both, 0.5, **how))
+        found.append(directional.between(*both, 0.5, **how))
     # A mean difference of 98 + 98 runs has standard error .13 of sqrt(1 + .25); eight of them .045.
     assert abs(np.mean([each.distance.value for each in found])) < 0.14
     assert np.mean([each.in_sample for each in found]) > 0.8
@@ -101,15 +92,15 @@ def test_where_the_added_noise_is_all_there_is_the_distance_is_exact():
     shift = stream("test", "shift").standard_normal(PARAMETERS)
     first, second = runs(stream("test", "dominated"), 1e-4 * root, shift, own=0.001)
     scale = 2.0
-    found = released.between(first, second, scale, stream=stream("p"))
+    found = directional.between(first, second, scale, stream=stream("p"))
     # Their own noise is 1e-4 of the shift, and its square beside scale^2 is nothing.
     expected = float(np.linalg.norm(shift)) / scale
     assert found.distance.value == pytest.approx(expected, rel=1e-5)
     assert found.isotropic.value == pytest.approx(expected, rel=1e-5)
-    still = released.between(
+    still = directional.between(
         first[:1].repeat(30, 0), second[:1].repeat(30, 0), scale, stream=stream("p")
     )
-    assert still.distance.value == pytest.approx(released.fixed(first[0], second[0], scale))
+    assert still.distance.value == pytest.approx(directional.fixed(first[0], second[0], scale))
     assert still.distance.high - still.distance.low < 1e-12
 
 
@@ -118,8 +109,8 @@ def test_weights_that_never_vary_are_hidden_by_added_noise_only():
     first, second = noise.copy(), noise.copy()
     first[:, 0], second[:, 0] = 1.0, 0.0
     first[:, 1] += 1.0
-    assert released.between(first, second, 0.0, stream=stream("p")).distance.value == math.inf
-    found = released.between(first, second, 0.5, stream=stream("p")).distance
+    assert directional.between(first, second, 0.0, stream=stream("p")).distance.value == math.inf
+    found = directional.between(first, second, 0.5, stream=stream("p")).distance
     # One standard deviation of 200 runs is known to 5 %, and is a twenty-fifth of the variance.
     assert found.value == pytest.approx(math.sqrt(1 / 0.25 + 1 / (0.25 + 0.01)), rel=0.01)
 
@@ -132,15 +123,15 @@ def test_the_neighbour_that_stands_out_is_found():
     for place in (1, 2, 3):
         W[:, place, 10 + place] += 0.5
     W[:, 4, 0] += 0.2
-    found = released.worst_neighbour(W, 0.02, stream=stream("p"))
+    found = directional.worst_pair(W, 0.02, stream=stream("p"), against=0)
     assert found.pair == (0, 4)
     assert found.distance.value > 1.5  # no other is half a standard deviation away
     # With much noise, whoever is shifted most: 1, 2 and 3 alike, and further from each other.
-    far = released.worst_neighbour(W, 100.0, stream=stream("p"))
+    far = directional.worst_pair(W, 100.0, stream=stream("p"), against=0)
     assert far.pair in {(0, 1), (0, 2), (0, 3)}
     assert far.distance.value == pytest.approx(0.5 / 100, rel=1e-3)
     assert directional.furthest(W, added=1e4) in {(1, 2), (1, 3), (2, 3)}
-    assert 2 in released.worst_neighbour(W, 100.0, stream=stream("p"), base=2).pair
+    assert 2 in directional.worst_pair(W, 100.0, stream=stream("p"), against=2).pair
 
 
 def test_one_sigma_for_all_directions():
@@ -149,37 +140,37 @@ def test_one_sigma_for_all_directions():
     W[:, 1, 0] += 3.0
     W[:, 2] = W[:, 0]
     W[:, 2, 0] -= 1.0
-    every = released.isotropic(W, 0.0, stream=stream("p"))
+    every = directional.isotropic(W, 0.0, stream=stream("p"))
     # 8,000 numbers of standard deviation 1: known to 1 %, three times over.
     assert every.value == pytest.approx(4.0, rel=0.03)
-    assert released.isotropic(W, 0.0, stream=stream("p"), base=0).value == pytest.approx(
+    assert directional.isotropic(W, 0.0, stream=stream("p"), base=0).value == pytest.approx(
         3, rel=0.03
     )
-    added = released.isotropic(W, 1.0, stream=stream("p"), base=0)
+    added = directional.isotropic(W, 1.0, stream=stream("p"), base=0)
     assert added.value == pytest.approx(3 / math.sqrt(2), rel=0.03)
     assert added.low < added.value < added.high
     still = np.zeros((5, 2, 3))
-    assert released.isotropic(still, 0.0, stream=stream("p")).value == 0
+    assert directional.isotropic(still, 0.0, stream=stream("p")).value == 0
     still[:, 1] = 1.0
-    assert released.isotropic(still, 0.0, stream=stream("p")).value == math.inf
+    assert directional.isotropic(still, 0.0, stream=stream("p")).value == math.inf
 
 
 def test_without_chance():
-    assert released.fixed([3.0, 0.0], [0.0, 4.0], 2.0) == 2.5
-    assert released.fixed([3.0], [0.0], 0.0) == math.inf
-    assert released.fixed([3.0], [3.0], 0.0) == 0
+    assert directional.fixed([3.0, 0.0], [0.0, 4.0], 2.0) == 2.5
+    assert directional.fixed([3.0], [0.0], 0.0) == math.inf
+    assert directional.fixed([3.0], [3.0], 0.0) == 0
 
 
 def test_arguments_are_checked():
     rows = np.zeros((30, 2))
     for sentence, call in (
-        ("scale=-1", lambda: released.between(rows, rows, -1.0, stream=stream("p"))),
-        ("second=shape", lambda: released.between(rows, rows[:5], 1.0, stream=stream("p"))),
-        ("seeds=5 >= 20", lambda: released.between(rows[:5], rows[:5], 1.0, stream=stream("p"))),
+        ("scale=-1", lambda: directional.between(rows, rows, -1.0, stream=stream("p"))),
+        ("second=shape", lambda: directional.between(rows, rows[:5], 1.0, stream=stream("p"))),
+        ("seeds=5 >= 20", lambda: directional.between(rows[:5], rows[:5], 1.0, stream=stream("p"))),
         (
-            "base=2",
-            lambda: released.worst_neighbour(
-                rows[:, None].repeat(2, 1), 1.0, stream=stream("p"), base=2
+            "against=2",
+            lambda: directional.worst_pair(
+                rows[:, None].repeat(2, 1), 1.0, stream=stream("p"), against=2
             ),
         ),
     ):

@@ -16,8 +16,8 @@ import pytest
 from sordino._check import InvalidArgument
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import remote
-from sordino.intrinsic.cells import EngineWork, Failure
-from sordino.intrinsic.measure import Progress, measure
+from sordino.intrinsic.grid import EngineWork, Failure
+from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Study, StudyError
 
@@ -50,14 +50,14 @@ def test_a_cluster_gives_the_same_bytes_and_goes_on_where_it_was(
     here, there = tmp_path / "here", tmp_path / "there"
     measure(spec, people, 16, 5, store=here)
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: StudyProgress) -> None:
         if progress.cells_done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         measure(spec, people, 16, 5, store=there, client=threads, progress=stop)
     assert (Study.open(there).status() == "done").sum() == 3
-    told: list[Progress] = []
+    told: list[StudyProgress] = []
     measure(spec, people, 16, 5, store=there, client=threads, progress=told.append)
     assert [each.cells_done for each in told] == list(range(3, 17))
     assert content(there) == content(here)
@@ -163,7 +163,7 @@ def test_a_killed_worker_costs_only_its_cells(
         assert len(workers) == 2
         assert os.getpid() not in workers
 
-        def kill(progress: Progress) -> None:
+        def kill(progress: StudyProgress) -> None:
             if progress.cells_done == 3:
                 for worker in workers[:victims]:
                     os.kill(worker, signal.SIGKILL)

@@ -17,8 +17,7 @@ from sordino.privacy import Estimate
 from sordino.report import drawing, palette
 from sordino.report.assessment import Assessment
 from sordino.report.drawing import Drawn
-from sordino.report.drawing.scale import FIRST, INFINITY, LAST, ZERO, around
-from sordino.report.drawing.sheet import width
+from sordino.report.drawing.sheet import FIRST, INFINITY, LAST, ZERO, around, width
 from sordino.report.stages import Bound, Estimated
 
 SVG = "{http://www.w3.org/2000/svg}"

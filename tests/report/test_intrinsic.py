@@ -14,7 +14,7 @@ from sordino import seeding
 from sordino._check import InvalidArgument
 from sordino.privacy import Estimate
 from sordino.report import canvas, intrinsic
-from sordino.report.drawing.scale import INFINITY
+from sordino.report.drawing.sheet import INFINITY
 from sordino.report.intrinsic import Band, DistanceSet
 
 RNG = seeding.stream("test", "figures")

@@ -132,7 +132,7 @@ def test_the_largest_of_many_distances():
     assert median[[1, -1]] == pytest.approx(np.quantile(drawn[:, 0], (0.025, 0.975)), rel=0.05)
     given = noise.NoiseSettings.read(NOISE)
     case = {"sensitivity": "largest", "sigma": 0.1, "comparisons": 10}
-    assert noise.Case.of(case, given, uniform).sensitivities.tolist() == [few.median]
+    assert noise.NoiseCase.of(case, given, uniform).sensitivities.tolist() == [few.median]
 
 
 def test_vectors_differ_between_draws_and_models_do_not(numbers):

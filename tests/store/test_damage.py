@@ -265,6 +265,6 @@ def test_a_bad_sector_damages_its_cell_only(finished, monkeypatch):
         return readable(path)
 
     monkeypatch.setattr(_files, "read", read)
-    with pytest.raises(StudyError, match=r"the disk cannot read weights/c\.0\.1\.0\.0\.0"):
+    with pytest.raises(StudyError, match=r"cannot read grid\.zarr/weights/c\.0\.1\.0\.0\.0"):
         finished.weights("vary")
     assert [cell.number for cell in finished.repair()] == [2]

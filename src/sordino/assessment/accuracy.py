@@ -6,6 +6,7 @@ INTERNAL: exact accuracies are computed from records, and no guarantee covers th
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,15 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
+from sklearn.metrics import log_loss, recall_score, roc_auc_score
 
-from sordino.assessment import repeats, scores
+from sordino.assessment import network, repeats
 from sordino.assessment.effort import EFFORTS
+from sordino.data.preprocess import clip_rows
 from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import probabilities
 from sordino.estimators.job import Job
 from sordino.estimators.records import Scaling
 from sordino.estimators.task import Plan
+from sordino.objectives import build
 from sordino.privacy import NotApplicable
-from sordino.report.stages import Accuracy, AccuracyPoint, Measure, Scores
+from sordino.report.stages import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
+from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Ints, Progress
 
 if TYPE_CHECKING:
@@ -47,16 +53,29 @@ def linear_accuracy(subject: Subject, work: Path, progress: Progress) -> Accurac
     plain = repeats.without_privacy(job)
     shares = _shares(subject, job, held, plain, work, progress)
     frequent = np.bincount(job.records.codes, minlength=len(job.classes))
+    scores = {"before_scores": held.scores(plain, probable=_probable(job))}
+    return _accuracy(held.codes, int(held.right(plain[None])[0]), shares, chosen, frequent, scores)
+
+
+def _accuracy(
+    codes: Ints,
+    right: int,
+    shares: Mapping[float, Floats],
+    chosen: float,
+    frequent: Ints,
+    scores: Mapping[str, Scores],
+) -> Accuracy:
+    """What is said of models that got so many of the rows with these classes right."""
     return Accuracy(
-        before=wilson(int(held.right(plain[None])[0]), held.rows),
+        before=wilson(right, len(codes)),
         after=None,
         again=spread(shares[chosen]),
         repeats=len(shares[chosen]),
-        majority=float(np.mean(held.codes == frequent.argmax())),
+        majority=float(np.mean(codes == frequent.argmax())),
         curve=curve(shares),
-        test_rows=held.rows,
-        before_scores=held.scores(plain, probable=_probable(job)),
-        constant_scores=scores.of_constant(held.codes, frequent / frequent.sum()),
+        test_rows=len(codes),
+        constant_scores=of_constant(codes, frequent / frequent.sum()),
+        **scores,
     )
 
 
@@ -74,7 +93,7 @@ def scored(
     return replace(
         known,
         after=wilson(right, len(predicted)),
-        after_scores=scores.of_decisions(codes, said, probable=_probable(subject.job)),
+        after_scores=of_decisions(codes, said, probable=_probable(subject.job)),
     )
 
 
@@ -100,8 +119,7 @@ def _shares(
     for epsilon, plan in plans.items():
         if not (count := counts[epsilon]):  # a point that would take too long is left out
             continue
-        tell = partial(_tell, progress, done, total)
-        make = partial(_made, plan, job, held, count, near, tell)
+        make = partial(_made, plan, job, held, count, near, partial(_tell, progress, done, total))
         shares[epsilon] = repeats.kept(work, f"accuracy-{epsilon!r}", count, make)
         done += count
         progress(done, total)
@@ -187,7 +205,7 @@ class HeldOut:
         """Of one model [problem, column]."""
         said = self.X @ weights.T
         decisions = said[:, 0] if len(weights) == 1 else said
-        return scores.of_decisions(self.codes, decisions, probable=probable)
+        return of_decisions(self.codes, decisions, probable=probable)
 
 
 def wilson(right: int, rows: int) -> Measure:
@@ -215,3 +233,168 @@ def curve(shares: Mapping[float, Floats]) -> tuple[AccuracyPoint, ...]:
         measure = Measure(mean, max(mean - half, 0.0), min(mean + half, 1.0))
         points.append(AccuracyPoint(epsilon, measure, many))
     return tuple(points)
+
+
+def of_decisions(codes: Ints, decisions: Floats, *, probable: bool) -> Scores:
+    """Of a model that says `decisions` of rows with these classes.
+
+    Parameters
+    ----------
+    codes
+        Number of each row's class; -1 for one that training did not know.
+    decisions
+        [row] for two classes, above 0 for the second; else [row, class], the largest is chosen.
+    probable
+        Whether the logistic curve of a decision is the model's probability.
+    """
+    if not np.isfinite(decisions).all():  # a model that diverged
+        return Scores()
+    by_class = np.column_stack([-decisions, decisions]) if decisions.ndim == 1 else decisions
+    chosen = (decisions > 0).astype(np.int64) if decisions.ndim == 1 else decisions.argmax(axis=1)
+    return Scores(
+        balanced_accuracy=_balanced(codes, chosen),
+        auc=_auc(codes, by_class),
+        **(_of_probabilities(codes, probabilities(decisions)) if probable else {}),
+    )
+
+
+def of_constant(codes: Ints, shares: Floats) -> Scores:
+    """Of always saying the most frequent class, and every class with its share of the training."""
+    said = np.tile(shares, (len(codes), 1))
+    return Scores(
+        balanced_accuracy=_balanced(codes, said.argmax(axis=1)),
+        auc=_auc(codes, said),
+        **_of_probabilities(codes, said),
+    )
+
+
+def _balanced(codes: Ints, chosen: Ints) -> float | None:
+    """Mean over the classes of the share of its rows that are labelled so."""
+    present = np.unique(codes)
+    if len(present) < 2:
+        return None
+    return float(recall_score(codes, chosen, labels=present, average="macro", zero_division=0.0))
+
+
+def _auc(codes: Ints, by_class: Floats) -> float | None:
+    """Each class against the rest, their mean; of two classes both are the same."""
+    many = by_class.shape[1]
+    if len(np.unique(codes)) < many or (codes < 0).any():
+        return None
+    return float(np.mean([roc_auc_score(codes == k, by_class[:, k]) for k in range(many)]))
+
+
+def _of_probabilities(codes: Ints, said: Floats) -> dict[str, float | None]:
+    if len(np.unique(codes)) < 2 or (codes < 0).any():
+        return {}
+    return {
+        "log_loss": float(log_loss(codes, said, labels=range(said.shape[1]))),
+        "calibration_error": _calibration_error(codes, said),
+    }
+
+
+def _calibration_error(codes: Ints, said: Floats) -> float:
+    """How far probabilities lie from shares, over bins of equal width, weighted by their rows.
+
+    Of the second of two classes, else of the class that is chosen.
+    """
+    two = said.shape[1] == 2
+    sure = said[:, 1] if two else said.max(axis=1)
+    right = codes == (1 if two else said.argmax(axis=1))
+    place = np.minimum((sure * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
+    return float(np.abs(np.bincount(place, sure - right)).sum() / len(codes))
+
+
+_SPEED = 1e9
+"""Operations a second, about, that two cores do for networks."""
+
+
+def network_accuracy(subject: Subject, work: Path, progress: Progress) -> Accuracy | None:
+    """Of networks trained as planned, and for other budgets; None without held-out rows."""
+    if subject.test_X is None:
+        return None
+    chosen, rows = subject.brief.epsilon, _Rows.of(subject)
+    specs = _specs(subject)
+    count = _repeats(subject, specs)
+    total = count * (len(specs) + 1)
+    shares = {}
+    # Without privacy last: its epsilon is infinite.
+    for done, (epsilon, spec) in enumerate([*sorted(specs.items()), (math.inf, subject.plain)], 1):
+        make = partial(rows.shares, spec, subject, count)
+        shares[epsilon] = repeats.kept(work, f"accuracy-{epsilon!r}", count, make)
+        progress(count * done, total)
+    plain = float(shares.pop(math.inf).mean())
+    scores = {
+        "before_scores": rows.scores(subject.plain, subject),
+        "after_scores": rows.scores(specs[chosen], subject),
+    }
+    frequent = np.bincount(subject.D.y, minlength=2)
+    return _accuracy(rows.y, round(plain * len(rows.y)), shares, chosen, frequent, scores)
+
+
+def _specs(subject: Subject) -> dict[float, TrainSpec]:
+    """The training at every epsilon of the curve, the chosen one among them."""
+    assert subject.network is not None
+    specs = {subject.brief.epsilon: subject.network.spec}
+    for epsilon in set(subject.brief.curve_epsilons) - set(specs):
+        try:
+            made = network.plan(
+                subject.D,
+                subject.recipe,
+                epsilon,
+                subject.delta,
+                rows_per_person=subject.network.rows_per_person,
+            )
+        except NotApplicable:  # no noise is enough for so small a budget: no point
+            continue
+        specs[epsilon] = made.spec
+    return specs
+
+
+def _repeats(subject: Subject, specs: Mapping[float, TrainSpec]) -> int:
+    """As many of each as the time allows, by public sizes alone."""
+    objective = build(subject.plain.objective, subject.D.features)
+    work = sum(
+        spec.total_steps(subject.D.rows) * objective.step_operations(spec.batch_size)
+        for spec in (subject.plain, *specs.values())
+    )
+    most: int = subject.brief.repeats
+    return max(
+        min(int(EFFORTS[subject.brief.effort].accuracy * _SPEED / work), most),
+        min(repeats.LEAST, most),
+    )
+
+
+class _Rows:
+    """Held-out rows, scaled as those that are trained on, and their labels 0 and 1."""
+
+    def __init__(self, X: Floats, y: Ints) -> None:
+        self.X, self.y = X, y
+
+    @classmethod
+    def of(cls, subject: Subject) -> _Rows:
+        given = subject.prepared.classes
+        labels = np.unique(np.asarray(subject.y)) if given is None else np.asarray(given)
+        X = np.asarray(subject.test_X, dtype=np.float64)
+        y = (np.asarray(subject.test_y) == labels[1]).astype(np.int64)
+        return cls(clip_rows(X, subject.prepared.data_norm), y)
+
+    def shares(self, spec: TrainSpec, subject: Subject, count: int) -> Floats:
+        """Accuracy of each of `count` runs; one that diverged has none, which counts as 0."""
+        weights = _trained(spec, subject, count)
+        return np.nan_to_num(network.accuracy(spec, weights, self.X, self.y))
+
+    def scores(self, spec: TrainSpec, subject: Subject) -> Scores:
+        """Of the first of those runs."""
+        objective = build(spec.objective, self.X.shape[1])
+        said = objective.decision(_trained(spec, subject, 1), self.X)[0]
+        return of_decisions(self.y, np.asarray(said, dtype=np.float64), probable=True)
+
+
+def _trained(spec: TrainSpec, subject: Subject, count: int) -> Floats:
+    """Weights [run, parameter]."""
+    from sordino.sgd import train
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return train(spec, subject.D, range(count)).reshape(count, -1)

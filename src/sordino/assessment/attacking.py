@@ -11,30 +11,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import _cost
-from sordino.accounting.profile import ApproximateProfile
-from sordino.assessment import audit_cost
 from sordino.assessment.effort import EFFORTS
-from sordino.assessment.measured_runs import parameters
+from sordino.assessment.measuring import cost_of_fit, parameters
 from sordino.audit import game, neighbour, own
-from sordino.audit.bounds import best_threshold, clopper_pearson_upper, from_counts
 from sordino.audit.game import Audit, audit
+from sordino.audit.laws import LOSSES, record_losses
 from sordino.audit.minimised import MinimisedFit
-from sordino.audit.one_vs_rest import LOSSES, record_losses
 from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
+from sordino.estimators.task import Plan
 from sordino.report.canvas import thinned
 from sordino.report.drawing.roc import errors
 from sordino.report.stages import Attack, Curve
 from sordino.seeding import stream
-from sordino.types import Floats, Progress
+from sordino.sgd import cost
+from sordino.types import Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
     from sordino.audit.claim import Claim
     from sordino.estimators.job import Job
-    from sordino.estimators.records import Records
-    from sordino.estimators.task import Plan
+
+
+LEAST_RUNS = 200
+"""In each world, however long they take: of fewer, half could show next to nothing."""
+
+_CORES = 2
+
+
+def runs_within(seconds: float, each: float, most: int) -> int:
+    """So many runs a world, a round number, within the seconds and the most that is wanted."""
+    affordable = int(_CORES * seconds / each)
+    rounded = affordable // 100 * 100
+    return max(LEAST_RUNS, min(most, rounded))
 
 
 RELEASE, PLAIN, MECHANISM = "release", "un-noised SGD", "mechanism"
@@ -84,13 +94,13 @@ def plain_runs(subject: Subject) -> int:
 def _of_release(subject: Subject) -> float:
     """Core seconds of a release in both worlds."""
     if subject.network is not None:
-        return audit_cost.of_training(subject.network.spec, subject.D.rows, subject.D.features)
+        return 2 * cost.of_run(subject.network.spec, subject.D.rows, subject.D.features)
     assert subject.job is not None
-    return audit_cost.of_plan(subject.job.plan)
+    return 2 * cost_of_fit(subject.job.plan)
 
 
 def _of_plain(subject: Subject) -> float:
-    return audit_cost.of_training(subject.plain, subject.D.rows, subject.D.features)
+    return 2 * cost.of_run(subject.plain, subject.D.rows, subject.D.features)
 
 
 def _runs(subject: Subject, each: float, share: float) -> int:
@@ -98,7 +108,7 @@ def _runs(subject: Subject, each: float, share: float) -> int:
     if brief.audit_runs is not None:
         return brief.audit_runs
     seconds = share * EFFORTS[brief.effort].attacking
-    return audit_cost.runs_within(seconds, each, brief.most_audit_runs)
+    return runs_within(seconds, each, brief.most_audit_runs)
 
 
 def check(subject: Subject) -> None:
@@ -153,7 +163,7 @@ def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
     With more than two classes, the weights of all models together, on a pair that moves them all.
     """
     problems, task = job.records.problems, job.plan.task
-    D, D_prime = subject.pair if problems == 1 else neighbour.canary(_with_classes(job.records))
+    D, D_prime = subject.pair if problems == 1 else neighbour.canary(own.class_dataset(job))
     assert isinstance(D_prime, Dataset)
     promised = job.proof is not None and not job.why_none
     how |= {"claim": own.claim_of(job)} if promised else {"delta": subject.delta}
@@ -170,26 +180,15 @@ def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
     return _attacked(RELEASE, words + _group_words(subject), release, D, D_prime, **how)
 
 
-def _with_classes(records: Records) -> Dataset:
-    return Dataset(records.X, records.codes, records.norm, "fit")
-
-
 def _better(
     release: own.Own, D: Dataset, D_prime: Dataset, losses: Score, delta: float, how: dict[str, Any]
 ) -> Score | str:
     """The score by which the first half of the runs shows more; the second half tests it."""
-    runs, confidence = how["runs"], how["confidence"]
-    kept = {"file": how["file"], "progress": how["progress"]}
+    runs, kept = how["runs"], {"file": how["file"], "progress": how["progress"]}
+    learning, tested = game.halves(runs)
     made = outputs(release, D, D_prime, runs, seed=SEED, **kept)
-    first, second = (world[: runs // 2] for world in made)
-    asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
-
-    def worth(negative: Floats, positive: Floats) -> float:
-        tested = runs - runs // 2
-        threshold = best_threshold(negative, positive, runs=tested, **asked)
-        accused, missed = int((negative >= threshold).sum()), int((positive < threshold).sum())
-        return from_counts(accused, len(negative), missed, len(positive), **asked).epsilon
-
+    first, second = (world[learning] for world in made)
+    worth = game.Statement(delta, how["confidence"], tested.stop - tested.start).worth
     fitted = learned(first, second, worth, stream("audit folds", SEED))
     known = worth(np.asarray(losses(first)), np.asarray(losses(second)))
     better = worth(fitted.negative, fitted.positive) > MUCH * known + SOME
@@ -273,7 +272,7 @@ def _attacked(
         gaussian_reach=found.gaussian_reach,
         verdict=found.verdict,
         roc=_roc(found),
-        tested_point=_tested_point(found),
+        tested_point=found.tested_point,
         claimed_curve=None if found.claimed is None else _claimed_curve(found.claimed),
     )
 
@@ -288,25 +287,11 @@ def _roc(found: Audit) -> Curve:
     return Curve(tuple(alpha[kept].tolist()), tuple(beta[kept].tolist()))
 
 
-def _tested_point(found: Audit) -> tuple[float, float]:
-    """The most that the errors at the tested threshold can be, with the audit's confidence."""
-    level = (1 - found.observed.confidence) / 2
-    accused = int((found.negative >= found.threshold).sum())
-    missed = int((found.positive < found.threshold).sum())
-    return (
-        clopper_pearson_upper(accused, len(found.negative), level),
-        clopper_pearson_upper(missed, len(found.positive), level),
-    )
-
-
 def _claimed_curve(claim: Claim) -> Curve | None:
     """Least false-negative rates that the claim allows; of two numbers, those that they imply."""
     if not np.isfinite(claim.epsilon):
         return None
-    profile = claim.profile or ApproximateProfile(
-        relation=claim.relation, theorem="as claimed", budget=(claim.epsilon, claim.delta)
-    )
-    betas = (float(profile.beta(float(alpha))) for alpha in _ALPHAS)
+    betas = (float(claim.allowed.beta(float(alpha))) for alpha in _ALPHAS)
     return Curve(tuple(_ALPHAS.tolist()), tuple(betas))
 
 

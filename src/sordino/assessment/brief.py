@@ -14,15 +14,94 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from sordino import _check
-from sordino.assessment import brief_file, setting
-from sordino.assessment.budget import check_budget, named_budget
+from sordino.assessment import brief_file
 from sordino.assessment.effort import EFFORTS, Effort
-from sordino.assessment.source import Source, listed_classes
+from sordino.assessment.source import Source, listed_classes, not_given
 from sordino.privacy import default_delta
 
 if TYPE_CHECKING:
     from sordino.data.columns import Columns, Label
     from sordino.mechanisms.ledger import Ledger
+
+
+_PROMISELESS = ("none", "majority")
+
+
+def check_method(name: str) -> str:
+    """Return the name of a method that promises something."""
+    from sordino.estimators import methods
+
+    if name in _PROMISELESS:
+        hint = "It adds no noise; what it would reach is on the page in any case."
+        _check.fail("method", name, "to promise something", hint)
+    promising = [each for each in methods.NAMES if each not in _PROMISELESS]
+    return one_of("method", name, promising)
+
+
+def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
+    """Return `value` if it is one of the names allowed."""
+    if not isinstance(value, str):
+        _check.fail(name, value, f"to be one of {', '.join(allowed)}")
+    return _check.one_of(name, value, allowed)
+
+
+def text(name: str, value: object, hint: str = "") -> str:
+    """Return a text or a path as text, if it is not empty and a file can hold it."""
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(found, str) or not found.strip():
+        _check.fail(name, repr(value), "to be text", hint)
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        _check.fail(name, ascii(found), "to be text in UTF-8", hint)
+    return found
+
+
+def inside(name: str, value: float, ends: tuple[float, float], hint: str) -> float:
+    """Return `value` as a float if it lies between the two ends, which are at least 0."""
+    low, high = ends
+    # positive() also refuses what is no number.
+    if not low < _check.positive(name, value, hint) < high:
+        _check.fail(name, value, f"in ({low:g}, {high:g})", hint)
+    return float(value)
+
+
+def plain(value: Any) -> Any:
+    """The same with lists for whatever is listed, so that equal descriptions are equal."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if hasattr(value, "item") and not getattr(value, "shape", ()):  # a number of numpy's
+        return value.item()
+    listed = not isinstance(value, str) and hasattr(value, "__len__") and hasattr(value, "__iter__")
+    return [plain(each) for each in value] if listed else value
+
+
+def check_budget(path: str | None, dataset: str | None) -> None:
+    """Refuse one of the two without the other."""
+    if path is None and dataset is not None:
+        hint = "Pass the file that `sordino ledger init` made, or leave --dataset out."
+        not_given("--ledger FILE", "with --dataset", hint)
+    if path is not None and dataset is None:
+        hint = f"Pass the name of the budget, as `sordino ledger show {path}` lists it."
+        not_given("--dataset NAME", "with --ledger", hint)
+
+
+def named_budget(
+    path: str | None,
+    dataset: str | None,
+    *,
+    relation: str = "replace-one",
+    max_rows_per_person: int = 1,
+) -> Ledger | None:
+    """The budget of this name, if one is named; it is looked for when it is used."""
+    check_budget(path, dataset)
+    if path is None or dataset is None:
+        return None
+    from sordino.mechanisms.ledger import Ledger
+
+    rows = max_rows_per_person
+    return Ledger(path, dataset=dataset, relation=relation, max_rows_per_person=rows)
+
 
 MODELS = ("logistic", "svm", "mlp")
 NETWORK_METHODS = ("auto", "dp-sgd")
@@ -101,10 +180,10 @@ class Brief:
     # Checks ------------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
-        self._set("data", setting.text("data", self.data, "Pass a dataset's name or a file."))
+        self._set("data", text("data", self.data, "Pass a dataset's name or a file."))
         for name in _TEXTS:
             if (value := getattr(self, name)) is not None:
-                self._set(name, setting.text(name, value))
+                self._set(name, text(name, value))
         self._check_promise()
         check_budget(self.ledger, self.dataset)
         self._check_effort()
@@ -122,18 +201,18 @@ class Brief:
         object.__setattr__(self, name, value)
 
     def _check_promise(self) -> None:
-        setting.one_of("model", self.model, MODELS)
+        one_of("model", self.model, MODELS)
         if self.method != "auto":
-            setting.check_method(self.method)
+            check_method(self.method)
         if self.model == "mlp" and self.method not in NETWORK_METHODS:
             hint = "No other method is proved for a network; leave it out."
             _check.fail("method", self.method, "to be dp-sgd for model=mlp", hint)
         hint = "Pass the budget you promise, such as 1.0."
-        self._set("epsilon", setting.inside("epsilon", self.epsilon, _EPSILONS, hint))
+        self._set("epsilon", inside("epsilon", self.epsilon, _EPSILONS, hint))
         if self.delta is not None:
             hint = "1e-6 is usual; left out, it follows from the number of records."
             pure = self.mechanism is not None and self.delta == 0  # a claim of its own
-            delta = 0.0 if pure else setting.inside("delta", self.delta, (0.0, 1.0), hint)
+            delta = 0.0 if pure else inside("delta", self.delta, (0.0, 1.0), hint)
             self._set("delta", delta)
         hint = "Pass the regulariser's weight, such as 0.001."
         self._set("l2", _check.non_negative("l2", self.l2, hint))
@@ -144,15 +223,15 @@ class Brief:
         self._set("max_rows_per_person", rows)
         if self.data_norm is not None:
             hint = "Pass a norm that you know without looking at the data, such as 1.0."
-            self._set("data_norm", setting.inside("data_norm", self.data_norm, (1e-30, 1e30), hint))
+            self._set("data_norm", inside("data_norm", self.data_norm, (1e-30, 1e30), hint))
 
     def _check_effort(self) -> None:
-        setting.one_of("effort", self.effort, tuple(EFFORTS))
+        one_of("effort", self.effort, tuple(EFFORTS))
         self._whole("seeds", LEAST_SEEDS, "Fewer do not show how one direction varies.")
         self._whole("neighbours", LEAST_NEIGHBOURS, "A distance needs two datasets.")
         self._whole("audit_runs", LEAST_RUNS, "Half of them learn the attack, half test it.")
         hint = "0.99 is usual."
-        self._set("confidence", setting.inside("confidence", self.confidence, (0.5, 1.0), hint))
+        self._set("confidence", inside("confidence", self.confidence, (0.5, 1.0), hint))
 
     def _whole(self, name: str, at_least: int, hint: str) -> None:
         if (value := getattr(self, name)) is not None:
@@ -167,13 +246,11 @@ class Brief:
         if self.columns is not None and (self.described or self.read_from_data):
             hint = "Describe the columns in that file, or in the study, not in both."
             _check.fail("columns", self.columns, "to be left out", hint)
-        self._set(
-            "described", {str(name): setting.plain(each) for name, each in self.described.items()}
-        )
+        self._set("described", {str(name): plain(each) for name, each in self.described.items()})
         if isinstance(self.classes, str):
             self._set("classes", listed_classes(self.classes))
         elif self.classes is not None:
-            self._set("classes", setting.plain(_check.sequence("classes", self.classes)))
+            self._set("classes", plain(_check.sequence("classes", self.classes)))
         if self.classes is not None:
             from sordino.data.columns import Columns
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sordino import _check, _files
-from sordino.serialize import refusing, toml, toml_key
 
 PATHS = ("data", "columns", "data_dir", "mechanism", "pair", "ledger")
 """Settings that may name a file."""
@@ -169,6 +168,8 @@ def written(heading: str, settings: Mapping[str, Any]) -> str:
 
 def described_part(described: Mapping[str, Mapping[str, Any]]) -> str:
     """The tables that describe columns."""
+    from sordino.serialize import toml_key
+
     lines = []
     for name, column in described.items():
         lines += ["", f"[columns.{toml_key(name)}]"]
@@ -181,5 +182,7 @@ def described_part(described: Mapping[str, Mapping[str, Any]]) -> str:
 
 def toml_value(name: str, value: Any) -> str:
     """A value as TOML; what TOML cannot hold is refused by `name`."""
+    from sordino.serialize import refusing, toml  # here: the command line's help does without
+
     with refusing(f"setting {name}", _check.InvalidArgument):
         return toml(value)

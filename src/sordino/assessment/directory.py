@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import sordino
 from sordino import _check, _files
@@ -35,12 +35,17 @@ from sordino.report import document
 from sordino.store.disk import LOCK, PARTIAL, Disk, WriterLock
 from sordino.store.refusal import explained, first_foreign
 
+if TYPE_CHECKING:
+    from sordino.mechanisms.ledger import Entry
+
 _Found = TypeVar("_Found")
 
 README, STUDY, STATE = "README.txt", "study.toml", "state.json"
 STAGES, WORK, MODEL = "stages", "work", "model"
 MARK = "released"
 """File of the release's work: the SHA-256 of the weights that were released."""
+_HALF = f".{MODEL}.*.partial"
+"""A bundle that has not got its name yet."""
 _GRIDS = ("own_noise", "release_estimate")
 """Stages whose runs cannot be used where others are asked for."""
 FORMAT = 1
@@ -164,12 +169,38 @@ class StudyDirectory:
         """Whether the model of this study is here, or was."""
         return any((self.root / name).exists() for name in (MODEL, f"{WORK}/release/{MARK}"))
 
+    def paid(self) -> tuple[Path, Entry] | None:
+        """The bundle without its name that the open ledger was charged for, if there is one.
+
+        A bundle is written whole, then recorded, then named (`mechanisms/bundle.py`). Stopped
+        between the last two, it is paid for and lies there: the study that goes on takes it, and is
+        charged once.
+        """
+        from sordino.mechanisms import bundle
+        from sordino.mechanisms.certificate import CertificateError
+        from sordino.mechanisms.ledger import current
+        from sordino.mechanisms.ledger_open import is_open
+
+        ledger = current() if is_open() else None
+        if ledger is None:
+            return None
+        for half in sorted(self.root.glob(_HALF)):
+            try:
+                line = bundle.read(half).certificate.ledger_entry
+            except (CertificateError, _check.InvalidArgument):  # not whole: not recorded either
+                continue
+            if line is not None and (entry := ledger.entry(line)) is not None:
+                return half, entry
+        return None
+
     def _clear(self) -> None:
         """Finish what a kill left and a ledger was charged for; what was not, is no release."""
-        from sordino.assessment.paid import finish
-
-        finish(self.root, MODEL)
-        for half in self.root.glob(f".{MODEL}.*.partial"):
+        found, model = self.paid(), self.root / MODEL
+        if found is not None and not model.exists():
+            half, entry = found
+            os.rename(half, model)
+            entry.written(model)
+        for half in self.root.glob(_HALF):
             shutil.rmtree(half)
 
     def _failed(self) -> bool:

@@ -20,7 +20,7 @@ from sordino.audit.worlds import identity
 from sordino.data import Dataset
 from sordino.data.preprocess import clip_rows
 from sordino.privacy import Relation
-from sordino.report.assessment import Assessment, Provenance, Question
+from sordino.report.assessment import Assessment, Question
 
 if TYPE_CHECKING:
     from sordino.assessment.run import Stages
@@ -128,9 +128,7 @@ def _of_gallery(name: str, *, few: bool) -> ForeignGame:
 def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
     """The whole assessment: one attack."""
     from sordino.assessment import attacking
-    from sordino.assessment.provenance import machine
-    from sordino.assessment.run import rerun
-    from sordino.mechanisms.certificate import today, versions
+    from sordino.assessment.run import provenance, rerun
     from sordino.report.stages import Attack
 
     attack = stages.do(
@@ -161,23 +159,14 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
             "Nothing is proved of a mechanism that is only run: an attack that finds little shows "
             "only that this attack found little.",
         ),
-        provenance=Provenance(
-            date=today(),
-            versions=versions(),
-            fingerprint=found.identity or "",
-            seconds=dict(stages.seconds),
-            machine=machine(),
-        ),
+        provenance=provenance(found.identity or "", stages),
     )
 
 
-def _delta_reason(brief: Brief, found: ForeignGame) -> str:
-    if brief.delta is None and not found.name.startswith(GALLERY):
-        return "Nobody named a delta: that of the claim was taken to be 1e-5."
-    return "As claimed."
-
-
 def _question(brief: Brief, found: ForeignGame, again: str) -> Question:
+    reason = "As claimed."
+    if brief.delta is None and not found.name.startswith(GALLERY):
+        reason = "Nobody named a delta: that of the claim was taken to be 1e-5."
     return Question(
         title=f"the mechanism {found.name}",
         data="" if brief.pair else brief.data,
@@ -186,7 +175,7 @@ def _question(brief: Brief, found: ForeignGame, again: str) -> Question:
         method="",
         epsilon=found.claim.epsilon,
         delta=found.claim.delta,
-        delta_reason=_delta_reason(brief, found),
+        delta_reason=reason,
         relation=found.claim.relation,
         effort=brief.effort,
         mechanism=found.name,

@@ -42,9 +42,10 @@ class AnotherRelease(Refused):
 
 def release(
     subject: Subject,
-    place: Path,
     work: Path,
     progress: Progress,
+    *,
+    bundle: Path,
     rehearse: Callable[[Release], object] = lambda planned: None,
 ) -> Release:
     """Release the model, or take the one that was released before, and score it.
@@ -55,12 +56,12 @@ def release(
     ----------
     subject
         What is assessed.
-    place
-        Directory of the bundle, new or as an earlier call left it.
     work
         Directory for accuracies found so far.
     progress
         Called with (done, total) repeats.
+    bundle
+        Directory of the model, new or as an earlier call left it.
     rehearse
         Called with all that is known before the release, to fail now if it cannot be shown.
 
@@ -86,13 +87,13 @@ def release(
         why_not="it was not released yet",
     )
     rehearse(planned)
-    released = _released(subject, place, work / MARK)
+    released = _released(subject, bundle, work / MARK)
     return replace(
         planned,
         method=released.method_,
         source=released.certificate_.noise,
         accuracy=scored(planned.accuracy, subject, released),
-        directory=place.name,
+        directory=bundle.name,
         certificate=released.certificate_.to_json(),
         why_not="",
     )
@@ -165,7 +166,7 @@ def noise_in_words(plan: Plan) -> str:
 
 
 def _network(subject: Subject, work: Path, progress: Progress) -> Release:
-    from sordino.assessment.network_accuracy import network_accuracy
+    from sordino.assessment.accuracy import network_accuracy
 
     assert subject.network is not None
     spec = subject.network.spec

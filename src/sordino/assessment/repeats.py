@@ -17,11 +17,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sordino import _files
-from sordino.audit.minimised import MinimisedFit, Minimisers
+from sordino.audit.minimised import MinimisedFit, minimisers
 from sordino.estimators import methods
 from sordino.estimators.job import Job
 from sordino.estimators.methods import NoPrivacy
-from sordino.estimators.perturbed import mechanism
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.task import Plan, Settings
 from sordino.estimators.training import train_together
@@ -125,12 +124,8 @@ def _minimised(plan: Plan, job: Job, repeats: int, near: Floats) -> Iterator[Flo
     """Minimisers of noisy objectives, many at once."""
     task, rows = plan.task, len(job.records.X)
     assert task.rows == rows  # neighbours replace a record, so their number is public
-    tolerance = mechanism(task, plan.l2).gradient_left / rows
     with threadpool_limits(1, "blas"):
-        problems = [
-            Minimisers(job.records.risk(place, task, plan.l2), tolerance, task.norm, start)
-            for place, start in enumerate(near)
-        ]
+        problems = minimisers(plan, job.records, near, l2=plan.l2)
         noise = Randomness.seeded(SEED).released.stream("linear term")
         for begun in range(0, repeats, _BATCH):
             size = (min(_BATCH, repeats - begun), len(problems), task.columns)

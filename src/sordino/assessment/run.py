@@ -14,21 +14,27 @@ where it stopped; above all it releases once.
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sordino import _check
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
-from sordino.report.assessment import STAGES, Assessment
+from sordino.report.assessment import STAGES, Assessment, Provenance
 from sordino.types import Progress
+
+if TYPE_CHECKING:
+    from sordino.sgd.spec import TrainSpec
 
 _Found = TypeVar("_Found")
 
@@ -176,8 +182,6 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
     """Every stage of a release."""
     from sordino.assessment import attacking, measuring, proving, released_before, releasing
     from sordino.assessment.caveats import caveats
-    from sordino.assessment.paid import paid
-    from sordino.assessment.provenance import provenance
     from sordino.assessment.public import verified
     from sordino.assessment.subject import Subject
     from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
@@ -187,31 +191,21 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
         subject = Subject.of(brief)
         measuring.check(subject)
         attacking.check(subject)
-        if not directory.released and paid(directory.root) is None:
+        if not directory.released and directory.paid() is None:
             subject.ask_ledger()
             released_before.warn(brief.source())
+
+    def do(stage: str, kind: type[_Found], work: Callable[..., _Found]) -> _Found:
+        return stages.do(stage, kind, lambda place, tell: work(subject, place, tell))
+
     with directory.opened(brief, subject.fingerprint):
         # Cheap, and files may have been changed: proved anew every time.
         proved = stages.do("prove", Proved, lambda work, tell: proving.prove(subject), again=True)
-        own = stages.do(
-            "own_noise", OwnNoise, lambda work, tell: measuring.own_noise(subject, work, tell)
-        )
-        estimated = stages.do(
-            "release_estimate",
-            Estimated,
-            lambda work, tell: measuring.release_estimate(subject, work, tell),
-        )
+        own = do("own_noise", OwnNoise, measuring.own_noise)
+        estimated = do("release_estimate", Estimated, measuring.release_estimate)
         attacks = (
-            stages.do(
-                "attack_release",
-                Attack,
-                lambda work, tell: attacking.attack_release(subject, work, tell),
-            ),
-            stages.do(
-                "attack_plain",
-                Attack,
-                lambda work, tell: attacking.attack_plain(subject, work, tell),
-            ),
+            do("attack_release", Attack, attacking.attack_release),
+            do("attack_plain", Attack, attacking.attack_plain),
         )
 
         def found(released: Release) -> Assessment:
@@ -224,17 +218,14 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
                 own_noise=own,
                 attacks=attacks,
                 caveats=caveats(subject, proved, released, attacks),
-                provenance=provenance(subject, stages.seconds),
+                provenance=provenance(subject.fingerprint, stages, subject.specs),
             )
 
-        released = stages.do(
-            "release",
-            Release,
-            lambda work, tell: releasing.release(
-                *(subject, directory.root / MODEL, work, tell),
-                rehearse=lambda planned: _shown(found(planned)),
-            ),
-        )
+        def rehearse(planned: Release) -> object:
+            return _shown(found(planned))
+
+        release = partial(releasing.release, bundle=directory.root / MODEL, rehearse=rehearse)
+        released = do("release", Release, release)
         # A study that goes on repeats what it said; what it says of a model must still be so.
         verified(directory.root, released, proved.guarantee)
         return _reported(stages, found(released))
@@ -256,6 +247,25 @@ def _reported(stages: Stages, found: Assessment) -> Assessment:
         stages.directory.write(ASSESSMENT, text)
         stages.directory.write(PAGE, shown)
     return found
+
+
+def provenance(
+    fingerprint: str, stages: Stages, specs: Mapping[str, TrainSpec] | None = None
+) -> Provenance:
+    """Where an assessment's numbers come from: versions, fingerprint, trainings and times."""
+    from sordino.mechanisms.certificate import today, versions
+    from sordino.sgd.planning import default_threads
+
+    return Provenance(
+        date=today(),
+        versions=versions(),
+        fingerprint=fingerprint,
+        specs={
+            name: json.dumps(spec.to_dict(), sort_keys=True) for name, spec in (specs or {}).items()
+        },
+        seconds=dict(stages.seconds),
+        machine=f"{default_threads()} cores, {platform.system()} on {platform.machine()}",
+    )
 
 
 def rerun(brief: Brief, directory: Path) -> str:

@@ -165,6 +165,16 @@ class Subject:
             self.estimator.preview(self.X, self.y)
 
     @property
+    def specs(self) -> dict[str, TrainSpec]:
+        """What is trained, by what it is for."""
+        specs = {"SGD without added noise": self.plain}
+        if self.network is not None:
+            specs["the release"] = self.network.spec
+        elif self.job is not None and self.job.plan.spec is not None:
+            specs["the release"] = self.job.plan.spec
+        return specs
+
+    @property
     def title(self) -> str:
         """In words."""
         data = self.brief.data if self.recipe is not None else os.path.basename(self.brief.data)

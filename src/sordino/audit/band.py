@@ -1,6 +1,6 @@
 """The whole curve of errors at once, against the trade-off curves of a family of mechanisms.
 
-At every threshold the two error rates have upper bounds that hold simultaneously (`envelope`), so
+At every threshold the two error rates have upper bounds that hold simultaneously, so
 the threshold need not be chosen beforehand and no run is spent on choosing it. A mechanism with
 trade-off function f is refuted if at some threshold the false negatives are certainly fewer than f
 allows at that many false positives.
@@ -19,22 +19,24 @@ symmetric curve below the two, for worlds in any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+from scipy.special import betainccinv, gammaln, ndtr, ndtri
 
 from sordino import _check
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile, Profile, Which
-from sordino.audit.bounds import checked_scores, level_of, positive_delta
-from sordino.audit.envelope import METHODS, Method, envelope
+from sordino.audit.bounds import by, error_counts, level_of, positive_delta, worlds
 from sordino.privacy import Observation, Relation
-from sordino.types import Floats
+from sordino.types import Floats, Ints
 
 Family = Callable[[float], Profile]
+Method = Literal["dkw", "equal-precision"]
 
 _DIRECTIONS = ("forward", "backward", "both")
 _CLOSE = 5e-3
@@ -43,12 +45,20 @@ _REFINED = 24
 """Points at which the curve itself is asked, where its lines do not decide."""
 _LEAST, _MOST = 0.01, 512.0
 """Epsilons between which the search goes where no interval is given."""
+_SPACING = 0.5
+"""Distance of the ranks that are bounded, in standard errors of a rank."""
+_MOST_EXACT = 100_000
+"""With more runs than this Bonferroni's inequality stands for the exact computation."""
+_ROUNDING = 1e-8
+"""More than all rounding errors of `stay_below`, in probability; its cuts err on the safe side."""
+_REACH = 9.0
+"""Poisson counts farther from their mean, in standard deviations, are left out: under 1e-16."""
 _NAMES = {"dkw": "DKW band", "equal-precision": "equal-precision (Berk-Jones) band"}
 
 
 @dataclass(frozen=True)
 class GaussianFamily:
-    """The Gaussian mechanisms, each named by its epsilon at `delta`."""
+    """The Gaussian mechanisms, each named by its epsilon at the `delta` of `band`."""
 
     delta: float
 
@@ -63,11 +73,6 @@ class GaussianFamily:
             relation=Relation.REPLACE_ONE,
             theorem="exact profile of the Gaussian mechanism (Balle & Wang 2018)",
         )
-
-
-def gaussian_family(delta: float) -> GaussianFamily:
-    """The family to pass to `band`, with the same delta."""
-    return GaussianFamily(delta)
 
 
 def band(
@@ -122,13 +127,8 @@ def band(
     tolerance = _check.positive("tolerance", tolerance)
     found = _largest(refuted, _parameters(parameters), tolerance)
     said = f"simultaneous {_NAMES[method]} on both error curves, within the family {family_name}"
-    return Observation(
-        epsilon=found,
-        delta=delta,
-        confidence=confidence,
-        attack=f"{attack}; {said}" if attack else said,
-        trials=np.size(negative) + np.size(positive),
-    )
+    trials = np.size(negative) + np.size(positive)
+    return Observation(found, delta, confidence, by(attack, said), trials)
 
 
 def refutes(
@@ -162,22 +162,17 @@ def confident_points(
     One pair a threshold, rising in the first and falling in the second; pairs that another one
     beats in both are left out, and the curve between two of them is a staircase.
     """
-    negative = checked_scores("negative", negative)
-    positive = checked_scores("positive", positive)
+    negative, positive = worlds(negative, positive)
     level = level_of(confidence)
     _check.one_of("method", method, METHODS)
-    tables = [envelope(method, len(world), level / 2) for world in (negative, positive)]
+    tables = [METHODS[method](len(world), level / 2) for world in (negative, positive)]
     if tables[0][0] + tables[1][0] >= 1:
         hint = "A test without any error would not be noticed; take more."
-        _check.fail(
-            "runs",
-            min(len(negative), len(positive)),
-            f"to be enough runs a world for a band at confidence {confidence:.6g}",
-            hint,
-        )
+        wanted = f"to be enough runs a world for a band at confidence {confidence:.6g}"
+        _check.fail("runs", min(len(negative), len(positive)), wanted, hint)
     thresholds = np.unique(np.concatenate([negative, positive]))
-    alpha = tables[0][len(negative) - np.searchsorted(np.sort(negative), thresholds)]
-    beta = tables[1][np.searchsorted(np.sort(positive), thresholds)]
+    errors = error_counts(negative, positive, thresholds)
+    alpha, beta = (table[many] for table, many in zip(tables, errors, strict=True))
     # Thresholds rise, so the first with a given alpha has the least beta; then the same for beta.
     alpha, first = np.unique(alpha, return_index=True)
     beta, first = np.unique(beta[first], return_index=True)
@@ -265,3 +260,104 @@ def _check_name(profile: Profile, epsilon: float, delta: float) -> bool:
         condition = f"to have epsilon {epsilon:.4g} at delta = {delta:.3g}"
         _check.fail("family(epsilon)", f"[epsilon {actual:.4g}]", condition, "Use one delta.")
     return True
+
+
+# Upper bounds on an error rate at every threshold at once, with one level for all of them. Entry k
+# of a table bounds the rate at any threshold where k of n runs erred; with probability 1 - level
+# all of them hold together, so the best threshold may be picked afterwards.
+
+
+def dkw(runs: int, level: float) -> Floats:
+    """One width everywhere: k/n + sqrt(ln(1/level) / 2n).
+
+    One-sided Dvoretzky-Kiefer-Wolfowitz with Massart's constant (1990), true for level <= 1/2.
+    Best where the worlds differ in the middle, as Gaussian mechanisms of a small epsilon do.
+    """
+    width = math.sqrt(math.log(1 / level) / (2 * runs))
+    return np.minimum(np.arange(runs + 1) / runs + width, 1.0)
+
+
+@lru_cache(maxsize=16)
+def equal_precision(runs: int, level: float) -> Floats:
+    """Clopper-Pearson everywhere, at one smaller level that makes all of them true together.
+
+    The k+1-th smallest of n uniform numbers lies below BetaInv(1 - g; k + 1, n - k) for all k
+    with a probability that is computed exactly, and g is chosen by it (Berk & Jones 1979;
+    Moscovich & Nadler 2017 for the computation). Best where the worlds differ in rare events.
+    Between two of the ranks that are bounded the higher one's bound holds.
+    """
+    ranks = _ranks(runs, _SPACING if runs <= _MOST_EXACT else 4 * _SPACING)
+    each = _level_of_each(ranks, runs, level)
+    bounds = np.append(_beta_bounds(ranks, runs, each), 1.0)
+    return np.asarray(bounds[np.searchsorted(ranks, np.arange(1, runs + 2))])
+
+
+METHODS: dict[str, Callable[[int, float], Floats]] = {
+    "dkw": dkw,
+    "equal-precision": equal_precision,
+}
+"""Tables of n runs at a level: entry k for k errors, k = 0..n."""
+
+
+def stay_below(ranks: Ints, bounds: Floats, size: int) -> float:
+    """Probability that the k-th smallest of `size` uniform numbers is <= its bound, for all k.
+
+    That is: at every bound b_k at least k of the numbers lie below. Their count is that of a
+    Poisson process of rate `size` conditioned on `size` points in all, so its law moves from bound
+    to bound by convolution with a Poisson law, and loses what fell short.
+    """
+    law, least, before = np.ones(1), 0, 0.0
+    for rank, bound in zip(ranks.tolist(), bounds.tolist(), strict=True):
+        step, first = _poisson(size * (bound - before))
+        law, least, before = np.convolve(law, step), least + first, bound
+        if least < rank:
+            law, least = law[rank - least :], rank
+        most = min(size, math.ceil(size * bound + _REACH * math.sqrt(size * bound) + 40))
+        law = law[: max(most - least + 1, 0)]
+        if len(law) == 0:
+            return 0.0
+    missing = size - least - np.arange(len(law))
+    last = _poisson_at(missing, size * (1 - before))
+    return min(1.0, float(law @ last / _poisson_at(np.array([size]), size)[0]))
+
+
+def _poisson(mean: float) -> tuple[Floats, int]:
+    """Probabilities of a Poisson law from its first count that matters on, and that count."""
+    if mean <= 0:
+        return np.ones(1), 0
+    reach = _REACH * math.sqrt(mean) + 40
+    first = max(0, math.floor(mean - reach))
+    return _poisson_at(np.arange(first, math.ceil(mean + reach) + 1), mean), first
+
+
+def _poisson_at(counts: Ints, mean: float) -> Floats:
+    if mean <= 0:
+        return np.where(counts == 0, 1.0, 0.0)
+    return np.asarray(np.exp(counts * math.log(mean) - mean - gammaln(counts + 1.0)))
+
+
+def _ranks(runs: int, spacing: float) -> Ints:
+    def walk() -> Iterator[int]:
+        rank = 1
+        while rank <= runs:
+            yield rank
+            rank += max(1, int(spacing * math.sqrt(rank * (runs - rank) / runs)))
+
+    return np.fromiter(walk(), dtype=np.int64)
+
+
+def _beta_bounds(ranks: Ints, runs: int, level: float) -> Floats:
+    return np.asarray(betainccinv(ranks, runs - ranks + 1.0, level))
+
+
+def _level_of_each(ranks: Ints, runs: int, level: float) -> float:
+    """The largest level of a single bound, to 1 %, with which all hold at `level`."""
+    low, high = level / len(ranks), level  # the low end is Bonferroni's, true in any case
+    while runs <= _MOST_EXACT and high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        held = stay_below(ranks, _beta_bounds(ranks, runs, middle), runs)
+        if 1 - held + _ROUNDING <= level:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from scipy.special import betainccinv, ndtri
 from sordino import _check
 from sordino.accounting import gaussian
 from sordino.privacy import Observation
-from sordino.types import Floats
+from sordino.types import Floats, Ints
 
 GAUSSIAN_HYPOTHESIS = "if the mechanism is Gaussian (mu-GDP)"
 """What every bound within the Gaussian family says of itself."""
@@ -74,6 +75,7 @@ def from_counts(
     delta: float,
     confidence: float,
     attack: str = "",
+    if_gaussian: bool = False,
 ) -> Observation:
     """Lower bound from the errors of one test that was fixed before these runs were seen.
 
@@ -90,17 +92,21 @@ def from_counts(
         Of the statement.
     attack
         What was tested, for the observation's text.
+    if_gaussian
+        Take the mechanism for mu-GDP: the epsilon of the least mu that explains the errors. Larger,
+        and only as true as its hypothesis: a mechanism that is (epsilon, delta)-DP but not Gaussian
+        can be made to show more than its epsilon.
     """
-    delta = _check.probability_below_one("delta", delta)
-    rates = _rates(false_positives, negatives, false_negatives, positives, confidence)
-    said = _said(attack, "Clopper-Pearson at one threshold fixed beforehand")
-    return Observation(
-        epsilon=max(0.0, float(epsilon_of_rates(*rates, delta))),
-        delta=delta,
-        confidence=confidence,
-        attack=said,
-        trials=negatives + positives,
-    )
+    said = "Clopper-Pearson at one threshold fixed beforehand"
+    counts = (false_positives, negatives, false_negatives, positives)
+    if if_gaussian:
+        delta = positive_delta(delta)
+        said = f"{said}, {GAUSSIAN_HYPOTHESIS}"
+        epsilon = gaussian.epsilon(gaussian_mu_from_counts(*counts, confidence=confidence), delta)
+    else:
+        delta = _check.probability_below_one("delta", delta)
+        epsilon = max(0.0, float(epsilon_of_rates(*_rates(*counts, confidence), delta)))
+    return Observation(epsilon, delta, confidence, by(attack, said), negatives + positives)
 
 
 def at_threshold(
@@ -111,12 +117,14 @@ def at_threshold(
     delta: float,
     confidence: float,
     attack: str = "",
+    if_gaussian: bool = False,
 ) -> Observation:
     """`from_counts` at a threshold that was chosen without these scores."""
-    negative, positive = checked_scores("negative", negative), checked_scores("positive", positive)
+    negative, positive = worlds(negative, positive)
     check_runs(min(len(negative), len(positive)), delta=delta, confidence=confidence)
-    counts = _counts_at(negative, positive, threshold)
-    return from_counts(*counts, delta=delta, confidence=confidence, attack=attack)
+    counts = counts_at(negative, positive, threshold)
+    how: dict[str, Any] = {"delta": delta, "confidence": confidence}
+    return from_counts(*counts, **how, attack=attack, if_gaussian=if_gaussian)
 
 
 def best_threshold(
@@ -139,7 +147,7 @@ def best_threshold(
     runs
         Fresh runs a world that the threshold will be tested on; as many as here if None.
     """
-    negative, positive = checked_scores("negative", negative), checked_scores("positive", positive)
+    negative, positive = worlds(negative, positive)
     delta = _check.probability_below_one("delta", delta)
     level = level_of(confidence)
     seen = len(negative), len(positive)
@@ -167,7 +175,7 @@ def split(
     attack: str = "",
 ) -> Observation:
     """The threshold is chosen on the first half of each world's scores, tested on the second."""
-    negative, positive = checked_scores("negative", negative), checked_scores("positive", positive)
+    negative, positive = worlds(negative, positive)
     halves = [len(negative) // 2, len(positive) // 2]
     tested = min(len(negative) - halves[0], len(positive) - halves[1])
     if min(halves) == 0:
@@ -181,10 +189,9 @@ def split(
         confidence=confidence,
         runs=tested,
     )
-    counts = _counts_at(negative[halves[0] :], positive[halves[1] :], threshold)
-    said = _said(attack, "Clopper-Pearson at the threshold that the other half of the runs chose")
-    found = from_counts(*counts, delta=delta, confidence=confidence)
-    return _renamed(found, said)
+    counts = counts_at(negative[halves[0] :], positive[halves[1] :], threshold)
+    said = by(attack, "Clopper-Pearson at the threshold that the other half of the runs chose")
+    return replace(from_counts(*counts, delta=delta, confidence=confidence), attack=said)
 
 
 def bonferroni(
@@ -197,26 +204,17 @@ def bonferroni(
     attack: str = "",
 ) -> Observation:
     """The best of several thresholds that were fixed beforehand, each at its share of the level."""
-    negative, positive = checked_scores("negative", negative), checked_scores("positive", positive)
+    negative, positive = worlds(negative, positive)
     delta = _check.probability_below_one("delta", delta)
     grid = np.unique(checked_scores("thresholds", np.asarray(thresholds, dtype=np.float64)))
-    each = 1 - level_of(confidence) / len(grid)
-    check_runs(min(len(negative), len(positive)), delta=delta, confidence=each)
-    false_positives = len(negative) - np.searchsorted(np.sort(negative), grid)
-    false_negatives = np.searchsorted(np.sort(positive), grid)
     level = level_of(confidence) / len(grid)
-    rates = (
-        upper(false_positives, len(negative), level / 2),
-        upper(false_negatives, len(positive), level / 2),
-    )
+    trials = len(negative), len(positive)
+    check_runs(min(trials), delta=delta, confidence=1 - level)
+    errors = error_counts(negative, positive, grid)
+    rates = [upper(seen, many, level / 2) for seen, many in zip(errors, trials, strict=True)]
+    epsilon = max(0.0, float(np.max(epsilon_of_rates(rates[0], rates[1], delta))))
     said = f"Clopper-Pearson with Bonferroni over {len(grid)} thresholds fixed beforehand"
-    return Observation(
-        epsilon=max(0.0, float(np.max(epsilon_of_rates(*rates, delta)))),
-        delta=delta,
-        confidence=confidence,
-        attack=_said(attack, said),
-        trials=len(negative) + len(positive),
-    )
+    return Observation(epsilon, delta, confidence, by(attack, said), sum(trials))
 
 
 def gaussian_mu_from_counts(
@@ -230,50 +228,6 @@ def gaussian_mu_from_counts(
     """Lower bound on mu if the mechanism is mu-GDP: Phi^-1(1 - a) - Phi^-1(b) (math.md 7.2)."""
     rates = _rates(false_positives, negatives, false_negatives, positives, confidence)
     return max(0.0, float(-ndtri(rates[0]) - ndtri(rates[1])))
-
-
-def gaussian_from_counts(
-    false_positives: int,
-    negatives: int,
-    false_negatives: int,
-    positives: int,
-    *,
-    delta: float,
-    confidence: float,
-    attack: str = "",
-) -> Observation:
-    """The epsilon of the least mu that explains the errors, if the mechanism is mu-GDP.
-
-    Larger than `from_counts`, and only as true as its hypothesis: a mechanism that is
-    (epsilon, delta)-DP but not Gaussian can be made to show more than its epsilon.
-    """
-    delta = positive_delta(delta)
-    counts = (false_positives, negatives, false_negatives, positives)
-    mu = gaussian_mu_from_counts(*counts, confidence=confidence)
-    said = f"Clopper-Pearson at one threshold fixed beforehand, {GAUSSIAN_HYPOTHESIS}"
-    return Observation(
-        epsilon=gaussian.epsilon(mu, delta),
-        delta=delta,
-        confidence=confidence,
-        attack=_said(attack, said),
-        trials=negatives + positives,
-    )
-
-
-def gaussian_at_threshold(
-    negative: npt.ArrayLike,
-    positive: npt.ArrayLike,
-    threshold: float,
-    *,
-    delta: float,
-    confidence: float,
-    attack: str = "",
-) -> Observation:
-    """`gaussian_from_counts` at a threshold that was chosen without these scores."""
-    negative, positive = checked_scores("negative", negative), checked_scores("positive", positive)
-    check_runs(min(len(negative), len(positive)), delta=delta, confidence=confidence)
-    counts = _counts_at(negative, positive, threshold)
-    return gaussian_from_counts(*counts, delta=delta, confidence=confidence, attack=attack)
 
 
 def epsilon_of_rates(false_positive: Floats, false_negative: Floats, delta: float) -> Floats:
@@ -328,13 +282,19 @@ def checked_scores(name: str, values: npt.ArrayLike) -> Floats:
     return array
 
 
+def worlds(negative: npt.ArrayLike, positive: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """The scores of both, checked."""
+    return checked_scores("negative", negative), checked_scores("positive", positive)
+
+
 def _candidates(negative: Floats, positive: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
     """Thresholds worth comparing, and the errors of both kinds that each makes here."""
     distinct = np.unique(np.concatenate([negative, positive]))
-    false_positives = len(negative) - np.searchsorted(np.sort(negative), distinct)
-    false_negatives = np.searchsorted(np.sort(positive), distinct)
+    false_positives, false_negatives = error_counts(negative, positive, distinct)
     # Of the thresholds with at most k false positives the lowest misses least, and vice versa.
-    few = np.unique(np.geomspace(1, max(len(negative), len(positive)), _steps(negative, positive)))
+    most = max(len(negative), len(positive))
+    steps = 2 + math.ceil(math.log(most) / math.log(_FINENESS))
+    few = np.unique(np.geomspace(1, most, steps))
     few = np.concatenate([[0], np.unique(few.astype(np.int64))])
     lowest = np.searchsorted(-false_positives, -few)
     highest = np.searchsorted(false_negatives, few, side="right") - 1
@@ -349,16 +309,19 @@ def _candidates(negative: Floats, positive: Floats) -> tuple[Floats, tuple[Float
     return values, (errors[0].astype(np.float64), errors[1].astype(np.float64))
 
 
-def _steps(negative: Floats, positive: Floats) -> int:
-    return 2 + math.ceil(math.log(max(len(negative), len(positive))) / math.log(_FINENESS))
-
-
-def _counts_at(negative: Floats, positive: Floats, threshold: float) -> tuple[int, int, int, int]:
+def counts_at(negative: Floats, positive: Floats, threshold: float) -> tuple[int, int, int, int]:
+    """Errors among the runs of world 0, those runs, errors among those of world 1, those runs."""
     if math.isnan(threshold):
         _check.fail("threshold", threshold, "to be a number, not NaN")
     false_positives = int(np.count_nonzero(negative >= threshold))
     false_negatives = int(np.count_nonzero(positive < threshold))
     return false_positives, len(negative), false_negatives, len(positive)
+
+
+def error_counts(negative: Floats, positive: Floats, thresholds: Floats) -> tuple[Ints, Ints]:
+    """False positives and false negatives at each of many thresholds."""
+    accused = len(negative) - np.searchsorted(np.sort(negative), thresholds)
+    return accused, np.searchsorted(np.sort(positive), thresholds)
 
 
 def _rates(
@@ -380,9 +343,6 @@ def _count(name: str, errors: int, of: str, trials: int) -> tuple[int, int]:
     return errors, trials
 
 
-def _said(attack: str, bound: str) -> str:
+def by(attack: str, bound: str) -> str:
+    """The text of an observation: what gave the scores, if that is told, and the bound."""
     return f"{attack}; {bound}" if attack else bound
-
-
-def _renamed(found: Observation, attack: str) -> Observation:
-    return Observation(found.epsilon, found.delta, found.confidence, attack, found.trials)

@@ -34,7 +34,7 @@ _SEEDS = ("random_state", "seed", "random_seed", "rng", "generator")
 
 
 @dataclass(frozen=True)
-class Task:
+class Stretch:
     """Runs start..stop-1 of one world."""
 
     world: int
@@ -44,12 +44,17 @@ class Task:
     def __len__(self) -> int:
         return self.stop - self.start
 
+    def blocks(self, size: int) -> Iterator[Stretch]:
+        """The same in pieces that end where whole blocks of all runs end."""
+        for start in range(self.start - self.start % size, self.stop, size):
+            yield Stretch(self.world, max(start, self.start), min(start + size, self.stop))
+
 
 @dataclass(frozen=True)
 class Rehearsal:
     """The runs of a task, twice, with the same generators given and the same global ones."""
 
-    task: Task
+    task: Stretch
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class Called:
         self.streams = SeededStreams(f"audit {seed}")
         self.output = output
 
-    def __call__(self, item: Task | Rehearsal) -> Block | Wrong | tuple[Block | Wrong, ...]:
+    def __call__(self, item: Stretch | Rehearsal) -> Block | Wrong | tuple[Block | Wrong, ...]:
         """Make the runs of one task, or rehearse them."""
         with own_randomness(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # thousands of them, of models nobody keeps
@@ -130,15 +135,15 @@ class Called:
                 found = self._guarded(item)
         return found
 
-    def _rehearsed(self, task: Task) -> tuple[Block | Wrong, ...]:
-        self._guarded(Task(task.world, task.start, task.start + 1))  # loads what it needs
+    def _rehearsed(self, task: Stretch) -> tuple[Block | Wrong, ...]:
+        self._guarded(Stretch(task.world, task.start, task.start + 1))  # loads what it needs
         found = []
         for _ in range(2):
             _reseed(0)
             found.append(self._guarded(task))
         return tuple(found)
 
-    def _guarded(self, task: Task) -> Block | Wrong:
+    def _guarded(self, task: Stretch) -> Block | Wrong:
         try:
             return self._runs(task)
         except KeyboardInterrupt:
@@ -148,7 +153,7 @@ class Called:
         except BaseException as error:  # whatever a mechanism raises is told in a sentence
             return Wrong(f"raised {type(error).__name__}: {_said(error)}")
 
-    def _runs(self, task: Task) -> Block:
+    def _runs(self, task: Stretch) -> Block:
         data = self.worlds[task.world]
         if is_estimator(self.mechanism):
             return _stacked([self._fitted(data) for _ in range(len(task))])
@@ -188,7 +193,7 @@ def linear_weights(fitted: Any) -> Array:
     return np.concatenate(parts)
 
 
-def _range(task: Task) -> range:
+def _range(task: Stretch) -> range:
     return range(task.start, task.stop)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sordino import _check
-from sordino.accounting.profile import Profile
+from sordino.accounting.profile import ApproximateProfile, Profile
 from sordino.privacy import Guarantee, Relation
 
 
@@ -42,3 +42,12 @@ class Claim:
         """What a guarantee promises."""
         promised = (guarantee.epsilon, guarantee.delta, guarantee.relation)
         return cls(*promised, profile=profile, source=guarantee.theorem)
+
+    @property
+    def allowed(self) -> Profile:
+        """The claimed curve; of two numbers, the one that they imply."""
+        if self.profile is not None:
+            return self.profile
+        return ApproximateProfile(
+            relation=self.relation, theorem="as claimed", budget=(self.epsilon, self.delta)
+        )

@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sordino import _check
 from sordino.audit import bounds, laws, scores
-from sordino.audit.band import band, gaussian_family, refutes
+from sordino.audit.band import GaussianFamily, band, refutes
 from sordino.audit.called import Output
 from sordino.audit.claim import Claim
 from sordino.audit.pairing import Paired, paired
@@ -88,6 +88,15 @@ class Audit:
     def violated(self) -> bool:
         """Whether the claim is refuted, with the confidence of `observed`."""
         return self.claimed is not None and self.observed.epsilon > self.claimed.epsilon
+
+    @property
+    def tested_point(self) -> tuple[float, float]:
+        """The most that the errors at the tested threshold can be, with the audit's confidence."""
+        level = (1 - self.observed.confidence) / 2
+        counts = bounds.counts_at(self.negative, self.positive, self.threshold)
+        accused, missed = counts[:2], counts[2:]
+        upper = bounds.clopper_pearson_upper
+        return upper(*accused, level), upper(*missed, level)
 
     @property
     def verdict(self) -> str:
@@ -196,8 +205,8 @@ def audit(
         file=file,
         output=output,
     )
-    first, second = ([world[part] for world in found] for part in _halves(runs, tested))
-    wanted = _Wanted(delta, confidence, tested)
+    first, second = ([world[part] for world in found] for part in halves(runs))
+    wanted = Statement(delta, confidence, tested)
     fitted = _fitted(chosen, score, first, wanted, seed)
     threshold = wanted.threshold(fitted.negative, fitted.positive)
     negative, positive = fitted(*second)
@@ -219,47 +228,41 @@ def audit(
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """The statement to be made, and the bounds that make it."""
+class Statement:
+    """What is to be said of so many tested runs, and the bounds that say it."""
 
     delta: float
     confidence: float
     tested: int
 
+    @property
+    def _how(self) -> dict[str, Any]:
+        return {"delta": self.delta, "confidence": self.confidence}
+
     def threshold(self, negative: Floats, positive: Floats) -> float:
-        return bounds.best_threshold(
-            negative, positive, delta=self.delta, confidence=self.confidence, runs=self.tested
-        )
+        """The one that should show most of as many fresh runs."""
+        return bounds.best_threshold(negative, positive, runs=self.tested, **self._how)
 
     def worth(self, negative: Floats, positive: Floats) -> float:
         """What such scores would show: for choosing among attacks, not for telling anybody."""
-        threshold = self.threshold(negative, positive)
-        return self._at(negative, positive, threshold).epsilon
+        return self._at(negative, positive, self.threshold(negative, positive)).epsilon
 
     def headline(
         self, negative: Floats, positive: Floats, threshold: float, name: str
     ) -> Observation:
+        """The bound at a threshold, of scores that other runs chose."""
         said = f"{name}; Clopper-Pearson at one threshold, both chosen by other runs"
-        found = self._at(negative, positive, threshold)
-        return Observation(found.epsilon, found.delta, found.confidence, said, found.trials)
+        return replace(self._at(negative, positive, threshold), attack=said)
 
     def _at(self, negative: Floats, positive: Floats, threshold: float) -> Observation:
-        errors = int((negative >= threshold).sum()), int((positive < threshold).sum())
-        return bounds.from_counts(
-            *(errors[0], len(negative), errors[1], len(positive)),
-            delta=self.delta,
-            confidence=self.confidence,
-        )
+        counts = bounds.counts_at(negative, positive, threshold)
+        return bounds.from_counts(*counts, **self._how)
 
     def others(
         self, negative: Floats, positive: Floats, threshold: float, fitted: Fitted
     ) -> tuple[Observation, ...]:
         """Those that these runs are enough for."""
-        how: dict[str, Any] = {
-            "delta": self.delta,
-            "confidence": self.confidence,
-            "attack": fitted.name,
-        }
+        how = {**self._how, "attack": fitted.name}
         both = np.concatenate([fitted.negative, fitted.positive])
         grid = np.quantile(both, (np.arange(GRID) + 0.5) / GRID, method="lower")
         found = []
@@ -267,8 +270,8 @@ class _Wanted:
             found.append(bounds.bonferroni(negative, positive, grid, **how))
         if self.delta == 0:  # no Gaussian mechanism has it
             return tuple(found)
-        found.append(bounds.gaussian_at_threshold(negative, positive, threshold, **how))
-        family, named = gaussian_family(self.delta), "of Gaussian mechanisms"
+        found.append(bounds.at_threshold(negative, positive, threshold, if_gaussian=True, **how))
+        family, named = GaussianFamily(self.delta), "of Gaussian mechanisms"
         with suppress(_check.InvalidArgument):
             found.append(band(negative, positive, family, family_name=named, **how))
         return tuple(found)
@@ -276,6 +279,7 @@ class _Wanted:
     def curve_refuted(
         self, negative: Floats, positive: Floats, claimed: Claim | None
     ) -> bool | None:
+        """Whether the band refutes the claimed curve; None if there is none, or too few runs."""
         if claimed is None or claimed.profile is None:
             return None
         with suppress(_check.InvalidArgument):  # too few runs for this one
@@ -333,8 +337,9 @@ def _tested_runs(runs: int, delta: float, confidence: float) -> int:
     return tested
 
 
-def _halves(runs: int, tested: int) -> tuple[slice, slice]:
-    return slice(0, runs - tested), slice(runs - tested, runs)
+def halves(runs: int) -> tuple[slice, slice]:
+    """Runs that learn, and runs that test."""
+    return slice(0, runs // 2), slice(runs // 2, runs)
 
 
 def _chosen(score: str | Score, mechanism: Any, D: Any, D_prime: Any) -> Score | None:
@@ -351,7 +356,7 @@ _NAMES = {"likelihood": "the likelihood ratio", "loss": "the loss of the record 
 
 
 def _fitted(
-    chosen: Score | None, score: str | Score, first: list[Floats], wanted: _Wanted, seed: int
+    chosen: Score | None, score: str | Score, first: list[Floats], wanted: Statement, seed: int
 ) -> Fitted:
     if chosen is None:
         return scores.learned(first[0], first[1], wanted.worth, stream("audit folds", seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from sordino.audit.scores import Score
 from sordino.audit.worlds import TrainedRelease, as_dataset, outputs
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
+from sordino.estimators.risk import Risk
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.types import Array, Floats
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from sordino.audit.own import OwnFit
 
 
+LOSSES = "loss of the one record less that of the other"
+"""The name of a score."""
 MOST_COLUMNS = 400
 """Up to which the determinant of a Hessian is taken for every run."""
 _BLOCK_NUMBERS = 1 << 23  # runs x records x columns at once: 64 MB
@@ -203,3 +207,40 @@ def _losses(objective: ObjectiveSpec, z: Floats, label: float) -> Floats:
     width, gap = objective.huber_width, 1 - margin
     inside = np.clip(gap + width, 0, 2 * width) ** 2 / (4 * width)
     return np.asarray(inside + np.maximum(gap - width, 0))
+
+
+def record_losses(
+    D: Dataset, D_prime: Dataset, problems: int, kind: str, huber_width: float
+) -> Callable[[Floats], Floats]:
+    """A score: how much better all models fit the record of D' than the one that D has instead.
+
+    Of a crafted pair this is nearly the best there is, and it needs no learning: of hundreds of
+    weights a direction is learned badly by a thousand runs.
+
+    Parameters
+    ----------
+    D, D_prime
+        Differ in one record that is replaced; labels are class numbers.
+    problems
+        Whose weights [run, problem * column] are released: one for two classes, else one a class.
+    kind, huber_width
+        The loss, "logistic" or "huber-svm".
+    """
+    apart = difference(D, D_prime)
+    if apart is None or apart.lost is None or apart.gained is None:
+        _check.fail("D_prime", "[another size]", "to have one record replaced")
+    X = np.stack([D.X[apart.lost], D_prime.X[apart.gained]]).astype(np.float64)
+    codes = np.array([D.y[apart.lost], D_prime.y[apart.gained]])
+    asked = [1] if problems == 1 else range(problems)
+    risks = [Risk(X=X, y=codes == each, kind=kind, huber_width=huber_width) for each in asked]
+
+    def score(released: Floats) -> Floats:
+        weights = released.reshape(len(released), problems, -1)
+        total = np.zeros(len(released))
+        for problem, risk in enumerate(risks):
+            first, second = risk.losses(X @ weights[:, problem].T)
+            total += first - second
+        return total
+
+    score.__name__ = LOSSES
+    return score

@@ -24,16 +24,50 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
-from sordino.audit.called import Task
-from sordino.audit.own_fit import OwnFit, records_of
-from sordino.audit.score_file import digest
-from sordino.audit.trained import Found
+from sordino.audit.called import Stretch
+from sordino.audit.trained import Found, OwnRuns
 from sordino.data.dataset import Dataset
+from sordino.estimators import methods
 from sordino.estimators.perturbed import mechanism
+from sordino.estimators.randomness import Randomness
+from sordino.estimators.records import Records
 from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
 from sordino.estimators.task import Plan
-from sordino.seeding import RESULTS, SeededStreams
 from sordino.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFit:
+    """One fit of a method that is no `TrainSpec`: (data, generator) -> released weights.
+
+    Its randomness is the operating system's, as that of a real fit; the generator is not used.
+
+    Parameters
+    ----------
+    plan
+        What a fit would do.
+    start
+        Initial weights [problem, column].
+    """
+
+    plan: Plan
+    start: Floats
+
+    def __call__(self, data: Dataset, generator: object) -> Floats:
+        """Train on rows within the norm, and add the noise of the release."""
+        plan, randomness = self.plan, Randomness.of_system()
+        trained = methods.named(plan.method).train(
+            plan, records_of(plan, data), randomness, self.start
+        )
+        released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
+        return np.ravel(released)
+
+
+def records_of(plan: Plan, data: Dataset) -> Records:
+    """What a fit trains on; labels of the data are class numbers."""
+    task = plan.task
+    return Records(data.X, data.y.astype(np.int64), max(2, task.problems), task.norm)
+
 
 TOGETHER = 64
 """Runs minimised together; part of what a seed stands for."""
@@ -52,31 +86,23 @@ _TINY = float(np.finfo(np.float64).tiny)
 class MinimisedFit(OwnFit):
     """A fit by objective perturbation; audits make many runs at once, with seeded noise."""
 
+    def described(self) -> dict[str, Any]:
+        """Everything that makes it, as plain values."""
+        plan = self.plan
+        task = dataclasses.asdict(plan.task) | {"relation": plan.task.relation.value}
+        numbers = {"l2": plan.l2, "sigma": plan.sigma, "scale": plan.scale}
+        return {"method": plan.method, "task": task, **numbers}
+
     @staticmethod
     def can_do(plan: Plan) -> bool:
         """Whether runs of this plan can be made at once."""
         return plan.method == "objective" and plan.task.columns <= LARGEST_DENSE_DIMENSION
 
 
-class Minimised:
+class Minimised(OwnRuns):
     """Runs of a `MinimisedFit` in two worlds; independent of each other, also between worlds."""
 
-    def __init__(self, fit: MinimisedFit, D: Dataset, D_prime: Dataset, seed: int) -> None:
-        self.fit = fit
-        self.worlds = D, D_prime
-        self.seed = seed
-        self.streams = SeededStreams(f"audit {seed}")
-
-    def described(self) -> dict[str, Any]:
-        """What is run, for a file."""
-        plan = self.fit.plan
-        task = dataclasses.asdict(plan.task) | {"relation": plan.task.relation.value}
-        numbers = {"l2": plan.l2, "sigma": plan.sigma, "scale": plan.scale}
-        named = {"method": plan.method, "task": task, **numbers, "sordino": RESULTS}
-        first, second = map(digest, self.worlds)
-        return {"mechanism": named, "D": first, "D_prime": second, "seed": self.seed}
-
-    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
         """Make the missing runs, in blocks, some of them at the same time."""
         if not missing:
             return
@@ -84,8 +110,8 @@ class Minimised:
             risks = {world: self._risks(world) for world in {task.world for task in missing}}
             pool = ThreadPoolExecutor(workers)
             try:
-                under_way: deque[tuple[Task, Future[Floats]]] = deque()
-                for task in _blocks(missing):
+                under_way: deque[tuple[Stretch, Future[Floats]]] = deque()
+                for task in (block for each in missing for block in each.blocks(TOGETHER)):
                     under_way.append((task, pool.submit(self._released, task, risks[task.world])))
                     if len(under_way) > workers:
                         yield _finished(*under_way.popleft())
@@ -96,42 +122,43 @@ class Minimised:
 
     def _risks(self, world: int) -> list[Minimisers]:
         """One a problem."""
-        plan, records = self.fit.plan, records_of(self.fit.plan, self.worlds[world])
-        task, rows = plan.task, len(records.X)
-        # As in a fit: Risk means over the rows there are, the plan over their public number.
-        l2 = plan.l2 * task.rows / rows
-        tolerance = mechanism(task, plan.l2).gradient_left / rows
-        return [
-            Minimisers(records.risk(problem, task, l2), tolerance, task.norm, start)
-            for problem, start in enumerate(self.fit.start)
-        ]
+        plan, data = self.release.plan, (self.D, self.D_prime)[world]
+        assert isinstance(data, Dataset)
+        return minimisers(plan, records_of(plan, data), self.release.start)
 
-    def _released(self, task: Task, risks: list[Minimisers]) -> Floats:
+    def _released(self, task: Stretch, risks: list[Minimisers]) -> Floats:
         """[run, weight], the problems one after the other."""
-        plan = self.fit.plan
+        plan = self.release.plan
         weights = [
-            each(self._normals("linear term", task, problem, each.columns) * plan.sigma / each.rows)
+            each(
+                self.normals("linear term", task, TOGETHER, each.columns, problem)
+                * plan.sigma
+                / each.rows
+            )
             for problem, each in enumerate(risks)
         ]
         found = np.concatenate(weights, axis=1)
         if plan.scale:
-            found += plan.scale * self._normals("release", task, 0, found.shape[1])
+            found += plan.scale * self.normals("release", task, TOGETHER, found.shape[1], 0)
         return found
 
-    def _normals(self, what: str, task: Task, problem: int, columns: int) -> Floats:
-        """Of the runs of a task, which lie in one block: the same whichever others are made."""
-        start = task.start - task.start % TOGETHER
-        stream = self.streams.stream(what, task.world, start, problem)
-        return stream.standard_normal((task.stop - start, columns))[task.start - start :]
+
+def minimisers(
+    plan: Plan, records: Records, starts: Floats, *, l2: float | None = None
+) -> list[Minimisers]:
+    """Of the objectives of a fit on these records, one a problem, to the tolerance of a fit."""
+    task, rows = plan.task, len(records.X)
+    if l2 is None:
+        # As in a fit: Risk means over the rows there are, the plan over their public number.
+        l2 = plan.l2 * task.rows / rows
+    tolerance = mechanism(task, plan.l2).gradient_left / rows
+    return [
+        Minimisers(records.risk(problem, task, l2), tolerance, task.norm, start)
+        for problem, start in enumerate(starts)
+    ]
 
 
-def _blocks(missing: list[Task]) -> Iterator[Task]:
-    for task in missing:
-        for start in range(task.start - task.start % TOGETHER, task.stop, TOGETHER):
-            yield Task(task.world, max(start, task.start), min(start + TOGETHER, task.stop))
-
-
-def _finished(task: Task, found: Future[Floats]) -> tuple[int, int, Floats]:
+def _finished(task: Stretch, found: Future[Floats]) -> tuple[int, int, Floats]:
     return task.world, task.start, found.result()
 
 
@@ -164,7 +191,7 @@ class Minimisers:
 
     def __call__(self, linear: Floats) -> Floats:
         """Weights [run, column] for linear terms [run, column]."""
-        found = _Runs(linear, self._centre - self._solved(self._factor, linear))
+        found = _Descents(linear, self._centre - self._solved(self._factor, linear))
         with np.errstate(over="ignore", invalid="ignore"):  # of runs that go astray, and are left
             self._descend(found, self._factor)
             if len(left := found.left):
@@ -174,7 +201,7 @@ class Minimisers:
             found.weights[run] = self.risk.minimise(linear[run], self.tolerance, self.start)
         return found.weights
 
-    def _descend(self, runs: _Runs, factor: Any) -> None:
+    def _descend(self, runs: _Descents, factor: Any) -> None:
         """Bring those that are left within the tolerance; what is not, stays where it was best."""
         left = runs.left
         weights, linear, hidden = runs.weights[left], runs.linear[left], self._hidden(runs, left)
@@ -207,7 +234,7 @@ class Minimisers:
     def _solved(self, factor: Any, gradients: Floats) -> Floats:
         return np.asarray(cho_solve(factor, gradients.T, check_finite=False).T)
 
-    def _hidden(self, runs: _Runs, left: npt.NDArray[np.intp]) -> Floats:
+    def _hidden(self, runs: _Descents, left: npt.NDArray[np.intp]) -> Floats:
         """What rounding may hide of each gradient, at most."""
         risk = self.risk
         bounds = [
@@ -225,7 +252,7 @@ class Minimisers:
         return np.array(bounds)
 
 
-class _Runs:
+class _Descents:
     """Where each run is at its best so far."""
 
     def __init__(self, linear: Floats, weights: Floats) -> None:

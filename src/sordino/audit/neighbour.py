@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     D_prime: Dataset | Neighbours
 
 
-class WorstCase(NamedTuple):
+class CraftedPair(NamedTuple):
     """A crafted pair, and public weights from which a descent starts; None if it starts at 0."""
 
     D: Dataset
@@ -118,7 +118,7 @@ def worst_case_pair(
     *,
     start: bool = True,
     l2: float | None = None,
-) -> WorstCase:
+) -> CraftedPair:
     """A pair on which linear models leak all, or nearly all, that a theorem allows them to.
 
     All records but one lie along the first axis and are classified well: they hold the model there
@@ -154,7 +154,7 @@ def worst_case_pair(
     )
     far = np.zeros(columns)
     far[0] = _FAR / norm
-    return WorstCase(D, D_prime, far if start else None)
+    return CraftedPair(D, D_prime, far if start else None)
 
 
 def _unaided(norm: float, l2: float | None) -> tuple[float, float]:

@@ -19,10 +19,8 @@ from sordino import _check
 from sordino.audit import neighbour
 from sordino.audit.called import check_estimator
 from sordino.audit.claim import Claim
-from sordino.audit.minimised import MinimisedFit
-from sordino.audit.one_vs_rest import TrainedProblems
-from sordino.audit.own_fit import OwnFit
-from sordino.audit.trained import TrainedRelease
+from sordino.audit.minimised import MinimisedFit, OwnFit
+from sordino.audit.trained import TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
 from sordino.estimators import methods
@@ -34,7 +32,7 @@ from sordino.proofs.run import rates_of
 __all__ = [
     "Own",
     "OwnFit",
-    "Prepared",
+    "PreparedFit",
     "PreparedPair",
     "claim_of",
     "held_back",
@@ -50,7 +48,7 @@ Own = TrainedRelease | TrainedProblems | OwnFit
 """A fit as a mechanism; a `MinimisedFit` is an `OwnFit`, too."""
 
 
-class Prepared(NamedTuple):
+class PreparedFit(NamedTuple):
     """A mechanism, the records as it trains on them, and what it claims."""
 
     mechanism: Own
@@ -91,7 +89,7 @@ def laid_out(D: Dataset, neighbour: Neighbours) -> tuple[Dataset, Dataset]:
     return first, second
 
 
-def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Prepared:
+def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PreparedFit:
     """What `estimator.fit(X, y)` would run and promise.
 
     `D` holds the rows as they are trained on: the intercept's column last, scaled into the norm;
@@ -108,9 +106,9 @@ def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Prepared:
     return of_job(_job(estimator, X, y))
 
 
-def of_job(job: Job) -> Prepared:
+def of_job(job: Job) -> PreparedFit:
     """The same of a fit with everything public settled."""
-    return Prepared(mechanism_of(job), _dataset(job), claim_of(job))
+    return PreparedFit(mechanism_of(job), class_dataset(job), claim_of(job))
 
 
 def mechanism_of(job: Job) -> Own:
@@ -166,7 +164,7 @@ def prepare(
     if _public(job) != _public(other):
         hint = "Pass data_norm, classes (and public_rows) instead of having them read off the data."
         _check.fail("settings", "[different for D and D_prime]", "to be public", hint)
-    return PreparedPair(mechanism_of(job), _dataset(job), _dataset(other), claim_of(job))
+    return PreparedPair(mechanism_of(job), class_dataset(job), class_dataset(other), claim_of(job))
 
 
 def worst_case(
@@ -198,7 +196,8 @@ def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
         return copy.copy(estimator)._prepare(X, y)
 
 
-def _dataset(job: Job) -> Dataset:
+def class_dataset(job: Job) -> Dataset:
+    """The records of a fit as they are trained on; labels are class numbers."""
     records = job.records
     return Dataset(records.X, records.codes, norm_bound=records.norm, name="fit")
 

@@ -14,8 +14,8 @@ from scipy.special import ndtr, ndtri
 
 from sordino import _check
 from sordino.accounting import gaussian
+from sordino.audit.band import dkw
 from sordino.audit.bounds import epsilon_of_rates, level_of, positive_delta, upper
-from sordino.audit.envelope import dkw
 from sordino.types import Floats
 
 _POINTS = 81
@@ -23,7 +23,7 @@ _POINTS = 81
 _MOST_RUNS = 1 << 40
 
 
-class _Attack:
+class _BestTests:
     """The best tests of the mechanism that just keeps (epsilon, delta), by their threshold."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
@@ -61,7 +61,7 @@ def reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> floa
     epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
     delta = _check.probability_below_one("delta", delta)
     runs = _check.whole("runs", runs, at_least=1)
-    return _shown(_Attack(epsilon, delta), runs, delta, level_of(confidence))
+    return _shown(_BestTests(epsilon, delta), runs, delta, level_of(confidence))
 
 
 def gaussian_reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> float:
@@ -93,10 +93,10 @@ def runs_needed(claimed: float, true: float, *, delta: float, confidence: float)
     level = level_of(confidence)
     if true <= claimed:
         return None
-    attack = _Attack(true, delta)
+    tests = _BestTests(true, delta)
 
     def refutes(runs: int) -> bool:
-        return _shown(attack, runs, delta, level) > claimed
+        return _shown(tests, runs, delta, level) > claimed
 
     low, high = 0, 1
     while not refutes(high):
@@ -109,15 +109,15 @@ def runs_needed(claimed: float, true: float, *, delta: float, confidence: float)
     return high
 
 
-def _shown(attack: _Attack, runs: int, delta: float, level: float) -> float:
+def _shown(tests: _BestTests, runs: int, delta: float, level: float) -> float:
     """The bound at the best threshold: the best of a few, then the best of a few around it."""
 
     def at(thresholds: Floats) -> Floats:
-        first, second = attack.rates(thresholds)
+        first, second = tests.rates(thresholds)
         bounds = [upper(rate * runs, runs, level / 2) for rate in (first, second)]
         return epsilon_of_rates(bounds[0], bounds[1], delta)
 
-    coarse = np.linspace(*attack.range, _POINTS)
+    coarse = np.linspace(*tests.range, _POINTS)
     best = coarse[np.argmax(at(coarse))]
     step = coarse[1] - coarse[0]
     return max(0.0, float(np.max(at(np.linspace(best - step, best + step, _POINTS)))))

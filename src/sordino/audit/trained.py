@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _check
-from sordino.audit.called import Task
+from sordino.audit.called import Stretch
 from sordino.audit.difference import difference
 from sordino.audit.score_file import digest
 from sordino.data import neighbours as neighbouring
@@ -25,10 +26,16 @@ from sordino.types import Floats
 if TYPE_CHECKING:
     from sordino.sgd.grid import Grid
 
+
 Found = Iterator[tuple[int, int, Floats]]
 """World, first run, outputs [run, value]."""
 
 _NOISE_RUNS = 256  # whose noise is drawn at once; part of what a seed stands for
+
+
+def is_deterministic(spec: TrainSpec) -> bool:
+    """Whether training gives the same weights every time."""
+    return spec.order == Sampling.CYCLIC and spec.init != "vary" and spec.noise_multiplier == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +72,7 @@ class TrainedRelease:
     @property
     def deterministic(self) -> bool:
         """Whether training gives the same weights every time, so that one run is enough."""
-        spec = self.spec
-        return spec.order == Sampling.CYCLIC and spec.init != "vary" and spec.noise_multiplier == 0
+        return is_deterministic(self.spec)
 
     def described(self) -> dict[str, Any]:
         """Everything that makes it, as plain values."""
@@ -85,12 +91,10 @@ class _Streams(SeededStreams):
         return super().stream(*name)
 
 
-class Trained:
-    """Runs of a `TrainedRelease`."""
+class OwnRuns:
+    """Runs of one of our own releases in two worlds, independent of each other within a world."""
 
-    def __init__(
-        self, release: TrainedRelease, D: Dataset, D_prime: Dataset | Neighbours, seed: int
-    ) -> None:
+    def __init__(self, release: Any, D: Dataset, D_prime: Dataset | Neighbours, seed: int) -> None:
         self.release = release
         self.D = D
         self.D_prime = D_prime
@@ -110,7 +114,40 @@ class Trained:
             "seed": self.seed,
         }
 
-    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+    def normals(self, what: str, task: Stretch, together: int, columns: int, *name: Name) -> Floats:
+        """Of the runs of a task within one block: the same whichever others are made."""
+        start = task.start - task.start % together
+        stream = self.streams.stream(what, task.world, start, *name)
+        return stream.standard_normal((task.stop - start, columns))[task.start - start :]
+
+
+def aligned_slot(D: Dataset, D_prime: Dataset) -> int | None:
+    """The one slot in which two datasets differ, if it is one."""
+    found = difference(D, D_prime)
+    return found.gained if found is not None and found.aligned else None
+
+
+def with_record_of(D: Dataset, D_prime: Dataset, slot: int) -> Neighbours:
+    """Both datasets as one grid: they differ in one slot."""
+    row = slice(slot, slot + 1)
+    return neighbouring.replace(D, [slot], D_prime.X[row], D_prime.y[row])
+
+
+def _finite_chunks(grid: Grid, only: Any = None) -> Iterator[Any]:
+    """Train a grid, or some chunks of it; refused if a run diverges."""
+    from sordino.sgd.engine import train_chunks
+
+    for chunk in train_chunks(grid, only=only):
+        if not np.isfinite(chunk.weights).all():
+            hint = "Lower the learning rate, or clip."
+            _check.fail("spec", "[a training that diverges]", "to give finite weights", hint)
+        yield chunk
+
+
+class Trained(OwnRuns):
+    """Runs of a `TrainedRelease`."""
+
+    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
         """Make the missing ones of so many runs, and perhaps a few of the others again."""
         if not missing:
             return
@@ -120,13 +157,11 @@ class Trained:
                     for task in (task for task in missing if task.world == world):
                         yield from self._released(task, weights)
                 else:
-                    task = Task(world, start, start + len(weights))
+                    task = Stretch(world, start, start + len(weights))
                     yield from self._released(task, weights)
 
-    def _trained(self, grid: Grid, worlds: Sequence[int], missing: list[Task]) -> Found:
+    def _trained(self, grid: Grid, worlds: Sequence[int], missing: list[Stretch]) -> Found:
         """Weights before the noise, of those chunks of the grid that hold missing runs."""
-        from sordino.sgd.engine import train_chunks
-
         needed = [
             (seeds, places)
             for seeds, places in grid.chunks()
@@ -137,26 +172,22 @@ class Trained:
                 for task in missing
             )
         ]
-        for chunk in train_chunks(grid, only=needed):
-            if not np.isfinite(chunk.weights).all():
-                hint = "Lower the learning rate, or clip."
-                _check.fail("spec", "[a training that diverges]", "to give finite weights", hint)
+        for chunk in _finite_chunks(grid, needed):
             rows = chunk.weights.astype(np.float64)
             for column, place in enumerate(range(chunk.neighbours.start, chunk.neighbours.stop)):
                 weights = rows[:, column].reshape(len(rows), -1)
                 yield worlds[place], chunk.seeds.start, weights
 
-    def _released(self, task: Task, weights: Floats) -> Found:
+    def _released(self, task: Stretch, weights: Floats) -> Found:
         """Add the noise, in blocks: one row of weights stands for all runs of the task."""
         width = weights.shape[1]
-        for start in range(task.start - task.start % _NOISE_RUNS, task.stop, _NOISE_RUNS):
-            first, last = max(start, task.start), min(start + _NOISE_RUNS, task.stop)
-            rows = weights if len(weights) == 1 else weights[first - task.start : last - task.start]
+        for block in task.blocks(_NOISE_RUNS):
+            inside = slice(block.start - task.start, block.stop - task.start)
+            rows = weights if len(weights) == 1 else weights[inside]
             if self.release.scale:
-                stream = self.streams.stream("release", task.world, start)
-                noise = stream.standard_normal((last - start, width))[first - start :]
+                noise = self.normals("release", block, _NOISE_RUNS, width)
                 rows = rows + self.release.scale * noise
-            yield task.world, first, np.broadcast_to(rows, (last - first, width))
+            yield task.world, block.start, np.broadcast_to(rows, (len(block), width))
 
     def _grids(self, runs: int, workers: int) -> Iterator[tuple[Grid, Sequence[int]]]:
         """Both worlds in one grid where they differ in one slot, else one after the other."""
@@ -190,8 +221,135 @@ class Trained:
                 _check.fail("D_prime", f"[{len(other)} neighbours]", "to be one", "Use take(...).")
             slot, occupant = np.append(UNCHANGED, other.slot), np.append(EMPTY, other.occupant)
             return dataclasses.replace(other, slot=slot, occupant=occupant)
-        found = difference(self.D, other)
-        if found is None or not found.aligned or found.gained is None:
-            return None
-        row = slice(found.gained, found.gained + 1)
-        return neighbouring.replace(self.D, [found.gained], other.X[row], other.y[row])
+        place = aligned_slot(self.D, other)
+        return None if place is None else with_record_of(self.D, other, place)
+
+
+TOGETHER = 64
+"""Runs of which all problems are trained before the next ones begin; part of what a seed means."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedProblems:
+    """Train one problem a class by our SGD, add Gaussian noise to all weights, release them.
+
+    Labels of its datasets are class numbers. Run r of both worlds has the same batches and step
+    noise, as of a `TrainedRelease`, and for the same reason.
+
+    Parameters
+    ----------
+    spec
+        How to train each problem; starts are given.
+    start
+        Initial weights [problem, column].
+    scale
+        Standard deviation of the noise that the release adds to each weight.
+    """
+
+    spec: TrainSpec
+    start: Floats
+    scale: float = 0.0
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether training gives the same weights every time, so that one run is enough."""
+        return is_deterministic(self.spec)
+
+    def described(self) -> dict[str, Any]:
+        """Everything that makes it, as plain values."""
+        start = digest(self.start)
+        return {"spec": self.spec.to_dict(), "scale": self.scale, "starts_sha256": start}
+
+
+@dataclass
+class _NoiseOf:
+    """Step noise of one problem, independent of that of the others."""
+
+    streams: SeededStreams
+    problem: int
+    repeatable: bool = True
+
+    def stream(self, *name: Name) -> np.random.Generator:
+        return self.streams.stream(*name, self.problem)
+
+
+class TrainedAll(OwnRuns):
+    """Runs of `TrainedProblems` in two worlds, which are datasets."""
+
+    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
+        """Make the missing runs, and perhaps the same of the other world again."""
+        once = None
+        if missing and self.release.deterministic:
+            once = self._trained(range(1), workers)
+        for seeds in _together(missing):
+            both = self._trained(seeds, workers) if once is None else once
+            for world, weights in enumerate(both):
+                rows = np.broadcast_to(weights, (len(seeds), weights.shape[1]))
+                yield world, seeds.start, rows + self._noise(world, seeds, weights.shape[1])
+
+    @functools.cached_property
+    def _slot(self) -> int | None:
+        """The one in which the worlds differ, if it is one."""
+        return aligned_slot(*self._worlds)
+
+    @property
+    def _worlds(self) -> tuple[Dataset, Dataset]:
+        assert isinstance(self.D_prime, Dataset)
+        return self.D, self.D_prime
+
+    def _noise(self, world: int, seeds: range, width: int) -> Floats | float:
+        if not self.release.scale:
+            return 0.0
+        task = Stretch(world, seeds.start, seeds.stop)
+        return np.asarray(self.release.scale * self.normals("release", task, TOGETHER, width))
+
+    def _trained(self, seeds: range, workers: int) -> Floats:
+        """Weights before the noise of the release: [world, run, weight]."""
+        problems, columns = self.release.start.shape
+        found = np.empty((2, len(seeds), problems, columns))
+        for problem in range(problems):
+            for grid, worlds in self._grids(problem, seeds, workers):
+                weights = found[worlds, :, problem]  # a view
+                for chunk in _finite_chunks(grid):
+                    last = chunk.weights[:, :, -1].transpose(1, 0, 2)
+                    weights[chunk.neighbours, chunk.seeds] = last
+        return found.reshape(2, len(seeds), -1)
+
+    def _grids(self, problem: int, seeds: range, workers: int) -> Iterator[tuple[Grid, slice]]:
+        """Both worlds in one grid where they differ in one slot, else one after the other."""
+        D, D_prime = (self._problem(each, problem) for each in self._worlds)
+        if self._slot is not None:
+            pair = with_record_of(D, D_prime, self._slot)
+            yield self._grid(D, pair, problem, seeds, workers), slice(0, 2)
+            return
+        yield self._grid(D, None, problem, seeds, workers), slice(0, 1)
+        yield self._grid(D_prime, None, problem, seeds, workers), slice(1, 2)
+
+    def _grid(
+        self, D: Dataset, pair: Neighbours | None, problem: int, seeds: range, workers: int
+    ) -> Grid:
+        from sordino.sgd.grid import prepare
+
+        return prepare(
+            *(self.release.spec, D, seeds, pair),
+            initial_weights=self.release.start[problem],
+            streams=self.streams,
+            noise=_NoiseOf(self.streams, problem),
+            threads=workers,
+        )
+
+    @staticmethod
+    def _problem(data: Dataset, problem: int) -> Dataset:
+        return Dataset(data.X, (data.y == problem).astype(np.int64), data.norm_bound, data.name)
+
+
+def _together(missing: list[Stretch]) -> Iterator[range]:
+    """Runs that are missing in either world, in blocks."""
+    wanted: dict[int, tuple[int, int]] = {}
+    for task in missing:
+        for block in task.blocks(TOGETHER):
+            start = block.start - block.start % TOGETHER
+            first, last = wanted.get(start, (block.start, block.stop))
+            wanted[start] = min(first, block.start), max(last, block.stop)
+    for start in sorted(wanted):
+        yield range(*wanted[start])

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from sordino import _check
-from sordino.audit.called import Block, Called, Rehearsal, Task, is_batched
+from sordino.audit.called import Block, Called, Rehearsal, Stretch, is_batched
 from sordino.intrinsic.generators import carried
 from sordino.intrinsic.pool import ENDED, LOST, Pool, run_all
 
@@ -42,7 +42,7 @@ _REHEARSED = (2, 16)
 _TOLD = "Every run must give real, finite numbers of one shape."
 
 
-def run(called: Called, wanted: Sequence[Task], workers: int) -> Iterator[tuple[Task, Block]]:
+def run(called: Called, wanted: Sequence[Stretch], workers: int) -> Iterator[tuple[Stretch, Block]]:
     """Make all runs of the tasks, in blocks: here where that is quick, else in a pool.
 
     A batched callable stays here: it is quick, or has cores of its own to use.
@@ -95,12 +95,12 @@ class _Clock:
 
 
 def _in_pool(
-    called: Called, tasks: list[Task], workers: int, each: float
-) -> Iterator[tuple[Task, Block]]:
+    called: Called, tasks: list[Stretch], workers: int, each: float
+) -> Iterator[tuple[Stretch, Block]]:
     workers = min(workers, len(tasks))
     least, most = _REHEARSED
     many = int(min(max(_REHEARSAL_SECONDS / max(each, 1e-7), least), most))
-    trial = Task(tasks[0].world, tasks[0].start, tasks[0].start + many)
+    trial = Stretch(tasks[0].world, tasks[0].start, tasks[0].start + many)
 
     def begin(pool: Pool) -> None:
         found = pool.in_each(Rehearsal(trial))
@@ -119,7 +119,7 @@ class _StatefulError(Exception):
     """Copies of the mechanism repeat each other."""
 
 
-def _rehearsed(trial: Task, found: Any) -> list[Block]:
+def _rehearsed(trial: Stretch, found: Any) -> list[Block]:
     return [_judged(trial, found)] if found is LOST else [_judged(trial, one) for one in found]
 
 
@@ -149,7 +149,7 @@ class _Left:
     """
 
     def __init__(
-        self, tasks: Sequence[Task], batch: int | None, chance: np.random.Generator
+        self, tasks: Sequence[Stretch], batch: int | None, chance: np.random.Generator
     ) -> None:
         self._worlds = [[t for t in reversed(tasks) if t.world == world] for world in (0, 1)]
         self._batch = batch
@@ -163,7 +163,7 @@ class _Left:
         """Whether both worlds have had their turn."""
         return not self._turns
 
-    def take(self, most: int) -> Task:
+    def take(self, most: int) -> Stretch:
         """The next runs: `most`, or one batch."""
         if not self._turns:
             both = self._chance.permutation(2).tolist()
@@ -175,11 +175,11 @@ class _Left:
             many = self._batch - task.start % self._batch
         stop = min(task.start + many, task.stop)
         if stop < task.stop:
-            tasks.append(Task(task.world, stop, task.stop))
+            tasks.append(Stretch(task.world, stop, task.stop))
         self.runs -= stop - task.start
-        return Task(task.world, task.start, stop)
+        return Stretch(task.world, task.start, stop)
 
-    def cut(self, most: int) -> list[Task]:
+    def cut(self, most: int) -> list[Stretch]:
         """All of them."""
         found = []
         while self.runs:
@@ -187,7 +187,7 @@ class _Left:
         return found
 
 
-def _judged(task: Task, found: Any) -> Block:
+def _judged(task: Stretch, found: Any) -> Block:
     if not isinstance(found, Block):
         what = ENDED if found is LOST else found.what
         run = f"[run {task.start} on {('D', 'D_prime')[task.world]}]"

@@ -1,7 +1,7 @@
 """Outputs of a mechanism in two worlds: thousands of runs on D, and thousands on D'.
 
 A mechanism is a `TrainedRelease` (our SGD: all runs at once, by the engine), another of our own
-releases that is made many at a time (`minimised.py`, `one_vs_rest.py`), an estimator (cloned and
+releases that is made many at a time (`minimised.py`, `trained.py`), an estimator (cloned and
 fitted for each run) or a callable (data, generator) -> output.
 """
 
@@ -14,11 +14,10 @@ import numpy as np
 
 from sordino import _check, _cost
 from sordino.audit import called, turns
-from sordino.audit.called import Called, Output, Task
+from sordino.audit.called import Called, Output, Stretch
 from sordino.audit.minimised import Minimised, MinimisedFit
-from sordino.audit.one_vs_rest import TrainedAll, TrainedProblems
 from sordino.audit.score_file import OutputFile, digest
-from sordino.audit.trained import Found, Trained, TrainedRelease
+from sordino.audit.trained import Found, Trained, TrainedAll, TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import foreign, source
@@ -85,9 +84,11 @@ def outputs(
     OutputFileError
         If the file is of another mechanism, dataset or seed.
     """
+    from sordino.sgd.planning import default_threads  # heavy
+
     _check.whole("runs", runs, at_least=1)
     _check.whole("seed", seed)
-    cores = _cores() if workers is None else _check.whole("workers", workers, at_least=1)
+    cores = default_threads() if workers is None else _check.whole("workers", workers, at_least=1)
     if isinstance(mechanism, TrainSpec):
         mechanism = TrainedRelease(mechanism)
     maker = _maker(mechanism, D, D_prime, seed, output)
@@ -144,12 +145,12 @@ class _Made:
             if self.progress is not None:
                 self.progress(self.count, self.done.size)
 
-    def missing(self) -> list[Task]:
+    def missing(self) -> list[Stretch]:
         """Stretches of runs that are still to be made, of D and then of D'."""
         found = []
         for world, done in enumerate(self.done):
             edges = np.flatnonzero(np.diff(np.concatenate([[True], done, [True]]).astype(np.int8)))
-            found += [Task(world, int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+            found += [Stretch(world, int(a), int(b)) for a, b in edges.reshape(-1, 2)]
         return found
 
     def worlds(self) -> tuple[Floats, Floats]:
@@ -233,7 +234,7 @@ class _Called:
         self.called = Called(mechanism, (D, D_prime), seed, output)
         self.seed = seed
 
-    def __call__(self, runs: int, missing: list[Task], workers: int) -> Found:
+    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
         shape: tuple[int, ...] | None = None
         for task, block in turns.run(self.called, missing, workers):
             if shape is not None and block.shape != shape:
@@ -284,7 +285,3 @@ def _estimator_described(estimator: Any) -> dict[str, Any]:
             for name, text in settings.items()
         },
     }
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -12,16 +12,25 @@ against N(0, s^2). All functions give scores, one a run: higher means D'.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from sordino import _check
-from sordino.accounting.linear_loss import binomial
+from sordino import _check, _cost
+from sordino.accounting import calibrate, subsampled
+from sordino.accounting.linear_loss import binomial, linear_heuristic, linear_loss
+from sordino.accounting.profile import Profile, Which
+from sordino.audit import bounds
+from sordino.audit.band import band, refutes
+from sordino.audit.claim import Claim
+from sordino.privacy import USUAL_DELTA, Estimate, NotApplicable, Observation, Relation, rounded
+from sordino.seeding import Name, SeededStreams
 from sordino.types import Floats
 
 Told = Callable[[float], None]
@@ -109,20 +118,6 @@ class WorstCase:
         base = 10.0 ** max(1, math.ceil(math.log10(3 * noise_multiplier)))
         return cls(sample_rate, steps, noise_multiplier, 100.0, 10**10, base, minus_sign)
 
-    def simulate(
-        self,
-        runs: int,
-        with_record: bool,
-        generator: np.random.Generator,
-        told: Told | None = None,
-    ) -> Floats:
-        """What the final iterate of each run tells: about the sum of l over its steps.
-
-        `with_record` says whether the runs are of D'. `told` is called with the work begun since it
-        was last called, in runs.
-        """
-        return self.trace(runs, with_record, generator, told)[0]
-
     def trace(
         self,
         runs: int,
@@ -130,10 +125,13 @@ class WorstCase:
         generator: np.random.Generator,
         told: Told | None = None,
     ) -> tuple[Floats, Floats]:
-        """As `simulate`, and the likelihood ratio of all iterates of the same runs beside it.
+        """What the final iterate of each run tells, and the likelihood ratio of all its iterates.
 
-        The second one knows what an attacker knows who sees every noisy sum, and the final iterate
-        cannot tell more.
+        The first is about the sum of l over the steps. The second one knows what an attacker knows
+        who sees every noisy sum, and the final iterate cannot tell more.
+
+        `with_record` says whether the runs are of D'. `told` is called with the work begun since it
+        was last called, in runs.
         """
         final, all_iterates = np.empty((2, _check.whole("runs", runs, at_least=1)))
         for part in _blocks(runs):
@@ -268,3 +266,536 @@ def _training(sample_rate: float, steps: int, noise_multiplier: float) -> dict[s
         "steps": _check.whole("steps", steps, at_least=1),
         "noise_multiplier": _check.positive("noise_multiplier", noise_multiplier, hint),
     }
+
+
+GRID = np.geomspace(0.02, 40.0, 1526)
+"""Epsilons a bound is looked for among: half a percent apart. Those above it are never computed."""
+
+
+_HOW: dict[str, Any] = {"sampling": "poisson", "relation": Relation.ADD_OR_REMOVE_ONE}
+
+
+class Family:
+    """Epsilon -> the profile of all iterates of DP-SGD with the least noise for (epsilon, delta).
+
+    Calibrated by privacy loss distributions, once for each epsilon that is asked for.
+    """
+
+    def __init__(self, sample_rate: float, steps: int, delta: float = USUAL_DELTA) -> None:
+        self.sample_rate = _check.fraction("sample_rate", sample_rate)
+        self.steps = _check.whole("steps", steps, at_least=1)
+        self.delta = _check.probability_below_one("delta", delta)
+        if self.delta == 0:
+            _check.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
+        ever = -math.expm1(self.steps * math.log1p(-self.sample_rate)) if sample_rate < 1 else 1.0
+        if ever <= self.delta:
+            hint = "Without any noise epsilon would be 0: there is nothing to audit."
+            most = f"< {ever:.3g}, the chance that a record is drawn at all"
+            _check.fail("delta", self.delta, most, hint)
+        self._members: dict[float, tuple[float, Profile]] = {}
+
+    @property
+    def name(self) -> str:
+        """For the text of an observation."""
+        return f"DP-SGD(sample_rate={self.sample_rate:g}, steps={self.steps})"
+
+    def __call__(self, epsilon: float) -> Profile:
+        """The member that just keeps (epsilon, delta)."""
+        return self._member(epsilon)[1]
+
+    def noise(self, epsilon: float) -> float:
+        """Its noise multiplier."""
+        return self._member(epsilon)[0]
+
+    def profile(self, noise_multiplier: float) -> Profile:
+        """All iterates at this noise."""
+        return subsampled.pld(noise_multiplier, self.sample_rate, self.steps, **_HOW)
+
+    def _member(self, epsilon: float) -> tuple[float, Profile]:
+        epsilon = float(epsilon)
+        if epsilon not in self._members:
+            budget = (epsilon, self.delta)
+            noise = calibrate.noise_multiplier(*budget, self.sample_rate, self.steps, **_HOW)
+            self._members[epsilon] = noise, self.profile(noise)
+        return self._members[epsilon]
+
+
+def tradeoff(profile: Profile, alphas: npt.ArrayLike, direction: Which = "forward") -> Floats:
+    """Least false-negative rates at many false-positive rates (docs/math.md 6.3)."""
+    flat = np.asarray(alphas, dtype=np.float64).ravel()
+    return np.array([profile.beta(float(alpha), direction) for alpha in flat])
+
+
+def error_rates(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
+    """FPR and FNR at every score as threshold, thresholds falling: FPR rises from 0 (or more)."""
+    thresholds = np.unique(np.concatenate([negative, positive]))[::-1]
+    accused, missed = bounds.error_counts(negative, positive, thresholds)
+    return accused / len(negative), missed / len(positive)
+
+
+def lower_hull(alphas: Floats, betas: Floats) -> list[tuple[float, float]]:
+    """Corners of the lower convex hull of these points.
+
+    What lies above a convex curve is convex, so if some point is below the curve, a corner is.
+    """
+    order = np.lexsort((betas, alphas))
+    hull: list[tuple[float, float]] = []
+    for point in zip(alphas[order].tolist(), betas[order].tolist(), strict=True):
+        if hull and hull[-1][0] == point[0]:  # same rate, more errors
+            continue
+        while len(hull) > 1 and _turn(hull[-2], hull[-1], point) <= 0:
+            hull.pop()
+        hull.append(point)
+    return hull
+
+
+def _turn(
+    first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]
+) -> float:
+    """Above 0 if the way from the first point over the second to the third turns left."""
+    ahead = second[0] - first[0], second[1] - first[1]
+    further = third[0] - first[0], third[1] - first[1]
+    return ahead[0] * further[1] - ahead[1] * further[0]
+
+
+PRINTED_GRID = np.round(np.arange(0.5, 20.05, 0.1), 10)
+FINE_GRID = np.round(np.arange(0.01, 20.005, 0.01), 10)
+INSIDE = (0.01, 0.99)
+AREA_RATES = np.round(np.arange(0.01, 0.985, 0.03), 10)
+"""False-positive rates at which curves are compared by area."""
+_CAVEAT = "no confidence is attached, and the luckiest threshold decides"
+
+
+def paper_estimate(
+    negative: Floats, positive: Floats, family: Family, *, direction: Which = "both"
+) -> Estimate:
+    """Algorithm 2 as printed: every threshold, epsilons 0.5, 0.6, ..., 20. Infinite if none fits.
+
+    Ill-posed. Wherever the largest score comes from D', the point (0, 1 - 1/runs) was observed, and
+    it lies below every curve with f(0) = 1, which is every curve of Gaussian noise. So usually no
+    epsilon fits; the paper's own numbers must come from a curve that was cut off near 0.
+
+    Parameters
+    ----------
+    negative, positive
+        Scores of runs without and with the record.
+    family
+        Whose curves are compared.
+    direction
+        The paper's curve is the symmetric one, "both".
+    """
+    points = error_rates(*_checked(negative, positive))
+    epsilon = _smallest(lower_hull(*points), family, PRINTED_GRID, direction)
+    caveat = _CAVEAT
+    if math.isinf(epsilon):
+        caveat += f"; no epsilon up to {PRINTED_GRID[-1]:g} fits all observed points"
+    if points[0][0] == 0:
+        first = f"(0, {points[1][points[0] == 0].min():.6g})"
+        caveat += f"; the point {first} lies below every curve of Gaussian noise"
+    return _estimate(epsilon, family, "Annamalai's Algorithm 2 as printed", caveat)
+
+
+def restricted_estimate(
+    negative: Floats,
+    positive: Floats,
+    family: Family,
+    *,
+    direction: Which = "both",
+    grid: Floats = FINE_GRID,
+) -> Estimate:
+    """The same where FPR and FNR lie in [0.01, 0.99], by default on a grid of step 0.01 up to 20.
+
+    It leans upwards. With the exact likelihood ratio of all iterates, sample rate 0.1, 100 steps
+    and 5,000 + 5,000 runs its mean is 1.34, 1.17 and 1.09 times an epsilon of 1, 2 and 4 (over 80
+    repeats); one repeat of 400,000 + 400,000 gave 1.02, 2.01 and 4.03.
+
+    Raises
+    ------
+    NotApplicable
+        If no threshold has such rates.
+    """
+    alphas, betas = error_rates(*_checked(negative, positive))
+    low, high = INSIDE
+    inside = (alphas >= low) & (alphas <= high) & (betas >= low) & (betas <= high)
+    if not inside.any():
+        raise NotApplicable(
+            f"No threshold has both error rates in [{low}, {high}]; the worlds are too easily told "
+            "apart for this estimate, or the runs too few."
+        )
+    hull = lower_hull(alphas[inside], betas[inside])
+    epsilon = _smallest(hull, family, grid, direction)
+    method = f"Annamalai's Algorithm 2 at thresholds with FPR and FNR in [{low}, {high}]"
+    return _estimate(epsilon, family, method, _CAVEAT)
+
+
+def area_estimate(
+    negative: Floats,
+    positive: Floats,
+    family: Family,
+    *,
+    direction: Which = "forward",
+    grid: Floats = FINE_GRID,
+) -> Estimate:
+    """The epsilon, by default of a grid of step 0.01, whose curve has the area of the observed one.
+
+    Mean false-negative rates at false-positive rates 0.01, 0.04, ..., 0.97 are compared. Unlike the
+    paper's rule it has no preferred side: half of all repeats lie below the truth.
+    """
+    alphas, betas = error_rates(*_checked(negative, positive))
+    at = np.searchsorted(alphas, AREA_RATES, side="right") - 1
+    observed = float(np.mean(np.where(at >= 0, betas[np.maximum(at, 0)], 1.0)))
+
+    def fits(epsilon: float) -> bool:
+        return float(np.mean(tradeoff(family(epsilon), AREA_RATES, direction))) <= observed
+
+    epsilon = _first(fits, grid)
+    caveat = "no confidence is attached"
+    return _estimate(epsilon, family, "the trade-off curve with the observed area", caveat)
+
+
+def _smallest(
+    hull: list[tuple[float, float]], family: Family, grid: Floats, direction: Which
+) -> float:
+    """The first epsilon of the grid whose curve no point lies below."""
+
+    def fits(epsilon: float) -> bool:
+        profile = family(epsilon)
+        return not any(beta < profile.beta(alpha, direction) for alpha, beta in hull)
+
+    return _first(fits, grid)
+
+
+def _first(fits: Callable[[float], bool], grid: Floats) -> float:
+    """The first epsilon of the grid that fits, infinity if none; curves fall as epsilon grows."""
+    bad, good = -1, 0  # doubling first: members with a large epsilon are seldom needed
+    while not fits(float(grid[good])):
+        if good == len(grid) - 1:
+            return math.inf
+        bad, good = good, min(2 * good + 8, len(grid) - 1)
+    while good - bad > 1:
+        middle = (good + bad) // 2
+        bad, good = (bad, middle) if fits(float(grid[middle])) else (middle, good)
+    return float(grid[good])
+
+
+def _checked(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
+    first, second = bounds.worlds(negative, positive)
+    return _check.finite("negative", first), _check.finite("positive", second)
+
+
+def _estimate(epsilon: float, family: Family, method: str, caveat: str) -> Estimate:
+    method = f"{method}, within {family.name}"
+    return Estimate(epsilon, family.delta, None, None, None, method, caveat)
+
+
+Worlds = tuple[Floats, Floats]
+"""Scores without and with the record."""
+
+STEPS = GRID[(GRID > 0.2) & (GRID < 25)][::2]
+"""Epsilons of estimates, a percent apart: of the bound's, so that few curves are computed."""
+WAYS = {
+    "paper_printed": "estimate, paper's rule as printed (arrow: none up to 20 fits)",
+    "paper_restricted": "estimate, paper's rule, FPR and FNR in [0.01, 0.99]",
+    "area": "estimate, curve of the observed area",
+    "ours": "ours: lower bound within DP-SGD(q, T), 95% confidence",
+}
+"""What each is called in a figure."""
+
+
+def estimated(scores: Worlds, family: Family) -> dict[str, float]:
+    """Epsilon by the paper's rule, as printed and away from the ends, and by the area; no bounds.
+
+    Infinite where no epsilon fits.
+    """
+    return {
+        "paper_printed": paper_estimate(*scores, family).epsilon,
+        "paper_restricted": restricted(scores, family),
+        "area": area_estimate(*scores, family, grid=STEPS).epsilon,
+    }
+
+
+def restricted(scores: Worlds, family: Family) -> float:
+    """Epsilon by the paper's rule where FPR and FNR lie in [0.01, 0.99]."""
+    return restricted_estimate(*scores, family, grid=STEPS).epsilon
+
+
+def bounded(scores: Worlds, family: Family, confidence: float, attack: str = "") -> Observation:
+    """Our lower bound within the family, at the family's delta."""
+    return band(
+        *scores,
+        family,
+        delta=family.delta,
+        confidence=confidence,
+        family_name=family.name,
+        parameters=GRID,
+        direction="forward",
+        attack=attack,
+    )
+
+
+Curve = Worlds
+"""False-positive rates and the false-negative rates that go with them."""
+Order = Literal["presence", "absence"]
+
+_OF_STEP = 8.0e-8
+"""Seconds of one step of a run in each of the two worlds, on two cores of a machine of 2024."""
+_OF_RUN = 200
+"""Bytes of the scores of a run in each world, and of what is sorted."""
+_POINTS = 400
+_AS_MUCH = 0.97
+"""Share of what all iterates show, from which on the final one is said to show as much."""
+_RATES = np.concatenate([np.geomspace(1e-5, 0.02, 40)[:-1], np.linspace(0.02, 1.0, 60)])
+_FINAL = "likelihood ratio that the worst-case loss wrote into the final iterate"
+_ALL = "likelihood ratio of all iterates of the same runs"
+
+
+@dataclass(frozen=True, eq=False)
+class WorstCaseAudit:
+    """What the final iterate of DP-SGD told about one record, on the loss that hides nothing.
+
+    Parameters
+    ----------
+    claimed
+        What accounting promises for all iterates, with its whole curve.
+    setting
+        The training and its loss.
+    observed
+        Lower bound from the final iterate, without any hypothesis.
+    within_family
+        Lower bound from the final iterate within the family DP-SGD(sample_rate, steps). Each of
+        the two holds with its confidence, not both at once.
+    all_iterates
+        As `within_family`, by an attacker who sees every iterate of the same runs.
+    linear
+        What the last iterate would leak if the loss were linear.
+    hides_less_than_linear
+        Whether a last iterate that leaks no more than a linear loss's is refuted, by the band
+        against that curve; no family is assumed.
+    negative, positive
+        Scores of the final iterates without and with the record.
+    """
+
+    claimed: Claim
+    setting: WorstCase
+    observed: Observation
+    within_family: Observation
+    all_iterates: Observation
+    linear: Estimate
+    hides_less_than_linear: bool
+    negative: Floats
+    positive: Floats
+
+    @property
+    def violated(self) -> bool:
+        """Whether an epsilon above the claimed one was observed, within the family.
+
+        One test decides, so that it is wrong at most as often as its confidence says.
+        """
+        return self.within_family.epsilon > self.claimed.epsilon
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in words."""
+        found, confidence = self.within_family.epsilon, self.within_family.confidence
+        said = (
+            f"epsilon >= {rounded(found, up=False, digits=3)} at delta = {self.claimed.delta:.3g} "
+            f"with {confidence:.4g} confidence, within DP-SGD of this sample rate and these steps"
+        )
+        claimed = rounded(self.claimed.epsilon)
+        if self.violated:
+            plain = f"{rounded(self.observed.epsilon, up=False, digits=3)} without that hypothesis"
+            return f"violation: observed {said} ({plain}), above the claimed {claimed}"
+        everything = rounded(self.all_iterates.epsilon, up=False, digits=3)
+        linear = f"a linear loss's last iterate (epsilon {rounded(self.linear.epsilon, digits=3)})"
+        shown = (
+            f"it shows {said}; all iterates of the same runs show {everything}, and {claimed} is "
+            "claimed for them"
+        )
+        if not self.hides_less_than_linear:
+            return (
+                f"no violation found by the final iterate; {shown}; it may leak no more than "
+                f"{linear}"
+            )
+        refuted = f"that it leaks no more than {linear} is refuted"
+        if found < _AS_MUCH * self.all_iterates.epsilon:
+            return f"no violation found by the final iterate; {shown}; {refuted}"
+        return (
+            "no violation found, and no amplification: the final iterate shows as much as all "
+            f"iterates; {shown}; {refuted}"
+        )
+
+    def curves(self, order: Order = "presence") -> Mapping[str, Curve]:
+        """Error rates for a figure: "observed", "composed" (all iterates) and "linear".
+
+        Of the test for the record's presence (D without it, D' with it), or for its absence, where
+        D and D' change places.
+        """
+        _check.one_of("order", order, ("presence", "absence"))
+        assert self.claimed.profile is not None
+        way: Literal["forward", "backward"] = "forward" if order == "presence" else "backward"
+        training = self.setting.sample_rate, self.setting.steps, self.setting.noise_multiplier
+        observed = _thinned(*error_rates(self.negative, self.positive))
+        linear = _RATES, linear_curve(*training, _RATES)
+        if order == "absence":
+            observed, linear = _exchanged(observed), _exchanged(linear)
+        composed = _RATES, tradeoff(self.claimed.profile, _RATES, way)
+        return {"observed": observed, "composed": composed, "linear": linear}
+
+
+def audit_worst_case(
+    sample_rate: float,
+    steps: int,
+    epsilon: float | None = None,
+    *,
+    noise_multiplier: float | None = None,
+    delta: float = USUAL_DELTA,
+    runs: int = 50_000,
+    confidence: float = 0.99,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    family: Family | None = None,
+) -> WorstCaseAudit:
+    """Train on the worst loss, many times with and without one record; look at the last model.
+
+    Parameters
+    ----------
+    sample_rate, steps
+        Of DP-SGD with Poisson batches.
+    epsilon, noise_multiplier
+        One of them: the promise for all iterates, from which the noise is calibrated, or the noise.
+    delta
+        Of the promise and of what is observed.
+    runs
+        A world. Half of those of each world choose the threshold of the bound without hypothesis.
+    confidence
+        Of each observation by itself.
+    seed
+        Of the experiment's streams.
+    progress
+        Told how many runs are done, of how many.
+    family
+        To share calibrations between audits of one sample rate, steps and delta.
+    """
+    family = family or Family(sample_rate, steps, delta)
+    if (family.sample_rate, family.steps, family.delta) != (sample_rate, steps, delta):
+        _check.fail("family", family.name, "to be that of this training and delta")
+    runs = _check.whole("runs", runs, at_least=2)
+    each = "tested runs a world, half of all,"
+    bounds.check_runs(runs - runs // 2, delta=delta, confidence=confidence, each=each)
+    check_cost(steps, runs)  # before anything is calibrated, which takes time for many steps
+    claimed, noise = _claim(family, epsilon, noise_multiplier)
+    setting = WorstCase.choose(sample_rate, steps, noise)
+    (negative, all_negative), (positive, all_positive) = play(
+        setting, runs, ("audit", seed), progress=progress
+    )
+    training: dict[str, Any] = {
+        "noise_multiplier": noise,
+        "sample_rate": sample_rate,
+        "steps": steps,
+    }
+    return WorstCaseAudit(
+        claimed=claimed,
+        setting=setting,
+        observed=bounds.split(
+            negative, positive, delta=delta, confidence=confidence, attack=_FINAL
+        ),
+        within_family=bounded((negative, positive), family, confidence, _FINAL),
+        all_iterates=bounded((all_negative, all_positive), family, confidence, _ALL),
+        linear=linear_heuristic(**training, delta=delta),
+        hides_less_than_linear=refutes(
+            *(negative, positive, linear_loss(**training)),
+            confidence=confidence,
+            direction="forward",
+        ),
+        negative=negative,
+        positive=positive,
+    )
+
+
+def play(
+    setting: WorstCase,
+    runs: int,
+    name: tuple[Name, ...],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """`WorstCase.trace` without and with the record, side by side, each from a stream of its own.
+
+    `name` is that of the experiment: the same name gives the same runs.
+    """
+    done, lock, stop = 0.0, threading.Lock(), threading.Event()
+
+    def told(more: float) -> None:
+        nonlocal done
+        if stop.is_set():
+            raise _Stopped
+        with lock:
+            done += more
+            if progress is not None:
+                progress(round(done), 2 * runs)
+
+    def world(with_record: bool) -> tuple[Floats, Floats]:
+        numbers = (setting.sample_rate, setting.noise_multiplier)
+        full = (*name, setting.steps, *map(repr, numbers), "with" if with_record else "without")
+        stream = SeededStreams("worst case").stream(*full)
+        return setting.trace(runs, with_record, stream, told)
+
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            without, with_it = pool.map(world, (False, True))
+        finally:  # by Ctrl-C, say: the pool waits for what is under way
+            stop.set()
+    return without, with_it
+
+
+def check_cost(steps: int, runs: int) -> float:
+    """Seconds that `play` takes, about; refused if it could never end or be held.
+
+    Raises
+    ------
+    InvalidArgument
+        In a sentence that says what is needed and what to lower.
+    """
+    _cost.check_memory("runs", runs, _OF_RUN * runs, "Lower runs; 50,000 are usual.")
+    seconds = _cost.total(_OF_STEP, steps, runs)
+    _cost.check_time("steps", steps, seconds, "Lower steps or runs.")
+    return seconds
+
+
+class _Stopped(Exception):
+    """The other world, or whoever waited, is gone."""
+
+
+def _claim(
+    family: Family, epsilon: float | None, noise_multiplier: float | None
+) -> tuple[Claim, float]:
+    if (epsilon is None) == (noise_multiplier is None):
+        hint = "Pass one of the two."
+        _check.fail("epsilon, noise_multiplier", (epsilon, noise_multiplier), "to be one", hint)
+    if epsilon is not None:
+        epsilon = _check.positive("epsilon", epsilon, "Pass the budget you promise, such as 1.0.")
+        noise_multiplier, profile = family.noise(epsilon), family(epsilon)
+    else:
+        assert noise_multiplier is not None
+        noise_multiplier = _check.positive("noise_multiplier", noise_multiplier)
+        profile = family.profile(noise_multiplier)
+        epsilon = profile.epsilon(family.delta)
+    source = f"{profile.theorem}, all iterates"
+    relation = Relation.ADD_OR_REMOVE_ONE
+    return Claim(epsilon, family.delta, relation, profile, source), noise_multiplier
+
+
+def _exchanged(curve: Curve) -> Curve:
+    """The same test with its two worlds exchanged, from the lowest rate on."""
+    return curve[1][::-1], curve[0][::-1]
+
+
+def _thinned(alphas: Floats, betas: Floats) -> Curve:
+    """Some hundred points, dense at both ends, where logarithmic axes look."""
+    last = len(alphas) - 1
+    if last < _POINTS:
+        return alphas, betas
+    ends = np.geomspace(1, last + 1, _POINTS // 4) - 1
+    places = np.concatenate([ends, last - ends, np.linspace(0, last, _POINTS // 2)])
+    kept = np.unique(places.round().astype(np.intp))
+    return alphas[kept], betas[kept]

@@ -38,10 +38,10 @@ from sordino.privacy import USUAL_DELTA, Observation, rounded
 
 if TYPE_CHECKING:
     from sordino.audit.claim import Claim
-    from sordino.audit.gallery.entry import Entry
+    from sordino.audit.gallery.entry import GalleryEntry
     from sordino.audit.gallery.play import Played
     from sordino.audit.game import Audit
-    from sordino.audit.worst_case_audit import WorstCaseAudit
+    from sordino.audit.worst_case import WorstCaseAudit
 
 RUN = "run"
 """The command that is meant where none is named."""
@@ -175,30 +175,14 @@ def _document(result: Audit) -> dict[str, Any]:
 
 def draw(result: Audit, path: str, title: str) -> None:
     """The errors of the attack, and what the claim allows."""
-    from sordino.accounting.profile import ApproximateProfile
     from sordino.report.drawing.roc import Roc, plot
 
     claim, profile, text = result.claimed, None, ""
     if claim is not None:
-        profile = claim.profile or ApproximateProfile(
-            relation=claim.relation, theorem="as claimed", budget=(claim.epsilon, claim.delta)
-        )
+        profile = claim.allowed
         text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}"
-    roc = Roc(result.negative, result.positive, _tested(result), profile, text, title)
+    roc = Roc(result.negative, result.positive, result.tested_point, profile, text, title)
     plot(roc, path)
-
-
-def _tested(result: Audit) -> tuple[float, float]:
-    """The most that the errors at the tested threshold can be, with the audit's confidence."""
-    from sordino.audit.bounds import clopper_pearson_upper
-
-    level = (1 - result.observed.confidence) / 2
-    missed = int((result.positive < result.threshold).sum())
-    accused = int((result.negative >= result.threshold).sum())
-    return (
-        clopper_pearson_upper(accused, len(result.negative), level),
-        clopper_pearson_upper(missed, len(result.positive), level),
-    )
 
 
 def _claimed(claim: Claim | None) -> dict[str, Any] | None:
@@ -371,7 +355,7 @@ def worst_case(
 
     `sordino audit worst-case --sample-rate 0.01 --steps 1024 --epsilon 4`
     """
-    from sordino.audit.worst_case_audit import audit_worst_case, check_cost
+    from sordino.audit.worst_case import audit_worst_case, check_cost
 
     seconds = check_cost(steps, runs)
     if seconds > _cost.LONG:
@@ -483,7 +467,7 @@ def gallery(
         raise typer.Exit(1)
 
 
-def _chosen(entries: tuple[Entry, ...], names: list[str] | None) -> tuple[Entry, ...]:
+def _chosen(entries: tuple[GalleryEntry, ...], names: list[str] | None) -> tuple[GalleryEntry, ...]:
     known = {entry.name: entry for entry in entries}
     for name in names or ():
         _check.one_of("NAME", name, tuple(known))

@@ -25,7 +25,7 @@ from sordino.cli.options import (
 from sordino.cli.terminal import bar, kept, resumable, say
 
 if TYPE_CHECKING:
-    from sordino.intrinsic.measure import Progress
+    from sordino.intrinsic.measure import StudyProgress
     from sordino.store import Study
 
 _GRID, _STUDY = "The grid", "The study"
@@ -188,10 +188,10 @@ class _Watch:
     """Shows how far a study has come, if somebody is watching; remembers it in any case."""
 
     def __init__(self) -> None:
-        self.last: Progress | None = None
+        self.last: StudyProgress | None = None
         self.show: Callable[..., None] = lambda done, total, words: None
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StudyProgress) -> None:
         if self.last is None and progress.expected > _cost.LONG:
             about = _cost.duration(progress.expected)
             say(f"About {about} of training here; Ctrl-C stops it, and it can go on later.")

@@ -12,7 +12,7 @@ from sordino.report import intrinsic as figures
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sordino.intrinsic.spread import Curve
+    from sordino.intrinsic.spread import SubsetCurve
     from sordino.intrinsic.summary import InitSummary, Summary
     from sordino.intrinsic.utility import Utility
     from sordino.privacy import Estimate
@@ -136,7 +136,7 @@ def _estimates(one: InitSummary, delta: float) -> dict[str, Estimate]:
     return found
 
 
-def _band(curve: Curve) -> figures.Band:
+def _band(curve: SubsetCurve) -> figures.Band:
     return figures.Band(curve.sizes, curve.middle, curve.low, curve.high)
 
 

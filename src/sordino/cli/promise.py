@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino import _check
-from sordino.assessment.budget import named_budget
+from sordino.assessment.brief import named_budget
 from sordino.assessment.source import Prepared, not_given
 from sordino.cli import options
 from sordino.cli.options import ModelName

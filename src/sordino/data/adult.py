@@ -7,7 +7,7 @@ import numpy as np
 from sordino.data import files, holdout, tabular
 from sordino.data.recipe import Form, Parts, Reader
 from sordino.data.sources import RawFile
-from sordino.data.tabular import Table
+from sordino.data.tabular import ParsedTable
 
 # fmt: off
 COLUMNS = (
@@ -46,7 +46,7 @@ LEVELS = {column: tuple(words.split()) for column, words in DOCUMENTED.items()}
 NUMERIC = tuple(c for c in COLUMNS[:-1] if c not in LEVELS)
 
 
-def parse(raw: RawFile, content: bytes, *, skip: int) -> Table:
+def parse(raw: RawFile, content: bytes, *, skip: int) -> ParsedTable:
     """Read adult.data (skip=0), or adult.test with its comment line (skip=1)."""
     kinds = {c: np.float64 if c in NUMERIC else str for c in COLUMNS}
     frame = tabular.read_csv(
@@ -59,7 +59,7 @@ def parse(raw: RawFile, content: bytes, *, skip: int) -> Table:
         dtype=kinds,
     )
     y = tabular.binary_label(raw, frame["income"].str.rstrip("."), "<=50K", ">50K")
-    return Table(frame, y, NUMERIC, tuple(LEVELS), LEVELS)
+    return ParsedTable(frame, y, NUMERIC, tuple(LEVELS), LEVELS)
 
 
 def build(read: Reader, form: Form) -> Parts:
@@ -70,7 +70,7 @@ def build(read: Reader, form: Form) -> Parts:
     second = parse(files.ADULT_TEST, read(files.ADULT_TEST), skip=1)
     frame = pd.concat([first.frame, second.frame], ignore_index=True)
     y = np.concatenate([first.y, second.y])
-    table = Table(frame, y, NUMERIC, tuple(LEVELS), LEVELS)
+    table = ParsedTable(frame, y, NUMERIC, tuple(LEVELS), LEVELS)
     rows = np.arange(table.rows)
     kept, held = holdout.first_tenth(first.rows)
     return tabular.build(table, form, (rows[kept], rows[held], rows[first.rows :]))

@@ -7,7 +7,7 @@ import numpy as np
 from sordino.data import files, holdout, tabular
 from sordino.data.recipe import Form, Parts, Reader
 from sordino.data.sources import CorruptFileError, RawFile
-from sordino.data.tabular import Table
+from sordino.data.tabular import ParsedTable
 
 NUMERIC = ("age", "balance", "day", "month", "duration", "campaign", "pdays", "previous")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -27,7 +27,7 @@ DOCUMENTED = {
 LEVELS = {column: tuple(words.split()) for column, words in DOCUMENTED.items()}
 
 
-def parse(raw: RawFile, content: bytes) -> Table:
+def parse(raw: RawFile, content: bytes) -> ParsedTable:
     """Read bank-full.csv. The month counts 1 to 12: so encoded, the width is that of Chen et al."""
     frame = tabular.read_csv(raw, content, sep=";")
     missing = {*NUMERIC, *LEVELS, "y"} - set(frame.columns)
@@ -37,7 +37,7 @@ def parse(raw: RawFile, content: bytes) -> Table:
     if month.isna().any():
         raise CorruptFileError(raw, f"row {int(np.argmax(month.isna()))} has no known month")
     y = tabular.binary_label(raw, frame["y"], "no", "yes")
-    return Table(frame.assign(month=month), y, NUMERIC, tuple(LEVELS), LEVELS)
+    return ParsedTable(frame.assign(month=month), y, NUMERIC, tuple(LEVELS), LEVELS)
 
 
 def build(read: Reader, form: Form) -> Parts:

@@ -7,12 +7,12 @@ import numpy as np
 from sordino.data import files, holdout, tabular
 from sordino.data.recipe import Form, Parts, Reader
 from sordino.data.sources import CorruptFileError, RawFile
-from sordino.data.tabular import Table
+from sordino.data.tabular import ParsedTable
 
 FEATURES = 54
 
 
-def parse(raw: RawFile, content: bytes) -> Table:
+def parse(raw: RawFile, content: bytes) -> ParsedTable:
     """Read covtype.data and keep cover types 1 (label 0) and 2 (label 1), the most numerous."""
     frame = tabular.read_csv(raw, content, header=None, dtype=np.int32)
     if frame.shape[1] != FEATURES + 1:
@@ -21,7 +21,7 @@ def parse(raw: RawFile, content: bytes) -> Table:
     label = str(FEATURES)
     frame = frame[frame[label].isin([1, 2])]
     y = np.asarray(frame[label] == 2, dtype=np.int64)
-    return Table(frame, y, tuple(c for c in frame.columns if c != label))
+    return ParsedTable(frame, y, tuple(c for c in frame.columns if c != label))
 
 
 def build(read: Reader, form: Form) -> Parts:

@@ -12,7 +12,7 @@ import numpy as np
 from sordino.data import files, holdout, tabular
 from sordino.data.recipe import Form, Parts, Reader
 from sordino.data.sources import DataError, RawFile
-from sordino.data.tabular import Table
+from sordino.data.tabular import ParsedTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ LABEL = "LABEL"
 _SHOWN = 6
 
 
-def parse(raw: RawFile, content: bytes) -> Table:
+def parse(raw: RawFile, content: bytes) -> ParsedTable:
     """Read a CSV file with a header: LABEL (0 or 1) and any of the documented columns."""
     frame = tabular.read_csv(raw, content, dtype=str, skipinitialspace=True)
     frame.columns = [c.strip().upper() for c in frame.columns]
@@ -38,7 +38,7 @@ def parse(raw: RawFile, content: bytes) -> Table:
         _refuse(raw, column, frame[column] == "", "is empty")
     _refuse(raw, LABEL, ~numbers[LABEL].isin([0, 1]), "is neither 0 nor 1")
     y = numbers.pop(LABEL).to_numpy(dtype=np.int64)
-    return Table(frame.assign(**numbers), y, numeric, categorical)
+    return ParsedTable(frame.assign(**numbers), y, numeric, categorical)
 
 
 def build(read: Reader, form: Form) -> Parts:

@@ -7,14 +7,14 @@ import numpy as np
 from sordino.data import files, holdout, tabular
 from sordino.data.recipe import Form, Parts, Reader
 from sordino.data.sources import CorruptFileError, RawFile
-from sordino.data.tabular import Table
+from sordino.data.tabular import ParsedTable
 
 FEATURES = 41
 # protocol_type, service, flag. The publisher documents no list of their levels.
 CATEGORICAL = ("1", "2", "3")
 
 
-def parse(raw: RawFile, content: bytes) -> Table:
+def parse(raw: RawFile, content: bytes) -> ParsedTable:
     """Read 41 features and a label; every label but "normal." is an attack."""
     label = str(FEATURES)
     names = [str(c) for c in range(FEATURES + 1)]
@@ -26,7 +26,7 @@ def parse(raw: RawFile, content: bytes) -> Table:
         raise CorruptFileError(raw, f"row {row} has the label {frame[label].iloc[row]!r}")
     y = np.asarray(frame[label] != "normal.", dtype=np.int64)
     numeric = tuple(c for c in names[:-1] if c not in CATEGORICAL)
-    return Table(frame, y, numeric, CATEGORICAL)
+    return ParsedTable(frame, y, numeric, CATEGORICAL)
 
 
 def build_tenth(read: Reader, form: Form) -> Parts:

@@ -23,7 +23,7 @@ BLOCK_ROWS = 50_000
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ParsedTable:
     """Parsed rows. `levels` are the documented ones, or None if they must be learned."""
 
     frame: pd.DataFrame
@@ -38,7 +38,7 @@ class Table:
         return len(self.y)
 
 
-def build(table: Table, form: Form, papers: Sequence[Index]) -> Parts:
+def build(table: ParsedTable, form: Form, papers: Sequence[Index]) -> Parts:
     """Encode and scale the rows; numbers come first, then levels.
 
     Parameters

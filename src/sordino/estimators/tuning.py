@@ -83,7 +83,7 @@ def tune(
     ]
     jobs = tuple(model._prepare(X, y) for model in models)
     _check_alike(jobs)
-    runs = _Runs(tuple(models), jobs, float(mean_runs), float(shape)).within(float(epsilon))
+    runs = _Candidates(tuple(models), jobs, float(mean_runs), float(shape)).within(float(epsilon))
     (ledger,) = {ledger_of(each) for each in candidates}
     door = Door(None, None) if ledger is None else Door.asked(ledger, runs.charge())
     # Recorded first: `score` is given every model, and nobody knows what it does with them.
@@ -125,7 +125,7 @@ def _check_alike(jobs: Sequence[Job]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Runs:
+class _Candidates:
     """The candidates, ready to be trained with a share of the budget each.
 
     `mean` and `shape` are those of the random number of trainings.
@@ -146,7 +146,7 @@ class _Runs:
         profiles = [proof.profile for proof in proofs if proof is not None]
         return repeat_and_select(profiles, mean=self.mean, shape=self.shape)
 
-    def with_epsilon(self, epsilon: float) -> _Runs:
+    def with_epsilon(self, epsilon: float) -> _Candidates:
         """The same records, planned for another epsilon of each training."""
         models = tuple(copy.copy(model).set_params(epsilon=epsilon) for model in self.models)
         jobs = []
@@ -156,7 +156,7 @@ class _Runs:
             jobs.append(replace(job, plan=model._plan(task, start)))
         return replace(self, models=models, jobs=tuple(jobs))
 
-    def within(self, epsilon: float) -> _Runs:
+    def within(self, epsilon: float) -> _Candidates:
         """With nearly the largest epsilon a training may have if all is to cost this."""
         best, share = None, epsilon / 3  # a few trainings' worth
         for _ in range(_TRIES):

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.accounting import gaussian
 from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, exact_epsilon, ratio
-from sordino.intrinsic.interval import Interval
+from sordino.intrinsic.interval import Interval, applied, without_interval
 from sordino.privacy import Estimate, PrivacyLeakWarning
 from sordino.types import Floats
 
@@ -104,7 +104,7 @@ class Basis:
     @property
     def noise(self) -> float:
         """sigma_i without its interval."""
-        return self.sigma_i.value if isinstance(self.sigma_i, Interval) else self.sigma_i
+        return without_interval(self.sigma_i)
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ def augment(epsilon: float, delta: float, basis: Basis, *, formula: Formula = "e
     if added == 0:
         assumed = (NOTHING_ADDED, *assumed)
     of = f"{EXACT}, of the {basis.sensitivity_name} sensitivity and"
-    together = ratio(basis.sensitivity, _together(added, basis.sigma_i))
+    together = ratio(basis.sensitivity, applied(lambda own: math.hypot(added, own), basis.sigma_i))
     alone = ratio(basis.sensitivity, added)
     return Augmented(
         target_epsilon=float(epsilon),
@@ -235,13 +235,3 @@ def perturbed(
     """
     values = np.asarray(weights, dtype=np.float64)
     return values + augmented.sigma_augment * generator.standard_normal(values.shape)
-
-
-def _together(added: float, sigma_i: float | Interval) -> float | Interval:
-    """Standard deviation of the sum of two independent noises."""
-    if not isinstance(sigma_i, Interval):
-        return math.hypot(added, sigma_i)
-    value, low, high = (
-        math.hypot(added, end) for end in (sigma_i.value, sigma_i.low, sigma_i.high)
-    )
-    return Interval(value, low, high, sigma_i.level)

@@ -21,7 +21,12 @@ each other. For the mean difference that is a blessing (it is a mean of paired d
 nothing here assumes that the two samples are independent; seeds are learned from, tested on and
 resampled as a whole. Where the number of independent runs matters, a pair of runs counts once.
 
-`released` asks the same of weights to which a release adds noise of a known size.
+Noise that a release adds: if C is the covariance of SGD's own noise and N(0, scale^2) is added to
+each weight, two datasets are sqrt(m' (C + scale^2 I)^-1 m) standard deviations apart, m the
+difference of their means. C and m are measured over seeds, and the added noise is known: it need
+not be drawn, and runs without it say more about m than runs with it. The larger the added noise,
+the less there is to learn, and where it is all there is, the distance is ||m|| / scale. Nothing
+here is a guarantee: m is that of the pairs tried.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ import numpy.typing as npt
 from scipy.stats import chi2
 
 from sordino import _check
-from sordino.intrinsic.distances import grid, largest_by_pair
+from sordino.intrinsic import distances, spread
 from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, exact_epsilon
 from sordino.intrinsic.interval import Interval, checked_level, percentile
 from sordino.privacy import Estimate
@@ -46,6 +51,8 @@ from sordino.types import Floats, Indices
 SHRINKAGES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0])
 """Weights of the identity that are tried; at 1 the direction is the mean difference itself."""
 INNER_FOLDS = 4
+LEAST_SEEDS = 20
+"""Of a cross-fitted estimate with 5 folds."""
 
 ALONG = (
     "takes the noise along the direction for Gaussian, and alike for both datasets; a lower "
@@ -104,6 +111,7 @@ class Directional:
 def between(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
+    scale: float = 0.0,
     *,
     stream: np.random.Generator,
     shared_seeds: bool = True,
@@ -120,14 +128,18 @@ def between(
 
     Parameters
     ----------
+    scale
+        Standard deviation of the noise that a release adds to each weight; with any, there is no
+        `corrected`.
     folds, repeats
         Each of `folds` parts is tested along a direction learned from the rest, for `repeats`
         random partitions. 2 folds are halves.
     """
-    W = np.stack([rows("first", first), rows("second", second, first)], axis=1)
-    how = How(stream, folds, repeats, draws, level)
+    W = np.stack([_rows("first", first), _rows("second", second, first)], axis=1)
+    scale = _check.non_negative("scale", scale)
+    how = How(stream, folds, repeats, draws, level, scale**2)
     found = cross_fitted(W, lambda learn: (0, 1), how)
-    if not _check.flag("shared_seeds", shared_seeds):
+    if not _check.flag("shared_seeds", shared_seeds) or scale > 0:
         return found
     corrected = _corrected(W[:, 0], W[:, 1], how)
     return dataclasses.replace(found, corrected=corrected)
@@ -135,25 +147,31 @@ def between(
 
 def worst_pair(
     weights: npt.ArrayLike,
+    scale: float = 0.0,
     *,
     stream: np.random.Generator,
+    against: int | None = None,
     folds: int = 5,
     repeats: int = 4,
     draws: int = 200,
     level: float = 0.95,
 ) -> Directional:
-    """The two datasets of a grid that are easiest to tell apart.
+    """The two datasets of a grid that are easiest to tell apart, one of them `against` if given.
 
-    Weights are [seed, neighbour, parameter] of one kind of initial weights, at one step.
+    Weights are [seed, neighbour, parameter] of one kind of initial weights, at one step; `scale` is
+    that of `between`.
 
     In each fold the learning seeds choose the pair (largest Mahalanobis distance of all pairs) and
     its direction; the other seeds test them. So the number is that of pairs chosen this way, not
     inflated by having looked at all of them. For a closer look train `pair` with fresh seeds and
     pass the runs to `between`.
     """
-    W = grid(weights, neighbours=2)
-    how = How(stream, folds, repeats, draws, level)
-    return cross_fitted(W, lambda learn: furthest(W[learn]), how)
+    W = distances.grid(weights, neighbours=2)
+    if against is not None:
+        against = _check.index("against", against, W.shape[1])
+    added = _check.non_negative("scale", scale) ** 2
+    how = How(stream, folds, repeats, draws, level, added)
+    return cross_fitted(W, lambda learn: furthest(W[learn], added=added, against=against), how)
 
 
 @dataclass(frozen=True)
@@ -305,7 +323,7 @@ def furthest(W: Floats, *, added: float = 0.0, against: int | None = None) -> tu
         scale = np.sqrt((1 - rho) * sizes + rho * level + added)
         rest = math.sqrt(rho * level + added)
         means = (along / scale) @ basis + (means - along @ basis) / rest
-    table = largest_by_pair(means[None])
+    table = distances.largest_by_pair(means[None])
     if against is not None:
         table[np.arange(len(table)) != against] = 0.0
     a, b = np.unravel_index(int(table.argmax()), table.shape)
@@ -382,7 +400,7 @@ def _partition(many: int, folds: int, stream: np.random.Generator) -> list[tuple
     ]
 
 
-def rows(name: str, weights: npt.ArrayLike, like: npt.ArrayLike | None = None) -> Floats:
+def _rows(name: str, weights: npt.ArrayLike, like: npt.ArrayLike | None = None) -> Floats:
     """Weights [seed, parameter] of one dataset, checked: finite, and as many as of the other."""
     X = np.asarray(weights, dtype=np.float64)
     if X.ndim != 2 or (like is not None and X.shape != np.shape(like)):
@@ -390,3 +408,40 @@ def rows(name: str, weights: npt.ArrayLike, like: npt.ArrayLike | None = None) -
         _check.fail(name, f"shape {X.shape}", "to be runs of one dataset", hint)
     _check.finite(name, X)
     return X
+
+
+def fixed(first: npt.ArrayLike, second: npt.ArrayLike, scale: float) -> float:
+    """Of a training without any chance in it: the distance of its two results over `scale`.
+
+    Infinite without noise, unless they are equal.
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    gap = float(np.linalg.norm(_check.finite("difference", a - b)))
+    return _over(gap, _check.non_negative("scale", scale))
+
+
+def isotropic(
+    weights: npt.ArrayLike,
+    scale: float,
+    *,
+    stream: np.random.Generator,
+    base: int | None = None,
+) -> Interval:
+    """The papers' way: the largest distance under one seed over sqrt(sigma_i^2 + scale^2).
+
+    Of all pairs of the grid, or those with the dataset `base`. The interval is that of sigma_i
+    alone (the least over datasets); a largest distance over pairs tried has none.
+    """
+    W = distances.grid(weights, seeds=2, neighbours=2)
+    scale = _check.non_negative("scale", scale)
+    furthest = distances.between_datasets(W, stream=stream, against=base).maximum
+    return spread.sigma(W, stream=stream).map(
+        lambda sigma: _over(furthest, math.hypot(sigma, scale))
+    )
+
+
+def _over(distance: float, noise: float) -> float:
+    """0 where neither seed nor record moved anything, and infinite where only a record did."""
+    if distance == 0:
+        return 0.0
+    return distance / noise if noise > 0 else math.inf

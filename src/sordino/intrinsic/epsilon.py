@@ -24,7 +24,7 @@ from scipy.special import ndtri
 
 from sordino import _check
 from sordino.accounting import gaussian
-from sordino.intrinsic.interval import Interval
+from sordino.intrinsic.interval import Interval, applied
 from sordino.privacy import Estimate, default_delta
 from sordino.types import Floats
 
@@ -86,10 +86,15 @@ def printed_epsilon(distance: float | Interval, delta: float, *, caveat: str) ->
 def ratio(sensitivity: float, sigma: float | Interval) -> float | Interval:
     """Sensitivity / sigma: how many standard deviations apart. Infinite without any noise."""
     sensitivity = _check.non_negative("sensitivity", sensitivity)
-    if not isinstance(sigma, Interval):
-        return _ratio(sensitivity, _check.non_negative("sigma", sigma))
-    value, low, high = (_ratio(sensitivity, end) for end in (sigma.value, sigma.high, sigma.low))
-    return Interval(value, low, high, sigma.level)
+
+    def over(sigma: float) -> float:
+        if _check.non_negative("sigma", sigma) > 0:
+            return sensitivity / sigma
+        if sensitivity > 0:
+            return math.inf
+        return _check.fail("sigma", sigma, "> 0", "Nothing moved at all: neither seed nor record.")
+
+    return applied(over, sigma)
 
 
 @dataclass(frozen=True)
@@ -144,15 +149,12 @@ def _estimate(
     method: str,
     caveat: str,
 ) -> Estimate:
-    if not isinstance(distance, Interval):
-        value = formula(max(distance, 0.0), delta)
-        return Estimate(value, delta, None, None, None, method, caveat)
     # Both formulas grow with the distance, so an interval of one is an interval of the other. A
     # distance estimated without bias may come out below 0 where there is none.
-    value, low, high = (
-        formula(max(end, 0.0), delta) for end in (distance.value, distance.low, distance.high)
-    )
-    return Estimate(value, delta, low, high, distance.level, method, caveat)
+    found = applied(lambda end: formula(max(end, 0.0), delta), distance)
+    if not isinstance(found, Interval):
+        return Estimate(found, delta, None, None, None, method, caveat)
+    return Estimate(found.value, delta, found.low, found.high, found.level, method, caveat)
 
 
 def _classical(distance: float, delta: float) -> float:
@@ -160,11 +162,3 @@ def _classical(distance: float, delta: float) -> float:
     if distance == 0:
         return 0.0
     return math.inf if delta == 0 else distance * math.sqrt(2 * math.log(1.25 / delta))
-
-
-def _ratio(sensitivity: float, sigma: float) -> float:
-    if sigma > 0:
-        return sensitivity / sigma
-    if sensitivity > 0:
-        return math.inf
-    return _check.fail("sigma", sigma, "> 0", "Nothing moved at all: neither seed nor record.")

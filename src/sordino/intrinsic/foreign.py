@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sordino import _check
 from sordino.data.neighbours import EMPTY, SILENT, UNCHANGED, Neighbours
 from sordino.intrinsic import grid as grids
-from sordino.intrinsic.cells import Failure, Outcome, UnderWay, run_name
+from sordino.intrinsic.grid import Failure, Outcome, UnderWay, run_name
 from sordino.intrinsic.pool import ENDED, LOST, run_all
 from sordino.intrinsic.source import Writer, digest, source_sha256
 from sordino.store import Cell, Layout

@@ -27,8 +27,23 @@ class Interval:
             _check.fail("value", self.value, f"in its interval [{self.low}, {self.high}]")
         checked_level(self.level)
 
+    def map(self, function: Callable[[float], float]) -> Interval:
+        """The same of a monotone function of the number."""
+        ends = function(self.low), function(self.high)
+        return Interval(function(self.value), min(ends), max(ends), self.level)
+
     def __str__(self) -> str:
         return f"{self.value:.4g} ({self.level:.0%} interval {self.low:.4g} to {self.high:.4g})"
+
+
+def applied(function: Callable[[float], float], to: float | Interval) -> float | Interval:
+    """A monotone function of a number, with its interval if it has one."""
+    return to.map(function) if isinstance(to, Interval) else function(to)
+
+
+def without_interval(number: float | Interval) -> float:
+    """The number alone."""
+    return number.value if isinstance(number, Interval) else number
 
 
 def bootstrap(

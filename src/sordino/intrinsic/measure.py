@@ -1,7 +1,7 @@
 """`measure`: train every seed on every neighbouring dataset, into a study that can be resumed.
 
-Seeds, neighbours and kinds of initial weights are cut into cells (grid.py). A cell is trained by
-the engine (cells.py) or by any function (foreign.py), here or on a cluster (remote.py), and written
+Seeds, neighbours and kinds of initial weights are cut into cells. A cell is trained by
+the engine (grid.py) or by any function (foreign.py), here or on a cluster (remote.py), and written
 as it finishes, by this process alone (sordino.store).
 """
 
@@ -23,8 +23,8 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import foreign, remote
 from sordino.intrinsic import grid as grids
-from sordino.intrinsic.cells import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.intrinsic.foreign import ForeignWork, Train
+from sordino.intrinsic.grid import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 from sordino.store import Cell, Layout, Study, StudyError
@@ -32,7 +32,7 @@ from sordino.types import Floats
 
 
 @dataclass(frozen=True)
-class Progress:
+class StudyProgress:
     """How far a study has come; cells that failed are over, too.
 
     `runs_now` of `runs_done` were trained by this call, in `seconds`; beside them `under_way` runs'
@@ -74,7 +74,7 @@ def measure(
     store: str | os.PathLike[str],
     client: Any = None,
     train: Train | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[StudyProgress], None] | None = None,
     retry_failed: bool = False,
     repair: bool = False,
     workers: int | None = None,
@@ -114,7 +114,7 @@ def measure(
         our SGD: any pipeline, in processes of its own. Where it raises, or returns another length
         or something not finite, the cell is recorded as failed.
     progress
-        Called with a `Progress` at the beginning and after every cell.
+        Called with a `StudyProgress` at the beginning and after every cell.
     retry_failed
         Train cells again that failed before.
     repair
@@ -133,11 +133,13 @@ def measure(
         If the directory holds another study (the sentence names what differs), or cannot be
         written; finished cells are kept.
     """
+    from sordino.sgd.planning import default_threads  # heavy
+
     datasets = grids.datasets(dataset, neighbours)
     how = grids.GIVEN if isinstance(neighbours, Neighbours) else grids.DRAWN
     numbers = grids.seed_numbers(seeds)
     seconds = math.nan
-    many = _cores() if workers is None else _check.whole("workers", workers, at_least=1)
+    many = default_threads() if workers is None else _check.whole("workers", workers, at_least=1)
     if client is not None:
         remote.check(client)
     present = _present(store)
@@ -183,7 +185,7 @@ class _Keeper:
         self,
         study: Study,
         cells: Sequence[Cell],
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[StudyProgress], None] | None,
         expected: float,
     ) -> None:
         self._study, self._expected = study, expected
@@ -214,7 +216,7 @@ class _Keeper:
         if self._tell is not None:
             everything = self._study.cells()
             self._tell(
-                Progress(
+                StudyProgress(
                     cells_done=self._cells,
                     cells_total=len(everything),
                     cells_failed=self._failed,
@@ -242,12 +244,6 @@ def _check_cost(layout: Layout, seconds: float, store: str | os.PathLike[str]) -
     held = math.prod(layout.shape) * np.dtype(layout.dtype).itemsize
     lower = "Lower seeds, neighbours or checkpoints."
     _cost.check_disk("seeds", len(layout.seeds), Path(store).absolute(), held, lower)
-
-
-def _cores() -> int:
-    from sordino.sgd import planning
-
-    return planning.default_threads()
 
 
 def _start(

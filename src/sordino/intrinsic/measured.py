@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class DatasetFacts:
+class StudiedDataset:
     """What a study says of its dataset.
 
     `size` counts the records that every run is trained on: one less than `rows` where the first
@@ -61,7 +61,7 @@ class Measured:
     study: Study
     spec: TrainSpec | None
     function: dict[str, Any] | None
-    dataset: DatasetFacts
+    dataset: StudiedDataset
     relation: Relation
     inits: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -140,7 +140,7 @@ def load(
         study=study,
         spec=None if spec is None else TrainSpec.from_dict(spec),
         function=described.get("function"),
-        dataset=DatasetFacts(**described["dataset"], size=described["neighbours"]["size"]),
+        dataset=StudiedDataset(**described["dataset"], size=described["neighbours"]["size"]),
         relation=Relation(described["neighbours"]["relation"]),
         inits=wanted,
         seeds=_chosen(layout.seeds, seeds),

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from sordino import _check
-from sordino.intrinsic.cells import Failure, Outcome, Work
+from sordino.intrinsic.grid import Failure, Outcome, Work
 from sordino.store import Cell, StudyError
 
 ROUNDS = 3

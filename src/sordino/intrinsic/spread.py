@@ -41,11 +41,6 @@ VARIANTS = ("pooled", "per-weight", "norm")
 AGGREGATES = ("minimum", "median")
 
 
-def per_weight(weights: npt.ArrayLike, *, ddof: int = 0) -> Floats:
-    """Standard deviation over seeds of every weight of every dataset: [neighbour, parameter]."""
-    return np.asarray(grid(weights, seeds=2).std(axis=0, ddof=ddof))
-
-
 def sigmas(weights: npt.ArrayLike, *, variant: Variant = "pooled", ddof: int = 0) -> Floats:
     """sigma_a of every dataset. `ddof=1` divides by R - 1, and is unbiased for the variance."""
     W = grid(weights, seeds=2)
@@ -107,7 +102,7 @@ def sigma(
 
 
 @dataclass(frozen=True)
-class Curve:
+class SubsetCurve:
     """A statistic against how much was used to compute it: middle and band over subsets.
 
     The band holds `level` of all subsets of that size. It closes at the right end because there
@@ -129,7 +124,7 @@ class Curve:
 
 def sensitivity_curve(
     weights: npt.ArrayLike, *, sizes: Sequence[int] | None = None, level: float = 0.9
-) -> Curve:
+) -> SubsetCurve:
     """The empirical sensitivity against the number of dataset comparisons (v2, Figures 7 and 9).
 
     A comparison is a pair of datasets, with the largest delta_S over all seeds. The band is exact:
@@ -150,7 +145,7 @@ def sensitivity_curve(
         return values[np.minimum(np.searchsorted(below, wanted), many - 1)]
 
     low, middle, high = np.array([quantiles(m) for m in checked]).T
-    return Curve(checked, middle, low, high, level)
+    return SubsetCurve(checked, middle, low, high, level)
 
 
 def sigma_curve(
@@ -162,7 +157,7 @@ def sigma_curve(
     variant: Variant = "pooled",
     draws: int = 100,
     level: float = 0.9,
-) -> Curve:
+) -> SubsetCurve:
     """sigma_i against the number of seeds (v2, Figures 7 and 9), over random subsets of seeds."""
     W = grid(weights, seeds=3)
     _check.one_of("aggregate", aggregate, AGGREGATES)
@@ -177,7 +172,7 @@ def sigma_curve(
         found = [_aggregate(row, aggregate) for row in spread.of(chosen)]
         bands.append(np.quantile(found, [tail, 0.5, 1 - tail]))
     low, middle, high = np.array(bands).T
-    return Curve(checked, middle, low, high, level)
+    return SubsetCurve(checked, middle, low, high, level)
 
 
 def printed_sensitivity(

@@ -22,7 +22,7 @@ from sordino.intrinsic.epsilon import IntrinsicEpsilon, PairwiseEpsilon
 from sordino.intrinsic.interval import Interval
 from sordino.intrinsic.measured import Measured
 from sordino.intrinsic.normality import JointNormality, Normality
-from sordino.intrinsic.spread import AcrossDatasets, Curve
+from sordino.intrinsic.spread import AcrossDatasets, SubsetCurve
 from sordino.intrinsic.theory import Theory, theory
 from sordino.privacy import default_delta
 from sordino.store import StudyError
@@ -115,8 +115,8 @@ class InitSummary:
     worst: Directional | None
     normality: Normality | None
     joint: JointNormality | None
-    by_comparisons: Curve
-    by_seeds: Curve | None
+    by_comparisons: SubsetCurve
+    by_seeds: SubsetCurve | None
     by_steps: OverSteps
     trajectories: Trajectories
 
@@ -200,7 +200,12 @@ def summary(
     """
     n, last = measured.dataset.size, max(measured.steps)
     notes = [f"{said[0].upper()}{said[1:]}." for said in measured.left_out]
-    _enough(measured)
+    seeds, datasets = len(measured.seeds), len(measured.neighbours)
+    if min(seeds, datasets) < 2:
+        raise StudyError(
+            f"Expected study={measured.study.directory} to have 2 seeds and 2 datasets whose runs "
+            f"are finished, and it has {seeds} and {datasets}. Measure more of them."
+        )
     chosen = default_delta(n, exact=True) if delta is None else _delta(delta, n, notes)
     of_theory = theory(measured.spec, n, measured.dataset.norm_bound, last, measured.relation)
     if of_theory.reason:
@@ -238,6 +243,9 @@ class _Grid:
         sigmas = self._sigmas()
         sigma, bound, printed = sigmas["minimum"], self.theory.bound, self.theory.printed
         by_steps, trajectories = self._by_steps()
+        still = (W[:1, :1] == W).all()  # neither seed nor record moved anything
+        worst = directional.worst_pair
+        datasets = max(1, min(MOST_DATASETS, MOST_TESTS // W.shape[2]))
         return InitSummary(
             init=self.init,
             neighbours=tuple(self.measured.neighbours[at] for at in self.pairs),
@@ -251,12 +259,17 @@ class _Grid:
             by_bound=self._epsilon(None if bound is None else bound.worst, sigma, False),
             by_printed=self._epsilon(None if printed is None else printed.value, sigma, False),
             by_observed=self._epsilon(delta_s.maximum, sigma, True),
-            pairwise=self._pairwise(delta_s, sigma),
-            worst=self._worst(),
-            normality=self._normality(),
-            joint=self._joint(),
+            pairwise=self._try(
+                *("pairwise epsilon", epsilon.pairwise_epsilon, delta_s.values),
+                *(sigma.value, self.delta),
+            ),
+            worst=None if still else self._drawn("directional estimate", "directions", worst, W),
+            normality=self._try(
+                "normality of each weight", normality.shapiro_wilk, W, datasets=datasets
+            ),
+            joint=self._drawn("joint normality", "joint normality", normality.joint, W[:, 0]),
             by_comparisons=spread.sensitivity_curve(W),
-            by_seeds=self._by_seeds(),
+            by_seeds=self._drawn("sigma against seeds", "seeds", spread.sigma_curve, W),
             by_steps=by_steps,
             trajectories=trajectories,
         )
@@ -292,29 +305,6 @@ class _Grid:
             return None  # neither seed nor record moved anything
         return epsilon.intrinsic_epsilon(sensitivity, sigma, self.delta, observed=observed)
 
-    def _pairwise(self, delta_s: Distances, sigma: Interval) -> PairwiseEpsilon | None:
-        values, size = delta_s.values, sigma.value
-        return self._try("pairwise epsilon", epsilon.pairwise_epsilon, values, size, self.delta)
-
-    def _worst(self) -> Directional | None:
-        if (self.last == self.last[:1, :1]).all():
-            return None  # neither seed nor record moved anything
-        stream = self.stream("directions")
-        return self._try("directional estimate", directional.worst_pair, self.last, stream=stream)
-
-    def _normality(self) -> Normality | None:
-        datasets = max(1, min(MOST_DATASETS, MOST_TESTS // self.last.shape[2]))
-        test = normality.shapiro_wilk
-        return self._try("normality of each weight", test, self.last, datasets=datasets)
-
-    def _joint(self) -> JointNormality | None:
-        stream = self.stream("joint normality")
-        return self._try("joint normality", normality.joint, self.last[:, 0], stream=stream)
-
-    def _by_seeds(self) -> Curve | None:
-        stream = self.stream("seeds")
-        return self._try("sigma against seeds", spread.sigma_curve, self.last, stream=stream)
-
     def _by_steps(self) -> tuple[OverSteps, Trajectories]:
         """Go through the kept steps, as many at once as fit into `MOST_BYTES`."""
         at, steps = self.measured.base or 0, tuple(sorted(self.measured.steps))
@@ -332,6 +322,12 @@ class _Grid:
             OverSteps(steps, np.array(largest), np.array(spreads)),
             Trajectories(steps, tuple(moved.tolist()), np.concatenate(followed, axis=1)),
         )
+
+    def _drawn(
+        self, what: str, name: str, compute: Callable[..., _Found], weights: Floats
+    ) -> _Found | None:
+        """One that draws from the stream of this name."""
+        return self._try(what, compute, weights, stream=self.stream(name))
 
     def _try(
         self, what: str, compute: Callable[..., _Found], *arguments: Any, **named: Any
@@ -353,15 +349,6 @@ def _pairs(measured: Measured) -> list[int]:
     there = range(len(measured.neighbours))
     replaced = [at for at in there if measured.neighbours[at] != BASE]
     return replaced if len(replaced) > 1 else list(there)
-
-
-def _enough(measured: Measured) -> None:
-    seeds, datasets = len(measured.seeds), len(measured.neighbours)
-    if min(seeds, datasets) < 2:
-        raise StudyError(
-            f"Expected study={measured.study.directory} to have 2 seeds and 2 datasets whose runs "
-            f"are finished, and it has {seeds} and {datasets}. Measure more of them."
-        )
 
 
 def _delta(delta: float, n: int, notes: list[str]) -> float:

@@ -156,8 +156,7 @@ class Assessment:
     @property
     def observed(self) -> Observation | None:
         """The lower bound, won by the attack on the release."""
-        attack = self.attack
-        return None if attack is None else attack.observed
+        return None if self.attack is None else self.attack.observed
 
     @property
     def attack(self) -> Attack | None:
@@ -168,6 +167,16 @@ class Assessment:
     def plain_attack(self) -> Attack | None:
         """The attack on SGD without added noise."""
         return self._attack_on("un-noised SGD")
+
+    @property
+    def plain_estimated(self) -> Estimate | None:
+        """What the randomness of SGD without added noise seems to hide. No guarantee."""
+        return None if self.own_noise is None else self.own_noise.estimated.headline
+
+    @property
+    def plain_observed(self) -> Observation | None:
+        """The lower bound, won by the attack on SGD without added noise."""
+        return None if self.plain_attack is None else self.plain_attack.observed
 
     def _attack_on(self, *names: str) -> Attack | None:
         return next((attack for attack in self.attacks if attack.of in names), None)
@@ -186,20 +195,16 @@ class Assessment:
     @property
     def plain_estimate_refuted(self) -> bool:
         """The same for SGD without added noise."""
-        attack, noise = self.plain_attack, self.own_noise
-        if attack is None or noise is None:
-            return False
-        return _above(attack.observed, noise.estimated.headline)
+        return _above(self.plain_observed, self.plain_estimated)
 
     @property
     def state(self) -> State:
         """In one word or two."""
         if self.broken:
             return "broken"
-        proved = self.proved
-        if self.question.mechanism:
+        if self.question.mechanism or self.proved is None or not math.isfinite(self.proved.epsilon):
             return "nothing proved"
-        return "holds" if proved is not None and math.isfinite(proved.epsilon) else "nothing proved"
+        return "holds"
 
     def __str__(self) -> str:
         from sordino.report import words
@@ -215,6 +220,4 @@ class Assessment:
 
 
 def _above(observed: Observation | None, estimated: Estimate | None) -> bool:
-    if observed is None or estimated is None:
-        return False
-    return observed.epsilon > estimated.epsilon
+    return observed is not None and estimated is not None and observed.epsilon > estimated.epsilon

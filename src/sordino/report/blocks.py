@@ -6,7 +6,7 @@ Texts are plain: `render` escapes them. Only the picture of a `Figure` is markup
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 _LETTERS_ON_A_PHONE = 75
 """Of a row of three cells: two lines each, about."""
@@ -74,7 +74,6 @@ class Text:
     text: Line
     lead: str = ""
     tone: Tone = ""
-    kind: ClassVar[str] = "text"
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,6 @@ class Heading:
     text: Line
     mark: str = ""
     name: str = ""
-    kind: ClassVar[str] = "heading"
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,6 @@ class Bullets:
     """A list of sentences."""
 
     items: tuple[Line, ...]
-    kind: ClassVar[str] = "bullets"
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,6 @@ class Facts:
     """Names and what they stand for; those that stand for nothing are left out."""
 
     pairs: tuple[tuple[str, str], ...]
-    kind: ClassVar[str] = "facts"
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,6 @@ class Table:
     caption: str
     head: tuple[str, ...]
     groups: tuple[Group, ...]
-    kind: ClassVar[str] = "table"
 
     @property
     def look(self) -> str:
@@ -161,7 +156,6 @@ class Figure:
     """A picture."""
 
     drawn: Drawn
-    kind: ClassVar[str] = "figure"
 
 
 @dataclass(frozen=True)
@@ -170,7 +164,6 @@ class Code:
 
     text: str
     label: str = ""
-    kind: ClassVar[str] = "code"
 
 
 @dataclass(frozen=True)
@@ -180,7 +173,6 @@ class Notice:
     blocks: tuple[Block, ...]
     tone: Tone = ""
     name: str = ""
-    kind: ClassVar[str] = "notice"
 
 
 @dataclass(frozen=True)
@@ -193,7 +185,6 @@ class Folded:
     title: str
     blocks: tuple[Block, ...]
     printed: bool = True
-    kind: ClassVar[str] = "folded"
 
 
 @dataclass(frozen=True)
@@ -202,7 +193,6 @@ class Beside:
 
     left: tuple[Block, ...]
     right: tuple[Block, ...]
-    kind: ClassVar[str] = "beside"
 
 
 Block = Text | Heading | Bullets | Facts | Table | Figure | Code | Notice | Folded | Beside

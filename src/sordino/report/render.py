@@ -75,6 +75,7 @@ def _environment(kind: str, as_written: bool = False) -> Environment:
         "md": lambda line: in_markdown(line, typeset if not as_written else str),
         # A block of code: nothing in it is acted on.
         "indented": lambda text: "\n".join(f"    {printable(t)}" for t in text.splitlines()),
+        "kind": lambda block: type(block).__name__.lower(),
         "name": lambda line: line.name if isinstance(line, Span) else "",
     }
     environment.filters.update(filters)

@@ -26,7 +26,6 @@ from sordino.report.words_numbers import (
 
 Kind = Literal["proved", "claimed", "estimated", "observed"]
 
-LEARNS_BY_DELTA = "may learn all about some of the records, since delta is too large"
 MEANINGS: dict[Kind, str] = {
     "proved": "nobody can learn more",
     "claimed": "what its makers say",
@@ -81,16 +80,16 @@ def verdict(assessment: Assessment) -> str:
 
 def notes(assessment: Assessment) -> list[str]:
     """What must be known together with the verdict, a sentence or two each; often nothing."""
-    lines = [*_refuted(assessment), *_above_proof(assessment), *_looks_better(assessment)]
+    lines = _refuted(assessment)
+    lines += [] if assessment.broken else _above_proof(assessment)
+    lines += _looks_better(assessment)
     parts, release, records = assessment.proved_parts, assessment.release, assessment.records
     proved = assessment.proved
     if parts is not None and proved is None and parts.why_none:
         lines.append(f"Why nothing is proved: {parts.why_none}")
     if assessment.state == "holds" and (leaks := not_covered(assessment)):
         lines.append(f"Not covered by the guarantee: {'; '.join(leaks)}.")
-    if _delta_too_large(assessment):
-        assert proved is not None
-        assert records is not None
+    if proved is not None and records is not None and delta_too_large(proved, records.rows):
         lines.append(
             f"Delta is too large: with {records.rows:,} records, {chance(proved.delta)} for each "
             f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
@@ -107,19 +106,18 @@ def table(assessment: Assessment) -> list[Row]:
     """The three numbers of the release, then those of SGD without added noise."""
     if assessment.question.mechanism:
         return _mechanism_rows(assessment)
-    own, plain = assessment.own_noise, assessment.plain_attack
     rows = [
         _proved_row(RELEASE, assessment.proved, broken=assessment.broken),
         _estimated_row(RELEASE, assessment.estimated),
         _observed_row(RELEASE, assessment.observed),
     ]
-    if own is None and plain is None:
+    if assessment.own_noise is None and assessment.plain_attack is None:
         return rows
     return [
         *rows,
         Row(PLAIN, "proved", NOTHING_PROVED, "infinite", "any", "no noise is added: no theorem"),
-        _estimated_row(PLAIN, None if own is None else own.estimated.headline),
-        _observed_row(PLAIN, None if plain is None else plain.observed),
+        _estimated_row(PLAIN, assessment.plain_estimated),
+        _observed_row(PLAIN, assessment.plain_observed),
     ]
 
 
@@ -137,14 +135,9 @@ def leaks(*said: str) -> tuple[str, ...]:
     return tuple(what for what in once if not what.startswith("delta = "))
 
 
-def _delta_too_large(assessment: Assessment) -> bool:
-    records = assessment.records
-    return delta_too_large(assessment.proved, None if records is None else records.rows)
-
-
-def delta_too_large(proved: Guarantee | None, rows: int | None) -> bool:
+def delta_too_large(proved: Guarantee, rows: int | None) -> bool:
     """Whether so many records may be given away by chance that the promise means little."""
-    return proved is not None and rows is not None and proved.delta * rows > 0.1
+    return rows is not None and proved.delta * rows > 0.1
 
 
 def unit(question: Question) -> str:
@@ -154,9 +147,11 @@ def unit(question: Question) -> str:
     return f"any one person ({question.rows_per_person:,} records at most)"
 
 
-def learned(epsilon: float, unit: str) -> str:
+def learned(proved: Guarantee, unit: str, rows: int | None) -> str:
     """What whoever gets a model with this guarantee learns about `unit`: a verb and its object."""
-    words = next(words for most, words in _LEARNED if epsilon <= most)
+    if delta_too_large(proved, rows):
+        return "may learn all about some of the records, since delta is too large"
+    words = next(words for most, words in _LEARNED if proved.epsilon <= most)
     return words.format(unit=unit)
 
 
@@ -176,10 +171,9 @@ def full(text: str) -> str:
 def _holds(assessment: Assessment) -> str:
     proved = assessment.proved
     assert proved is not None
-    learns = learned(proved.epsilon, unit(assessment.question))
-    if _delta_too_large(assessment):
-        learns = LEARNS_BY_DELTA
-    release = assessment.release
+    records, release = assessment.records, assessment.release
+    rows = None if records is None else records.rows
+    learns = learned(proved, unit(assessment.question), rows)
     kept = release is None or release.directory
     who = "Whoever gets this model" if kept else "Whoever got a model made like this"
     sentence = (
@@ -243,21 +237,25 @@ def _broken(assessment: Assessment) -> str:
 
 def _refuted(assessment: Assessment) -> list[str]:
     """Attacks that showed more than was estimated."""
-    own, plain = assessment.own_noise, assessment.plain_attack
     lines = []
-    if assessment.estimate_refuted:
-        lines.append(_estimate_refuted("the release", assessment.observed, assessment.estimated))
-    if assessment.plain_estimate_refuted and own is not None and plain is not None:
-        lines.append(_estimate_refuted(PLAIN, plain.observed, own.estimated.headline))
+    for of, observed, estimated in (
+        (RELEASE, assessment.observed, assessment.estimated),
+        (PLAIN, assessment.plain_observed, assessment.plain_estimated),
+    ):
+        if observed is None or estimated is None or observed.epsilon <= estimated.epsilon:
+            continue
+        seen, said = compared(observed.epsilon, estimated.epsilon, measured=True)
+        lines.append(
+            f"Estimate refuted for {of}: our attack shows an epsilon of at least {seen}, more than "
+            f"the estimated {said}. What the estimate takes for granted does not hold."
+        )
     return lines
 
 
 def _above_proof(assessment: Assessment) -> list[str]:
     """An estimate above what is proved is too high."""
     estimated, proved = assessment.estimated, assessment.proved
-    if estimated is None or proved is None or assessment.broken:
-        return []
-    if estimated.epsilon <= proved.epsilon:
+    if estimated is None or proved is None or estimated.epsilon <= proved.epsilon:
         return []
     if math.isinf(estimated.epsilon):
         return [
@@ -273,8 +271,7 @@ def _above_proof(assessment: Assessment) -> list[str]:
 
 def _looks_better(assessment: Assessment) -> list[str]:
     """What an estimate for SGD without noise that lies below the release's does not mean."""
-    own, release = assessment.own_noise, assessment.estimated
-    plain = None if own is None else own.estimated.headline
+    own, release, plain = assessment.own_noise, assessment.estimated, assessment.plain_estimated
     if own is None or plain is None or release is None or plain.epsilon >= release.epsilon:
         return []
     most, least = compared(release.epsilon, plain.epsilon, measured=True)
@@ -284,16 +281,6 @@ def _looks_better(assessment: Assessment) -> list[str]:
         "record of many shows only in runs that saw it among the last: these are few and tell a "
         "lot, and the estimate takes them for Gaussian noise."
     ]
-
-
-def _estimate_refuted(of: str, observed: Observation | None, estimated: Estimate | None) -> str:
-    assert observed is not None
-    assert estimated is not None
-    seen, said = compared(observed.epsilon, estimated.epsilon, measured=True)
-    return (
-        f"Estimate refuted for {of}: our attack shows an epsilon of at least {seen}, more than the "
-        f"estimated {said}. What the estimate takes for granted does not hold."
-    )
 
 
 def _estimate_said(estimate: Estimate | None, *, promises_nothing: bool = False) -> str:
@@ -355,15 +342,12 @@ def _observed_row(of: str, observed: Observation | None) -> Row:
 
 def _mechanism_rows(assessment: Assessment) -> list[Row]:
     name, attack = printable(assessment.question.mechanism), assessment.attack
-    claimed = None if attack is None else attack.claimed
-    said = "nothing" if claimed is None else f"at most {upper(claimed)}"
+    said, delta = "nothing", ""
+    if attack is not None and attack.claimed is not None:
+        said, delta = f"at most {upper(attack.claimed)}", about(attack.observed.delta)
     sure = "refuted by our attack" if assessment.broken else "not refuted, not proved"
     return [
         _proved_row(name, None),
-        Row(name, "claimed", MEANINGS["claimed"], said, _claimed_delta(attack), sure),
+        Row(name, "claimed", MEANINGS["claimed"], said, delta, sure),
         _observed_row(name, assessment.observed),
     ]
-
-
-def _claimed_delta(attack: Attack | None) -> str:
-    return "" if attack is None or attack.claimed is None else about(attack.observed.delta)

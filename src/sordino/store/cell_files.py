@@ -1,9 +1,15 @@
-"""`CellFiles`: the files of each cell and its record, in the order that makes a kill harmless."""
+"""`CellFiles`: the files of each cell and its record, in the order that makes a kill harmless.
+
+A `Record` is what is known of one cell. It is written after the cell's data, and makes it count.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,12 +17,72 @@ from typing import Any, NoReturn
 import numpy.typing as npt
 
 from sordino import _files
-from sordino.store import record as records
+from sordino.serialize import canonical
 from sordino.store.chunks import GROUP, VARIABLES, Chunks
 from sordino.store.disk import PARTIAL, Disk
 from sordino.store.layout import Cell, Layout
-from sordino.store.record import Record
 from sordino.store.refusal import DamagedCell, explained
+
+FOLDER = "cells"
+
+
+@dataclass(frozen=True)
+class Record:
+    """That a cell is done, with the SHA-256 of each file of weights, or failed and why."""
+
+    status: str
+    digests: Mapping[str, str] = field(hash=False)
+    reason: str = ""
+
+    @classmethod
+    def done(cls, files: Mapping[str, bytes]) -> Record:
+        """For a cell whose weights are in these files."""
+        return cls("done", {name: digest(content) for name, content in files.items()})
+
+    @classmethod
+    def failed(cls, reason: str) -> Record:
+        """For a cell that has no weights."""
+        return cls("failed", {}, reason)
+
+    def encode(self, study: str, number: int) -> bytes:
+        """The bytes of its file; no times, so that a second run writes the same."""
+        plain = {
+            "study": study,
+            "cell": number,
+            "status": self.status,
+            "reason": self.reason,
+            "sha256": dict(self.digests),
+        }
+        return (canonical(plain) + "\n").encode("ascii")
+
+    @classmethod
+    def decode(cls, content: bytes, study: str, number: int) -> Record | None:
+        """What `encode` wrote for this cell of this study; None for anything else."""
+        try:
+            plain = json.loads(content.decode("ascii"))
+            record = cls(plain["status"], dict(plain["sha256"]), plain["reason"])
+            right = record.status in ("done", "failed")
+            return record if right and record.encode(study, number) == content else None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+
+def record_name(number: int) -> str:
+    """File of the record of the cell of this number."""
+    return f"{FOLDER}/{number:06d}.json"
+
+
+def study_of(content: bytes) -> str | None:
+    """The address of the study that a record says it belongs to."""
+    try:
+        return str(json.loads(content.decode("ascii"))["study"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 class CellFiles:
@@ -38,7 +104,7 @@ class CellFiles:
         """Remove what a killed writer left, and write what follows from `study.json`."""
         folders = [GROUP, *(f"{GROUP}/{name}" for name in self.chunks.folders())]
         self._disk.drop(PARTIAL)
-        for folder in (records.FOLDER, *folders):
+        for folder in (FOLDER, *folders):
             self._disk.make(folder)
         for name, content in self.chunks.skeleton.items():
             self._restore(name, content)
@@ -77,12 +143,12 @@ class CellFiles:
         for name, content in {**files, **status}.items():
             self._disk.put(f"{GROUP}/{name}", content)
         self._disk.settle([f"{GROUP}/{variable}" for variable in VARIABLES])
-        self._disk.put(records.name(cell.number), record.encode(self.address, cell.number))
-        self._disk.settle([records.FOLDER])
+        self._disk.put(record_name(cell.number), record.encode(self.address, cell.number))
+        self._disk.settle([FOLDER])
 
     def clear(self, cell: Cell) -> None:
         """Remove the record of a cell, and then the files that no longer count."""
-        self._disk.drop(records.name(cell.number))
+        self._disk.drop(record_name(cell.number))
         for names in self.chunks.names(cell).values():
             for name in names:
                 self._disk.drop(f"{GROUP}/{name}")
@@ -94,14 +160,10 @@ class CellFiles:
 
     def record(self, cell: Cell) -> Record | None:
         """The record of a cell; None if it has none, `DamagedCell` if it cannot be trusted."""
-        name = records.name(cell.number)
-        with explained(self.directory, "read"):
-            try:
-                content = _files.read(self.directory / name)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                self._refuse_unreadable(cell, name, error)
+        name = record_name(cell.number)
+        content = self._content(cell, name)
+        if content is None:
+            return None
         record = Record.decode(content, self.address, cell.number)
         if record is None:
             self._refuse_damaged(cell, f"{name} is cut short or changed")
@@ -110,27 +172,31 @@ class CellFiles:
     def content(self, cell: Cell, record: Record) -> dict[str, bytes]:
         """Files of the weights of a cell, as written; `DamagedCell` if one is not."""
         files = {}
-        for name, digest in record.digests.items():
-            with explained(self.directory, "read"):
-                try:
-                    files[name] = _files.read(self.directory / GROUP / name)
-                except FileNotFoundError:
-                    self._refuse_damaged(cell, f"{name} is gone")
-                except OSError as error:
-                    self._refuse_unreadable(cell, name, error)
-            if records.digest(files[name]) != digest:
+        for name, known in record.digests.items():
+            content = self._content(cell, f"{GROUP}/{name}")
+            if content is None:
+                self._refuse_damaged(cell, f"{name} is gone")
+            if digest(content) != known:
                 self._refuse_damaged(cell, f"{name} is cut short or changed")
+            files[name] = content
         return files
 
     def read(self, cell: Cell, record: Record) -> npt.NDArray[Any]:
         """Weights of a finished cell, from files that were checked."""
         return self.chunks.decode(cell, self.content(cell, record))
 
-    def _refuse_unreadable(self, cell: Cell, name: str, error: OSError) -> NoReturn:
-        # A bad disk has damaged the cell; a missing permission has not.
-        if error.errno == errno.EIO:
-            self._refuse_damaged(cell, f"the disk cannot read {name}")
-        raise error
+    def _content(self, cell: Cell, name: str) -> bytes | None:
+        """What a file of a cell holds; None if there is none."""
+        with explained(self.directory, "read"):
+            try:
+                return _files.read(self.directory / name)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                # A bad disk has damaged the cell; a missing permission has not.
+                if error.errno == errno.EIO:
+                    self._refuse_damaged(cell, f"the disk cannot read {name}")
+                raise
 
     def _refuse_damaged(self, cell: Cell, what: str) -> NoReturn:
         raise DamagedCell(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sordino import _check, _files
 from sordino.store import document as documents
-from sordino.store import record as records
+from sordino.store.cell_files import FOLDER, study_of
 from sordino.store.chunks import GROUP
 from sordino.store.disk import LOCK, PARTIAL, Disk, WriterLock
 from sordino.store.document import Document
@@ -81,7 +81,7 @@ def _exists(root: Path, wanted: Document) -> bool:
     if found is not None:
         found.check_same(root, wanted)
         return True
-    foreign = sorted(there - _LEFT_BY_A_KILL - {GROUP, records.FOLDER})
+    foreign = sorted(there - _LEFT_BY_A_KILL - {GROUP, FOLDER})
     if not foreign and README in there:
         ours = (root / README).is_file() and (root / README).read_text("utf-8") == README_TEXT
         foreign = [] if ours else [README]
@@ -95,9 +95,9 @@ def _exists(root: Path, wanted: Document) -> bool:
 
 def _check_orphans(root: Path, wanted: Document) -> None:
     """Take cells whose `study.json` is gone for those of the study wanted only if they say so."""
-    folder = root / records.FOLDER
+    folder = root / FOLDER
     files = sorted(folder.iterdir()) if folder.is_dir() else []
-    if {records.study_of(_files.read(each)) for each in files} != {wanted.address}:
+    if {study_of(_files.read(each)) for each in files} != {wanted.address}:
         condition = f"to have its {documents.NAME}, and what is there is not of what is asked for"
         hint = f"Restore {documents.NAME} from a copy, or pass another directory."
         refuse(root, condition, hint)

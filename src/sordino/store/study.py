@@ -4,7 +4,7 @@
       README.txt         says INTERNAL
       study.json         what it is of (document.py); everything below follows from it
       grid.zarr/         weights and status as xarray reads them (chunks.py)
-      cells/000003.json  one record a cell (record.py), written last: without it nothing counts
+      cells/000003.json  one record a cell (cell_files.py), written last: without it nothing counts
       .lock              held by the one process that writes (disk.py)
 
 A file is there whole or not at all, none holds a time or a random name, and a cell counts as done

@@ -183,14 +183,14 @@ class Pieces:
         # Two threads on one small product wait for each other longer than they work.
         with warnings.catch_warnings(), threadpool_limits(1, "blas"):
             warnings.simplefilter("ignore")  # a diverging run is a result here
-            found = Piece.of(self, item).scored(self.chosen.get(item[0]))
+            found = MethodOnFold.of(self, item).scored(self.chosen.get(item[0]))
         made = io.BytesIO()
         np.save(made, found)
         _files.write(self.path(item), made.getvalue())
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class MethodOnFold:
     """One method on one fold."""
 
     settings: ErmSettings
@@ -200,7 +200,7 @@ class Piece:
     held_out: Records
 
     @classmethod
-    def of(cls, pieces: Pieces, item: Item) -> Piece:
+    def of(cls, pieces: Pieces, item: Item) -> MethodOnFold:
         """With its rows."""
         method, fold = item
         return cls(pieces.settings, method, fold, *pieces.rows.fold(fold))

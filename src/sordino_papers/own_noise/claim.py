@@ -39,7 +39,7 @@ from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
 from sordino.audit import band, bounds
 from sordino.audit.claim import Claim
-from sordino.audit.direction import Direction
+from sordino.audit.scores import Direction
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -287,14 +287,14 @@ def examine(
     best = bounds.best_threshold(*learning, **asked, runs=len(negative))
     middle = float(learning.mean())
     named = {**asked, "attack": "a direction learned from other runs"}
-    family, family_name = band.gaussian_family(claim.delta), "of Gaussian mechanisms"
+    family, family_name = band.GaussianFamily(claim.delta), "of Gaussian mechanisms"
     assert tested.profile is not None
     return ClaimAudit(
         claim=claim,
         tested=tested,
         added=added,
         gaussian_band=band.band(negative, positive, family, family_name=family_name, **named),
-        gaussian=bounds.gaussian_at_threshold(negative, positive, middle, **named),
+        gaussian=bounds.at_threshold(negative, positive, middle, if_gaussian=True, **named),
         plain=bounds.at_threshold(negative, positive, best, **named),
         mu=_mu_at(negative, positive, middle, each),
         refuted_by_band=band.refutes(negative, positive, tested.profile, confidence=each),
@@ -365,9 +365,7 @@ def _learned(first: Floats, second: Floats) -> tuple[Callable[[Floats], Floats],
 
 
 def _mu_at(negative: Floats, positive: Floats, threshold: float, confidence: float) -> float:
-    false_positives = int(np.count_nonzero(negative >= threshold))
-    false_negatives = int(np.count_nonzero(positive < threshold))
-    counts = (false_positives, len(negative), false_negatives, len(positive))
+    counts = bounds.counts_at(negative, positive, threshold)
     return bounds.gaussian_mu_from_counts(*counts, confidence=confidence)
 
 

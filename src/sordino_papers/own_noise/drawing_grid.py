@@ -33,7 +33,7 @@ PAGE = 7.2
 
 
 @dataclass(frozen=True)
-class Layout:
+class PanelLayout:
     """Where panels stand.
 
     Parameters
@@ -177,14 +177,14 @@ def distances(
         return ""
 
     columns = 6 if across > 1 else 3
-    layout = Layout(titles, across, rows)
+    layout = PanelLayout(titles, across, rows)
     return layout.drawn(runs, 1.75, draw, xlabel=_DISTANCE, ylabel="density", columns=columns)
 
 
 def cnn_distances(run: Numbers, *, title: str) -> Figure:
     """The same of one run, beside distances of Gaussian vectors of that scale (v2, Figure 5)."""
     with canvas.styled():
-        figure, ((panel,),) = Layout([title]).panels([run], 2.5)
+        figure, ((panel,),) = PanelLayout([title]).panels([run], 2.5)
         top = _distances(panel, run)
         for init in inits(run, "gaussian_distances"):
             if init == "vary":
@@ -216,7 +216,7 @@ def pairwise(
         return ""
 
     xlabel = f"pairwise $\\epsilon_i$\n({ESTIMATE})"
-    layout = Layout(titles, across)
+    layout = PanelLayout(titles, across)
     return layout.drawn(runs, 1.75, draw, xlabel=xlabel, ylabel="density", columns=3)
 
 
@@ -313,7 +313,7 @@ def by_steps(
     """
     ylabel = r"$\hat\Delta_S$, $\hat\Delta_S^*$, $\sigma_i$"
     columns = 3 if across > 1 else 2
-    layout = Layout(titles, across, rows)
+    layout = PanelLayout(titles, across, rows)
     return layout.drawn(
         runs, 1.9, _by_steps, xlabel="training steps", ylabel=ylabel, columns=columns
     )
@@ -354,7 +354,7 @@ def p_values(
         _p_values(panel, kept, level, level / by)
         return f": {tests:,} tests"
 
-    return Layout(titles, across).drawn(
+    return PanelLayout(titles, across).drawn(
         runs,
         2.0,
         draw,
@@ -366,7 +366,7 @@ def p_values(
 
 def settling(*runs: Numbers, titles: Sequence[str], across: int = 1, init: str = "vary") -> Figure:
     """How settled the numbers are, two panels a run (v2, Figures 7, 9); dashed: the ones used."""
-    layout = Layout(titles, across)
+    layout = PanelLayout(titles, across)
     with canvas.styled():
         figure, places = layout.panels(runs, 1.7, each=2)
         for at, ((left, right), run) in enumerate(zip(places, runs, strict=True)):
@@ -390,7 +390,7 @@ def trajectories(run: Numbers, *, title: str, init: str = "fixed") -> Figure:
     paths = np.asarray(run[f"{init}/trajectories"], dtype=np.float64)
     names = [int(at) for at in np.ravel(run["trajectory_weights"])]
     with canvas.styled():
-        figure, ((panel,),) = Layout([title]).panels([run], 2.9)
+        figure, ((panel,),) = PanelLayout([title]).panels([run], 2.9)
         for path, shade in zip(paths, np.linspace(0.1, 0.9, len(paths)), strict=True):
             panel.plot(path[:, 0], path[:, 1], color=canvas.blue(shade), linewidth=0.8)
         panel.plot(paths[:, -1, 0], paths[:, -1, 1], "o", color=VERMILION, markersize=3.5)

@@ -26,7 +26,7 @@ from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
-    from sordino.intrinsic.measure import Progress
+    from sordino.intrinsic.measure import StudyProgress
     from sordino.types import Array
     from sordino_papers.bench import Bench
     from sordino_papers.found import Numbers
@@ -132,7 +132,7 @@ def where(settings: Mapping[str, Any], bench: Bench) -> Path:
 def _train(given: GridSettings, train: Dataset, bench: Bench) -> Measured:
     from sordino.intrinsic.measure import measure
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: StudyProgress) -> None:
         bench.tell(progress.runs_done, progress.runs_total)
 
     if given.half:

@@ -148,7 +148,7 @@ class Largest:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class NoiseCase:
     """One way to compute the noise: standard deviations [level, epsilon] of both settings."""
 
     sensitivities: Floats
@@ -157,7 +157,7 @@ class Case:
     augmented: Floats
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], settings: NoiseSettings, grid: Numbers) -> Case:
+    def of(cls, given: Mapping[str, Any], settings: NoiseSettings, grid: Numbers) -> NoiseCase:
         """Of a file's table; names are the grid's numbers."""
         largest = Largest.of(grid, given.get("comparisons"))
         sigma = _number(given["sigma"], grid)
@@ -214,7 +214,8 @@ def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
     """Train the models, add the noise and count."""
     given = NoiseSettings.read(settings)
     cases = {
-        name: Case.of(case, given, bench.numbers(given.grid)) for name, case in given.cases.items()
+        name: NoiseCase.of(case, given, bench.numbers(given.grid))
+        for name, case in given.cases.items()
     }
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         beds = _beds(given, bench)
@@ -293,7 +294,7 @@ def _trials(
 def _drawn(
     given: NoiseSettings,
     bench: Bench,
-    cases: Mapping[str, Case],
+    cases: Mapping[str, NoiseCase],
     trials: Iterator[tuple[Bed, Floats]],
 ) -> dict[str, Counts]:
     """Counts [level, epsilon, draw, model], and [draw, model] without noise.

@@ -35,7 +35,7 @@ Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PublishedRows:
     """Rows to train on, and held-out ones with labels 0 and 1."""
 
     train: Dataset
@@ -51,7 +51,7 @@ class Pixels:
     X_test: Floats
     y_test: Labels
 
-    def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> Prepared:
+    def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> PublishedRows:
         """Rows of a projection; the first tenth is for validation, and is left out."""
         kept, _ = holdout.first_tenth(len(self.X))
         parts = ((self.X[kept], self.y[kept]), (self.X_test, self.y_test))
@@ -60,7 +60,7 @@ class Pixels:
             cast = projection.apply(X)
             cast = preprocess.clip_rows(cast) if scaled else cast
             made.append(Dataset(cast.astype(np.float32), y, 1.0 if scaled else None, name))
-        return Prepared(*made)
+        return PublishedRows(*made)
 
 
 def prepared(
@@ -72,7 +72,7 @@ def prepared(
     scaled: bool = True,
     many: int = 1,
     components: int = images.COMPONENTS,
-) -> Iterator[Prepared]:
+) -> Iterator[PublishedRows]:
     """`many` preparations of a dataset if they are random, else one.
 
     Parameters
@@ -109,16 +109,16 @@ def prepared(
         yield pixels.cast(random, scaled=scaled, name=data)
 
 
-def _tested(splits: Splits, many: int) -> Iterator[Prepared]:
+def _tested(splits: Splits, many: int) -> Iterator[PublishedRows]:
     assert splits.test is not None
-    yield Prepared(splits.train, splits.test)
+    yield PublishedRows(splits.train, splits.test)
     parts = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
     X = np.concatenate([part.X for part in parts])
     y = np.concatenate([part.y for part in parts])
     for number in range(1, many):
         stream = seeding.stream("reproduce", "test rows", number)
         rows = stream.permutation(len(X))[: splits.test.rows]
-        yield Prepared(splits.train, Dataset(X[rows], y[rows], None, splits.train.name))
+        yield PublishedRows(splits.train, Dataset(X[rows], y[rows], None, splits.train.name))
 
 
 def turned(X: Floats, components: int) -> preprocess.Projection:

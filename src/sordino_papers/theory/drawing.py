@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.audit.worst_case_ways import WAYS
+from sordino.audit.worst_case import WAYS
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
 from sordino.report.worst_case import ORDERS, Repeats, Setting, epsilons, error_curves

@@ -14,10 +14,20 @@ import numpy as np
 from scipy.special import ndtr
 
 from sordino import _check
-from sordino.audit.worst_case import WorstCase, linear_curve
-from sordino.audit.worst_case_audit import WorstCaseAudit, audit_worst_case, play
-from sordino.audit.worst_case_family import Family, error_rates, tradeoff
-from sordino.audit.worst_case_ways import Worlds, bounded, estimated, restricted
+from sordino.audit.worst_case import (
+    Family,
+    Worlds,
+    WorstCase,
+    WorstCaseAudit,
+    audit_worst_case,
+    bounded,
+    error_rates,
+    estimated,
+    linear_curve,
+    play,
+    restricted,
+    tradeoff,
+)
 from sordino.seeding import stream
 from sordino.types import Array, Progress
 from sordino_papers.found import Found, Numbers
@@ -159,7 +169,7 @@ def _epsilons(
             place, number = cell
             values = _found(final, every, family, runs)
             if number < bounds:
-                values["ours"] = bounded(final, family, confidence)
+                values["ours"] = bounded(final, family, confidence).epsilon
                 values["many"] = restricted(final, family)
             for way, value in values.items():
                 found.setdefault(way, [[] for _ in epsilons])[place].append(value)
@@ -301,18 +311,19 @@ def _share(cases: Array) -> Found:
 
 
 def _repeats(numbers: Numbers, way: str, at: float) -> Array:
-    (places,) = np.nonzero(numbers["epsilons"] == float(at))
+    return np.asarray(numbers[way][_place(numbers["epsilons"], at)])
+
+
+def _place(among: Array, at: float) -> int:
+    (places,) = np.nonzero(among == float(at))
     if len(places) != 1:
-        _check.fail("at", at, f"to be one of {numbers['epsilons'].tolist()}")
-    return np.asarray(numbers[way][places[0]])
+        _check.fail("at", at, f"to be one of {among.tolist()}")
+    return int(places[0])
 
 
 def loss_number(numbers: Numbers, *, of: str, by: str, at: float) -> Found:
     """A number of the loss, of "epsilons" or of "deviations"."""
-    (places,) = np.nonzero(numbers[by] == float(at))
-    if len(places) != 1:
-        _check.fail("at", at, f"to be one of {numbers[by].tolist()}")
-    return Found(float(numbers[of][places[0]]))
+    return Found(float(numbers[of][_place(numbers[by], at)]))
 
 
 QUANTITIES: dict[str, Quantity] = {

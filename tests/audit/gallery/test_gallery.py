@@ -10,7 +10,7 @@ import pytest
 
 from sordino._check import InvalidArgument
 from sordino.audit.claim import Claim
-from sordino.audit.gallery import ENTRIES, Case, Entry, named
+from sordino.audit.gallery import ENTRIES, Case, GalleryEntry, named
 from sordino.audit.gallery.play import play
 from sordino.audit.game import audit
 from sordino.privacy import Relation
@@ -103,7 +103,7 @@ def test_a_correct_mechanism_in_the_place_of_the_broken_one_is_not_caught(name):
 )
 def test_an_entry_may_be_settled_by_a_formula(epsilons, caught, passed):
     claim = Claim(1.0, 1e-5, Relation.REPLACE_ONE)
-    entry = Entry("formula", "None.", "none", lambda: Case.analytic(claim, lambda: epsilons))
+    entry = GalleryEntry("formula", "None.", "none", lambda: Case.analytic(claim, lambda: epsilons))
     played = play(entry)
     assert (played.caught, played.passed) == (caught, passed)
     assert (played.broken_epsilon, played.correct_epsilon) == epsilons

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.audit.gallery import output, relation
+from sordino.audit.gallery import output
 from sordino.data import neighbours
 from sordino.sgd.engine import train
 
@@ -41,7 +41,7 @@ def test_the_noise_is_too_small_by_the_stated_factor(name):
 
 
 def test_the_last_noisy_iterate_tells_all():
-    case = relation.forgotten_factor_two()
+    case = output.forgotten_factor_two()
     ratio = case.correct.spec.noise_multiplier / case.broken.spec.noise_multiplier
     assert ratio == pytest.approx(2)
     assert case.true_epsilon == pytest.approx(2.52, abs=0.01)

@@ -1,4 +1,4 @@
-"""`Entry`: one broken mechanism, its correct twin, and the pair that tells them apart."""
+"""`GalleryEntry`: one broken mechanism, its correct twin, and the pair that tells them apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sordino.audit.claim import Claim
+from sordino.data.dataset import Dataset
+from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.privacy import Relation
+from sordino.proofs.output import OutputPerturbation, output_perturbation
+from sordino.proofs.training import noise_for_steps
+from sordino.sgd.spec import Schedule, TrainSpec
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Entry:
+class GalleryEntry:
     """A fault that was shipped, or easily could be.
 
     Parameters
@@ -77,3 +85,53 @@ class Entry:
     case: Callable[[], Case]
     runs: int = 20_000
     smoke_runs: int = 5_000
+
+
+COLUMNS = 2
+"""Of the pair that most share: one for the record, one for nothing but noise, as models have."""
+
+
+def antipodal(rows: int, slot: int = 0) -> tuple[Dataset, Dataset]:
+    """Neighbours D and D' (one record replaced) that pull a linear model opposite ways.
+
+    The record in `slot` is (1, 0) in D and (-1, 0) in D', with the same label; all others are
+    empty, so that nothing pulls the two trainings together again. As long as the weights stay
+    small, a Huber loss has slope 1 on both, and sensitivity theorems are met with equality.
+    """
+    X = np.zeros((rows, COLUMNS))
+    y = np.ones(rows, dtype=np.int64)
+    X[slot, 0] = 1.0
+    D = Dataset(X, y, norm_bound=1.0, name="gallery")
+    X[slot, 0] = -1.0
+    return D, Dataset(X, y, norm_bound=1.0, name="gallery neighbour")
+
+
+def huber(
+    rate: float | Schedule, *, l2: float = 0.0, intercept: bool = False, **how: Any
+) -> TrainSpec:
+    """A training of a Huber SVM from weights that are given, in float64."""
+    objective = ObjectiveSpec("huber-svm", l2=l2, intercept=intercept)
+    return TrainSpec(objective, rate, init="given", dtype="float64", **how)
+
+
+def constants_of(objective: ObjectiveSpec) -> Constants:
+    """Of a linear loss, for rows of norm 1."""
+    constants = objective.constants(1.0)
+    assert constants is not None
+    return constants
+
+
+def proved(
+    spec: TrainSpec, rows: int, *, features: int = COLUMNS, norm: float = 1.0
+) -> OutputPerturbation:
+    """What the library proves of noise on the final weights, for one record replaced."""
+    constants = constants_of(spec.objective)
+    return output_perturbation(
+        spec, constants, rows, Relation.REPLACE_ONE, features=features, norm=norm
+    )
+
+
+def noise_needed(spec: TrainSpec, rows: int, relation: Relation, claim: Claim, **how: Any) -> float:
+    """The least noise multiplier that keeps a claim, for this relation."""
+    budget = claim.epsilon, claim.delta
+    return noise_for_steps(spec, constants_of(spec.objective), rows, relation, *budget, **how)

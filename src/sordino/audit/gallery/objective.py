@@ -18,7 +18,7 @@ import numpy as np
 from sordino.accounting import objective
 from sordino.accounting.objective import Problem
 from sordino.audit.claim import Claim
-from sordino.audit.gallery.entry import Case, Entry
+from sordino.audit.gallery.entry import Case, GalleryEntry
 from sordino.data.dataset import Dataset
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Relation
@@ -111,7 +111,7 @@ def _problem(claim: Claim, curvature: float, regulariser: float) -> Problem:
 
 
 ENTRIES = (
-    Entry(
+    GalleryEntry(
         name="curvature-times-norm",
         fault="A noisy objective pays for c R where one record costs c R^2, at data_norm 100.",
         source="diffprivlib 0.6.6, LogisticRegression",

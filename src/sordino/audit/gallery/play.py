@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.audit.gallery.entry import Case, Entry
+from sordino.audit.gallery.entry import Case, GalleryEntry
 from sordino.audit.game import Audit, audit
 from sordino.types import Progress
 
@@ -30,7 +30,7 @@ class Played:
         Both audits together.
     """
 
-    entry: Entry
+    entry: GalleryEntry
     case: Case
     broken: Audit | None
     correct: Audit | None
@@ -54,7 +54,7 @@ class Played:
 
 
 def play(
-    entry: Entry,
+    entry: GalleryEntry,
     *,
     runs: int | None = None,
     confidence: float = 0.99,

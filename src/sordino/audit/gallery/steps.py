@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -17,12 +17,10 @@ from scipy.stats import binom
 
 from sordino.accounting import gaussian, subsampled
 from sordino.audit.claim import Claim
-from sordino.audit.gallery.entry import Case, Entry
+from sordino.audit.gallery.entry import Case, GalleryEntry, huber, noise_needed
 from sordino.audit.worlds import TrainedRelease
 from sordino.data.dataset import Dataset
-from sordino.objectives.objective import ObjectiveSpec
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.training import noise_for_steps
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
@@ -196,25 +194,13 @@ def epsilon_of_normals(
 
 
 def _spec(batch_size: int, steps: int, sample_rate: float | None = None) -> TrainSpec:
-    return TrainSpec(
-        ObjectiveSpec("huber-svm", intercept=False),
-        _RATE,
-        batch_size=batch_size,
-        steps=steps,
-        order="poisson",
-        sample_rate=sample_rate,
-        max_grad_norm=1.0,
-        init="given",
-        dtype="float64",
-    )
+    how: dict[str, Any] = {"order": "poisson", "sample_rate": sample_rate, "max_grad_norm": 1.0}
+    return huber(_RATE, batch_size=batch_size, steps=steps, **how)
 
 
 def _calibrated(spec: TrainSpec, rows: int, claim: Claim) -> TrainSpec:
     """With the least noise for the claim, if all iterates are released."""
-    constants = spec.objective.constants(1.0)
-    assert constants is not None
-    asked = claim.relation, claim.epsilon, claim.delta
-    noise = noise_for_steps(spec, constants, rows, *asked, accountant="pld")
+    noise = noise_needed(spec, rows, claim.relation, claim, accountant="pld")
     return replace(spec, noise_multiplier=noise)
 
 
@@ -224,7 +210,7 @@ def _all_iterates(spec: TrainSpec) -> TrainedRelease:
 
 
 ENTRIES = (
-    Entry(
+    GalleryEntry(
         name="noise-on-mean",
         fault="The noise of a sum of gradients is divided by the batch size (4) once too often.",
         source="hand-written DP-SGD loops; google/differential-privacy#378",
@@ -232,7 +218,7 @@ ENTRIES = (
         runs=15_000,
         smoke_runs=2_000,
     ),
-    Entry(
+    GalleryEntry(
         name="shuffled-as-poisson",
         fault="Batches come from a shuffled pass and are accounted for as Poisson samples.",
         source="opacus#80, tensorflow/privacy#19; Chua et al. 2024, Annamalai et al. 2024",
@@ -240,7 +226,7 @@ ENTRIES = (
         runs=12_000,
         smoke_runs=2_000,
     ),
-    Entry(
+    GalleryEntry(
         name="private-divisor",
         fault="Sums are divided by the number of records, which add-or-remove keeps private.",
         source="Opacus: expected batch size from the private number of records",

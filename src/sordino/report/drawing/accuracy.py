@@ -7,7 +7,7 @@ from typing import Any
 
 from sordino.report import canvas, palette
 from sordino.report.blocks import Drawn
-from sordino.report.drawing.inline import framed, inline, styled
+from sordino.report.drawing.inline import HOLLOW, framed, inline, styled
 from sordino.report.stages import Accuracy, AccuracyPoint
 from sordino.report.words_numbers import percent, percent_of_confidence, upper
 
@@ -41,14 +41,11 @@ def _lines(panel: Any, accuracy: Accuracy, points: list[AccuracyPoint]) -> None:
         x = [each.epsilon for each in points]
         low, high = ([getattr(each.accuracy, end) for each in points] for end in ("low", "high"))
         panel.fill_between(x, low, high, color=palette.PROVED, alpha=0.18, lw=0)
-        panel.plot(
-            x,
+        means, label = (
             [each.accuracy.value for each in points],
-            "-o",
-            ms=3.5,
-            color=palette.PROVED,
-            label="mean of releases, and its interval",
+            "mean of releases, and its interval",
         )
+        panel.plot(x, means, "-o", ms=3.5, color=palette.PROVED, label=label)
     majority = f"always the most frequent class: {percent(accuracy.majority)}"
     panel.axhline(accuracy.majority, color=palette.MUTED, lw=1.3, ls=":", label=majority)
 
@@ -63,17 +60,8 @@ def _chosen(panel: Any, accuracy: Accuracy, epsilon: float) -> None:
     fall = f"where {percent_of_confidence(again.level)} of releases fall"
     ends = [again.low, again.high]
     panel.plot([epsilon] * 2, ends, color=palette.INK, lw=1.5, zorder=4, label=fall)
-    panel.plot(
-        [epsilon],
-        [value],
-        "D",
-        ms=7,
-        mfc=palette.PANEL,
-        mec=palette.INK,
-        mew=1.8,
-        zorder=5,
-        label=f"{name} {upper(epsilon)}: {percent(value)}",
-    )
+    label = f"{name} {upper(epsilon)}: {percent(value)}"
+    panel.plot([epsilon], [value], "D", mec=palette.INK, label=label, **HOLLOW)
 
 
 def _limits(panel: Any, accuracy: Accuracy, points: list[AccuracyPoint], epsilon: float) -> None:

@@ -13,8 +13,7 @@ from sordino.report import palette
 from sordino.report.assessment import Assessment
 from sordino.report.blocks import Drawn
 from sordino.report.drawing.inline import SMALL, WIDTH, styled
-from sordino.report.drawing.scale import around
-from sordino.report.drawing.sheet import EDGE, LINE, Sheet, fitted, width
+from sordino.report.drawing.sheet import EDGE, LINE, Sheet, around, fitted, width
 from sordino.report.stages import Bound
 from sordino.report.words_numbers import about, lower, upper
 from sordino.report.words_numbers import compared as apart
@@ -129,8 +128,7 @@ class AxisRow:
 
 def rows_of(assessment: Assessment) -> list[AxisRow]:
     """What stands above the axis."""
-    attack, estimated, own = assessment.attack, assessment.release_estimated, assessment.own_noise
-    observed = assessment.observed
+    attack, observed, estimate = assessment.attack, assessment.observed, assessment.estimated
     if assessment.question.mechanism:
         claimed = math.inf if attack is None or attack.claimed is None else attack.claimed
         broken = assessment.broken or (observed is not None and observed.epsilon > claimed)
@@ -138,13 +136,10 @@ def rows_of(assessment: Assessment) -> list[AxisRow]:
         return [AxisRow(name, "claimed", claimed, None, observed, estimable=False, broken=broken)]
     most = math.inf if assessment.proved is None else assessment.proved.epsilon
     broken = assessment.broken or (observed is not None and observed.epsilon > most)
-    estimate = None if estimated is None else estimated.headline
     rows = [AxisRow("The release", "proved", most, estimate, observed, broken=broken)]
-    if own is not None or assessment.plain_attack is not None:
-        plain = assessment.plain_attack
-        seen = None if plain is None else plain.observed
-        estimate = None if own is None else own.estimated.headline
-        rows.append(AxisRow("Un-noised SGD", "proved", math.inf, estimate, seen))
+    if assessment.own_noise is not None or assessment.plain_attack is not None:
+        estimate, observed = assessment.plain_estimated, assessment.plain_observed
+        rows.append(AxisRow("Un-noised SGD", "proved", math.inf, estimate, observed))
     return rows
 
 
@@ -304,14 +299,10 @@ def estimates(assessment: Assessment) -> Drawn | None:
 
     Of the release and of SGD alone; None where no two estimates are there to compare.
     """
-    attack, own = assessment.plain_attack, assessment.own_noise
+    own = None if assessment.own_noise is None else assessment.own_noise.estimated
     found = (
         ("The release", assessment.release_estimated, assessment.observed),
-        (
-            "Un-noised SGD",
-            None if own is None else own.estimated,
-            None if attack is None else attack.observed,
-        ),
+        ("Un-noised SGD", own, assessment.plain_observed),
     )
     ways = (("isotropic", "one sigma"), ("directional", "by direction"))
     parts = []

@@ -29,6 +29,9 @@ HALO = "halo"
 A colour after it, as in "halo #0072b2", is for the words before the colon.
 """
 
+HOLLOW: dict[str, Any] = {"mfc": palette.PANEL, "mew": 1.8, "ms": 7, "ls": "none", "zorder": 5}
+"""Look of a mark that stands on lines."""
+
 _MARGIN = 8.0
 """Points around a picture that stands alone."""
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sordino.report import canvas, palette
 from sordino.report.blocks import Drawn
-from sordino.report.drawing.inline import framed, inline, styled
+from sordino.report.drawing.inline import HOLLOW, framed, inline, styled
 from sordino.report.stages import Attack, Curve, Proved
 from sordino.report.words_numbers import (
     lower,
@@ -95,8 +95,7 @@ class Rates:
     def point(self, alarms: float, missed: float, colour: str, label: str) -> None:
         """One threshold."""
         x, y = (np.maximum(each, self.least) for each in self._placed([alarms], [missed]))
-        look = {"mfc": palette.PANEL, "mec": colour, "mew": 1.8, "ls": "none", "ms": 7}
-        self.panel.plot(x, y, "o", zorder=5, clip_on=False, label=label, **look)
+        self.panel.plot(x, y, "o", mec=colour, clip_on=False, label=label, **HOLLOW)
 
 
 def roc(attack: Attack) -> Drawn:

@@ -49,11 +49,8 @@ def verdict(facts: PublicFacts) -> str:
     if proved is None or math.isinf(proved.epsilon):
         return "Nothing is promised about this model: treat it like the records themselves."
     unit = "any one record" if proved.unit == "one record" else f"any one person ({proved.unit})"
-    learns = words.learned(proved.epsilon, unit)
-    if words.delta_too_large(proved, facts.rows):
-        learns = words.LEARNS_BY_DELTA
     sentence = (
-        f"Whoever gets this model {learns}: epsilon is at most "
+        f"Whoever gets this model {words.learned(proved, unit, facts.rows)}: epsilon is at most "
         f"{upper(proved.epsilon)} at delta = {upper(proved.delta)} (proved)"
     )
     if _reads(facts):
@@ -106,15 +103,13 @@ def _training(facts: PublicFacts) -> Section:
 def _papers(facts: PublicFacts) -> Section:
     paper = facts.certificate
     dataset = paper["dataset"]
-    fingerprint = dataset.get("fingerprint") or ""
-    if fingerprint:
-        fingerprint += " (keyed by a secret that stays with the owner)"
+    mark, keyed = dataset.get("fingerprint"), "(keyed by a secret that stays with the owner)"
     pairs = (
         ("Date", str(paper["date"])),
         ("Dataset", dataset.get("name") or "not named"),
         ("Ledger", paper["ledger_entry"] or "not recorded in one"),
         ("Versions", versions(paper["versions"])),
-        ("Fingerprint", fingerprint),
+        ("Fingerprint", f"{mark} {keyed}" if mark else ""),
     )
     text = json.dumps(paper, indent=2, sort_keys=True)
     digest = str(paper["model"].get("sha256", ""))
