@@ -215,10 +215,10 @@ def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         how = case["eps"], case["delta"], case["q"], case["T"]
         noises = {
             "naive_classical": composition.naive_noise_classical,
-            "naive": composition.naive_noise,
-            "dwork": composition.strong_dwork_noise,
-            "kairouz": composition.strong_kairouz_noise,
-            "optimal": composition.strong_optimal_noise,
+            "naive": composition.naive.noise,
+            "dwork": composition.strong_dwork.noise,
+            "kairouz": composition.strong_kairouz.noise,
+            "optimal": composition.strong_optimal.noise,
         }
         return {
             **{name: noise(*how, sensitivity=1.0) for name, noise in noises.items()},
@@ -231,7 +231,7 @@ def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
 
     def violated(case: Plain) -> Any:
         how = case["eps"], case["delta"], case["q"], case["T"]
-        naive = composition.naive_noise(*how, sensitivity=1.0)
+        naive = composition.naive.noise(*how, sensitivity=1.0)
         actual = pld(case["sigma_notes"], case["q"], case["T"], **poisson).delta(case["eps"])
         return [printed.notes_naive_noise(*how).value, naive, actual]
 

@@ -43,7 +43,7 @@ def assessment(half: Path | None) -> dict[str, Any]:
         "assess": done,
         "assessment": text_file(place / "assessment.json"),
         "files": [name for name in tree(place) if not name.startswith("work/")],
-        "certificate": (place / "model" / "certificate.json").read_text(),
+        "certificate": bytes_of(place / "model" / "certificate.json"),
         "weights": bytes_of(place / "model" / "model.safetensors"),
     }
 

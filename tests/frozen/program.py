@@ -62,6 +62,8 @@ def answer(*arguments: object) -> dict[str, Any]:
 
 def text_file(path: Path) -> dict[str, Any]:
     """A file of JSON: its values, and its bytes (which a signature or a chain may be over)."""
+    if not path.is_file():
+        return {"missing": path.name}
     content = _elsewhere(path.read_text())
     return {"sha256": hashlib.sha256(content.encode()).hexdigest(), "json": json.loads(content)}
 
@@ -82,6 +84,8 @@ def key_pair(private: Path, public: Path) -> None:
 
 def bytes_of(path: Path) -> str:
     """A small binary file, whole."""
+    if not path.is_file():
+        return f"{path.name} is missing"
     return base64.b64encode(path.read_bytes()).decode()
 
 
