@@ -6,7 +6,7 @@ import functools
 from dataclasses import replace
 
 from sordino.estimators import rules
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import TrainedMethod
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence_kinds import StepsEvidence
@@ -18,7 +18,7 @@ from sordino.sgd.spec import TrainSpec
 class NoisyMethod(TrainedMethod):
     """A training with Gaussian noise on each sum of clipped gradients."""
 
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
         """Settings, noise and proof."""
         self.check(given)
         settings = self.settings(task, given)
@@ -27,7 +27,7 @@ class NoisyMethod(TrainedMethod):
         noise, evidence, proof = _calibrated(spec, task, accountant)
         clip = spec.max_grad_norm
         assert clip is not None
-        return Plan(
+        return FitPlan(
             method=self.name,
             task=task,
             settings=settings,

@@ -9,7 +9,7 @@ import torch
 from sordino.objectives.batched import Objective, Params, Update
 from sordino.sgd.batches import Index
 from sordino.sgd.spec import TrainSpec
-from sordino.sgd.table import Table
+from sordino.sgd.table import RowTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Batch:
     divisor: float
 
 
-def gather(table: Table, index: Index, spec: TrainSpec, padded: bool) -> Batch:
+def gather(table: RowTable, index: Index, spec: TrainSpec, padded: bool) -> Batch:
     """Collect the rows that `index` [group, place] names; `padded` if some may be empty."""
     flat = torch.from_numpy(index.reshape(-1))
     # index_select, not X[index]: advanced indexing is five times slower here.

@@ -27,8 +27,8 @@ from sordino.accounting.root import first_below
 from sordino.estimators import methods
 from sordino.estimators.noisy import DpSgd
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.records import FitRecords
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.privacy import NotApplicable
 from sordino.types import Floats
 from sordino_papers.erm.settings import ErmSettings
@@ -39,7 +39,7 @@ LEFT = 1e-6
 """Norm of the mean gradient at which minimising stops where nothing is proved of it."""
 
 
-def planned(settings: ErmSettings, method: str, task: Task) -> list[Plan | None]:
+def planned(settings: ErmSettings, method: str, task: Task) -> list[FitPlan | None]:
     """A method's plans for one budget: one, or one a setting that is tried; None if it cannot."""
     name, _, variant = method.partition("/")
     if variant != "tuned":
@@ -49,14 +49,14 @@ def planned(settings: ErmSettings, method: str, task: Task) -> list[Plan | None]
     return [_or_none(lambda given=given: _plan(called, task, given)) for given in (public, *tried)]
 
 
-def _or_none(make: Callable[..., Plan | None]) -> Plan | None:
+def _or_none(make: Callable[..., FitPlan | None]) -> FitPlan | None:
     try:
         return make()
     except NotApplicable:
         return None
 
 
-def _planned(settings: ErmSettings, method: str, task: Task) -> Plan | None:
+def _planned(settings: ErmSettings, method: str, task: Task) -> FitPlan | None:
     if method in REFERENCES:
         return _plan(method, replace(task, epsilon=math.inf), Settings())
     if method == "sgd-ma/2016":
@@ -76,7 +76,7 @@ def named(method: str, rows: int) -> tuple[str, Settings]:
     return "dp-sgd", Settings(accountant="moments", batch_size=max(1, round(math.sqrt(rows))))
 
 
-def _plan(name: str, task: Task, given: Settings) -> Plan:
+def _plan(name: str, task: Task, given: Settings) -> FitPlan:
     """Folds ask the same again; and the noise of DP-SGD, slow to find, does not know the rate."""
     rate = given.learning_rate
     if rate is None or given.steps is None or given.batch_size is None:
@@ -91,7 +91,7 @@ def _plan(name: str, task: Task, given: Settings) -> Plan:
 
 
 @lru_cache(512)
-def _light_plan(name: str, task: Task, given: Settings) -> Plan:
+def _light_plan(name: str, task: Task, given: Settings) -> FitPlan:
     """Without its proof, which weighs megabytes where it is a privacy loss distribution."""
     return replace(methods.plan(name, task, given), proof=None, evidence=None)
 
@@ -104,7 +104,7 @@ def _tried(given: Mapping[str, Any], public: Settings, task: Task) -> Settings:
     return Settings(**{"accountant": public.accountant, **rest})
 
 
-def _old_moments(task: Task, orders: int) -> Plan | None:
+def _old_moments(task: Task, orders: int) -> FitPlan | None:
     """DP-SGD as of 2016, under its own add-or-remove-one; nothing if no noise is enough."""
     method = DpSgd()
     given = method.settings(task, Settings(batch_size=round(math.sqrt(task.rows))))
@@ -115,7 +115,7 @@ def _old_moments(task: Task, orders: int) -> Plan | None:
         return None
     spec = replace(spec, noise_multiplier=noise)
     sigma = noise * task.norm
-    return Plan(method.name, task, given, None, sigma, 0.0, "in every step", spec, task.l2)
+    return FitPlan(method.name, task, given, None, sigma, 0.0, "in every step", spec, task.l2)
 
 
 def old_moments_epsilon(
@@ -150,7 +150,7 @@ def old_moments_noise(
 
 
 def old_objective(
-    method: str, task: Task, records: Records, randomness: Randomness
+    method: str, task: Task, records: FitRecords, randomness: Randomness
 ) -> tuple[Floats, float]:
     """The minimiser with the noise of 2011 or 2012, and the size of one coefficient's noise."""
     if method == "objective/2012":
