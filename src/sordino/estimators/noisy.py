@@ -11,7 +11,7 @@ from sordino.estimators.training import TrainedMethod
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence_kinds import StepsEvidence
 from sordino.proofs.proof import Proof
-from sordino.proofs.training import How, noise_for_steps
+from sordino.proofs.training import StepTerms, noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
 
@@ -48,7 +48,7 @@ def _calibrated(
     """The least noise for the task's promise, and its proof."""
     if not task.private:
         return 0.0, None, None
-    how = How(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
+    how = StepTerms(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
     promise = task.constants, task.rows, task.relation, task.epsilon, task.delta
     noise = noise_for_steps(spec, *promise, **how)
     evidence = StepsEvidence(
