@@ -210,6 +210,8 @@ def test_files_by_hand_may_leave_out_what_has_a_default():
 def test_trees_and_settings_keep_types():
     tree = {"a": [1, 1.0, True, None, "x", {"b": np.arange(2)}]}
     assert Tree(tuple).write(tree) == {"a": (1, 1.0, True, None, "x", {"b": (0, 1)})}
+    assert Tree().write({"a": np.float64(1.5), "b": np.int64(2)}) == {"a": 1.5, "b": 2}
+    assert "a is of type ndarray" in sentence(Tree(), {"a": np.array(1.0)})
     assert "a[0] is inf" in sentence(Tree(), {"a": [math.inf]})
     assert "has the key 1" in sentence(Tree(), {1: 2})
     assert "no text" in sentence(SettingForm(null=False), None)

@@ -571,10 +571,14 @@ def _names(value: object, place: Where) -> Collection[str]:
 
 
 def _own(value: Any) -> Any:
-    """Python's own value for numpy's, which need not be loaded for that, or an enum's text."""
+    """Python's own value for numpy's, which need not be loaded for that, or an enum's text.
+
+    An array without axes is no number: `len` is a method of arrays, and not of numpy's numbers.
+    """
     if isinstance(value, str):
         return str.__str__(value)
-    return value.tolist() if hasattr(value, "tolist") else value
+    without_axes = hasattr(value, "__len__") and not getattr(value, "ndim", 1)
+    return value.tolist() if hasattr(value, "tolist") and not without_axes else value
 
 
 def _is_finite(value: float) -> bool:

@@ -48,7 +48,9 @@ def _calibrated(
     """The least noise for the task's promise, and its proof."""
     if not task.private:
         return 0.0, None, None
-    how = StepTerms(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
+    how = StepTerms(
+        accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person
+    )
     promise = task.constants, task.rows, task.relation, task.epsilon, task.delta
     noise = noise_for_steps(spec, *promise, **how)
     evidence = StepsEvidence(

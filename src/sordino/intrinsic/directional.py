@@ -233,7 +233,9 @@ class _Tested:
         return squares / freedom
 
 
-def cross_fitted(W: Floats, choose: Callable[[Indices], tuple[int, int]], how: CrossFit) -> Directional:
+def cross_fitted(
+    W: Floats, choose: Callable[[Indices], tuple[int, int]], how: CrossFit
+) -> Directional:
     """The two datasets that `choose` makes of the learning seeds, told apart on the others."""
     n, added = W.shape[0], how.added
     if n < (least := max(16, 4 * how.folds)):
