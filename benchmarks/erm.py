@@ -33,7 +33,7 @@ from sordino import _cache
 from sordino.sgd.planning import default_threads
 from sordino.types import Progress
 from sordino_papers.bench import Bench
-from sordino_papers.claims import Run
+from sordino_papers.claims import PaperRun
 from sordino_papers.erm import drawing, timing
 from sordino_papers.erm.settings import ErmSettings
 from sordino_papers.found import Numbers
@@ -90,10 +90,10 @@ def measured(
         for loss in source.losses:
             settings = design.settings(source, loss, min(rows, source.rows or rows))
             name = f"erm/{source.name}-{loss}"
-            runs[name] = Run(name, "erm", settings, {})
+            runs[name] = PaperRun(name, "erm", settings, {})
             asked[source.name, loss] = ErmSettings.read(settings)
     if size.timing:
-        runs[TIMES] = Run(TIMES, "erm-timing", design.times(size), {})
+        runs[TIMES] = PaperRun(TIMES, "erm-timing", design.times(size), {})
     bench.runs = runs
     shown = [source.name for source in size.sources if source.shown]
     for (source, loss), settings in asked.items():

@@ -33,7 +33,7 @@ from sordino.audit.worst_case import (
     play,
 )
 from sordino.report import canvas
-from sordino.report.worst_case import Repeats, Setting, epsilons, error_curves
+from sordino.report.worst_case import Repeats, WorstCaseSetting, epsilons, error_curves
 
 DELTA = 1e-5
 CONFIDENCE = 0.95
@@ -137,7 +137,9 @@ def draw(
 ) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     settings = [
-        Setting(title(one), {order: one.curves(order) for order in ("presence", "absence")})
+        WorstCaseSetting(
+            title(one), {order: one.curves(order) for order in ("presence", "absence")}
+        )
         for one in audits
     ]
     for log, axes in ((True, "log"), (False, "linear")):

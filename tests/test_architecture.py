@@ -387,7 +387,7 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
             "assessment may not import sordino.cli",
         ),
         ("cli/a.py", "import sordino_papers\n", "cli/a.py:1: sordino_papers is built on the house"),
-        ("cli/a.py", "from sordino_papers.claims import Run\n", "is built on the house"),
+        ("cli/a.py", "from sordino_papers.claims import PaperRun\n", "is built on the house"),
         ("accounting/a.py", "from sordino.sgd.spec import TrainSpec\n", "accounting may not"),
         ("mechanisms/a.py", "from sordino.sgd.spec import TrainSpec\n", "mechanisms may not"),
         ("store/a.py", "from sordino import seeding\n", "store may not import sordino.seeding"),

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino import serialize
-from sordino.serialize import Forms, Record, Setting, Tagged, Tree, Unfit, Whole, listed
+from sordino.serialize import Forms, RecordForm, SettingForm, Tagged, Tree, Unfit, Whole, listed
 
 SECRET = "Smith, 1948"
 
@@ -180,9 +180,9 @@ def test_a_header_is_looked_at_first():
 
 
 def test_kinds_may_stand_in_each_other_so_deep_and_no_deeper():
-    kinds: dict[str, Record] = {}
+    kinds: dict[str, RecordForm] = {}
     form = Tagged(kinds, 3)
-    kinds["inner"] = Record(Inner, {"share": Whole(least=0, most=9), "label": listed(form)})
+    kinds["inner"] = RecordForm(Inner, {"share": Whole(least=0, most=9), "label": listed(form)})
     plain: dict = {"kind": "inner", "share": 1, "label": []}
     for _ in range(3):
         plain = {"kind": "inner", "share": 1, "label": [plain]}
@@ -212,7 +212,7 @@ def test_trees_and_settings_keep_types():
     assert Tree(tuple).write(tree) == {"a": (1, 1.0, True, None, "x", {"b": (0, 1)})}
     assert "a[0] is inf" in sentence(Tree(), {"a": [math.inf]})
     assert "has the key 1" in sentence(Tree(), {1: 2})
-    assert "no text" in sentence(Setting(null=False), None)
+    assert "no text" in sentence(SettingForm(null=False), None)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

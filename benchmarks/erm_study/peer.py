@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from erm_study.design import L2, PEER
 
-from sordino.estimators.records import Records
+from sordino.estimators.records import FitRecords
 from sordino_papers.bench import Bench
 from sordino_papers.erm.settings import ErmSettings, stored
 from sordino_papers.found import Numbers
@@ -42,7 +42,7 @@ def _exchange(given: ErmSettings, bench: Bench, directory: Path) -> None:
     rows = stored(given, bench)
     X, y = rows.read()
     # Rows are scaled one by one, so scaling before splitting is the same as after.
-    np.save(directory / "rows.npy", Records.of(np.asarray(X), y, 2, 1.0, False).X)
+    np.save(directory / "rows.npy", FitRecords.of(np.asarray(X), y, 2, 1.0, False).X)
     np.save(directory / "labels.npy", y)
     splits = {}
     for at, fold in enumerate(given.shown_folds):

@@ -2,7 +2,7 @@
 
 A `Form` writes and reads one kind of value. `Forms.of` makes it from a type hint (numbers, texts,
 literals, enums, tuples, mappings, optionals, dataclasses of these); a file format whose names must
-outlive those of the classes spells its `Record`s out. Whatever is read may be somebody else's:
+outlive those of the classes spells its `RecordForm`s out. Whatever is read may be somebody else's:
 an unknown key, one that is missing or stands twice, a value of another type, a number that is
 none and nesting without end are `Unfit`, which names the place and never quotes a text that may be
 a record's; `refusing` makes it an error of the room. Numbers keep every digit, infinity is "inf".
@@ -74,26 +74,26 @@ def refusing(noun: str, error: Callable[[str], Exception]) -> Iterator[None]:
         raise error(f"The {noun} is nested too deeply.") from None
 
 
-class Place(NamedTuple):
+class Where(NamedTuple):
     """Where a value stands: its path, and how many tagged values are around it."""
 
     path: str = ""
     depth: int = 0
 
-    def named(self, name: object) -> Place:
+    def named(self, name: object) -> Where:
         """The place of a key."""
-        return Place(f"{self.path}.{name}" if self.path else str(name), self.depth)
+        return Where(f"{self.path}.{name}" if self.path else str(name), self.depth)
 
-    def numbered(self, number: int) -> Place:
+    def numbered(self, number: int) -> Where:
         """The place of an entry of a list."""
-        return Place(f"{self.path}[{number}]", self.depth)
+        return Where(f"{self.path}[{number}]", self.depth)
 
     def refuse(self, says: str) -> NoReturn:
         """Raise `Unfit`."""
         raise Unfit(self.path, says)
 
 
-WHOLE_DOCUMENT = Place()
+WHOLE_DOCUMENT = Where()
 
 
 class Form(ABC):
@@ -112,9 +112,9 @@ class Form(ABC):
         return self._schema(used)
 
     @abstractmethod
-    def _read(self, value: Any, place: Place) -> Any: ...
+    def _read(self, value: Any, place: Where) -> Any: ...
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         return self._read(_own(value), place)
 
     def _schema(self, used: dict[str, Schema]) -> Schema:
@@ -127,7 +127,7 @@ class Form(ABC):
 class Anything(Form):
     """What is checked elsewhere."""
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         return value
 
 
@@ -139,7 +139,7 @@ class Exactly(Form):
     said: str
     name: str
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         if type(value) is not self.kind:
             place.refuse(f"is {shown(value)}, and no {self.said}")
         return value
@@ -158,7 +158,7 @@ class Whole(Exactly):
     least: float = -math.inf
     most: float = math.inf
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         if not self.least <= super()._read(value, place) <= self.most:
             place.refuse(f"is {shown(value)}, and not from {self.least} to {self.most}")
         return value
@@ -186,7 +186,7 @@ class Number(Form):
     as_given: bool = False
     digits: int | None = None
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         if self.infinite and type(value) is str and value == INFINITE:
             value = math.inf
         elif type(value) not in (int, float) or not _is_finite(value):
@@ -197,7 +197,7 @@ class Number(Form):
             return float(f"{value:.{self.digits}g}")
         return value if self.as_given else float(value)
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         given = _own(value)
         if type(given) is str:  # "inf" stands for a number in a file only
             place.refuse("is a text, and no number")
@@ -216,13 +216,13 @@ class OneOf(Form):
 
     pairs: tuple[tuple[Any, Any], ...]
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         return self._other(value, 0, place)
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         return self._other(value, 1, place)
 
-    def _other(self, value: Any, side: int, place: Place) -> Any:
+    def _other(self, value: Any, side: int, place: Where) -> Any:
         # By type as well: True is 1, and 1.0 is.
         alike = [pair for pair in self.pairs if type(pair[side]) is type(value)]
         found = [pair[1 - side] for pair in alike if pair[side] == value]
@@ -240,13 +240,13 @@ class OneOf(Form):
 
 
 @dataclass(frozen=True)
-class Setting(Form):
+class SettingForm(Form):
     """A text, number or truth, or none of them: the type it has is the type it keeps."""
 
     null: bool = True
     infinite: bool = True
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         if self.infinite and value == INFINITE_SETTING:
             return math.inf
         plain = type(value) in (str, bool, int) or (value is None and self.null)
@@ -254,7 +254,7 @@ class Setting(Form):
             place.refuse(f"is {shown(value)}, and no text, number, truth{' or null' * self.null}")
         return value
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         given = _own(value)
         if isinstance(given, float) and given == math.inf and self.infinite:
             return dict(INFINITE_SETTING)
@@ -280,10 +280,10 @@ class Maybe(Form):
 
     form: Form
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         return None if value is None else self.form._read(value, place)
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         return None if value is None else self.form._write(value, place)
 
     def _schema(self, used: dict[str, Schema]) -> Schema:
@@ -291,27 +291,27 @@ class Maybe(Form):
 
 
 @dataclass(frozen=True)
-class Row(Form):
+class RowForm(Form):
     """A list with one form for each entry; a tuple here."""
 
     forms: tuple[Form, ...]
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         if type(value) is not list:
             place.refuse(f"is {shown(value)}, and no list")
         return tuple(form._read(each, inside) for form, each, inside in self._entries(value, place))
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         if not isinstance(value, list | tuple):
             place.refuse(f"is {shown(value)}, and no list")
         return [form._write(each, inside) for form, each, inside in self._entries(value, place)]
 
-    def _entries(self, value: Collection[Any], place: Place) -> Iterator[tuple[Form, Any, Place]]:
+    def _entries(self, value: Collection[Any], place: Where) -> Iterator[tuple[Form, Any, Where]]:
         forms = self._forms(value, place)
         for number, (form, each) in enumerate(zip(forms, value, strict=True)):
             yield form, each, place.numbered(number)
 
-    def _forms(self, value: Collection[Any], place: Place) -> Collection[Form]:
+    def _forms(self, value: Collection[Any], place: Where) -> Collection[Form]:
         if len(value) != len(self.forms):
             place.refuse(f"has {len(value)} entries, and not {len(self.forms)}")
         return self.forms
@@ -322,12 +322,12 @@ class Row(Form):
 
 
 @dataclass(frozen=True)
-class Listed(Row):
+class Listed(RowForm):
     """A list of any length, or of `most` entries at most, with one form (`forms[0]`) for all."""
 
     most: float = math.inf
 
-    def _forms(self, value: Collection[Any], place: Place) -> Collection[Form]:
+    def _forms(self, value: Collection[Any], place: Where) -> Collection[Form]:
         if len(value) > self.most:
             place.refuse(f"has {len(value):,} entries, and at most {self.most:,} are read")
         return self.forms * len(value)
@@ -342,17 +342,17 @@ def listed(form: Form, most: float = math.inf) -> Listed:
 
 
 @dataclass(frozen=True)
-class Table(Form):
+class TableForm(Form):
     """An object with any names for keys."""
 
     form: Form
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         return {
             name: self.form._read(value[name], place.named(name)) for name in _names(value, place)
         }
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         names = _names(value, place)
         return {name: self.form._write(value[name], place.named(name)) for name in names}
 
@@ -366,7 +366,7 @@ class Tree(Form):
 
     many: type = list
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         value = _own(value)
         if isinstance(value, list | tuple):
             items = enumerate(value)
@@ -374,11 +374,11 @@ class Tree(Form):
         if isinstance(value, Mapping):
             names = _names(value, place)
             return {name: self._read(value[name], place.named(name)) for name in names}
-        return Setting(infinite=False)._read(value, place)
+        return SettingForm(infinite=False)._read(value, place)
 
 
 @dataclass(frozen=True)
-class Record(Form):
+class RecordForm(Form):
     """A dataclass as an object with exactly these keys.
 
     Parameters
@@ -404,7 +404,7 @@ class Record(Form):
     derived: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     may_lack: Collection[str] = ()
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         check_keys(value, (*self.fields, *self.derived), place, may_lack=self.may_lack)
         parts = {
             self.attributes.get(name, name): form._read(value[name], place.named(name))
@@ -421,7 +421,7 @@ class Record(Form):
                 place.named(name).refuse("is something else than follows from the rest")
         return made
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         if type(value) is not self.of:
             place.refuse(f"is {shown(value)}, and no {self.of.__name__}")
         plain = {
@@ -454,10 +454,10 @@ class Record(Form):
 class Tagged(Form):
     """One of several classes, told by the key "kind"; at most `deepest` inside each other."""
 
-    kinds: Mapping[str, Record]
+    kinds: Mapping[str, RecordForm]
     deepest: float = math.inf
 
-    def _read(self, value: Any, place: Place) -> Any:
+    def _read(self, value: Any, place: Where) -> Any:
         _names(value, place)
         if "kind" not in value:
             place.refuse("has no 'kind'")
@@ -465,16 +465,16 @@ class Tagged(Form):
         inside = {name: each for name, each in value.items() if name != "kind"}
         return kind._read(inside, self._inside(place))
 
-    def _write(self, value: Any, place: Place) -> Any:
+    def _write(self, value: Any, place: Where) -> Any:
         names = [name for name, kind in self.kinds.items() if type(value) is kind.of]
         if not names:
             place.refuse(f"is {shown(value)}, and not of a kind that can be recorded")
         return {"kind": names[0], **self.kinds[names[0]]._write(value, self._inside(place))}
 
-    def _inside(self, place: Place) -> Place:
+    def _inside(self, place: Where) -> Where:
         if place.depth > self.deepest:
             raise Unfit("", f"is nested more than {self.deepest} deep; compose in one list")
-        return Place(place.path, place.depth + (self.deepest < math.inf))
+        return Where(place.path, place.depth + (self.deepest < math.inf))
 
 
 # --- Forms of types
@@ -502,30 +502,30 @@ class Forms:
             self._known[hint] = self._made(hint)
         return self._known[hint]
 
-    def record(self, cls: type, **more: Any) -> Record:
-        """The form of a dataclass, with what else a `Record` can have."""
+    def record(self, cls: type, **more: Any) -> RecordForm:
+        """The form of a dataclass, with what else a `RecordForm` can have."""
         fields = {name: self.of(hint) for name, hint in fields_of(cls).items()}
         lacking = {
             each.name
             for each in dataclasses.fields(cls)
             if "added" in each.metadata or (self._by_hand and _has_default(each))
         }
-        return Record(cls, fields, may_lack=frozenset(lacking), **more)
+        return RecordForm(cls, fields, may_lack=frozenset(lacking), **more)
 
     def _made(self, hint: Any) -> Form:
         origin, inside = typing.get_origin(hint), typing.get_args(hint)
         if origin in (Union, types.UnionType):
             named = [each for each in inside if each is not types.NoneType]
             optional = len(named) < len(inside)
-            return Maybe(self.of(named[0])) if len(named) == 1 else Setting(null=optional)
+            return Maybe(self.of(named[0])) if len(named) == 1 else SettingForm(null=optional)
         if origin is Literal:
             return OneOf(tuple((each, each) for each in inside))
         if origin is tuple and inside[-1] is Ellipsis:
             return listed(self.of(inside[0]))
         if origin is tuple:
-            return Row(tuple(map(self.of, inside)))
+            return RowForm(tuple(map(self.of, inside)))
         if origin is not None and issubclass(origin, Mapping):
-            return Table(self.of(inside[1]))
+            return TableForm(self.of(inside[1]))
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             return self.record(hint)
         if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -546,7 +546,7 @@ def fields_of(cls: type) -> dict[str, Any]:
 
 
 def check_keys(
-    value: object, names: Collection[str], place: Place, *, may_lack: Collection[str] = ()
+    value: object, names: Collection[str], place: Where, *, may_lack: Collection[str] = ()
 ) -> None:
     """Refuse anything but an object with exactly these keys, or all but some of `may_lack`."""
     if not isinstance(value, dict):
@@ -561,7 +561,7 @@ def check_keys(
             place.refuse(f"has no {name!r}")
 
 
-def _names(value: object, place: Place) -> Collection[str]:
+def _names(value: object, place: Where) -> Collection[str]:
     if not isinstance(value, Mapping):
         place.refuse(f"is {shown(value)}, and no object")
     for name in value:
@@ -710,7 +710,7 @@ def _parameters(cls: type) -> dict[str, str]:
 # --- TOML
 
 
-def toml(value: Any, *, escaped: bool = False, place: Place = WHOLE_DOCUMENT) -> str:
+def toml(value: Any, *, escaped: bool = False, place: Where = WHOLE_DOCUMENT) -> str:
     """A value as TOML.
 
     Parameters

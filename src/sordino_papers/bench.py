@@ -18,7 +18,7 @@ from sordino import _check, _files
 from sordino.store.refusal import UNREADABLE
 from sordino.types import Progress
 from sordino_papers import identity
-from sordino_papers.claims import Run
+from sordino_papers.claims import PaperRun
 from sordino_papers.kinds import makers
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Bench:
     """
 
     directory: Path
-    runs: Mapping[str, Run]
+    runs: Mapping[str, PaperRun]
     data_dir: str | os.PathLike[str] | None = None
     quick: bool = False
     begin: Callable[[str], Progress] = lambda name: lambda done, total: None

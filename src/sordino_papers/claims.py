@@ -160,7 +160,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Run:
+class PaperRun:
     """Something to be computed once and asked often: a grid, a study, a table of formulas.
 
     Parameters
@@ -194,7 +194,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """One cell of a table, or one thing that a figure or sentence says.
 
     Parameters
@@ -272,7 +272,7 @@ class Place:
     title: str
     printed_at: str
     drawings: tuple[Drawing, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[PaperClaim, ...]
 
     @property
     def key(self) -> str:
@@ -288,10 +288,10 @@ class Paper:
     title: str
     authors: str
     year: int
-    runs: Mapping[str, Run]
+    runs: Mapping[str, PaperRun]
     places: tuple[Place, ...]
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[PaperClaim, ...]:
         """All of them, in order."""
         return tuple(claim for place in self.places for claim in place.claims)

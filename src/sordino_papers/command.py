@@ -179,11 +179,11 @@ def _table(place: Place, results: list[Result]) -> Table:
 
 def _explanations(console: Screen, found: Reproduction) -> None:
     """Each once, with what it is about."""
-    from sordino_papers.results import Verdict
+    from sordino_papers.results import ClaimVerdict
 
     texts: dict[str, list[str]] = {}
     for name, result in found.results.items():
-        if result.verdict is Verdict.EXPLAINED and result.claim.explanation is not None:
+        if result.verdict is ClaimVerdict.EXPLAINED and result.claim.explanation is not None:
             texts.setdefault(result.claim.explanation.text, []).append(name)
     for text, names in texts.items():
         many = f" and {len(names) - 1} more" if len(names) > 1 else ""

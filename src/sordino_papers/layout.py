@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sordino_papers.claims import Claim, Explanation, Paper, Place
-from sordino_papers.results import Reproduction, Result, Verdict
+from sordino_papers.claims import Explanation, Paper, PaperClaim, Place
+from sordino_papers.results import ClaimVerdict, Reproduction, Result
 
 CHECKS, SLIPS = "checks", "slips"
 """Places of a file that are ours: what explanations lean on, and what the paper gets wrong."""
@@ -48,7 +48,7 @@ class Deviation:
     @property
     def explained(self) -> bool:
         """Whether every check that the explanation leans on holds."""
-        return all(result.verdict is Verdict.EXPLAINED for result in self.results)
+        return all(result.verdict is ClaimVerdict.EXPLAINED for result in self.results)
 
 
 def papers(reproduction: Reproduction) -> list[Paper]:
@@ -105,11 +105,11 @@ def differences(results: Iterable[Result]) -> list[Deviation]:
     """What differs, by explanation; of each that has none, one by itself."""
     grouped: dict[tuple[str, str, bool], list[Result]] = {}
     for result in results:
-        if result.verdict not in (Verdict.EXPLAINED, Verdict.DIFFERS):
+        if result.verdict not in (ClaimVerdict.EXPLAINED, ClaimVerdict.DIFFERS):
             continue
         explanation, place = result.claim.explanation, result.claim.place
         text = result.claim.name if explanation is None else explanation.text
-        key = (place, text, result.verdict is Verdict.EXPLAINED)
+        key = (place, text, result.verdict is ClaimVerdict.EXPLAINED)
         grouped.setdefault(key, []).append(result)
     return [Deviation(tuple(each), each[0].claim.explanation) for each in grouped.values()]
 
@@ -118,12 +118,12 @@ def missing(reproduction: Reproduction) -> dict[str, list[Result]]:
     """What is not runnable here, by what is missing."""
     found: dict[str, list[Result]] = {}
     for result in reproduction.results.values():
-        if result.verdict is Verdict.NOT_RUNNABLE:
+        if result.verdict is ClaimVerdict.NOT_RUNNABLE:
             found.setdefault(result.why, []).append(result)
     return found
 
 
-def claims(reproduction: Reproduction) -> dict[str, Claim]:
+def claims(reproduction: Reproduction) -> dict[str, PaperClaim]:
     """Every claim of the papers by name, also of those that were not asked."""
     return {claim.name: claim for paper in reproduction.papers for claim in paper.claims}
 
@@ -133,7 +133,7 @@ def _row(results: Mapping[str, Result]) -> PaperRow:
     return PaperRow(claim.row, claim.says, claim.reason, results)
 
 
-def _keys(claim: Claim) -> tuple[str, str]:
+def _keys(claim: PaperClaim) -> tuple[str, str]:
     """Of row and column; headings may be the same in two columns, keys never are."""
     row, _, column = claim.name.removeprefix(f"{claim.place}/").partition("/")
     return row, column

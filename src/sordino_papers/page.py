@@ -34,15 +34,24 @@ from sordino.report.blocks import (
 from sordino.report.words_numbers import seconds
 from sordino_papers import layout, scoreboard, words
 from sordino_papers.claims import Paper, Place
-from sordino_papers.results import Picture, Reproduction, Result, Verdict
+from sordino_papers.results import ClaimVerdict, Picture, Reproduction, Result
 
 STYLE = Path(__file__).parent / "templates" / "page.css"
 _NOT = "it is not, and"
 LOOKS = {
-    Verdict.REPRODUCED: ("reproduced", "our number is within the tolerance that the claim states"),
-    Verdict.EXPLAINED: ("explained", f"{_NOT} a run of ours supports the reason that is given"),
-    Verdict.DIFFERS: ("differs", f"{_NOT} nobody knows why"),
-    Verdict.NOT_RUNNABLE: ("not runnable", "it could not be judged on this machine, at this size"),
+    ClaimVerdict.REPRODUCED: (
+        "reproduced",
+        "our number is within the tolerance that the claim states",
+    ),
+    ClaimVerdict.EXPLAINED: (
+        "explained",
+        f"{_NOT} a run of ours supports the reason that is given",
+    ),
+    ClaimVerdict.DIFFERS: ("differs", f"{_NOT} nobody knows why"),
+    ClaimVerdict.NOT_RUNNABLE: (
+        "not runnable",
+        "it could not be judged on this machine, at this size",
+    ),
 }
 """In a word, which is also its class of the style sheet; and what it means."""
 TITLE = "The papers' numbers beside ours"
@@ -316,7 +325,7 @@ def _pair(result: Result) -> Span:
     ours = f"{words.ours(result)} " if result.found else ""
     sign = Span(words.SIGNS[result.verdict], silent=True)
     mine = Span((ours, sign, Span(f" {words.verdict(result)}", "unseen")), f"mine {look}")
-    said = () if result.verdict is Verdict.REPRODUCED else (Span(look, look, silent=True),)
+    said = () if result.verdict is ClaimVerdict.REPRODUCED else (Span(look, look, silent=True),)
     paper = Span((Span("paper ", "unseen"), str(result.claim.printed)), "paper")
     return Span((paper, Span(" ours ", "unseen"), mine, *said), "pair", name=result.claim.name)
 
@@ -378,7 +387,7 @@ def _verdict(result: Result) -> Span:
     return _signed(result.verdict, words.verdict(result))
 
 
-def _signed(verdict: Verdict, said: str) -> Span:
+def _signed(verdict: ClaimVerdict, said: str) -> Span:
     sign = Span(words.SIGNS[verdict], silent=True)
     return Span((sign, f"\u00a0{said}"), f"verdict {LOOKS[verdict][0]}")
 

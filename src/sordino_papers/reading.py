@@ -11,7 +11,16 @@ from typing import Any
 
 from sordino import _check
 from sordino.serialize import Forms, refusing
-from sordino_papers.claims import Claim, Drawing, Explanation, Paper, Place, Printed, Run, Tolerance
+from sordino_papers.claims import (
+    Drawing,
+    Explanation,
+    Paper,
+    PaperClaim,
+    PaperRun,
+    Place,
+    Printed,
+    Tolerance,
+)
 
 KEYS = ("v1", "v2", "chen", "notes", "annamalai")
 """The papers, in the order they are shown."""
@@ -103,11 +112,11 @@ def read(key: str, text: str) -> Paper:
     )
 
 
-def _run(paper: str, name: str, given: Mapping[str, Any]) -> Run:
+def _run(paper: str, name: str, given: Mapping[str, Any]) -> PaperRun:
     settings = {key: value for key, value in given.items() if key not in ("kind", "quick")}
     quick = given.get("quick", {})
     _known(f"{paper}/{name}.quick", quick, set(settings))
-    return Run(f"{paper}/{name}", given["kind"], settings, quick)
+    return PaperRun(f"{paper}/{name}", given["kind"], settings, quick)
 
 
 def _place(paper: str, key: str, given: _Shown) -> Place:
@@ -122,7 +131,7 @@ def _place(paper: str, key: str, given: _Shown) -> Place:
     return Place(name, given.title, given.printed_at, tuple(drawings), tuple(claims))
 
 
-def _claims(paper: str, place: str, shown: _Shown, row: _Row) -> list[Claim]:
+def _claims(paper: str, place: str, shown: _Shown, row: _Row) -> list[PaperClaim]:
     """One claim a column, or one alone where the row has none."""
     name = f"{place}/{row.key}"
     if shown.columns:  # else the row has columns of its own
@@ -138,10 +147,10 @@ def _claims(paper: str, place: str, shown: _Shown, row: _Row) -> list[Claim]:
     ]
 
 
-def _claim(paper: str, place: str, shown: _Shown, row: _Row, column: str, text: str) -> Claim:
+def _claim(paper: str, place: str, shown: _Shown, row: _Row, column: str, text: str) -> PaperClaim:
     name = f"{place}/{row.key}" + (f"/{column}" if column else "")
     runs = row.runs or ((row.run,) if row.run is not None else ())
-    claim = Claim(
+    claim = PaperClaim(
         name=name,
         place=place,
         row=row.row or row.says.rstrip(".") or row.key,
@@ -185,7 +194,7 @@ def _explanation(name: str, place: str, explained: Sequence[_Explained]) -> Expl
     return None
 
 
-def _names_once(place: str, claims: Sequence[Claim]) -> None:
+def _names_once(place: str, claims: Sequence[PaperClaim]) -> None:
     names = [claim.name for claim in claims]
     for name in names:
         if names.count(name) > 1:
@@ -193,7 +202,7 @@ def _names_once(place: str, claims: Sequence[Claim]) -> None:
 
 
 def _explanations_used(
-    place: str, explained: Sequence[_Explained], claims: Sequence[Claim]
+    place: str, explained: Sequence[_Explained], claims: Sequence[PaperClaim]
 ) -> None:
     left = {claim.name for claim in claims}
     for cell in [cell for each in explained for cell in each.cells]:

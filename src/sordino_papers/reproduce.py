@@ -12,7 +12,7 @@ from sordino import _check
 from sordino.store.disk import Disk
 from sordino.store.refusal import first_foreign
 from sordino_papers.bench import Bench, NotHere
-from sordino_papers.claims import Claim, Drawing, Place
+from sordino_papers.claims import Drawing, PaperClaim, Place
 from sordino_papers.judging import explained, measured
 from sordino_papers.reading import papers
 from sordino_papers.results import Picture, Reproduction, Result
@@ -80,7 +80,7 @@ def reproduce(
     )
 
 
-def selected(which: Iterable[str]) -> list[Claim]:
+def selected(which: Iterable[str]) -> list[PaperClaim]:
     """The claims that are meant, in the papers' order."""
     everything = [claim for paper in papers().values() for claim in paper.claims]
     wanted: set[str] = set()
@@ -93,10 +93,10 @@ def selected(which: Iterable[str]) -> list[Claim]:
     return [claim for claim in everything if claim.name in wanted]
 
 
-def with_support(claims: Sequence[Claim]) -> list[Claim]:
+def with_support(claims: Sequence[PaperClaim]) -> list[PaperClaim]:
     """The claims, and those their explanations lean on."""
     everything = {claim.name: claim for paper in papers().values() for claim in paper.claims}
-    found: dict[str, Claim] = {}
+    found: dict[str, PaperClaim] = {}
     waiting = list(claims)
     while waiting:
         claim = waiting.pop(0)
@@ -142,7 +142,7 @@ def _bench(
     return bench
 
 
-def _make(bench: Bench, claims: Sequence[Claim]) -> None:
+def _make(bench: Bench, claims: Sequence[PaperClaim]) -> None:
     """Every run that is needed; one that cannot be made is found again when its claim is asked."""
     asked = [c for c in claims if not (c.full and bench.quick)]
     for name in dict.fromkeys(run for claim in asked for run in claim.runs):
@@ -152,14 +152,14 @@ def _make(bench: Bench, claims: Sequence[Claim]) -> None:
             continue
 
 
-def _results(bench: Bench, claims: Sequence[Claim]) -> Mapping[str, Result]:
+def _results(bench: Bench, claims: Sequence[PaperClaim]) -> Mapping[str, Result]:
     from sordino_papers.quantities import registry
 
     quantities = registry()
     return explained({claim.name: measured(claim, bench, quantities) for claim in claims})
 
 
-def _places(claims: Sequence[Claim]) -> list[Place]:
+def _places(claims: Sequence[PaperClaim]) -> list[Place]:
     wanted = {claim.place for claim in claims}
     return [place for paper in papers().values() for place in paper.places if place.name in wanted]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sordino_papers.claims import Claim, Paper, Place, Run
+from sordino_papers.claims import Paper, PaperClaim, PaperRun, Place
 from sordino_papers.found import Found
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What became of a claim."""
 
     REPRODUCED = "reproduced"
@@ -36,16 +36,16 @@ class Result:
         claim it leans on that fails.
     """
 
-    claim: Claim
+    claim: PaperClaim
     found: Found | None
-    verdict: Verdict
+    verdict: ClaimVerdict
     why: str = ""
 
     @property
     def weak(self) -> bool:
         """Whether it is met only in an interval of ours that is as wide as the number itself."""
         printed, found = self.claim.printed, self.found
-        if self.claim.tolerance.kind != "interval" or self.verdict is not Verdict.REPRODUCED:
+        if self.claim.tolerance.kind != "interval" or self.verdict is not ClaimVerdict.REPRODUCED:
             return False
         if printed is None or found is None or found.low is None or found.high is None:
             return False
@@ -103,7 +103,7 @@ class Reproduction:
     results: Mapping[str, Result]
     pictures: tuple[Picture, ...]
     seconds: Mapping[str, float]
-    runs: Mapping[str, Run]
+    runs: Mapping[str, PaperRun]
     wall_seconds: float
     quick: bool
 
@@ -121,9 +121,9 @@ class Reproduction:
     def judged(self) -> bool:
         """Whether anything of the papers could be judged here; of our checks, if only they are."""
         asked = [r for r in self.results.values() if not r.claim.ours] or self.results.values()
-        return any(r.verdict is not Verdict.NOT_RUNNABLE for r in asked)
+        return any(r.verdict is not ClaimVerdict.NOT_RUNNABLE for r in asked)
 
     @property
     def unexplained(self) -> list[Result]:
         """Claims that differ, and nobody knows why; of our own checks, those that fail."""
-        return [r for r in self.results.values() if r.verdict is Verdict.DIFFERS]
+        return [r for r in self.results.values() if r.verdict is ClaimVerdict.DIFFERS]

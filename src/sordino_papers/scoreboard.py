@@ -10,7 +10,7 @@ from sordino_papers.claims import Paper, Place
 from sordino_papers.judging import NEEDS_FULL
 from sordino_papers.layout import CHECKS, SLIPS, missing, papers, places
 from sordino_papers.reading import KEYS
-from sordino_papers.results import Reproduction, Result, Verdict
+from sordino_papers.results import ClaimVerdict, Reproduction, Result
 
 NO_GUARANTEE = (
     "Every epsilon here is an estimate or a formula of the papers, computed again, unless it is "
@@ -41,7 +41,7 @@ class Score:
     def of(cls, results: Iterable[Result]) -> Score:
         """Of these."""
         verdicts = [result.verdict for result in results]
-        return cls(*(verdicts.count(each) for each in Verdict))
+        return cls(*(verdicts.count(each) for each in ClaimVerdict))
 
     @property
     def judged(self) -> int:

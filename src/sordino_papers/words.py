@@ -11,20 +11,20 @@ from typing import Any
 
 from sordino.report.words_numbers import UNKNOWN, seconds
 from sordino_papers import scoreboard
-from sordino_papers.claims import Claim, Printed, Run
+from sordino_papers.claims import PaperClaim, PaperRun, Printed
 from sordino_papers.found import Found
 from sordino_papers.layout import missing
-from sordino_papers.results import Reproduction, Result, Verdict
+from sordino_papers.results import ClaimVerdict, Reproduction, Result
 from sordino_papers.scoreboard import Score, counted
 
 SIGNS = {
-    Verdict.REPRODUCED: "✓",
-    Verdict.EXPLAINED: "△",
-    Verdict.DIFFERS: "✗",
-    Verdict.NOT_RUNNABLE: "–",
+    ClaimVerdict.REPRODUCED: "✓",
+    ClaimVerdict.EXPLAINED: "△",
+    ClaimVerdict.DIFFERS: "✗",
+    ClaimVerdict.NOT_RUNNABLE: "–",
 }
 """Beside the word or in its place: colour alone tells nothing."""
-_OF_CHECKS = {Verdict.REPRODUCED: "holds", Verdict.DIFFERS: "fails"}
+_OF_CHECKS = {ClaimVerdict.REPRODUCED: "holds", ClaimVerdict.DIFFERS: "fails"}
 _WRITTEN_OUT_BELOW = 1e7
 _WRITTEN_OUT_FROM = 1e-3
 _DIGITS, _MOST_DIGITS = 4, 16
@@ -39,7 +39,7 @@ def number(value: float, printed: Printed | None = None) -> str:
     return _alone(value) if printed is None else _beside(value, printed)
 
 
-def asked(claim: Claim) -> str:
+def asked(claim: PaperClaim) -> str:
     """What the paper says: the printed text, or what a claim in words needs: "at least 0.95"."""
     return tolerance(claim) if claim.printed is None else claim.printed.text
 
@@ -63,7 +63,7 @@ def interval(result: Result) -> str:
     return " to ".join(number(end, result.claim.printed) for end in (found.low, found.high))
 
 
-def tolerance(claim: Claim) -> str:
+def tolerance(claim: PaperClaim) -> str:
     """How far ours may be from the printed number, or what it must be."""
     text = str(claim.tolerance)
     in_points = claim.tolerance.kind == "absolute" and claim.printed and claim.printed.percent
@@ -74,12 +74,12 @@ def verdict(result: Result) -> str:
     """In words; a check of ours holds or fails, since no paper is reproduced by it."""
     if result.claim.ours:
         return _OF_CHECKS.get(result.verdict, str(result.verdict))
-    if result.claim.setting and result.verdict is Verdict.REPRODUCED:
+    if result.claim.setting and result.verdict is ClaimVerdict.REPRODUCED:
         return "a setting, as printed"
     return f"{result.verdict}{', weakly' if result.weak else ''}"
 
 
-def subject(claim: Claim) -> str:
+def subject(claim: PaperClaim) -> str:
     """What a claim is about, within its place: its row and column, or its sentence."""
     what = claim.says if claim.printed is None else claim.row
     return ", ".join(filter(None, [what.rstrip("."), claim.column]))
@@ -94,7 +94,7 @@ def compared(result: Result) -> str:
     return f"paper {printed}, {mine}" + (f" ({result.off})" if result.off else "")
 
 
-def settings(run: Run, *, quick: bool) -> str:
+def settings(run: PaperRun, *, quick: bool) -> str:
     """What a run was made with, on one line."""
     return ", ".join(
         f"{name.replace('_', ' ')} {_setting(value)}" for name, value in run.chosen(quick).items()

@@ -15,8 +15,8 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from sordino.accounting import gaussian
 from sordino.accounting.aim import Rough, TooLarge
-from sordino.accounting.convolution import Composed, Grid, Limit, discretise
-from sordino.accounting.curve import Curve
+from sordino.accounting.convolution import Composed, Limit, LossGrid, discretise
+from sordino.accounting.curve import DeltaCurve
 from sordino.accounting.loss import (
     DIRECTIONS,
     ApproximateLoss,
@@ -174,7 +174,7 @@ def test_agrees_with_dp_accounting(kind, q, z, steps, delta):
 )
 def test_one_step_s_grid_lies_on_the_chords(law, direction):
     grid = discretise(law, 0.01, -60.0, direction, 10**6)
-    assert isinstance(grid, Grid)
+    assert isinstance(grid, LossGrid)
     assert math.fsum(grid.mass) + grid.infinite == pytest.approx(1, abs=1e-12)
     # Both worlds are kept: E e^-loss is the other world's probability of a finite loss.
     assert np.sum(grid.mass * np.exp(-grid.losses)) == pytest.approx(1, abs=1e-9)
@@ -235,7 +235,7 @@ def test_deep_deltas_lie_between_one_step_and_the_moments_accountant(q, z, steps
 
 
 def test_a_convolved_number_below_one_step_s_is_replaced(monkeypatch):
-    curve = Curve([(PoissonLoss(0.01, 1.0), 10)], "forward", Limit())
+    curve = DeltaCurve([(PoissonLoss(0.01, 1.0), 10)], "forward", Limit())
     monkeypatch.setattr(Composed, "log_delta", lambda self, epsilon: -400.0)
     monkeypatch.setattr(Composed, "log_noise", lambda self, epsilon: -400.0)
     moments = rdp(1.0, 0.01, 10, **HOW["add-remove"]).epsilon(1e-20)

@@ -15,7 +15,7 @@ from sordino.assessment.subject import Subject
 from sordino.estimators import PrivateLogisticRegression, methods
 from sordino.estimators.job import Job
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.task import Plan, Settings
+from sordino.estimators.task import FitPlan, Settings
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +28,11 @@ def job_of(subject: Subject) -> Job:
     return subject.job
 
 
-def planned(subject: Subject, method: str, epsilon: float = 1.0) -> Plan:
+def planned(subject: Subject, method: str, epsilon: float = 1.0) -> FitPlan:
     return methods.plan(method, replace(job_of(subject).plan.task, epsilon=epsilon), Settings())
 
 
-def made(subject: Subject, plan: Plan, count: int) -> np.ndarray:
+def made(subject: Subject, plan: FitPlan, count: int) -> np.ndarray:
     job = job_of(subject)
     told: list[int] = []
     weights = repeats.released_weights(plan, job, count, job.start, told.append)

@@ -8,7 +8,7 @@ import pytest
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino._check import InvalidArgument
 from sordino.audit import laws, own
-from sordino.estimators.records import Records
+from sordino.estimators.records import FitRecords
 from sordino.objectives.objective import ObjectiveSpec
 
 RNG = np.random.default_rng(3)
@@ -42,7 +42,7 @@ def test_the_score_is_the_ratio_of_the_laws_of_real_minimisers(kind) -> None:
     mechanism, D, D_prime, _ = prepared(kind)
     plan = mechanism.plan
     for data in (D, D_prime):
-        records = Records(data.X, data.y.astype(np.int64), 2, plan.task.norm)
+        records = FitRecords(data.X, data.y.astype(np.int64), 2, plan.task.norm)
         noise = RNG.normal(0, plan.sigma, 2)
         risk = records.risk(0, plan.task, plan.l2)
         w = risk.minimise(noise / len(X), 1e-12, np.zeros(2))

@@ -15,7 +15,7 @@ from erm_study.statistics import Column  # noqa: E402
 
 from sordino.estimators import rules  # noqa: E402
 from sordino_papers.bench import Bench  # noqa: E402
-from sordino_papers.claims import Run  # noqa: E402
+from sordino_papers.claims import PaperRun  # noqa: E402
 from sordino_papers.erm import study  # noqa: E402
 from sordino_papers.erm.settings import ErmSettings, stored  # noqa: E402
 
@@ -77,7 +77,7 @@ def test_auto_shares_fits_and_oracles_choose_by_folds_that_are_not_shown(tmp_pat
     source = dataclasses.replace(design.SMOKE.sources[0], methods=("auto", "noisy-gd", "objective"))
     rows = Bench(tmp_path, {}).splits(source.data, source.form).train.rows
     asked = design.settings(source, "logistic", rows)
-    bench = Bench(tmp_path, {"erm/small": Run("erm/small", "erm", asked, {})})
+    bench = Bench(tmp_path, {"erm/small": PaperRun("erm/small", "erm", asked, {})})
     found = Column("small", "logistic", bench.numbers("erm/small"))
     settings = ErmSettings.read(asked)
     kept = stored(settings, bench)

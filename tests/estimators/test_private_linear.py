@@ -28,7 +28,7 @@ from sordino import (
 from sordino.data.dataset import NORM_SLACK, row_norms
 from sordino.estimators import methods, training
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
+from sordino.estimators.records import FitRecords
 from sordino.estimators.task import Settings, Task
 from sordino.privacy import default_delta
 from sordino.sgd import engine
@@ -260,16 +260,16 @@ class TestWithoutPrivacy:
 class TestRows:
     def test_long_rows_are_scaled_and_nothing_is_said(self):
         X, y = problem()
-        rows = Records.of(np.array([[3.0, 4.0], [0.3, 0.4]]), np.array([0, 1]), 2, 1.0, False)
+        rows = FitRecords.of(np.array([[3.0, 4.0], [0.3, 0.4]]), np.array([0, 1]), 2, 1.0, False)
         assert pytest.approx(np.array([[0.6, 0.8], [0.3, 0.4]])) == rows.X
-        with_one = Records.of(np.array([[3.0, 4.0]]), np.array([0]), 2, 1.0, True)
+        with_one = FitRecords.of(np.array([[3.0, 4.0]]), np.array([0]), 2, 1.0, True)
         assert pytest.approx(np.array([[3, 4, 1]]) / math.sqrt(26)) == with_one.X
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model().fit(1e6 * X, y)
 
     def test_rows_too_long_to_square(self):
-        rows = Records.of(np.array([[3e200, 4e200]]), np.array([0]), 2, 1.0, True)
+        rows = FitRecords.of(np.array([[3e200, 4e200]]), np.array([0]), 2, 1.0, True)
         assert pytest.approx(np.array([[0.6, 0.8, 0.0]])) == rows.X
 
     @pytest.mark.parametrize("norm", [1.0, 1e-3, 3e-7, 1e5])
@@ -279,7 +279,7 @@ class TestRows:
         largest = float(np.finfo(dtype).max)
         for size in (1e-3, 1.0, 1e6, 1e30, 1e37, largest):
             X = (rng.uniform(-1, 1, (50, 20)) * size).astype(dtype)
-            kept = Records.of(X, np.zeros(50, dtype=int), 2, norm, True).X
+            kept = FitRecords.of(X, np.zeros(50, dtype=int), 2, norm, True).X
             assert row_norms(kept).max() <= norm * (1 + NORM_SLACK)
             # Directions are kept: of the features, where the intercept is nothing beside them.
             if size > 1e6:
@@ -350,7 +350,7 @@ class TestRows:
 class TestTogether:
     def test_no_two_plans_share_an_order(self, monkeypatch):
         X, y = problem()
-        records = Records.of(X, y, 2, 1.0, True)
+        records = FitRecords.of(X, y, 2, 1.0, True)
         task = Task("logistic", 0.01, 600, 5, 1.0, 1.0, 1e-5)
         given = [Settings(learning_rate=rate) for rate in (0.5, 1.0, 0.5)]
         plans = [methods.plan("nsgd", task, settings) for settings in given]
@@ -383,7 +383,7 @@ class TestTogether:
 
     def test_together_is_one_by_one_without_noise(self):
         X, y = problem()
-        records = Records.of(X, y, 2, 1.0, True)
+        records = FitRecords.of(X, y, 2, 1.0, True)
         task = Task("logistic", 0.01, 600, 5, 1.0, 1.0, 1e-5)
         plans = [methods.plan("output-gd", task, Settings(steps=n)) for n in (3, 5)]
         start = np.zeros((1, 5))

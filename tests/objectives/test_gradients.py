@@ -8,6 +8,7 @@ import torch
 
 from sordino._check import InvalidArgument
 from sordino.objectives import ObjectiveSpec, batched, build
+from sordino.objectives.batched import Update
 
 CASES = {
     "logistic": (ObjectiveSpec("logistic"), 5, None),
@@ -122,10 +123,7 @@ def test_add_gradient_scales_weighs_and_adds_group_by_group(name, clip):
             params,
             X,
             y,
-            keep=0.7,
-            scale=-0.3,
-            clip=clip,
-            weight=torch.tensor(weight),
+            Update(keep=0.7, scale=-0.3, clip=clip, weight=torch.tensor(weight)),
         )
         got = objective.flatten(target).numpy()
         np.testing.assert_allclose(got, 0.7 * before - 0.3 * sums, rtol=0, atol=1e-10)
@@ -145,10 +143,9 @@ def test_a_weight_of_zero_is_an_absent_example(name, clip):
         params,
         objective.inputs(X, torch.float64)[None],
         torch.tensor(y, dtype=torch.float64)[None],
-        keep=1.0,
-        scale=1.0,
-        clip=clip,
-        weight=torch.tensor(kept, dtype=torch.float64)[None],
+        Update(
+            keep=1.0, scale=1.0, clip=clip, weight=torch.tensor(kept, dtype=torch.float64)[None]
+        ),
     )
     want = objective.gradient(weights, X[kept], y[kept], clip=clip) - objective.spec.l2 * weights
     got = objective.flatten(target)[0].numpy()

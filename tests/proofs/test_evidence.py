@@ -10,7 +10,7 @@ import pytest
 
 from sordino import InvalidArgument, Relation
 from sordino.estimators import methods
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.privacy import NotApplicable
 from sordino.proofs.evidence import Evidence, from_plain
 from sordino.proofs.evidence_kinds import (
@@ -28,7 +28,7 @@ REPLACE = Relation.REPLACE_ONE
 
 def planned(
     method: str, relation: Relation = REPLACE, problems: int = 1, person: int = 1, **given: object
-) -> Plan:
+) -> FitPlan:
     task = Task(
         kind="logistic",
         l2=0.01,
@@ -72,7 +72,7 @@ def test_private_number_of_records(method: str) -> None:
     _same_guarantee(plan)
 
 
-def _same_guarantee(plan: Plan) -> None:
+def _same_guarantee(plan: FitPlan) -> None:
     evidence, proof, delta = plan.evidence, plan.proof, plan.task.delta
     assert evidence is not None
     assert proof is not None

@@ -10,7 +10,7 @@ import pytest
 
 from sordino._check import InvalidArgument
 from sordino.report import canvas
-from sordino.report.worst_case import Repeats, Setting, epsilons, error_curves
+from sordino.report.worst_case import Repeats, WorstCaseSetting, epsilons, error_curves
 
 ALPHAS = np.linspace(0, 1, 11)
 PRESENCE = {
@@ -19,7 +19,9 @@ PRESENCE = {
     "linear": (ALPHAS, (1 - ALPHAS) ** 2),
 }
 ABSENCE = {name: (betas[::-1], alphas[::-1]) for name, (alphas, betas) in PRESENCE.items()}
-SETTINGS = [Setting(title, {"presence": PRESENCE, "absence": ABSENCE}) for title in ("a", "b", "c")]
+SETTINGS = [
+    WorstCaseSetting(title, {"presence": PRESENCE, "absence": ABSENCE}) for title in ("a", "b", "c")
+]
 
 
 def drawn(panel) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sordino_papers.found import Found
 from sordino_papers.judging import NEEDS_FULL, explained
 from sordino_papers.reading import read
-from sordino_papers.results import Picture, Reproduction, Result, Verdict
+from sordino_papers.results import ClaimVerdict, Picture, Reproduction, Result
 
 MISSING = "The file ipums.csv is missing. Put it into the directory that SORDINO_DATA names."
 
@@ -257,9 +257,9 @@ def sample(directory: Path, *, quick: bool = False) -> Reproduction:
 
 def _result(claim, quick):
     if claim.full and quick:
-        return Result(claim, None, Verdict.NOT_RUNNABLE, NEEDS_FULL)
+        return Result(claim, None, ClaimVerdict.NOT_RUNNABLE, NEEDS_FULL)
     found = FOUND.get(claim.name)
     if found is None:
-        return Result(claim, None, Verdict.NOT_RUNNABLE, MISSING)
+        return Result(claim, None, ClaimVerdict.NOT_RUNNABLE, MISSING)
     holds = claim.tolerance.holds(found, claim.printed)
-    return Result(claim, found, Verdict.REPRODUCED if holds else Verdict.DIFFERS)
+    return Result(claim, found, ClaimVerdict.REPRODUCED if holds else ClaimVerdict.DIFFERS)

@@ -6,7 +6,7 @@ import pytest
 from sordino._check import InvalidArgument
 from sordino_papers import kinds
 from sordino_papers.bench import Bench
-from sordino_papers.claims import Run
+from sordino_papers.claims import PaperRun
 from sordino_papers.own_noise import curves
 from sordino_papers.own_noise.curves import QUANTITIES
 
@@ -30,8 +30,8 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
-    slow = Run("a/slow", "grid", {**GRID, "learning_rate": 0.005}, {})
-    runs = {"a/slow": slow, "a/fast": Run("a/fast", "grid", GRID, {})}
+    slow = PaperRun("a/slow", "grid", {**GRID, "learning_rate": 0.005}, {})
+    runs = {"a/slow": slow, "a/fast": PaperRun("a/fast", "grid", GRID, {})}
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(kinds.makers(), "grid", lambda settings, bench: {})
         return curves.make(SETTINGS, Bench(tmp_path_factory.mktemp("bench"), runs))

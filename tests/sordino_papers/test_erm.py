@@ -12,7 +12,7 @@ from sordino import _check
 from sordino.estimators.risk import Risk
 from sordino_papers import sizes
 from sordino_papers.bench import Bench, NotHere
-from sordino_papers.claims import Run
+from sordino_papers.claims import PaperRun
 from sordino_papers.erm import formulas, methods, quantities, study, timing
 from sordino_papers.erm.settings import ErmSettings, with_constant
 from sordino_papers.kinds import SOURCES
@@ -36,7 +36,7 @@ SMALL = {
 
 
 def bench(directory, **changes):
-    run = Run("chen/small", "erm", {**SMALL, **changes}, {})
+    run = PaperRun("chen/small", "erm", {**SMALL, **changes}, {})
     return Bench(directory, {"chen/small": run})
 
 
@@ -245,7 +245,7 @@ def test_times_are_of_every_method_and_size(tmp_path):
         "repeats": {"else": 1},
         "accurate": 0.01,
     }
-    made = Bench(tmp_path, {"chen/times": Run("chen/times", "erm-timing", settings, {})})
+    made = Bench(tmp_path, {"chen/times": PaperRun("chen/times", "erm-timing", settings, {})})
     found = made.numbers("chen/times")
     assert found["seconds"].shape == (2, 2)
     assert (found["seconds"] > 0).all()

@@ -13,7 +13,7 @@ from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
 from sordino.objectives import build
 from sordino_papers.bench import Bench
-from sordino_papers.claims import Run
+from sordino_papers.claims import PaperRun
 from sordino_papers.own_noise import grid
 
 LOGISTIC = {
@@ -30,7 +30,9 @@ LOGISTIC = {
 
 
 def bench(where, **runs):
-    named = {f"v2/{name}": Run(f"v2/{name}", "grid", given, {}) for name, given in runs.items()}
+    named = {
+        f"v2/{name}": PaperRun(f"v2/{name}", "grid", given, {}) for name, given in runs.items()
+    }
     return Bench(where, named)
 
 

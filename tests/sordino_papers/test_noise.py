@@ -6,7 +6,7 @@ import pytest
 from sordino._check import InvalidArgument
 from sordino_papers import kinds
 from sordino_papers.bench import Bench
-from sordino_papers.claims import Run
+from sordino_papers.claims import PaperRun
 from sordino_papers.own_noise import noise, published_rows
 from sordino_papers.own_noise.quantities_noise import QUANTITIES, trio
 
@@ -50,7 +50,7 @@ def bench(tmp_path_factory):
     """Models are trained; what the grid would have measured is made up."""
     tests = {**NOISE, "rows": "tests", "draws": 2}
     given = {"a/grid": ("grid", GRID), "a/noise": ("noise", NOISE), "a/tests": ("noise", tests)}
-    runs = {name: Run(name, kind, settings, {}) for name, (kind, settings) in given.items()}
+    runs = {name: PaperRun(name, kind, settings, {}) for name, (kind, settings) in given.items()}
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(kinds.makers(), "grid", lambda settings, bench: MEASURED)
         yield Bench(tmp_path_factory.mktemp("bench"), runs)

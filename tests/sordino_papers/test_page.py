@@ -13,7 +13,7 @@ from sample_reproduction import DRAWING, sample
 
 from sordino_papers import words
 from sordino_papers.page import _LARGE, page
-from sordino_papers.results import Verdict
+from sordino_papers.results import ClaimVerdict
 
 VOID = {"meta", "br", "img"}
 
@@ -175,7 +175,7 @@ def test_sections_without_content_are_left_out(tmp_path):
     kept = {
         name: each
         for name, each in whole.results.items()
-        if name.startswith("one/table") and each.verdict is Verdict.REPRODUCED
+        if name.startswith("one/table") and each.verdict is ClaimVerdict.REPRODUCED
     }
     document = Document(page(dataclasses.replace(whole, results=kept, pictures=()), tmp_path))
     assert [each["id"] for each in document.all("section")] == ["score", "one", "time"]

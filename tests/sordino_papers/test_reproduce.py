@@ -7,7 +7,7 @@ from sordino._check import InvalidArgument
 from sordino.cli import main
 from sordino.data import recipe
 from sordino_papers import identity, kinds, reproduce, scoreboard
-from sordino_papers.results import Verdict
+from sordino_papers.results import ClaimVerdict
 
 
 def verdicts(found):
@@ -38,7 +38,7 @@ def test_an_explanation_counts_only_while_its_check_holds(small):
     small.texts["text"] = small.texts["text"].replace("plus = 2.0", "plus = 1.5")
     found = small.run()
     result = found.results["small/table-1/total/two"]
-    assert result.verdict is Verdict.DIFFERS
+    assert result.verdict is ClaimVerdict.DIFFERS
     assert "small/checks/two-more" in result.why
     assert {r.claim.name for r in found.unexplained} == {
         "small/table-1/total/two",

@@ -10,7 +10,7 @@ from sample_reproduction import sample
 from sordino_papers import layout, scoreboard
 from sordino_papers.claims import Tolerance
 from sordino_papers.found import Found
-from sordino_papers.results import Result, Verdict
+from sordino_papers.results import ClaimVerdict, Result
 from sordino_papers.scoreboard import Score
 
 
@@ -36,10 +36,10 @@ def test_settings_repeats_and_wide_intervals_are_told_apart(tmp_path):
     assert first not in scoreboard.repeated([*results, again])
     interval = replace(first.claim, tolerance=Tolerance("interval", 0.0))
     value = interval.printed.value
-    wide = Result(interval, Found(value, 0.4 * value, 1.5 * value), Verdict.REPRODUCED)
+    wide = Result(interval, Found(value, 0.4 * value, 1.5 * value), ClaimVerdict.REPRODUCED)
     assert wide.weak
     assert not replace(wide, found=Found(value, 0.6 * value, 1.5 * value)).weak
-    assert not replace(wide, verdict=Verdict.DIFFERS).weak
+    assert not replace(wide, verdict=ClaimVerdict.DIFFERS).weak
     assert not replace(wide, claim=first.claim).weak
 
 
@@ -57,7 +57,7 @@ def test_the_headline_hides_nothing(tmp_path):
         "1 check of ours fails; 2 could not be judged here."
     )
     well = {
-        name: Result(each.claim, each.found, Verdict.REPRODUCED)
+        name: Result(each.claim, each.found, ClaimVerdict.REPRODUCED)
         for name, each in found.results.items()
     }
     assert scoreboard.headline(dataclasses.replace(found, results=well)) == (

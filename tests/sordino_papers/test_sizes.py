@@ -5,11 +5,11 @@ import pytest
 from sordino._check import InvalidArgument
 from sordino_papers import sizes
 from sordino_papers.bench import Bench, NotHere
-from sordino_papers.claims import Run
+from sordino_papers.claims import PaperRun
 
 
 def bench(tmp_path, **settings):
-    run = Run("v2/some", "sizes", settings, {})
+    run = PaperRun("v2/some", "sizes", settings, {})
     return Bench(tmp_path, {run.name: run}, data_dir=tmp_path)
 
 

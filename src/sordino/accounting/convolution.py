@@ -62,7 +62,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Grid:
+class LossGrid:
     """A one-step law on losses (first, first+1, ...) * spacing, and what lies at infinity."""
 
     spacing: float
@@ -75,11 +75,11 @@ class Grid:
         """The grid's losses."""
         return np.arange(self.first, self.first + len(self.mass)) * np.float64(self.spacing)
 
-    def split(self, level: float) -> tuple[Grid, Grid]:
+    def split(self, level: float) -> tuple[LossGrid, LossGrid]:
         """The losses up to `level` and those above it, as two parts of one law."""
         cut = min(max(math.floor(level / self.spacing) + 1 - self.first, 1), len(self.mass) - 1)
-        low = Grid(self.spacing, self.first, self.mass[:cut], 0.0)
-        return low, Grid(self.spacing, self.first + cut, self.mass[cut:], 0.0)
+        low = LossGrid(self.spacing, self.first, self.mass[:cut], 0.0)
+        return low, LossGrid(self.spacing, self.first + cut, self.mass[cut:], 0.0)
 
 
 def _log(mass: Floats) -> Floats:
@@ -89,7 +89,7 @@ def _log(mass: Floats) -> Floats:
 
 def discretise(
     loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int
-) -> Grid:
+) -> LossGrid:
     """Connect the dots: every bucket's mass goes to its two ends so that p and q are both kept."""
     # What is cut off below is not lost but moved up, so that its share may be larger.
     low, _ = loss.reach(max(log_tail, LOG_LOWER), direction)
@@ -108,7 +108,7 @@ def discretise(
     mass[1:] += upward
     mass[:-1] += inner - upward
     mass[0] += drawn[0]
-    return Grid(spacing, first, mass, float(drawn[-1]))
+    return LossGrid(spacing, first, mass, float(drawn[-1]))
 
 
 def _folded(weight: Floats, first: int, size: int) -> Floats:
@@ -132,7 +132,7 @@ def _power(
     return power, kept
 
 
-def log_chernoff(pairs: Sequence[tuple[Grid, int]], theta: float, epsilon: float) -> float:
+def log_chernoff(pairs: Sequence[tuple[LossGrid, int]], theta: float, epsilon: float) -> float:
     """Ln of a bound on delta at `epsilon` by one tilt, theta >= 0, of grids with their counts."""
     logs = (count * _log_sum(_log(grid.mass) + theta * grid.losses) for grid, count in pairs)
     return sum(logs) - theta * epsilon
@@ -157,7 +157,7 @@ class Composed:
 
     def __init__(
         self,
-        pairs: Sequence[tuple[Grid, int]],
+        pairs: Sequence[tuple[LossGrid, int]],
         rough: Rough,
         saddle: Saddle,
         lowest: float,
@@ -189,7 +189,7 @@ class Composed:
         # A log of a mass and a tilt are rounded relative to their size, once a step.
         self.rounding = 1e-10 + 8e-15 * self.steps
 
-    def _log_above(self, pairs: Sequence[tuple[Grid, int]], last: int, step: float) -> float:
+    def _log_above(self, pairs: Sequence[tuple[LossGrid, int]], last: int, step: float) -> float:
         """Ln of Chernoff's bound on what lies above the window, by tilts up to `step` larger.
 
         The rough law's best step may be far too large for the grid's own tail.
@@ -203,7 +203,9 @@ class Composed:
                 break
         return least
 
-    def _outside_below(self, pairs: Sequence[tuple[Grid, int]], first: int, step: float) -> float:
+    def _outside_below(
+        self, pairs: Sequence[tuple[LossGrid, int]], first: int, step: float
+    ) -> float:
         """Ln of Chernoff's bound on the tilted probability of losses below the window."""
         edge = self.spacing * first
         least = 0.0
@@ -214,7 +216,7 @@ class Composed:
                 break
         return least
 
-    def _tilt(self, pairs: Sequence[tuple[Grid, int]]) -> list[tuple[Floats, int]]:
+    def _tilt(self, pairs: Sequence[tuple[LossGrid, int]]) -> list[tuple[Floats, int]]:
         """One step's law of each grid under the tilt, and the place of its mean."""
         self._log_scale, self.mean, variance = 0.0, 0.0, 0.0
         weights = []
@@ -232,7 +234,7 @@ class Composed:
 
     def _convolve(
         self,
-        pairs: Sequence[tuple[Grid, int]],
+        pairs: Sequence[tuple[LossGrid, int]],
         weights: Sequence[tuple[Floats, int]],
         first: int,
         last: int,

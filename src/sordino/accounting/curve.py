@@ -35,7 +35,7 @@ MOST_EPSILON = 1e9
 """Beyond this only the moments accountant is asked."""
 
 
-class Curve:
+class DeltaCurve:
     """delta(epsilon) and epsilon(delta) of a composition in one direction, as upper bounds."""
 
     def __init__(self, components: Components, direction: Direction, limit: Limit) -> None:

@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 from sordino import _check
 from sordino.accounting import gaussian, renyi
 from sordino.accounting.convolution import Limit
-from sordino.accounting.curve import Curve
+from sordino.accounting.curve import DeltaCurve
 from sordino.accounting.loss import (
     DIRECTIONS,
     ApproximateLoss,
@@ -237,13 +237,13 @@ class LossProfile(Profile):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        curves = {way: Curve(self.components, way, self.limit) for way in DIRECTIONS}
+        curves = {way: DeltaCurve(self.components, way, self.limit) for way in DIRECTIONS}
         if all(loss.symmetric for loss, _ in self.components):
             curves["backward"] = curves["forward"]
         object.__setattr__(self, "_curves", curves)
 
-    def _curve(self, direction: Direction) -> Curve:
-        curves: dict[Direction, Curve] = self.__dict__["_curves"]
+    def _curve(self, direction: Direction) -> DeltaCurve:
+        curves: dict[Direction, DeltaCurve] = self.__dict__["_curves"]
         return curves[direction]
 
     def fallbacks(self, delta: float) -> tuple[str, ...]:

@@ -42,8 +42,8 @@ from sordino.serialize import (
     Forms,
     Maybe,
     Number,
-    Record,
-    Row,
+    RecordForm,
+    RowForm,
     Tagged,
     Whole,
     listed,
@@ -96,9 +96,9 @@ DELTA = Number("in [0, 1)", lambda number: 0 <= number < 1, infinite=False)
 ORDER = Number("> 1 and finite", lambda number: number > 1, infinite=False)
 COUNT = Whole(least=0, most=LARGEST_COUNT)
 SOME = Whole(least=1, most=LARGEST_COUNT)
-LAWS: dict[str, Record] = {}
+LAWS: dict[str, RecordForm] = {}
 """Laws of privacy loss by their names in a file."""
-PROFILES: dict[str, Record] = {}
+PROFILES: dict[str, RecordForm] = {}
 """Profiles by their names in a file."""
 LAW, PROFILE = Tagged(LAWS), Tagged(PROFILES, DEEPEST)
 
@@ -146,31 +146,33 @@ _COMMON = {"relation": Forms().of(Relation), "theorem": TEXT, "notes": listed(TE
 _SAMPLED = {"sample_rate": RATE, "noise_multiplier": POSITIVE}
 
 LAWS |= {
-    "gaussian": Record(
+    "gaussian": RecordForm(
         GaussianLoss, {"mus": listed(FINITE), "weights": listed(SHARE)}, check=_check_weights
     ),
-    "poisson": Record(PoissonLoss, _SAMPLED),
-    "poisson-replace": Record(PoissonReplaceLoss, _SAMPLED),
-    "fixed-size": Record(FixedSizeLoss, _SAMPLED),
-    "linear": Record(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=LONGEST_RUN)}),
-    "approximate": Record(ApproximateLoss, {"epsilon": FINITE, "delta": DELTA}),
-    "objective": Record(
+    "poisson": RecordForm(PoissonLoss, _SAMPLED),
+    "poisson-replace": RecordForm(PoissonReplaceLoss, _SAMPLED),
+    "fixed-size": RecordForm(FixedSizeLoss, _SAMPLED),
+    "linear": RecordForm(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=LONGEST_RUN)}),
+    "approximate": RecordForm(ApproximateLoss, {"epsilon": FINITE, "delta": DELTA}),
+    "objective": RecordForm(
         ObjectiveLoss, {"mu": POSITIVE, "jacobian": FINITE, "floor": FINITE, "replace": FLAG}
     ),
 }
 
 PROFILES |= {
-    "gaussian": Record(GaussianProfile, {**_COMMON, "mu": SIZE}, attributes={"mu": "parameter"}),
-    "losses": Record(
+    "gaussian": RecordForm(
+        GaussianProfile, {**_COMMON, "mu": SIZE}, attributes={"mu": "parameter"}
+    ),
+    "losses": RecordForm(
         LossProfile,
-        {**_COMMON, "laws": listed(Row((LAW, COUNT)))},
+        {**_COMMON, "laws": listed(RowForm((LAW, COUNT)))},
         check=_check_laws,
         attributes={"laws": "components"},
     ),
-    "renyi": Record(RenyiProfile, {**_COMMON, "orders": listed(ORDER), "values": listed(SIZE)}),
-    "approximate": Record(ApproximateProfile, {**_COMMON, "budget": Row((SIZE, DELTA))}),
-    "concentrated": Record(ConcentratedProfile, {**_COMMON, "rho": SIZE, "xi": SIZE}),
-    "objective": Record(
+    "renyi": RecordForm(RenyiProfile, {**_COMMON, "orders": listed(ORDER), "values": listed(SIZE)}),
+    "approximate": RecordForm(ApproximateProfile, {**_COMMON, "budget": RowForm((SIZE, DELTA))}),
+    "concentrated": RecordForm(ConcentratedProfile, {**_COMMON, "rho": SIZE, "xi": SIZE}),
+    "objective": RecordForm(
         ObjectiveProfile,
         {
             **_COMMON,
@@ -181,20 +183,20 @@ PROFILES |= {
         },
         check=_check_objective,
     ),
-    "projected": Record(
+    "projected": RecordForm(
         ProjectedProfile, {**_COMMON, "visit": SIZE, "later": SIZE, "count": COUNT}
     ),
-    "group": Record(
+    "group": RecordForm(
         GroupProfile,
         {**_COMMON, "one": PROFILE, "size": Whole(least=1, most=LARGEST_GROUP)},
         check=lambda made: _check_inside(made, (made.one,)),
     ),
-    "summed": Record(
+    "summed": RecordForm(
         SummedProfile,
-        {**_COMMON, "parts": listed(Row((PROFILE, SOME)))},
+        {**_COMMON, "parts": listed(RowForm((PROFILE, SOME)))},
         check=lambda made: _check_inside(made, tuple(part for part, _ in made.parts)),
     ),
-    "slack": Record(
+    "slack": RecordForm(
         WithSlack,
         {**_COMMON, "base": PROFILE, "slack": RATE},
         check=lambda made: _check_inside(made, (made.base,)),

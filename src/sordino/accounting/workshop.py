@@ -19,8 +19,8 @@ from sordino.accounting.convolution import (
     LOG_DOUBTED,
     LOG_OUTSIDE,
     Composed,
-    Grid,
     Limit,
+    LossGrid,
     Piece,
     discretise,
     log_chernoff,
@@ -291,7 +291,7 @@ class Workshop:
             return spacing
         return size / math.ceil(size / spacing)
 
-    def _grids(self, spacing: float, log_tail: float, most: int) -> list[tuple[Grid, int]]:
+    def _grids(self, spacing: float, log_tail: float, most: int) -> list[tuple[LossGrid, int]]:
         return [
             (discretise(loss, spacing, log_tail, self._direction, most), count)
             for loss, count in self._components
@@ -372,7 +372,7 @@ class Workshop:
 
 
 def _settled(
-    pairs: Sequence[tuple[Grid, int]], rough: Rough, saddle: Saddle, epsilon: float
+    pairs: Sequence[tuple[LossGrid, int]], rough: Rough, saddle: Saddle, epsilon: float
 ) -> tuple[Saddle, float]:
     """The tilt, smaller where the rough law missed, and ln of its bound on delta at `epsilon`.
 

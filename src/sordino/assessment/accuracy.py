@@ -24,7 +24,7 @@ from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.classifiers import probabilities
 from sordino.estimators.job import Job
 from sordino.estimators.records import Scaling
-from sordino.estimators.task import Plan
+from sordino.estimators.task import FitPlan
 from sordino.objectives import build
 from sordino.privacy import NotApplicable
 from sordino.report.stages import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
@@ -127,7 +127,7 @@ def _shares(
 
 
 def _made(
-    plan: Plan, job: Job, held: HeldOut, count: int, near: Floats, tell: Callable[[int], None]
+    plan: FitPlan, job: Job, held: HeldOut, count: int, near: Floats, tell: Callable[[int], None]
 ) -> Floats:
     return held.right(repeats.released_weights(plan, job, count, near, tell)) / held.rows
 
@@ -136,7 +136,7 @@ def _tell(progress: Progress, before: int, total: int, done: int) -> None:
     progress(before + done, total)
 
 
-def _plans(subject: Subject) -> dict[float, Plan]:
+def _plans(subject: Subject) -> dict[float, FitPlan]:
     """The plan at every epsilon of the curve, the chosen one among them, in order."""
     job, estimator = subject.job, subject.estimator
     assert job is not None
@@ -154,7 +154,7 @@ def _plans(subject: Subject) -> dict[float, Plan]:
 
 
 def _counts(
-    plans: Mapping[float, Plan], chosen: float, seconds: float, most: int
+    plans: Mapping[float, FitPlan], chosen: float, seconds: float, most: int
 ) -> dict[float, int]:
     """Repeats at each epsilon."""
     share = seconds * (1 - _CHOSEN) / max(len(plans) - 1, 1)

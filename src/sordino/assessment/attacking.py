@@ -20,7 +20,7 @@ from sordino.audit.minimised import MinimisedFit
 from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
-from sordino.estimators.task import Plan
+from sordino.estimators.task import FitPlan
 from sordino.report.canvas import thinned
 from sordino.report.drawing.roc import errors
 from sordino.report.stages import Attack, Curve
@@ -81,7 +81,7 @@ def audit_runs(subject: Subject) -> int:
     return _runs(subject, _of_release(subject), 1.0)
 
 
-def repeatable(plan: Plan) -> bool:
+def repeatable(plan: FitPlan) -> bool:
     """Whether runs of the release can be made again: all but those of single fits have seeds."""
     return plan.spec is not None or MinimisedFit.can_do(plan)
 

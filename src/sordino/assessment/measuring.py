@@ -30,9 +30,9 @@ from sordino.data.neighbours import Neighbours
 from sordino.estimators import methods
 from sordino.estimators.job import Job
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
+from sordino.estimators.records import FitRecords
 from sordino.estimators.risk import Risk
-from sordino.estimators.task import Plan
+from sordino.estimators.task import FitPlan
 from sordino.intrinsic import directional, distances, normality, spread
 from sordino.intrinsic.directional import ALONG, LEAST_SEEDS
 from sordino.intrinsic.distances import Distances
@@ -235,7 +235,7 @@ def partitions(seeds: int, parameters: int) -> int:
     return 4 if seeds * parameters * min(2 * seeds, parameters) < 5_000_000 else 1
 
 
-def cost_of_fit(plan: Plan) -> float:
+def cost_of_fit(plan: FitPlan) -> float:
     """Core seconds of a fit, the noise of the release included: counted, not measured.
 
     So the same study has the same runs on all machines: on a slower one they take longer.
@@ -251,7 +251,7 @@ def cost_of_fit(plan: Plan) -> float:
     return task.problems * work
 
 
-class Tally:
+class ErrorTally:
     """Tells how far several studies have come together."""
 
     def __init__(self, progress: Progress, total: int) -> None:
@@ -284,7 +284,7 @@ class TrainedRuns:
     start: Floats | None = None
 
     def grid(
-        self, D: Dataset, seeds: int, neighbours: int | Neighbours, store: Path, tally: Tally
+        self, D: Dataset, seeds: int, neighbours: int | Neighbours, store: Path, tally: ErrorTally
     ) -> Floats:
         """Weights [seed, dataset, parameter]: train every seed on every dataset, or go on with it.
 
@@ -372,7 +372,7 @@ def own_noise(subject: Subject, directory: Path, progress: Progress) -> OwnNoise
     """
     D, spec = subject.D, subject.plain
     seeds, many, of_pair = _sizes(subject)
-    tally = Tally(progress, seeds * (many + 1) + 2 * of_pair)
+    tally = ErrorTally(progress, seeds * (many + 1) + 2 * of_pair)
     pair, fitting = subject.pair, _fitting(spec, D.rows - 1)
     grid = TrainedRuns(fitting).grid(D, seeds, many, directory / "grid", tally)
     attacked = TrainedRuns(spec).grid(pair.D, of_pair, overlay(pair), directory / "pair", tally)
@@ -680,7 +680,7 @@ class ReleaseNoise:
     def _measured(self, directory: Path, progress: Progress) -> NoiseEvidence:
         drawn = self._drawn()
         seeds, others = self._seeds(len(drawn))
-        tally = Tally(progress, 2 * self.models * seeds + len(drawn) * others)
+        tally = ErrorTally(progress, 2 * self.models * seeds + len(drawn) * others)
         weights = [
             TrainedRuns(self.spec, start).grid(
                 pair.D, seeds, overlay(pair), directory / f"pair-{place}", tally
@@ -798,7 +798,7 @@ NO_SIGMA_WORDS = (
 
 
 def fitted(
-    plan: Plan, start: Floats, pair: tuple[Dataset, Dataset], seeds: int, progress: Progress
+    plan: FitPlan, start: Floats, pair: tuple[Dataset, Dataset], seeds: int, progress: Progress
 ) -> Floats:
     """Weights [seed, dataset, problem, column] before the noise of the release.
 
@@ -818,7 +818,7 @@ def fitted(
         for seed in range(seeds):
             progress(seed, seeds)
 
-            def trained(records: Records, noise: int = seed) -> Floats:
+            def trained(records: FitRecords, noise: int = seed) -> Floats:
                 return method.train(plan, records, Randomness.seeded(noise), start)
 
             found[seed] = list(pool.map(trained, worlds))
@@ -827,7 +827,7 @@ def fitted(
 
 
 def _minimised(
-    plan: Plan, start: Floats, worlds: Sequence[Records], seeds: int, progress: Progress
+    plan: FitPlan, start: Floats, worlds: Sequence[FitRecords], seeds: int, progress: Progress
 ) -> Floats:
     """Many at once, to the tolerance of a fit."""
     task, rows = plan.task, len(worlds[0].X)
@@ -848,7 +848,7 @@ def _minimised(
 
 
 def shifts(
-    plan: Plan,
+    plan: FitPlan,
     pair: tuple[Dataset, Dataset],
     D: Dataset,
     weights: Floats,
@@ -885,7 +885,7 @@ class _Records:
     """Records, and what stands instead of each: their gradients at the weights of each seed."""
 
     def __init__(
-        self, plan: Plan, X: Array, y: Array, other_X: Array, other_y: Array, weights: Floats
+        self, plan: FitPlan, X: Array, y: Array, other_X: Array, other_y: Array, weights: Floats
     ) -> None:
         self.sigma, self.seeds = plan.sigma, len(weights)
         self.rows = np.stack([X, other_X], axis=1).astype(np.float64)  # [record, which, column]
@@ -915,7 +915,7 @@ class _Records:
         return np.asarray(np.sqrt(np.sum(moved**2, axis=(0, 2))) / self.sigma)
 
 
-def _slopes(plan: Plan, X: Array, codes: Array, weights: Floats) -> Floats:
+def _slopes(plan: FitPlan, X: Array, codes: Array, weights: Floats) -> Floats:
     """Slope of every record's loss, [problem, seed, record]."""
     task = plan.task
     found = []

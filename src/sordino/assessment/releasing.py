@@ -17,7 +17,7 @@ from sordino.assessment import released_before
 from sordino.assessment.directory import MARK
 from sordino.estimators import load
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.task import Plan
+from sordino.estimators.task import FitPlan
 from sordino.mechanisms.noise import SeededNoise
 from sordino.privacy import Refused
 from sordino.report.stages import Plain, Release
@@ -147,7 +147,7 @@ def _before(subject: Subject, place: Path) -> PrivateLinearClassifier:
     return found
 
 
-def _settings(plan: Plan) -> dict[str, Plain]:
+def _settings(plan: FitPlan) -> dict[str, Plain]:
     """Settings of the training, as the public rules completed them."""
     settings: dict[str, Plain] = {**plan.settings.given, "l2": plan.l2}  # type: ignore[dict-item]
     if plan.spec is not None:  # batches are made equal
@@ -155,7 +155,7 @@ def _settings(plan: Plan) -> dict[str, Plain]:
     return settings
 
 
-def noise_in_words(plan: Plan) -> str:
+def noise_in_words(plan: FitPlan) -> str:
     """How much noise, and where."""
     parts = []
     if plan.noise_inside:

@@ -22,7 +22,7 @@ from sordino.estimators import methods
 from sordino.estimators.job import Job
 from sordino.estimators.methods import NoPrivacy
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.task import Plan, Settings
+from sordino.estimators.task import FitPlan, Settings
 from sordino.estimators.training import train_together
 from sordino.sgd.planning import default_threads
 from sordino.store.disk import Disk
@@ -57,7 +57,7 @@ def without_privacy(job: Job) -> Floats:
         return NoPrivacy().train(plan, job.records, Randomness.seeded(SEED), job.start)
 
 
-def affordable(plan: Plan, seconds: float, most: int) -> int:
+def affordable(plan: FitPlan, seconds: float, most: int) -> int:
     """How many repeats of a plan take about so long; 0 if even `LEAST` take far longer."""
     each = _seconds_each(plan)
     if LEAST * each > _FAR * seconds:
@@ -65,7 +65,7 @@ def affordable(plan: Plan, seconds: float, most: int) -> int:
     return max(min(int(seconds / each), most), LEAST)
 
 
-def _seconds_each(plan: Plan) -> float:
+def _seconds_each(plan: FitPlan) -> float:
     task = plan.task
     if plan.spec is not None:
         examples = plan.spec.total_steps(task.rows) * plan.spec.batch_size
@@ -79,7 +79,7 @@ def _seconds_each(plan: Plan) -> float:
 
 
 def released_weights(
-    plan: Plan, job: Job, repeats: int, near: Floats, told: Callable[[int], None]
+    plan: FitPlan, job: Job, repeats: int, near: Floats, told: Callable[[int], None]
 ) -> Floats:
     """Weights [repeat, problem, column] with all their noise, as if each had been released.
 
@@ -107,20 +107,20 @@ def released_weights(
     return made
 
 
-def _way(plan: Plan) -> Callable[[Plan, Job, int, Floats], Iterator[Floats]]:
+def _way(plan: FitPlan) -> Callable[[FitPlan, Job, int, Floats], Iterator[Floats]]:
     if plan.spec is not None:
         return _together
     return _minimised if MinimisedFit.can_do(plan) else _one_by_one
 
 
-def _together(plan: Plan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
+def _together(plan: FitPlan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
     """Trainings by the engine, side by side."""
     for start in range(0, repeats, _BATCH):
         plans = [plan] * min(_BATCH, repeats - start)
         yield train_together(plans, job.records, Randomness.seeded(SEED + start), job.start)
 
 
-def _minimised(plan: Plan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
+def _minimised(plan: FitPlan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
     """Minimisers of noisy objectives, many at once."""
     task, rows = plan.task, len(job.records.X)
     assert task.rows == rows  # neighbours replace a record, so their number is public
@@ -134,7 +134,7 @@ def _minimised(plan: Plan, job: Job, repeats: int, near: Floats) -> Iterator[Flo
             yield np.stack(found, axis=1)
 
 
-def _one_by_one(plan: Plan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
+def _one_by_one(plan: FitPlan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
     """Whatever cannot be made at once, a few at a time."""
     method = methods.named(plan.method)
     start = job.start if method.starts else near

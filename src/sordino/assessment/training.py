@@ -27,7 +27,7 @@ _LONGEST = 10
 passes over the records."""
 
 
-class Model(StrEnum):
+class TrainedModel(StrEnum):
     """What is trained."""
 
     LOGISTIC = "logistic"
@@ -36,7 +36,7 @@ class Model(StrEnum):
     CNN = "cnn"
 
 
-_KINDS = {Model.SVM: "huber-svm"}
+_KINDS = {TrainedModel.SVM: "huber-svm"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Material:
 class Training:
     """The options that say how to train; what is not given comes from the papers' settings."""
 
-    model: Model
+    model: TrainedModel
     steps: int | None
     until_converged: bool
     batch_size: int | None
@@ -106,7 +106,7 @@ class Training:
         """The bound on a row alone: a linear model's intercept has its 1 inside `data_norm`."""
         if data_norm is None:
             return 1.0
-        if self.model in (Model.MLP, Model.CNN):
+        if self.model in (TrainedModel.MLP, TrainedModel.CNN):
             return data_norm
         if data_norm <= 1:
             with_it = math.hypot(data_norm, 1.0)
@@ -141,7 +141,7 @@ class Training:
 
         recipe = material.recipe
         found: Recipe | Network | None = recipe
-        if self.model is Model.MLP and recipe is not None:
+        if self.model is TrainedModel.MLP and recipe is not None:
             found = recipe.network
         steps = None if found is None else found.steps
         rate = _RATE if found is None else found.learning_rate

@@ -30,9 +30,9 @@ from sordino.data.dataset import Dataset
 from sordino.estimators import methods
 from sordino.estimators.perturbed import mechanism
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
+from sordino.estimators.records import FitRecords
 from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
-from sordino.estimators.task import Plan
+from sordino.estimators.task import FitPlan
 from sordino.types import Floats
 
 
@@ -50,7 +50,7 @@ class OwnFit:
         Initial weights [problem, column].
     """
 
-    plan: Plan
+    plan: FitPlan
     start: Floats
 
     def __call__(self, data: Dataset, generator: object) -> Floats:
@@ -63,10 +63,10 @@ class OwnFit:
         return np.ravel(released)
 
 
-def records_of(plan: Plan, data: Dataset) -> Records:
+def records_of(plan: FitPlan, data: Dataset) -> FitRecords:
     """What a fit trains on; labels of the data are class numbers."""
     task = plan.task
-    return Records(data.X, data.y.astype(np.int64), max(2, task.problems), task.norm)
+    return FitRecords(data.X, data.y.astype(np.int64), max(2, task.problems), task.norm)
 
 
 TOGETHER = 64
@@ -94,7 +94,7 @@ class MinimisedFit(OwnFit):
         return {"method": plan.method, "task": task, **numbers}
 
     @staticmethod
-    def can_do(plan: Plan) -> bool:
+    def can_do(plan: FitPlan) -> bool:
         """Whether runs of this plan can be made at once."""
         return plan.method == "objective" and plan.task.columns <= LARGEST_DENSE_DIMENSION
 
@@ -144,7 +144,7 @@ class Minimised(OwnRuns):
 
 
 def minimisers(
-    plan: Plan, records: Records, starts: Floats, *, l2: float | None = None
+    plan: FitPlan, records: FitRecords, starts: Floats, *, l2: float | None = None
 ) -> list[Minimisers]:
     """Of the objectives of a fit on these records, one a problem, to the tolerance of a fit."""
     task, rows = plan.task, len(records.X)

@@ -49,7 +49,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(options.Records):
+class Questions(options.RecordOptions):
     """What a study file says as well, by the same names; what is None was not given."""
 
     model: Annotated[
@@ -106,7 +106,7 @@ class Asked(options.Records):
 
 @from_fields
 def assess(
-    asked: Asked,
+    asked: Questions,
     study: Annotated[
         str | None,
         typer.Argument(

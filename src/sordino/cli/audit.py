@@ -408,7 +408,7 @@ def _draw_worst_case(found: WorstCaseAudit, path: str) -> None:
     how = found.setting
     title = f"q {how.sample_rate:g}, T {how.steps:,}, noise {how.noise_multiplier:.4g}"
     curves = {"presence": found.curves("presence"), "absence": found.curves("absence")}
-    figure = worst_case.error_curves([worst_case.Setting(title, curves)], log=True)
+    figure = worst_case.error_curves([worst_case.WorstCaseSetting(title, curves)], log=True)
     canvas.save(figure, path, title)
 
 

@@ -48,7 +48,7 @@ class Game:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attacked(options.Records):
+class Attacked(options.RecordOptions):
     """The options that say what is attacked and where; checked before any record is read."""
 
     mechanism: Annotated[
@@ -246,14 +246,14 @@ class Attacked(options.Records):
 
     def _worst(self) -> tuple[Dataset, Dataset, str]:
         """The worst pair of a study, which its seeds chose and the audit's do not."""
-        from sordino.assessment.training import Model, Training
+        from sordino.assessment.training import TrainedModel, Training
         from sordino.audit import neighbour
         from sordino.data import Dataset
         from sordino.intrinsic.measured import load
 
         assert self.study is not None
         assert self.source is not None
-        training = Training(Model.LOGISTIC, None, False, None, None, 0.0)
+        training = Training(TrainedModel.LOGISTIC, None, False, None, None, 0.0)
         dataset: Dataset = training.read(self.source).train
         found = neighbour.worst_of_grid(load(self.study), dataset)
         words = (

@@ -10,7 +10,7 @@ import typer
 
 from sordino import _check, _cost
 from sordino.assessment.source import Source, not_given
-from sordino.assessment.training import Model, Training
+from sordino.assessment.training import TrainedModel, Training
 from sordino.cli.options import (
     L2_HELP,
     RECORDS,
@@ -57,7 +57,7 @@ def measure(
         ),
     ] = None,
     data_dir: DataDir = None,
-    model: Annotated[Model, option(TRAINING, "What is trained.")] = Model.LOGISTIC,
+    model: Annotated[TrainedModel, option(TRAINING, "What is trained.")] = TrainedModel.LOGISTIC,
     steps: Annotated[
         int | None, option(TRAINING, "Default: those of the papers for the dataset.")
     ] = None,

@@ -90,7 +90,7 @@ DataDir = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Records:
+class RecordOptions:
     """Where records come from, where they need not be named."""
 
     data: OptionalData = None

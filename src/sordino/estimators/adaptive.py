@@ -26,9 +26,9 @@ from sordino import _check
 from sordino.accounting.concentrated import Filter, exponential_temperature, gaussian_scale
 from sordino.data.dataset import NORM_SLACK
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
+from sordino.estimators.records import FitRecords
 from sordino.estimators.risk import Risk
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import Method
 from sordino.proofs.adaptive import concentrated_budget
 from sordino.proofs.evidence_kinds import AdaptiveEvidence
@@ -252,7 +252,7 @@ class AdaptiveDescent(Method):
     name = "dp-agd"
     takes = ("steps", "learning_rate", "max_grad_norm")
 
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
         """The budget in zero-concentrated DP, and what it proves."""
         self.check(given)
         self.refuse_private_size(task)
@@ -270,7 +270,7 @@ class AdaptiveDescent(Method):
                 problems=task.problems,
                 rows_per_person=task.rows_per_person,
             )
-        return Plan(
+        return FitPlan(
             method=self.name,
             task=task,
             settings=settings,
@@ -283,7 +283,9 @@ class AdaptiveDescent(Method):
             evidence=evidence,
         )
 
-    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+    def train(
+        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
+    ) -> Floats:
         """Weights that already carry their noise."""
         task, clip = plan.task, plan.settings.max_grad_norm
         assert clip is not None

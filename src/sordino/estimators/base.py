@@ -22,9 +22,9 @@ from sordino.estimators.job import SENT, Door, Job, Papers
 from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
 from sordino.estimators.methods import REFERENCES, Majority
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records, Scaling
+from sordino.estimators.records import FitRecords, Scaling
 from sordino.estimators.saved import Sign
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import initial
 from sordino.mechanisms import bundle
 from sordino.mechanisms.certificate import Certificate
@@ -186,7 +186,7 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
             X, y = self._checked(X, y)
             classes, codes = self._coded(y)
         saved.described(self, classes)  # what no certificate can hold is refused now, not later
-        records = Records.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
+        records = FitRecords.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
         task = self._task(records)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
@@ -239,7 +239,7 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
 
     # The promise -------------------------------------------------------------------------
 
-    def _task(self, records: Records) -> Task:
+    def _task(self, records: FitRecords) -> Task:
         rows, relation = len(records.X), self._relation()
         if relation is Relation.ADD_OR_REMOVE_ONE:
             if self.public_rows is None:
@@ -265,7 +265,7 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
             rows_per_person=int(self.max_rows_per_person),
         )
 
-    def _plan(self, task: Task, start_norm: float) -> Plan:
+    def _plan(self, task: Task, start_norm: float) -> FitPlan:
         given = Settings(**{name: getattr(self, name) for name in _SETTINGS})
         starts = self.initial_weights is not None
         return methods.plan(self.method, task, given, start_norm, starts=starts)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from sordino.estimators.records import Records
-from sordino.estimators.task import Plan
+from sordino.estimators.records import FitRecords
+from sordino.estimators.task import FitPlan
 from sordino.mechanisms.fingerprint import new_salt, salted
 from sordino.mechanisms.ledger import Charge, Entry, Ledger, LedgerError, current, new_id
 from sordino.mechanisms.release import ReleaseRefused
@@ -43,8 +43,8 @@ class Job:
         Why nothing can be promised whatever the plan proves; empty if something can.
     """
 
-    plan: Plan
-    records: Records
+    plan: FitPlan
+    records: FitRecords
     start: npt.NDArray[np.float64]
     classes: Array
     X: Array

@@ -21,8 +21,8 @@ from sordino.estimators.output import (
 )
 from sordino.estimators.perturbed import NoisyObjective
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.records import FitRecords
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import Method
 from sordino.types import Floats
 
@@ -34,10 +34,10 @@ class _Reference(Method):
     takes = ()
     starts = False
 
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
         """Promise nothing."""
         self.check(given)
-        return Plan(self.name, task, given, None, 0.0, 0.0, "nowhere", l2=task.l2)
+        return FitPlan(self.name, task, given, None, 0.0, 0.0, "nowhere", l2=task.l2)
 
 
 class NoPrivacy(_Reference):
@@ -45,7 +45,9 @@ class NoPrivacy(_Reference):
 
     name = "none"
 
-    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+    def train(
+        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
+    ) -> Floats:
         """Minimise every problem."""
         tolerance = TOLERANCE * plan.task.norm
         return np.stack(
@@ -61,12 +63,14 @@ class Majority(_Reference):
 
     name = "majority"
 
-    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+    def train(
+        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
+    ) -> Floats:
         """Weights 0; the base class reads the shares as intercepts."""
         return np.zeros_like(start)
 
     @staticmethod
-    def intercepts(records: Records) -> Floats:
+    def intercepts(records: FitRecords) -> Floats:
         """Log-odds of each problem's share, kept finite."""
         shares = [float(records.labels(k).mean()) for k in range(records.problems)]
         kept = [min(max(share, 1e-9), 1 - 1e-9) for share in shares]
@@ -102,7 +106,7 @@ def named(name: str) -> Method:
 
 def plan(
     name: str, task: Task, given: Settings, start_norm: float = 0.0, *, starts: bool = False
-) -> Plan:
+) -> FitPlan:
     """The plan of a method, or of the one that `auto` chooses; `starts` if weights are given."""
     _check.one_of("method", name, NAMES)
     if name != "auto":

@@ -6,19 +6,19 @@ import functools
 from dataclasses import replace
 
 from sordino.estimators import rules
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import TrainedMethod
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence_kinds import StepsEvidence
 from sordino.proofs.proof import Proof
-from sordino.proofs.training import How, noise_for_steps
+from sordino.proofs.training import StepTerms, noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
 
 class NoisyMethod(TrainedMethod):
     """A training with Gaussian noise on each sum of clipped gradients."""
 
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
         """Settings, noise and proof."""
         self.check(given)
         settings = self.settings(task, given)
@@ -27,7 +27,7 @@ class NoisyMethod(TrainedMethod):
         noise, evidence, proof = _calibrated(spec, task, accountant)
         clip = spec.max_grad_norm
         assert clip is not None
-        return Plan(
+        return FitPlan(
             method=self.name,
             task=task,
             settings=settings,
@@ -48,7 +48,7 @@ def _calibrated(
     """The least noise for the task's promise, and its proof."""
     if not task.private:
         return 0.0, None, None
-    how = How(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
+    how = StepTerms(accountant=accountant, problems=task.problems, rows_per_person=task.rows_per_person)
     promise = task.constants, task.rows, task.relation, task.epsilon, task.delta
     noise = noise_for_steps(spec, *promise, **how)
     evidence = StepsEvidence(

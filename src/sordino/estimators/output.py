@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sordino import _check
 from sordino.estimators import rules
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import TrainedMethod
 from sordino.privacy import Sampling
 from sordino.proofs.evidence_kinds import OutputEvidence
@@ -18,7 +18,7 @@ from sordino.sgd.spec import Schedule, TrainSpec
 class OutputMethod(TrainedMethod):
     """A training whose final weights get Gaussian noise, once."""
 
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
         """Settings, sensitivity, noise and proof."""
         self.check(given)
         self.refuse_private_size(task)
@@ -38,7 +38,7 @@ class OutputMethod(TrainedMethod):
         )
         mechanism = _perturbation(unit)
         sigma = mechanism.sigma(task.epsilon, task.delta)
-        return Plan(
+        return FitPlan(
             method=self.name,
             task=task,
             settings=settings,

@@ -10,9 +10,9 @@ import numpy as np
 from sordino import _check
 from sordino.estimators import rules
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
+from sordino.estimators.records import FitRecords
 from sordino.estimators.risk import most_rounding
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import Method
 from sordino.proofs.evidence_kinds import ObjectiveEvidence
 from sordino.proofs.objective import ObjectivePerturbation, objective_perturbation
@@ -34,7 +34,7 @@ class NoisyObjective(Method):
     starts = False
     takes = ("l2",)
 
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
         """Settings, noise and proof."""
         self.check(given)
         settings = given.filled(l2=rules.regulariser(task))
@@ -44,7 +44,7 @@ class NoisyObjective(Method):
             hint = "Objective perturbation needs a strongly convex objective; 0.001 is usual."
             _check.fail("l2", l2, "> 0", hint)
         noisy = mechanism(task, l2) if task.private else None
-        return Plan(
+        return FitPlan(
             method=self.name,
             task=task,
             settings=settings,
@@ -56,7 +56,9 @@ class NoisyObjective(Method):
             evidence=None if noisy is None else _evidence(task, noisy),
         )
 
-    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+    def train(
+        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
+    ) -> Floats:
         """Minimise every problem, each with a linear term of its own."""
         task = plan.task
         # Risk means over the rows there are; the objective's mean is over the public number.
@@ -88,7 +90,7 @@ def _evidence(task: Task, noisy: ObjectivePerturbation) -> ObjectiveEvidence:
     )
 
 
-def _left(plan: Plan) -> float:
+def _left(plan: FitPlan) -> float:
     if plan.task.private:
         return mechanism(plan.task, plan.l2).gradient_left
     return GRADIENT_LEFT * plan.task.norm * max(1.0, plan.task.rows / 1e5)

@@ -1,4 +1,4 @@
-"""`Records`: the rows of one fit, scaled into their norm (`Scaling`), and their labels."""
+"""`FitRecords`: the rows of one fit, scaled into their norm (`Scaling`), and their labels."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Scaling:
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class FitRecords:
     """Rows within the norm bound, the intercept's column last, and class numbers.
 
     One problem if there are two classes (is it the second?), else one a class (is it this one?).
@@ -75,7 +75,7 @@ class Records:
     @classmethod
     def of(
         cls, X: Array, codes: npt.NDArray[np.int64], classes: int, norm: float, intercept: bool
-    ) -> Records:
+    ) -> FitRecords:
         """Scale rows into the norm, each on its own; how many were too long stays private."""
         rows = Scaling(norm, intercept).rows(X)
         rows.flags.writeable = False

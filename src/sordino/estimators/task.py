@@ -1,4 +1,4 @@
-"""`Task`, `Settings` and `Plan`: what is asked, how it will be done, and what that proves.
+"""`Task`, `Settings` and `FitPlan`: what is asked, how it will be done, and what that proves.
 
 All three are made from public facts alone, before anything is trained.
 """
@@ -166,7 +166,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitPlan:
     """How a task will be done. Complete: only records and randomness are missing.
 
     Parameters

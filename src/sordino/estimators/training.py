@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from sordino import _check
 from sordino.estimators.randomness import Randomness, ScaledNoise
-from sordino.estimators.records import Records
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.records import FitRecords
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.privacy import NotApplicable, Relation
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -28,11 +28,13 @@ class Method(ABC):
     """Settings that mean something to it; others are refused, not ignored."""
 
     @abstractmethod
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> Plan:
+    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
         """Complete the settings by public rules, calibrate the noise, prove."""
 
     @abstractmethod
-    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+    def train(
+        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
+    ) -> Floats:
         """Weights [problem, column] as the plan says, before the release adds its noise."""
 
     def check(self, given: Settings) -> None:
@@ -63,14 +65,16 @@ class TrainedMethod(Method):
     def spec(self, task: Task, settings: Settings) -> TrainSpec:
         """The training; noise inside it is still to be set."""
 
-    def train(self, plan: Plan, records: Records, randomness: Randomness, start: Floats) -> Floats:
+    def train(
+        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
+    ) -> Floats:
         """Weights [problem, column] by the engine."""
         (weights,) = train_together([plan], records, randomness, start)
         return np.asarray(weights)
 
 
 def train_together(
-    plans: Sequence[Plan], records: Records, randomness: Randomness, start: Floats
+    plans: Sequence[FitPlan], records: FitRecords, randomness: Randomness, start: Floats
 ) -> Floats:
     """Train every plan on the records: weights [plan, problem, column].
 
@@ -108,7 +112,7 @@ def train_together(
     return weights
 
 
-def _alike(plans: Sequence[Plan]) -> dict[TrainSpec, dict[int, float]]:
+def _alike(plans: Sequence[FitPlan]) -> dict[TrainSpec, dict[int, float]]:
     """Plans by their training, whatever the size of the noise: their places, and that size.
 
     A plan's place is its seed: no two share an order.

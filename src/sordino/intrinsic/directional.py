@@ -137,7 +137,7 @@ def between(
     """
     W = np.stack([_rows("first", first), _rows("second", second, first)], axis=1)
     scale = _check.non_negative("scale", scale)
-    how = How(stream, folds, repeats, draws, level, scale**2)
+    how = CrossFit(stream, folds, repeats, draws, level, scale**2)
     found = cross_fitted(W, lambda learn: (0, 1), how)
     if not _check.flag("shared_seeds", shared_seeds) or scale > 0:
         return found
@@ -170,12 +170,12 @@ def worst_pair(
     if against is not None:
         against = _check.index("against", against, W.shape[1])
     added = _check.non_negative("scale", scale) ** 2
-    how = How(stream, folds, repeats, draws, level, added)
+    how = CrossFit(stream, folds, repeats, draws, level, added)
     return cross_fitted(W, lambda learn: furthest(W[learn], added=added, against=against), how)
 
 
 @dataclass(frozen=True)
-class How:
+class CrossFit:
     """How to cross-fit; `added` is the variance of noise that every weight gets on top."""
 
     stream: np.random.Generator
@@ -233,7 +233,7 @@ class _Tested:
         return squares / freedom
 
 
-def cross_fitted(W: Floats, choose: Callable[[Indices], tuple[int, int]], how: How) -> Directional:
+def cross_fitted(W: Floats, choose: Callable[[Indices], tuple[int, int]], how: CrossFit) -> Directional:
     """The two datasets that `choose` makes of the learning seeds, told apart on the others."""
     n, added = W.shape[0], how.added
     if n < (least := max(16, 4 * how.folds)):
@@ -268,7 +268,7 @@ def cross_fitted(W: Floats, choose: Callable[[Indices], tuple[int, int]], how: H
     )
 
 
-def _direction(first: Floats, second: Floats, how: How) -> Floats:
+def _direction(first: Floats, second: Floats, how: CrossFit) -> Floats:
     """The most telling direction, with the shrinkage that does best inside these seeds."""
     still = (np.ptp(first, axis=0) == 0) & (np.ptp(second, axis=0) == 0)
     gap = np.where(still, first[0] - second[0], 0.0)
@@ -330,7 +330,7 @@ def furthest(W: Floats, *, added: float = 0.0, against: int | None = None) -> tu
     return (int(min(a, b)), int(max(a, b))) if a != b else (0, 1)
 
 
-def _corrected(first: Floats, second: Floats, how: How) -> Interval | None:
+def _corrected(first: Floats, second: Floats, how: CrossFit) -> Interval | None:
     """The Mahalanobis distance from a Wishart covariance, for runs that share their seeds.
 
     With means of differences m1, m2 of two halves of the seeds, and S the covariance of one dataset

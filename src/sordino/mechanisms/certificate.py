@@ -319,18 +319,18 @@ def _keep(part: object, name: str, value: object) -> None:
 class _EvidenceForm(serialize.Form):
     """The numbers behind the proof."""
 
-    def _read(self, value: Any, place: serialize.Place) -> Evidence:
+    def _read(self, value: Any, place: serialize.Where) -> Evidence:
         try:
             return from_plain(value)
         except Exception as error:  # numbers nobody thought of are still somebody else's
             place.refuse(f"cannot be right. {error}")
 
-    def _write(self, value: Any, place: serialize.Place) -> dict[str, Any]:
+    def _write(self, value: Any, place: serialize.Where) -> dict[str, Any]:
         plain: dict[str, Any] = value.to_plain()
         return plain
 
 
-_LABEL = serialize.Setting(null=False, infinite=False)
+_LABEL = serialize.SettingForm(null=False, infinite=False)
 _GUARANTEE = serialize.Forms().record(
     Guarantee,
     # These sentences belong to the schema: another wording is another version of it.

@@ -50,7 +50,7 @@ from sordino.mechanisms.ledger_history import (
     write_seal,
 )
 from sordino.mechanisms.ledger_open import current
-from sordino.mechanisms.ledger_rows import BY_HAND, Entry, Line, Rows, new_id
+from sordino.mechanisms.ledger_rows import BY_HAND, Entry, LedgerRows, Line, new_id
 from sordino.mechanisms.ledger_terms import (
     Budget,
     Charge,
@@ -230,7 +230,7 @@ class Book:
             command = f"sordino ledger init {self.path} --dataset NAME --epsilon 2 --delta 1e-6"
             refuse(self.path, "to be there", f"If the path is right, create it: {command}.")
 
-    def read(self, work: Callable[[Rows, History], Answer]) -> Answer:
+    def read(self, work: Callable[[LedgerRows, History], Answer]) -> Answer:
         """Run `work` on one state of the ledger, which holds all that was seen of it before."""
         while True:
             # Both before the transaction begins: what it sees is at least as far.
@@ -250,7 +250,7 @@ class Book:
                 if read_seal(self.file) == seal:
                     raise  # else somebody sealed it between the two looks
 
-    def write(self, work: Callable[[Rows, History], Answer]) -> Answer:
+    def write(self, work: Callable[[LedgerRows, History], Answer]) -> Answer:
         """The same, and what `work` adds is on the disk afterwards and sealed, or nothing is.
 
         Raises
@@ -263,7 +263,7 @@ class Book:
             For whatever else is wrong; nothing was written.
         """
 
-        def within(on: sqlite3.Connection) -> tuple[Answer, Rows, History]:
+        def within(on: sqlite3.Connection) -> tuple[Answer, LedgerRows, History]:
             seal = read_seal(self.file)
             history = History(on, self.path, seal)
             rows = self._rows(on, history, self._seen)
@@ -293,7 +293,7 @@ class Book:
         except LedgerError:
             self.identity = self._seen = None  # what was seen before does not count any more
 
-        def within(on: sqlite3.Connection) -> tuple[Rows, History]:
+        def within(on: sqlite3.Connection) -> tuple[LedgerRows, History]:
             history = History(on, self.path, Seal.new(), anew=True)
             rows = self._rows(on, history, None)
             if not history.begun:
@@ -322,8 +322,8 @@ class Book:
         except LedgerError as error:
             raise NotSealed(f"It is in the ledger, which could not be sealed: {error}") from error
 
-    def _rows(self, on: sqlite3.Connection, history: History, seen: Head | None) -> Rows:
-        rows = Rows(on, self.path, history)
+    def _rows(self, on: sqlite3.Connection, history: History, seen: Head | None) -> LedgerRows:
+        rows = LedgerRows(on, self.path, history)
         history.check_tables()
         if self.identity not in (None, rows.identity):
             hint = "Put the file back in which the budget was: this one knows nothing of it."
@@ -332,7 +332,7 @@ class Book:
             refuse_older(self.path, history.head.count, seen, "this process has seen")
         return rows
 
-    def _remember(self, rows: Rows, history: History) -> None:
+    def _remember(self, rows: LedgerRows, history: History) -> None:
         self.identity = rows.identity
         if history.begun and (self._seen is None or self._seen.count < history.head.count):
             self._seen = history.head
@@ -439,7 +439,7 @@ class Ledger:
         """
         book = _there(path, wait)
 
-        def work(rows: Rows, history: History) -> Head | None:
+        def work(rows: LedgerRows, history: History) -> Head | None:
             for budget in rows.budgets():
                 rows.lines(budget.dataset)
             if head is not None and not history.extends(head):
@@ -460,7 +460,7 @@ class Ledger:
         """Make the file and the budget if they are not there; whether the budget is new."""
         self._make_file()
 
-        def work(rows: Rows, history: History) -> tuple[bool, list[Warning]]:
+        def work(rows: LedgerRows, history: History) -> tuple[bool, list[Warning]]:
             new = rows.budget(self.dataset) is None
             self._budget(rows, create=True)
             return new, self._sealed(history)
@@ -481,7 +481,7 @@ class Ledger:
             _check.fail("epsilon", None, "to be given", "Pass the settings it should have.")
         self._book.check_there()
 
-        def work(rows: Rows, history: History) -> tuple[Budget, list[Warning]]:
+        def work(rows: LedgerRows, history: History) -> tuple[Budget, list[Warning]]:
             found = rows.budget(self.dataset)
             if found is None:
                 self._refuse_unknown(rows)
@@ -495,7 +495,9 @@ class Ledger:
 
         return self._written(work)
 
-    def _written(self, work: Callable[[Rows, History], tuple[Answer, list[Warning]]]) -> Answer:
+    def _written(
+        self, work: Callable[[LedgerRows, History], tuple[Answer, list[Warning]]]
+    ) -> Answer:
         """Do it in the ledger, and warn its caller's caller of what is found on the way."""
         answer, told = self._book.write(work)
         self._known = True
@@ -537,7 +539,7 @@ class Ledger:
         self._make_file()
         line = new_id() if line is None else line
 
-        def work(rows: Rows, history: History) -> tuple[Total, list[Warning]]:
+        def work(rows: LedgerRows, history: History) -> tuple[Total, list[Warning]]:
             budget = self._budget(rows, create=True)
             lines = rows.lines(self.dataset)
             # Others wait meanwhile: any rule that proves enough will do.
@@ -601,14 +603,14 @@ class Ledger:
             return self._asked, []
         self._book.check_there()
 
-        def work(rows: Rows, history: History) -> tuple[Budget, list[Line]]:
+        def work(rows: LedgerRows, history: History) -> tuple[Budget, list[Line]]:
             budget = self._budget(rows, create=False)
             self._known = rows.budget(self.dataset) is not None
             return budget, rows.lines(self.dataset) if self._known else []
 
         return self._book.read(work)
 
-    def _budget(self, rows: Rows, *, create: bool) -> Budget:
+    def _budget(self, rows: LedgerRows, *, create: bool) -> Budget:
         found = rows.budget(self.dataset)
         if found is None:
             if not self._may_create or self._known:
@@ -619,7 +621,7 @@ class Ledger:
         check_same(self.path, self._asked, found, complete=self._may_create)
         return found
 
-    def _refuse_unknown(self, rows: Rows) -> NoReturn:
+    def _refuse_unknown(self, rows: LedgerRows) -> NoReturn:
         refuse(self.path, f"to have a budget for {self.dataset!r}", _other_names(self, rows))
 
     def _sealed(self, history: History) -> list[Warning]:
@@ -633,7 +635,7 @@ class Ledger:
         )
         return [SealedWarning(said)]
 
-    def _doubts(self, rows: Rows, charge: Charge) -> list[Warning]:
+    def _doubts(self, rows: LedgerRows, charge: Charge) -> list[Warning]:
         """What is odd about the data of this name, as sentences."""
         if charge.fingerprint is None:
             return []
@@ -653,7 +655,7 @@ class Ledger:
         return [FingerprintWarning(doubt) for doubt in doubts]
 
 
-def _other_names(ledger: Ledger, rows: Rows) -> str:
+def _other_names(ledger: Ledger, rows: LedgerRows) -> str:
     known = [budget.dataset for budget in rows.budgets()]
     near = difflib.get_close_matches(ledger.dataset, known, n=1)
     meant = f"Did you mean {near[0]!r}? " if near else ""

@@ -89,7 +89,7 @@ class Line:
         )
 
 
-class Rows:
+class LedgerRows:
     """The rows of an open ledger, inside one transaction; with its history they can be added to."""
 
     def __init__(
@@ -291,7 +291,9 @@ class Entry:
     def _mark(self, status: str, place: str) -> None:
         file = LedgerFile(self.path, self.wait)
         place = storable(place)
-        file.transact(lambda on: Rows(on, file.path).mark(self.id, status, place), writes=True)
+        file.transact(
+            lambda on: LedgerRows(on, file.path).mark(self.id, status, place), writes=True
+        )
 
 
 def new_id() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,18 @@ Params = tuple[torch.Tensor, ...]
 
 # Elements of the largest intermediate array that the array methods below build at once.
 _PIECE = 1 << 24
+
+
+class Update(NamedTuple):
+    """How gradients change weights: keep * weights + scale * their weighted, clipped sum.
+
+    `weight` is of each example, [group, example]; 1 if not given.
+    """
+
+    keep: float
+    scale: float
+    clip: float | None = None
+    weight: torch.Tensor | None = None
 
 
 class Objective(abc.ABC):
@@ -58,21 +71,12 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def add_gradient(
-        self,
-        target: Params,
-        params: Params,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        *,
-        keep: float,
-        scale: float,
-        clip: float | None = None,
-        weight: torch.Tensor | None = None,
+        self, target: Params, params: Params, X: torch.Tensor, y: torch.Tensor, update: Update
     ) -> None:
         """Set target = keep * target + scale * sum_i weight_i * clip(gradient_i), in place.
 
         `gradient_i` is that of the data loss of example i at `params`, scaled down to Euclidean
-        norm `clip` where above it. `weight` [group, example] is 1 if not given. `target` may be
+        norm `clip` where above it. `target` may be
         `params` itself: then this is one step of descent.
         """
 
@@ -156,9 +160,7 @@ class Objective(abc.ABC):
                 params,
                 rows[:, piece].contiguous(),
                 labels[:, piece].contiguous(),
-                keep=1.0,
-                scale=1.0 / len(X),
-                clip=clip,
+                Update(keep=1.0, scale=1.0 / len(X), clip=clip),
             )
         total = self.flatten(target)[0].numpy() + self.spec.l2 * flat
         return np.asarray(total).reshape(*lead, self.parameters)

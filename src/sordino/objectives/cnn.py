@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from sordino import _check
 from sordino.objectives import cnn_pass
-from sordino.objectives.batched import Objective, Params, glorot
+from sordino.objectives.batched import Objective, Params, Update, glorot
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.types import Array
 
@@ -109,21 +109,13 @@ class Cnn(Objective):
         return -functional.log_softmax(logits, dim=3).gather(3, labels).squeeze(3)
 
     def add_gradient(
-        self,
-        target: Params,
-        params: Params,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        *,
-        keep: float,
-        scale: float,
-        clip: float | None = None,
-        weight: torch.Tensor | None = None,
+        self, target: Params, params: Params, X: torch.Tensor, y: torch.Tensor, update: Update
     ) -> None:
         """See `Objective.add_gradient`; compiled (cnn_pass.py), run after run.
 
         Clipping makes each example a batch of its own: its gradient is built, scaled and added.
         """
+        keep, scale, clip, weight = update
         layers = cnn_pass.Layers(*(part.numpy() for part in params))
         weights = (torch.ones_like(y) if weight is None else weight).numpy()
         shape = (*params[0].shape[:2], self.parameters)

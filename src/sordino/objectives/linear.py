@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from sordino import _check
-from sordino.objectives.batched import Objective, Params, binary_log_loss, glorot
+from sordino.objectives.batched import Objective, Params, Update, binary_log_loss, glorot
 from sordino.objectives.objective import Constants, ObjectiveSpec
 from sordino.types import Array
 
@@ -66,18 +66,10 @@ class Linear(Objective):
         return z.mul_(-sign).add_(1 + h).div_(2 * h).clamp_(0, 1).mul_(-sign)
 
     def add_gradient(
-        self,
-        target: Params,
-        params: Params,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        *,
-        keep: float,
-        scale: float,
-        clip: float | None = None,
-        weight: torch.Tensor | None = None,
+        self, target: Params, params: Params, X: torch.Tensor, y: torch.Tensor, update: Update
     ) -> None:
         """See `Objective.add_gradient`; two batched products and one elementwise pass."""
+        keep, scale, clip, weight = update
         psi = self.residual_(torch.bmm(params[0], X.transpose(1, 2)), y.unsqueeze(1))
         if clip is not None:
             norms = torch.linalg.vector_norm(X, dim=2).clamp_(min=torch.finfo(X.dtype).tiny)

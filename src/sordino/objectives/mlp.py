@@ -13,7 +13,7 @@ import torch
 
 from sordino import _check
 from sordino.objectives import mlp_pass
-from sordino.objectives.batched import Objective, Params, binary_log_loss, glorot
+from sordino.objectives.batched import Objective, Params, Update, binary_log_loss, glorot
 from sordino.objectives.objective import ObjectiveSpec
 from sordino.types import Array
 
@@ -61,18 +61,10 @@ class Mlp(Objective):
         return (units * hidden).sum(dim=3) + bias
 
     def add_gradient(
-        self,
-        target: Params,
-        params: Params,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        *,
-        keep: float,
-        scale: float,
-        clip: float | None = None,
-        weight: torch.Tensor | None = None,
+        self, target: Params, params: Params, X: torch.Tensor, y: torch.Tensor, update: Update
     ) -> None:
         """See `Objective.add_gradient`; two large products, and one compiled pass between them."""
+        keep, scale, clip, weight = update
         first, second = target
         units = self._products(params, X)
         gradient = torch.empty_like(params[1], memory_format=torch.contiguous_format)

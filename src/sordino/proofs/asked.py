@@ -40,7 +40,7 @@ HOW = (
 
 
 @dataclass(frozen=True)
-class Method:
+class AskedMethod:
     """What a method's papers look like: the kind of its numbers, and the settings it takes."""
 
     kind: type[Evidence]
@@ -48,19 +48,21 @@ class Method:
 
 
 METHODS = {
-    "rsgd-ar": Method(
+    "rsgd-ar": AskedMethod(
         OutputEvidence, ("epochs", "batch_size", "learning_rate", "average_every", "max_grad_norm")
     ),
-    "nsgd": Method(OutputEvidence, ("epochs", "batch_size", "learning_rate", "max_grad_norm")),
-    "bolt-on": Method(OutputEvidence, ("epochs", "batch_size", "learning_rate", "max_grad_norm")),
-    "output-gd": Method(OutputEvidence, ("steps", "learning_rate", "max_grad_norm")),
-    "noisy-gd": Method(StepsEvidence, ("steps", "learning_rate", "max_grad_norm")),
-    "dp-sgd": Method(
+    "nsgd": AskedMethod(OutputEvidence, ("epochs", "batch_size", "learning_rate", "max_grad_norm")),
+    "bolt-on": AskedMethod(
+        OutputEvidence, ("epochs", "batch_size", "learning_rate", "max_grad_norm")
+    ),
+    "output-gd": AskedMethod(OutputEvidence, ("steps", "learning_rate", "max_grad_norm")),
+    "noisy-gd": AskedMethod(StepsEvidence, ("steps", "learning_rate", "max_grad_norm")),
+    "dp-sgd": AskedMethod(
         StepsEvidence,
         ("epochs", "steps", "batch_size", "learning_rate", "max_grad_norm", "accountant"),
     ),
-    "objective": Method(ObjectiveEvidence, ()),
-    "dp-agd": Method(AdaptiveEvidence, ("steps", "learning_rate", "max_grad_norm")),
+    "objective": AskedMethod(ObjectiveEvidence, ()),
+    "dp-agd": AskedMethod(AdaptiveEvidence, ("steps", "learning_rate", "max_grad_norm")),
 }
 
 

@@ -110,12 +110,12 @@ def from_plain(values: object) -> Evidence:
 
 
 class _Spec(serialize.Form):
-    def _read(self, value: Any, place: serialize.Place) -> TrainSpec:
+    def _read(self, value: Any, place: serialize.Where) -> TrainSpec:
         if not isinstance(value, dict):
             place.refuse(f"is {serialize.shown(value)}, and no object")
         return TrainSpec.from_dict(value)
 
-    def _write(self, value: Any, place: serialize.Place) -> dict[str, Any]:
+    def _write(self, value: Any, place: serialize.Where) -> dict[str, Any]:
         return TrainSpec.to_dict(value)
 
 
@@ -123,7 +123,7 @@ class _Spec(serialize.Form):
 def _form() -> serialize.Form:
     from sordino.proofs.evidence_kinds import KINDS
 
-    kinds: dict[str, serialize.Record] = {}
+    kinds: dict[str, serialize.RecordForm] = {}
     form = serialize.Tagged(kinds)
     forms = serialize.Forms(
         {

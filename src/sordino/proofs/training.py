@@ -23,7 +23,7 @@ ACCOUNTANTS = {"best": ("pld", "last-iterate"), "pld": ("pld",), "moments": ("rd
 Found = TypeVar("Found")
 
 
-class How(TypedDict, total=False):
+class StepTerms(TypedDict, total=False):
     """By which of the `ACCOUNTANTS`, and who is protected: see `Run`."""
 
     accountant: str
@@ -101,7 +101,7 @@ def prove_steps(
     n: int,
     relation: Relation,
     delta: float,
-    **how: Unpack[How],
+    **how: Unpack[StepTerms],
 ) -> Proof:
     """What a noisy training proves, by the accountant with the least epsilon at `delta`.
 
@@ -112,7 +112,7 @@ def prove_steps(
     delta
         Where accountants are compared.
     how
-        See `How`.
+        See `StepTerms`.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def noise_for_steps(
     relation: Relation,
     epsilon: float,
     delta: float,
-    **how: Unpack[How],
+    **how: Unpack[StepTerms],
 ) -> float:
     """The least noise multiplier of `spec` for the budget; its own is ignored.
 

@@ -13,7 +13,7 @@ from sordino import serialize
 from sordino._check import fail
 from sordino.privacy import Refused
 from sordino.report.stages import Curve
-from sordino.serialize import Place, Unfit, fields_of, listed, refusing
+from sordino.serialize import Unfit, Where, fields_of, listed, refusing
 
 __all__ = [
     "FORMS",
@@ -53,7 +53,7 @@ def _check_lengths(line: Curve) -> None:
 
 _POINTS = listed(serialize.Number(digits=DIGITS))
 FORMS = serialize.Forms(
-    {Curve: serialize.Record(Curve, {"x": _POINTS, "y": _POINTS}, check=_check_lengths)}
+    {Curve: serialize.RecordForm(Curve, {"x": _POINTS, "y": _POINTS}, check=_check_lengths)}
 )
 """The forms of everything in a report."""
 
@@ -98,7 +98,7 @@ def check_header(values: object, schema: str, version: int) -> dict[str, Any]:
 def check_keys(value: object, names: Collection[str], place: str) -> None:
     """Refuse anything but an object with exactly these keys."""
     with refusing("document", DocumentError):
-        serialize.check_keys(value, names, Place(place))
+        serialize.check_keys(value, names, Where(place))
 
 
 def refuse(place: str, says: str) -> NoReturn:

@@ -44,7 +44,7 @@ _STYLES = ((GREY, "x"), (VERMILION, "s"), (GREEN, "^"), (BLUE, "o"), (PURPLE, "D
 
 
 @dataclass(frozen=True)
-class Setting:
+class WorstCaseSetting:
     """Curves of one training: by order ("presence", "absence"), then by name.
 
     Names: "observed", "composed" (all iterates) and "linear".
@@ -66,7 +66,7 @@ class Repeats:
 
 
 def error_curves(
-    settings: Sequence[Setting], *, log: bool, orders: Sequence[str] = tuple(ORDERS)
+    settings: Sequence[WorstCaseSetting], *, log: bool, orders: Sequence[str] = tuple(ORDERS)
 ) -> Figure:
     """FPR against FNR: a column a setting, a row an order of D and D′ (Figure 1)."""
     if not settings:

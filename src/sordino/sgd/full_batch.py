@@ -27,7 +27,7 @@ from sordino.objectives.compiled import compiled
 from sordino.privacy import Sampling
 from sordino.sgd.linear import Law, clip, copy_row, law_of, noise_and_project
 from sordino.sgd.spec import TrainSpec
-from sordino.sgd.table import Table
+from sordino.sgd.table import RowTable
 from sordino.types import Array
 
 WIDTH = 32
@@ -56,7 +56,7 @@ def scratch_numbers(parameters: int, slots: int) -> int:
     return WIDTH * (ROWS + 2 * parameters) + 2 * ROWS * parameters + slots
 
 
-class Rows(NamedTuple):
+class SharedRows(NamedTuple):
     """The table as arrays. `most` is the largest |residual| that the clip leaves a row."""
 
     X: Array
@@ -80,7 +80,7 @@ class Runs(NamedTuple):
     datasets: int
 
 
-class Scratch(NamedTuple):
+class BlockScratch(NamedTuple):
     """Working memory: one block of rows, one of runs, and the gradient of every run.
 
     Rows are also kept as columns (flat, as many as there are): BLAS is a third faster at scores
@@ -107,13 +107,13 @@ class FullBatch:
     """
 
     def __init__(
-        self, spec: TrainSpec, table: Table, slots: int, parameters: int, places: Array
+        self, spec: TrainSpec, table: RowTable, slots: int, parameters: int, places: Array
     ) -> None:
         self.law = law_of(spec)
         self.rows = _rows(self.law, table, slots)
         self.runs = _runs(self.law, table, slots, places)
         runs, dtype = places.size, spec.dtype
-        self.scratch = Scratch(
+        self.scratch = BlockScratch(
             X=np.empty((ROWS, parameters), dtype=dtype),
             columns=np.empty(ROWS * parameters, dtype=dtype),
             w=np.zeros((WIDTH, parameters), dtype=dtype),
@@ -145,14 +145,14 @@ class FullBatch:
         )
 
 
-def _rows(law: Law, table: Table, slots: int) -> Rows:
+def _rows(law: Law, table: RowTable, slots: int) -> SharedRows:
     norms = table.norms.numpy()
     most = np.full_like(norms, np.inf)
     np.divide(law.clip, norms, out=most, where=norms > 0)
-    return Rows(X=table.X.numpy(), y=table.y.numpy(), most=most, slots=slots)
+    return SharedRows(X=table.X.numpy(), y=table.y.numpy(), most=most, slots=slots)
 
 
-def _runs(law: Law, table: Table, slots: int, places: Array) -> Runs:
+def _runs(law: Law, table: RowTable, slots: int, places: Array) -> Runs:
     counted = table.counted.numpy() > 0
     # What counts in the size of the batch: a dataset's own record in place of the one it lacks.
     gained = np.where(table.slot >= 0, counted[table.substitute], 0)
@@ -174,9 +174,9 @@ def _runs(law: Law, table: Table, slots: int, places: Array) -> Runs:
 @compiled
 def _descend(
     law: Law,
-    rows: Rows,
+    rows: SharedRows,
     runs: Runs,
-    scratch: Scratch,
+    scratch: BlockScratch,
     weights: Array,
     total: Array,
     averages: bool,
@@ -199,7 +199,9 @@ def _descend(
 
 
 @compiled
-def _gradients(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Array) -> None:
+def _gradients(
+    law: Law, rows: SharedRows, runs: Runs, scratch: BlockScratch, weights: Array
+) -> None:
     """Set the sum of each run's clipped gradients, block of rows by block of rows."""
     _own_records(law, rows, runs, scratch, weights)
     for start in range(0, rows.slots, ROWS):
@@ -210,7 +212,7 @@ def _gradients(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Arra
 
 
 @compiled
-def _bring(scratch: Scratch, X: Array) -> None:
+def _bring(scratch: BlockScratch, X: Array) -> None:
     """Copy rows near, in the precision of the run, without the zeros at their ends."""
     columns = scratch.columns[: len(X) * scratch.X.shape[1]].reshape(-1, len(X))
     for b in range(len(X)):
@@ -220,7 +222,9 @@ def _bring(scratch: Scratch, X: Array) -> None:
 
 
 @compiled
-def _own_records(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Array) -> None:
+def _own_records(
+    law: Law, rows: SharedRows, runs: Runs, scratch: BlockScratch, weights: Array
+) -> None:
     """Start each run's sum with the record that it alone has, or with nothing."""
     psi = scratch.psi[:1]
     for i in range(len(weights)):
@@ -241,9 +245,9 @@ def _own_records(law: Law, rows: Rows, runs: Runs, scratch: Scratch, weights: Ar
 @compiled
 def _block(
     law: Law,
-    rows: Rows,
+    rows: SharedRows,
     runs: Runs,
-    scratch: Scratch,
+    scratch: BlockScratch,
     weights: Array,
     start: int,
     many: int,

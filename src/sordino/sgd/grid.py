@@ -21,7 +21,7 @@ from sordino.seeding import Name, SeededStreams, Streams
 from sordino.sgd import full_batch, planning
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
-from sordino.sgd.table import Table, lay, table_bytes
+from sordino.sgd.table import RowTable, lay, table_bytes
 from sordino.types import Array
 
 
@@ -53,7 +53,7 @@ class Grid:
 
     spec: TrainSpec
     objective: Objective
-    table: Table
+    table: RowTable
     slots: int
     seeds: tuple[int, ...]
     checkpoints: tuple[int, ...]

@@ -23,7 +23,7 @@ from sordino.privacy import Sampling
 from sordino.sgd import thin
 from sordino.sgd.batches import Epoch
 from sordino.sgd.spec import TrainSpec
-from sordino.sgd.table import Table
+from sordino.sgd.table import RowTable
 from sordino.types import Array
 
 FEW = 4
@@ -81,7 +81,7 @@ class Scratch(NamedTuple):
 
 def descend(
     spec: TrainSpec,
-    table: Table,
+    table: RowTable,
     weights: torch.Tensor,
     total: torch.Tensor | None,
     epoch: Epoch,
@@ -132,7 +132,7 @@ def law_of(spec: TrainSpec) -> Law:
     )
 
 
-def _rows(table: Table, padded: bool) -> Rows:
+def _rows(table: RowTable, padded: bool) -> Rows:
     first, following = table.replaced_by
     return Rows(
         X=table.X.numpy(),

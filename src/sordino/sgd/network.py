@@ -21,7 +21,7 @@ from sordino.sgd.batches import Epoch, Index
 from sordino.sgd.lanes import Lanes
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.step import gather, step
-from sordino.sgd.table import Table
+from sordino.sgd.table import RowTable
 from sordino.types import Ints
 
 
@@ -43,7 +43,7 @@ class Touched:
 def descend(
     objective: Objective,
     spec: TrainSpec,
-    table: Table,
+    table: RowTable,
     lanes: Lanes,
     epoch: Epoch,
     rates: npt.NDArray[np.float64],
@@ -70,7 +70,7 @@ def descend(
         lanes.add_up()
 
 
-def _touched(table: Table, epoch: Epoch) -> Iterator[Touched | None]:
+def _touched(table: RowTable, epoch: Epoch) -> Iterator[Touched | None]:
     """For each step, the runs whose batch holds the slot in which they differ."""
     by_slot = np.argsort(table.slot, kind="stable")
     slots = table.slot[by_slot]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from sordino.objectives.batched import Objective, Params
+from sordino.objectives.batched import Objective, Params, Update
 from sordino.sgd.batches import Index
 from sordino.sgd.spec import TrainSpec
-from sordino.sgd.table import Table
+from sordino.sgd.table import RowTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Batch:
     divisor: float
 
 
-def gather(table: Table, index: Index, spec: TrainSpec, padded: bool) -> Batch:
+def gather(table: RowTable, index: Index, spec: TrainSpec, padded: bool) -> Batch:
     """Collect the rows that `index` [group, place] names; `padded` if some may be empty."""
     flat = torch.from_numpy(index.reshape(-1))
     # index_select, not X[index]: advanced indexing is five times slower here.
@@ -54,10 +54,12 @@ def step(
         params,
         batch.X,
         batch.y,
-        keep=1.0 - rate * spec.objective.l2,
-        scale=-rate / batch.divisor,
-        clip=spec.max_grad_norm,
-        weight=batch.weight,
+        Update(
+            keep=1.0 - rate * spec.objective.l2,
+            scale=-rate / batch.divisor,
+            clip=spec.max_grad_norm,
+            weight=batch.weight,
+        ),
     )
     if noise is not None and spec.max_grad_norm is not None:
         scale = -rate / batch.divisor * spec.noise_multiplier * spec.max_grad_norm

@@ -1,4 +1,4 @@
-"""`Table`: the rows the engine gathers from, with every neighbour's substitute among them.
+"""`RowTable`: the rows the engine gathers from, with every neighbour's substitute among them.
 
 Row i is the record of slot i of the base dataset, so an order of slots is an order of rows. Then
 follow the records that neighbours put in, and last a row of zeros that stands for "no record".
@@ -23,7 +23,7 @@ _BLOCK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RowTable:
     """Model inputs, labels and presence of each row; and for each neighbour what it changes.
 
     Attributes
@@ -73,7 +73,7 @@ class Table:
                 first[self.slot[k]] = k
         return first, following
 
-    def of(self, neighbours: slice) -> Table:
+    def of(self, neighbours: slice) -> RowTable:
         """Return the same rows for some of the neighbours."""
         slot, substitute = self.slot[neighbours], self.substitute[neighbours]
         return dataclasses.replace(self, slot=slot, substitute=substitute)
@@ -94,7 +94,7 @@ def lay(
     dtype: torch.dtype,
     *,
     clips: bool = True,
-) -> Table:
+) -> RowTable:
     """Lay out the table of a dataset and its neighbours, block by block; norms if one `clips`."""
     put_in, which = np.unique(neighbours.occupant, return_inverse=True)
     rows = np.concatenate([neighbours.members, put_in, [EMPTY]])
@@ -117,7 +117,7 @@ def lay(
             inputs[there, objective.features] = 1
         if clips:
             norms.numpy()[block] = row_norms(inputs[block])
-    return Table(
+    return RowTable(
         X=X,
         y=y,
         present=torch.from_numpy(rows >= 0).to(dtype),

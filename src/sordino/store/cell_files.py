@@ -1,6 +1,6 @@
 """`CellFiles`: the files of each cell and its record, in the order that makes a kill harmless.
 
-A `Record` is what is known of one cell. It is written after the cell's data, and makes it count.
+A `CellRecord` is what is known of one cell. It is written after the cell's data; then it counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FOLDER = "cells"
 
 
 @dataclass(frozen=True)
-class Record:
+class CellRecord:
     """That a cell is done, with the SHA-256 of each file of weights, or failed and why."""
 
     status: str
@@ -35,12 +35,12 @@ class Record:
     reason: str = ""
 
     @classmethod
-    def done(cls, files: Mapping[str, bytes]) -> Record:
+    def done(cls, files: Mapping[str, bytes]) -> CellRecord:
         """For a cell whose weights are in these files."""
         return cls("done", {name: digest(content) for name, content in files.items()})
 
     @classmethod
-    def failed(cls, reason: str) -> Record:
+    def failed(cls, reason: str) -> CellRecord:
         """For a cell that has no weights."""
         return cls("failed", {}, reason)
 
@@ -56,7 +56,7 @@ class Record:
         return (canonical(plain) + "\n").encode("ascii")
 
     @classmethod
-    def decode(cls, content: bytes, study: str, number: int) -> Record | None:
+    def decode(cls, content: bytes, study: str, number: int) -> CellRecord | None:
         """What `encode` wrote for this cell of this study; None for anything else."""
         try:
             plain = json.loads(content.decode("ascii"))
@@ -131,13 +131,13 @@ class CellFiles:
     def write(self, cell: Cell, weights: npt.NDArray[Any]) -> None:
         """Write the weights of a cell that has no record; it is done afterwards."""
         files = self.chunks.encode(cell, weights)
-        self._commit(cell, files, Record.done(files))
+        self._commit(cell, files, CellRecord.done(files))
 
     def fail(self, cell: Cell, reason: str) -> None:
         """Record the failure of a cell that has no record."""
-        self._commit(cell, {}, Record.failed(reason))
+        self._commit(cell, {}, CellRecord.failed(reason))
 
-    def _commit(self, cell: Cell, files: Mapping[str, bytes], record: Record) -> None:
+    def _commit(self, cell: Cell, files: Mapping[str, bytes], record: CellRecord) -> None:
         # The record comes last: it makes the rest count.
         status = self.chunks.encode_status(cell, record.status)
         for name, content in {**files, **status}.items():
@@ -153,23 +153,23 @@ class CellFiles:
             for name in names:
                 self._disk.drop(f"{GROUP}/{name}")
 
-    def records(self) -> dict[Cell, Record]:
+    def records(self) -> dict[Cell, CellRecord]:
         """The record of every cell that has one."""
         found = ((cell, self.record(cell)) for cell in self._cells)
         return {cell: record for cell, record in found if record is not None}
 
-    def record(self, cell: Cell) -> Record | None:
+    def record(self, cell: Cell) -> CellRecord | None:
         """The record of a cell; None if it has none, `DamagedCell` if it cannot be trusted."""
         name = record_name(cell.number)
         content = self._content(cell, name)
         if content is None:
             return None
-        record = Record.decode(content, self.address, cell.number)
+        record = CellRecord.decode(content, self.address, cell.number)
         if record is None:
             self._refuse_damaged(cell, f"{name} is cut short or changed")
         return record
 
-    def content(self, cell: Cell, record: Record) -> dict[str, bytes]:
+    def content(self, cell: Cell, record: CellRecord) -> dict[str, bytes]:
         """Files of the weights of a cell, as written; `DamagedCell` if one is not."""
         files = {}
         for name, known in record.digests.items():
@@ -181,7 +181,7 @@ class CellFiles:
             files[name] = content
         return files
 
-    def read(self, cell: Cell, record: Record) -> npt.NDArray[Any]:
+    def read(self, cell: Cell, record: CellRecord) -> npt.NDArray[Any]:
         """Weights of a finished cell, from files that were checked."""
         return self.chunks.decode(cell, self.content(cell, record))
 

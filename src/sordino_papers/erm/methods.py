@@ -14,7 +14,7 @@ a method's name    as the estimators have it: public rules, the least noise that
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -27,8 +27,8 @@ from sordino.accounting.root import first_below
 from sordino.estimators import methods
 from sordino.estimators.noisy import DpSgd
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
-from sordino.estimators.task import Plan, Settings, Task
+from sordino.estimators.records import FitRecords
+from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.privacy import NotApplicable
 from sordino.types import Floats
 from sordino_papers.erm.settings import ErmSettings
@@ -39,30 +39,34 @@ LEFT = 1e-6
 """Norm of the mean gradient at which minimising stops where nothing is proved of it."""
 
 
-def planned(settings: ErmSettings, method: str, task: Task) -> list[Plan]:
-    """A method's plans for one budget: one, or one a setting that is tried; none if it cannot."""
-    try:
-        return _planned(settings, method, task)
-    except NotApplicable:
-        return []
-
-
-def _planned(settings: ErmSettings, method: str, task: Task) -> list[Plan]:
+def planned(settings: ErmSettings, method: str, task: Task) -> list[FitPlan | None]:
+    """A method's plans for one budget: one, or one a setting that is tried; None if it cannot."""
     name, _, variant = method.partition("/")
+    if variant != "tuned":
+        return [_or_none(lambda: _planned(settings, method, task))]
+    called, public = named(name, task.rows)
+    tried = [_tried(each, public, task) for each in settings.tries(name)]
+    return [_or_none(lambda given=given: _plan(called, task, given)) for given in (public, *tried)]
+
+
+def _or_none(make: Callable[..., FitPlan | None]) -> FitPlan | None:
+    try:
+        return make()
+    except NotApplicable:
+        return None
+
+
+def _planned(settings: ErmSettings, method: str, task: Task) -> FitPlan | None:
     if method in REFERENCES:
-        return [_plan(method, replace(task, epsilon=math.inf), Settings())]
+        return _plan(method, replace(task, epsilon=math.inf), Settings())
     if method == "sgd-ma/2016":
         return _old_moments(task, settings.orders)
     if method == "output-gd/inside":
-        outside = _plan(name, task, Settings()).settings
+        outside = _plan("output-gd", task, Settings()).settings
         given = Settings(steps=outside.steps, learning_rate=outside.learning_rate)
-        return [_plan("noisy-gd", task, given)]
-    tried = settings.tries(name) if variant == "tuned" else []
-    public = named(name, task.rows)
-    return [
-        _plan(public[0], task, given)
-        for given in (public[1], *(_tried(each, public[1], task) for each in tried))
-    ]
+        return _plan("noisy-gd", task, given)
+    called, public = named(method, task.rows)
+    return _plan(called, task, public)
 
 
 def named(method: str, rows: int) -> tuple[str, Settings]:
@@ -72,7 +76,7 @@ def named(method: str, rows: int) -> tuple[str, Settings]:
     return "dp-sgd", Settings(accountant="moments", batch_size=max(1, round(math.sqrt(rows))))
 
 
-def _plan(name: str, task: Task, given: Settings) -> Plan:
+def _plan(name: str, task: Task, given: Settings) -> FitPlan:
     """Folds ask the same again; and the noise of DP-SGD, slow to find, does not know the rate."""
     rate = given.learning_rate
     if rate is None or given.steps is None or given.batch_size is None:
@@ -87,7 +91,7 @@ def _plan(name: str, task: Task, given: Settings) -> Plan:
 
 
 @lru_cache(512)
-def _light_plan(name: str, task: Task, given: Settings) -> Plan:
+def _light_plan(name: str, task: Task, given: Settings) -> FitPlan:
     """Without its proof, which weighs megabytes where it is a privacy loss distribution."""
     return replace(methods.plan(name, task, given), proof=None, evidence=None)
 
@@ -100,7 +104,7 @@ def _tried(given: Mapping[str, Any], public: Settings, task: Task) -> Settings:
     return Settings(**{"accountant": public.accountant, **rest})
 
 
-def _old_moments(task: Task, orders: int) -> list[Plan]:
+def _old_moments(task: Task, orders: int) -> FitPlan | None:
     """DP-SGD as of 2016, under its own add-or-remove-one; nothing if no noise is enough."""
     method = DpSgd()
     given = method.settings(task, Settings(batch_size=round(math.sqrt(task.rows))))
@@ -108,10 +112,10 @@ def _old_moments(task: Task, orders: int) -> list[Plan]:
     rate, steps = spec.batch_size / task.rows, spec.total_steps(task.rows)
     noise = old_moments_noise(task.epsilon, task.delta, rate, steps, orders)
     if noise is None:
-        return []
+        return None
     spec = replace(spec, noise_multiplier=noise)
     sigma = noise * task.norm
-    return [Plan(method.name, task, given, None, sigma, 0.0, "in every step", spec, task.l2)]
+    return FitPlan(method.name, task, given, None, sigma, 0.0, "in every step", spec, task.l2)
 
 
 def old_moments_epsilon(
@@ -146,7 +150,7 @@ def old_moments_noise(
 
 
 def old_objective(
-    method: str, task: Task, records: Records, randomness: Randomness
+    method: str, task: Task, records: FitRecords, randomness: Randomness
 ) -> tuple[Floats, float]:
     """The minimiser with the noise of 2011 or 2012, and the size of one coefficient's noise."""
     if method == "objective/2012":

@@ -17,7 +17,7 @@ from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Splits
-    from sordino.estimators.records import Records
+    from sordino.estimators.records import FitRecords
     from sordino.estimators.task import Task
     from sordino_papers.bench import Bench
 
@@ -162,13 +162,13 @@ class StoredRows:
         training, rest = list(cuts)[fold]
         return training[: self.settings.training_rows(rows)], rest
 
-    def fold(self, held_out: int) -> tuple[Records, Records]:
+    def fold(self, held_out: int) -> tuple[FitRecords, FitRecords]:
         """Rows to train on and those held out; all folds have the same number to train on."""
-        from sordino.estimators.records import Records
+        from sordino.estimators.records import FitRecords
 
         X, y = self.read()
         return tuple(  # type: ignore[return-value]
-            Records.of(np.ascontiguousarray(X[part]), y[part], 2, 1.0, False)
+            FitRecords.of(np.ascontiguousarray(X[part]), y[part], 2, 1.0, False)
             for part in self.split(held_out)
         )
 

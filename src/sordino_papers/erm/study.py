@@ -22,9 +22,9 @@ from sordino import _files
 from sordino.estimators import methods, rules
 from sordino.estimators.methods import Majority
 from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Records
+from sordino.estimators.records import FitRecords
 from sordino.estimators.risk import NoMinimum
-from sordino.estimators.task import Plan, Task
+from sordino.estimators.task import FitPlan, Task
 from sordino.estimators.training import train_together
 from sordino.seeding import Name, stream
 from sordino.types import Floats
@@ -196,8 +196,8 @@ class MethodOnFold:
     settings: ErmSettings
     method: str
     fold: int
-    training: Records
-    held_out: Records
+    training: FitRecords
+    held_out: FitRecords
 
     @classmethod
     def of(cls, pieces: Pieces, item: Item) -> MethodOnFold:
@@ -214,16 +214,15 @@ class MethodOnFold:
             epsilons = epsilons[:1]  # they promise nothing, whatever the budget
         plans = [planned(self.settings, self.method, self.task(epsilon)) for epsilon in epsilons]
         if chosen is not None:
-            pairs = zip(plans, chosen, strict=True)
-            plans = [[each[0], each[at]] if each else [] for each, at in pairs]
-        flat = [plan for each in plans for plan in each]
-        scores = iter(self._of_plans(flat) if flat else [])
-        tries = max(len(each) for each in plans) or 1
-        found = np.full((3, tries, len(plans)), np.nan)
+            plans = [[each[0], each[at]] for each, at in zip(plans, chosen, strict=True)]
+        able = [plan for each in plans for plan in each if plan is not None]
+        scores = iter(self._of_plans(able) if able else [])
+        found = np.full((3, len(plans[0]), len(plans)), np.nan)
         for at, each in enumerate(plans):
-            for place in range(len(each)):
-                found[:, place, at] = next(scores)
-        return np.broadcast_to(found, (3, tries, len(self.settings.epsilons)))
+            for place, plan in enumerate(each):
+                if plan is not None:
+                    found[:, place, at] = next(scores)
+        return np.broadcast_to(found, (3, len(plans[0]), len(self.settings.epsilons)))
 
     def task(self, epsilon: float) -> Task:
         """What is asked of this fold at a budget."""
@@ -244,7 +243,7 @@ class MethodOnFold:
         )
         return Randomness.seeded(int(draw.integers(1 << 48)))
 
-    def _of_plans(self, plans: Sequence[Plan]) -> list[tuple[float, float, float]]:
+    def _of_plans(self, plans: Sequence[FitPlan]) -> list[tuple[float, float, float]]:
         if plans[0].spec is None:
             weights = [self._alone(at, plan) for at, plan in enumerate(plans)]
         elif plans[0].scale > 0:
@@ -253,7 +252,7 @@ class MethodOnFold:
             weights = [self._trained([plan] * self.fits, at) for at, plan in enumerate(plans)]
         return [(*self._score(each), plan.sigma) for each, plan in zip(weights, plans, strict=True)]
 
-    def _released(self, plans: Sequence[Plan]) -> list[Floats]:
+    def _released(self, plans: Sequence[FitPlan]) -> list[Floats]:
         """Output perturbation: equal trainings are done once, and get noise of every budget."""
         distinct = list({plan.spec: plan for plan in plans}.values())
         trained = self._trained(distinct, "trained")
@@ -265,11 +264,11 @@ class MethodOnFold:
             found.append(np.asarray(noise.perturb(copies, plan.scale)))
         return found
 
-    def _trained(self, plans: Sequence[Plan], *name: Name) -> Floats:
+    def _trained(self, plans: Sequence[FitPlan], *name: Name) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             return train_together(plans, self.training, self.randomness(*name), self._start)[:, 0]
 
-    def _alone(self, at: int, plan: Plan) -> Floats:
+    def _alone(self, at: int, plan: FitPlan) -> Floats:
         """Methods that the engine does not train: minimisers, DP-AGD, the majority."""
         if plan.method == Majority.name:
             start = self._start

@@ -170,10 +170,10 @@ def _task(given: TimingSettings, rows: int, columns: int) -> Any:
 def _quasi_newton_iterations(given: TimingSettings, X: Array, y: Array) -> int:
     """Iterations of L-BFGS on a noisy objective until it is reasonably accurate."""
     from sordino.estimators import methods
-    from sordino.estimators.records import Records
+    from sordino.estimators.records import FitRecords
     from sordino.estimators.task import Settings
 
-    records = Records.of(X, y, 2, 1.0, True)
+    records = FitRecords.of(X, y, 2, 1.0, True)
     task = _task(given, *records.X.shape)
     plan = methods.plan("objective", task, Settings())
     noise = stream("reproduce", "erm timing", "noise", len(X)).standard_normal(task.columns)

@@ -10,7 +10,7 @@ import numpy as np
 from sordino.audit.worst_case import WAYS
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
-from sordino.report.worst_case import ORDERS, Repeats, Setting, epsilons, error_curves
+from sordino.report.worst_case import ORDERS, Repeats, WorstCaseSetting, epsilons, error_curves
 from sordino.types import Array
 from sordino_papers.found import Numbers
 from sordino_papers.theory.formulas import slope
@@ -116,7 +116,8 @@ def worst_case_curves(
     `orders` are rows: "presence" as in the paper, "absence" with D and D' exchanged.
     """
     settings = [
-        Setting(_panel_title(run), {order: _curves(run, order) for order in orders}) for run in runs
+        WorstCaseSetting(_panel_title(run), {order: _curves(run, order) for order in orders})
+        for run in runs
     ]
     return error_curves(settings, log=log, orders=orders)
 
