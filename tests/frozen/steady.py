@@ -43,6 +43,11 @@ def _urandom(count: int) -> bytes:
     return made[:count]
 
 
+def forget() -> None:
+    """Begin a part: what it draws does not depend on the parts before it, either."""
+    _seen.clear()
+
+
 class _Gaussian:
     """In the place of OpenDP's measurement: its interface, a cheap law, and no secret."""
 

@@ -72,14 +72,10 @@ def test_every_part_is_compared() -> None:
     assert sorted(path.stem for path in DATA.glob("*.json")) == sorted({*FAST, *sum(SLOW, ())})
 
 
-def test_what_was_half_done_ends_as_a_whole_one_does() -> None:
-    half, whole = (compare.read(DATA / f"{name}study.json") for name in ("half_", ""))
+@pytest.mark.parametrize("name", ["study", "assessment"])
+def test_what_was_half_done_ends_as_a_whole_one_does(name: str) -> None:
+    half, whole = (compare.read(DATA / f"{before}{name}.json") for before in ("half_", ""))
     assert not list(compare.differences(whole, half))
-    half, whole = (compare.read(DATA / f"{name}assessment.json") for name in ("half_", ""))
-    # The noise of the release is drawn where it is released, after other draws or fewer.
-    released = ("/assessment/json/release/", "/certificate:", "/weights:")
-    differ = list(compare.differences(whole, half))
-    assert [line for line in differ if not line.startswith(released)] == []
 
 
 # The harness itself: its broken twins -------------------------------------------------------------
