@@ -78,15 +78,20 @@ def panels(rows: int, height: float) -> tuple[Figure, list[Any]]:
     return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
 
 
+_SAYS = {"pdf": "Subject"}
+_DATED = {"svg": "Date", "pdf": "CreationDate"}
+"""Formats' own names for what a figure says, and for the date, which would change the bytes."""
+
+
 def save(figure: Figure, path: str, says: str, *, mode: int = 0o600) -> None:
     """Write a figure in the format of its name, for its owner's eyes; `says` goes inside the file.
 
     The same figure gives the same bytes.
     """
-    metadata: dict[str, str | None] = {"Description": says}
-    if path.lower().endswith(".svg"):
-        metadata["Date"] = None
     suffix, made = path.rpartition(".")[2].lower(), io.BytesIO()
+    metadata: dict[str, str | None] = {_SAYS.get(suffix, "Description"): says}
+    if suffix in _DATED:
+        metadata[_DATED[suffix]] = None
     with styled():
         figure.savefig(made, dpi=DOTS_PER_INCH, metadata=metadata, format=suffix)
     with _files.explained("figure", path, "written"):
