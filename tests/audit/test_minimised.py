@@ -104,7 +104,7 @@ def test_another_hessian_brings_down_what_the_first_did_not(monkeypatch):
     together = Minimisers(risk, 1e-9, 1.0, np.zeros(30))
     together._factor = cho_factor(0.01 * np.eye(30))
     linear = RNG.normal(0, 1e-3, (20, 30))
-    runs = minimised._Runs(linear, np.zeros_like(linear))
+    runs = minimised._Descents(linear, np.zeros_like(linear))
     together._descend(runs, together._factor)
     assert len(runs.left) == 20
     monkeypatch.delattr(Risk, "minimise")
