@@ -132,6 +132,16 @@ def test_one_hot_gives_a_level_it_never_saw_no_column() -> None:
     assert one_hot.apply(unseen).tolist() == [[0, 0, 0, 0, 1]]
 
 
+@pytest.mark.parametrize(("drop_first", "width"), [(True, 3), (False, 5)])
+def test_one_hot_of_no_rows_has_all_its_columns(drop_first: bool, width: int) -> None:
+    one_hot = OneHot.fit(WORDS, drop_first=drop_first)
+    assert one_hot.apply(WORDS.iloc[:0]).shape == (0, width)
+
+
+def test_one_hot_of_no_levels_has_no_columns() -> None:
+    assert OneHot.public({"a": ()}, drop_first=False).apply(WORDS).shape == (4, 0)
+
+
 def test_one_hot_with_documented_levels_reads_nothing() -> None:
     one_hot = OneHot.public({"b": ("yes", "no", "maybe")}, drop_first=True)
     assert one_hot.reads_private_data == ()

@@ -122,8 +122,9 @@ class OneHot:
 
     def apply(self, frame: pd.DataFrame) -> Floats:
         """Return the 0/1 columns of `frame`, column by column, level by level."""
-        if not self.levels:
-            return np.zeros((len(frame), 0))
+        width = sum(len(levels) - self.drop_first for levels in self.levels.values())
+        if not (len(frame) and width):  # which scikit-learn refuses
+            return np.zeros((len(frame), width))
         from sklearn.preprocessing import OneHotEncoder
 
         encoder = OneHotEncoder(
