@@ -237,3 +237,9 @@ def test_a_schema_has_the_words_of_the_docstring():
     assert used["Outer"]["description"] == "All that a hint can say."
     assert used["Outer"]["properties"]["count"] == {"description": "How many.", "type": "integer"}
     assert "later" not in used["Outer"]["required"]
+
+
+def test_a_key_that_stands_twice_is_found_in_one_pass() -> None:
+    keys = ", ".join(f'"{number}": 0' for number in (*range(100_000), 99_999))
+    with pytest.raises(Unfit, match="99999"):
+        serialize.parse(f"{{{keys}}}")

@@ -32,6 +32,7 @@ import re
 import types
 import typing
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -634,8 +635,8 @@ def parse(content: str | bytes, most: int | None = None) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counted = Counter(name for name, _ in pairs)  # one pass: there may be a million of them
+        twice = next(name for name, many in counted.items() if many > 1)
         WHOLE_DOCUMENT.refuse(f"has the key {quoted(twice)} twice")
     return values
 
