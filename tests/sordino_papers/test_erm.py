@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from importlib import resources
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sordino import _check
-from sordino.estimators.risk import Risk
+from sordino.estimators.records import FitRecords
+from sordino.estimators.risk import NoMinimum, Risk
 from sordino_papers import sizes
 from sordino_papers.bench import Bench, NotHere
 from sordino_papers.claims import PaperRun
@@ -273,3 +275,40 @@ def test_the_file_asks_for_what_there_is():
                 )
             if run.kind == "erm-timing":
                 timing.TimingSettings.read(run.chosen(quick))
+
+
+def on_a_fold(method):
+    X = np.array([[0.5], [-0.5], [-0.4], [-0.3]], dtype=np.float32)
+    records = FitRecords.of(X, np.array([1, 0, 0, 0]), 2, 1.0, True)
+    settings = ErmSettings.read({**SMALL, "methods": [method], "tried": {}})
+    return study.MethodOnFold(settings, method, 0, records, records)
+
+
+def test_what_diverged_is_no_model_and_not_one_that_always_says_no():
+    weights = np.array([[1.0, 0.0], [np.inf, 0.0], [np.nan, 0.0], [1.0, 0.0]])
+    accuracy, objective = on_a_fold("nsgd")._score(weights)
+    assert accuracy == 0.5
+    assert np.isnan(objective)
+
+
+def test_a_training_that_diverges_does_not_end_the_study(monkeypatch):
+    piece = on_a_fold("nsgd")
+    diverged = np.full((1, 1, 2), np.inf)
+    plan = SimpleNamespace(spec="any", scale=1.0, sigma=1.0)
+    monkeypatch.setattr(study, "planned", lambda *given: [plan])
+    monkeypatch.setattr(study, "train_together", lambda *given: diverged)
+    scores = piece.scored()
+    assert (scores[0] == 0).all()
+    assert np.isnan(scores[1]).all()
+
+
+def test_a_minimum_that_is_not_found_does_not_end_the_study(monkeypatch):
+    def train(*given):
+        raise NoMinimum("no")
+
+    monkeypatch.setattr(study.methods, "named", lambda name: SimpleNamespace(train=train))
+    plan = SimpleNamespace(spec=None, method="objective", scale=1.0, sigma=1.0)
+    monkeypatch.setattr(study, "planned", lambda *given: [plan])
+    scores = on_a_fold("objective").scored()
+    assert (scores[0] == 0).all()
+    assert np.isnan(scores[1]).all()

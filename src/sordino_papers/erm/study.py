@@ -259,9 +259,11 @@ class MethodOnFold:
         exact = {plan.spec: weights for plan, weights in zip(distinct, trained, strict=True)}
         found = []
         for at, plan in enumerate(plans):
-            noise = self.randomness("released", at).released
             copies = np.repeat(exact[plan.spec][None], self.settings.draws, axis=0)
-            found.append(np.asarray(noise.perturb(copies, plan.scale)))
+            if np.isfinite(copies).all():  # of a training that diverged nothing is released
+                noise = self.randomness("released", at).released
+                copies = np.asarray(noise.perturb(copies, plan.scale))
+            found.append(copies)
         return found
 
     def _trained(self, plans: Sequence[FitPlan], *name: Name) -> Floats:
@@ -278,7 +280,11 @@ class MethodOnFold:
         found = []
         for fit in range(fits):
             draws = self.randomness(at, fit)
-            trained = methods.named(plan.method).train(plan, self.training, draws, self._start)
+            try:
+                trained = methods.named(plan.method).train(plan, self.training, draws, self._start)
+            except NoMinimum:
+                found.append(np.full_like(self._start[0], np.nan))
+                continue
             found.append(
                 trained[0] if not plan.scale else draws.released.perturb(trained[0], plan.scale)
             )
@@ -302,8 +308,15 @@ class MethodOnFold:
         return np.zeros((1, self.training.X.shape[1]))
 
     def _score(self, weights: Floats) -> tuple[float, float]:
-        """Mean accuracy on the fold held out, and mean objective on the others."""
+        """Mean accuracy on the fold held out, and mean objective on the others.
+
+        What is not finite is no model, and would pass for one that always says no: its accuracy is
+        0, its objective NaN.
+        """
+        released = np.isfinite(weights).all(axis=1)
+        weights = np.where(released[:, None], weights, np.nan)
         positive = (self.held_out.labels(0) == 1)[:, None]
         scores = self.held_out.X @ weights.T.astype(self.held_out.X.dtype)
         risk = self.training.risk(0, self.task(1.0), self.settings.l2)
-        return float(((scores > 0) == positive).mean()), float(risk.objective(weights).mean())
+        right = ((scores > 0) == positive) & released
+        return float(right.mean()), float(risk.objective(weights).mean())
