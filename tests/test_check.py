@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,6 +152,11 @@ def test_one_of_names_the_near_miss() -> None:
     assert _sentence(lambda: _check.one_of("dtype", "qqq", allowed, "Hint.")) == (
         "Expected dtype=qqq to be one of float32, float64. Hint."
     )
+
+
+def test_one_of_refuses_what_no_dict_could_have_as_a_key() -> None:
+    listed: Any = ["a"]
+    assert "to be one of a" in _sentence(lambda: _check.one_of("name", listed, {"a": 1}))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

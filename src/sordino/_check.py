@@ -94,7 +94,7 @@ def sequence(name: str, value: _Listed, hint: str = "") -> _Listed:
 
 def one_of(name: str, value: str, allowed: Collection[str], hint: str = "") -> str:
     """Return `value` if it is one of `allowed`; otherwise name the nearest valid ones."""
-    if value not in allowed:
+    if value not in tuple(allowed):  # a list among the keys of a dict would be a TypeError
         near = difflib.get_close_matches(str(value), list(allowed), n=3, cutoff=0.6)
         meant = f"Did you mean {' or '.join(near)}? " if near else ""
         fail(name, value, f"to be one of {', '.join(allowed)}", meant + hint)

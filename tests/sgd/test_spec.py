@@ -249,6 +249,19 @@ def test_an_order_is_written_by_the_word_that_files_hold(word):
     assert spec == dataclasses.replace(spec, order=spec.order)
 
 
+@pytest.mark.parametrize("word", ["cyclic", "full", [], None])
+def test_an_order_is_read_by_the_word_that_is_written_and_no_other(word):
+    assert make(order="cyclic").to_dict()["order"] == "fixed"
+    with pytest.raises(InvalidArgument, match="order="):
+        TrainSpec.from_dict(make().to_dict() | {"order": word})
+
+
+@pytest.mark.parametrize("order", [[], None, 1, "full"])
+def test_an_order_that_is_none_is_refused(order):
+    with pytest.raises(InvalidArgument, match="order="):
+        make(order=order)
+
+
 def test_from_dict_leaves_what_it_is_given_alone():
     values = make().to_dict()
     before = json.dumps(values)

@@ -245,6 +245,8 @@ class TrainSpec:
         """Rebuild a spec from `to_dict`; an unknown key is refused with the nearest valid one."""
         values = dict(values)
         _check_keys(cls, values)
+        if "order" in values:  # by the one word that `to_dict` writes
+            _check.one_of("order", values["order"], ORDERS)
         parts: dict[str, type] = {"objective": ObjectiveSpec, "learning_rate": Schedule}
         for name, part in parts.items():
             if isinstance(values[name], dict):
