@@ -313,10 +313,10 @@ class MethodOnFold:
         What is not finite is no model, and would pass for one that always says no: its accuracy is
         0, its objective NaN.
         """
-        released = np.isfinite(weights).all(axis=1)
-        weights = np.where(released[:, None], weights, np.nan)
+        released = np.isfinite(weights).all(axis=1, keepdims=True)
+        weights = np.where(released, weights, np.nan)
         positive = (self.held_out.labels(0) == 1)[:, None]
         scores = self.held_out.X @ weights.T.astype(self.held_out.X.dtype)
         risk = self.training.risk(0, self.task(1.0), self.settings.l2)
-        right = ((scores > 0) == positive) & released
+        right = ((scores > 0) == positive) & released.T
         return float(right.mean()), float(risk.objective(weights).mean())
