@@ -3,7 +3,7 @@
 A plain digest of the records would be no secret. Whoever knows all records but one (whom
 differential privacy assumes) could try every candidate for the last one against it, and no
 epsilon survives that. The same holds for a digest with a salt that is published. So the salt is a
-secret key, drawn afresh for each release: it stays in the ledger, or with whoever fitted the model.
+secret key, drawn afresh for each release: it stays in the ledger.
 Without it a fingerprint is as good as random, and two certificates cannot be linked.
 """
 
