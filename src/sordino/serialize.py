@@ -13,9 +13,9 @@ Why no library (measured in 2026, Python 3.11): importing msgspec takes 60 ms, p
 with its first model), cattrs 100, and json 15, which is loaded anyway; `sordino --help` would pay
 for it. msgspec 0.22 and pydantic 2.14 take the last of two equal keys, ignore unknown keys unless
 told to forbid them, and round 2^53 + 1 for a float; pydantic also reads NaN and 1e999, and cattrs
-26 makes 1.7 an int and "no" a true. All of that would have to be checked around them, with one sentence a
-mistake, "inf", conditions on numbers and names of a file that are not those of a class; what is
-left for the library is a walk over type hints, which is short.
+26 makes 1.7 an int and "no" a true. All of that would have to be checked around them, with one
+sentence a mistake, "inf", conditions on numbers and names of a file that are not those of a class;
+what is left for the library is a walk over type hints, which is short.
 """
 
 from __future__ import annotations
