@@ -39,8 +39,8 @@ from sordino.audit import band, bounds
 from sordino.data import load
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
-from sordino.objectives import ObjectiveSpec
-from sordino.seeding import stream
+from sordino.models import ObjectiveSpec
+from sordino.randomness import stream
 from sordino.sgd import TrainSpec, train
 from sordino.sgd.planning import default_threads
 

@@ -30,8 +30,8 @@ from sordino.data import load
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
-from sordino.objectives import ObjectiveSpec, build
-from sordino.seeding import stream
+from sordino.models import ObjectiveSpec, build
+from sordino.randomness import stream
 from sordino.sgd import TrainSpec, full_batch, train
 from sordino.sgd.planning import default_threads
 

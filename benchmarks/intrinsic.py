@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from sordino import seeding
+from sordino import randomness
 from sordino.data import load as load_data
 from sordino.data import neighbours as neighbouring
 from sordino.data.recipe import Splits
@@ -31,7 +31,7 @@ from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import Measured, load
 from sordino.intrinsic.summary import InitSummary, summary
 from sordino.intrinsic.utility import evaluate
-from sordino.objectives import ObjectiveSpec
+from sordino.models import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 from sordino_papers.reading import papers
 
@@ -115,7 +115,7 @@ def worst_pair(spec: TrainSpec, splits: Splits, found: InitSummary, seeds: range
     records = [found.neighbours[place] for place in found.worst.pair]
     pair = neighbouring.replace_by_first(splits.train, records)
     weights = train(spec, splits.train, seeds, pair)[:, :, 0].astype(float)
-    stream = seeding.stream("benchmark", "worst pair")
+    stream = randomness.stream("benchmark", "worst pair")
     return directional.between(weights[:, 0], weights[:, 1], stream=stream)
 
 
@@ -164,7 +164,7 @@ def study_half(name: str, paper: Paper, splits: Splits, where: Path, out: Figure
     As many passes: with as many steps, every record would be met twice as often.
     """
     whole = splits.train
-    kept = np.sort(seeding.stream("benchmark", "half", name).permutation(whole.rows)[::2])
+    kept = np.sort(randomness.stream("benchmark", "half", name).permutation(whole.rows)[::2])
     spec = logistic(splits)
     assert spec.steps is not None
     shorter = replace(spec, steps=round(spec.steps / 2))
@@ -187,7 +187,7 @@ def utility(
         splits.test.X,
         splits.test.y,
         [augment(1.0, delta, basis, formula="printed")],
-        stream=seeding.stream("benchmark", "utility", name),
+        stream=randomness.stream("benchmark", "utility", name),
     )
     (row,) = compared.rows
     return {

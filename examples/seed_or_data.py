@@ -21,8 +21,8 @@ from rich.progress import Progress as Bar
 
 from sordino.data import load, names
 from sordino.data import neighbours as neighbouring
-from sordino.objectives import ObjectiveSpec
-from sordino.seeding import stream
+from sordino.models import ObjectiveSpec
+from sordino.randomness import stream
 from sordino.sgd import TrainSpec, train
 
 PAIRS = 20_000

@@ -29,7 +29,7 @@ _LOADED = (
     *("sordino.assessment.public", "sordino.report.figures", "matplotlib.figure", "rich.table"),
     *(
         "sordino.audit.gallery",
-        "sordino.mechanisms.verify",
+        "sordino.release.verify",
         "sklearn.linear_model",
         "rich.progress",
     ),

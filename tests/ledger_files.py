@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 from sordino.accounting.profile import GaussianProfile
-from sordino.mechanisms.ledger import Charge, Ledger
 from sordino.privacy import Relation
+from sordino.release.ledger import Charge, Ledger
 
 DELTA = 1e-6
 

@@ -24,47 +24,47 @@ PACKAGE = "sordino"
 SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
-# In reading order. "objectives.objective" opens that one module, not its room.
+# In reading order. "models.objective" opens that one module, not its room.
 OPEN_TO_ALL = (
-    *("_cache", "_check", "_cost", "_files", "_lazy", "_shown"),
+    *("_cache", "checks", "_cost", "_files", "_lazy", "_shown"),
     *("privacy", "serialize", "types"),
 )
 TABLE: dict[str, tuple[str, ...]] = {
-    "seeding": (),
-    "data": ("seeding",),
-    "objectives": ("seeding",),
-    "sgd": ("seeding", "data", "objectives"),
+    "randomness": (),
+    "data": ("randomness",),
+    "models": ("randomness",),
+    "sgd": ("randomness", "data", "models"),
     "accounting": (),
-    "sensitivity": ("accounting", "objectives.objective"),
-    "proofs": ("accounting", "sensitivity", "objectives.objective", "sgd.spec"),
-    "mechanisms": ("data.cells", "data.columns", "accounting", "proofs"),
+    "sensitivity": ("accounting", "models.objective"),
+    "proofs": ("accounting", "sensitivity", "models.objective", "sgd.spec"),
+    "release": ("data.cells", "data.columns", "accounting", "proofs"),
     "estimators": (
-        *("seeding", "data", "objectives", "sgd"),
-        *("accounting", "sensitivity", "proofs", "mechanisms"),
+        *("randomness", "data", "models", "sgd"),
+        *("accounting", "sensitivity", "proofs", "release"),
     ),
-    "store": (),
+    "study": (),
     "intrinsic": (
-        *("seeding", "data", "objectives", "sgd"),
-        *("accounting", "sensitivity", "proofs", "store"),
+        *("randomness", "data", "models", "sgd"),
+        *("accounting", "sensitivity", "proofs", "study"),
     ),
     "audit": (
-        *("seeding", "data", "objectives", "sgd", "accounting", "proofs"),
-        *("mechanisms", "estimators", "store", "intrinsic"),
+        *("randomness", "data", "models", "sgd", "accounting", "proofs"),
+        *("release", "estimators", "study", "intrinsic"),
     ),
-    "report": ("accounting.profile", "store"),
+    "report": ("accounting.profile", "study"),
 }
 for _last in ("assessment", "cli"):
     TABLE[_last] = tuple(TABLE)
 ALLOWED = {
     "_cache": (),
-    "_check": ("_shown",),
-    "_cost": ("_check",),
-    "_files": ("_check",),
+    "checks": ("_shown",),
+    "_cost": ("checks",),
+    "_files": ("checks",),
     "_lazy": (),
     "_shown": (),
     "types": (),
-    "privacy": ("_check", "_shown"),
-    "serialize": ("_check", "_shown"),
+    "privacy": ("checks", "_shown"),
+    "serialize": ("checks", "_shown"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
     "__main__": ("cli.main",),
@@ -76,10 +76,10 @@ PAPERS_COMMAND = ("cli.options", "cli.screen", "cli.terminal")
 """What `sordino reproduce` shares with the other commands: one option, bars and the terminal."""
 
 HEAVY = ("torch", "numba")
-HEAVY_ROOMS = ("objectives", "sgd")
+HEAVY_ROOMS = ("models", "sgd")
 LIGHT_FILES = (
-    "objectives/__init__.py",
-    "objectives/objective.py",
+    "models/__init__.py",
+    "models/objective.py",
     "sgd/__init__.py",
     "sgd/spec.py",
 )
@@ -280,7 +280,7 @@ def test_the_checker_sees_the_source() -> None:
         for path in SOURCE.rglob("*.py")
         for _, name in _references(ast.parse(path.read_text()), path.relative_to(SOURCE))
     }
-    assert {"sordino._check.fail", "numpy.random.PCG64", "typer.Typer"} <= seen
+    assert {"sordino.checks.fail", "numpy.random.PCG64", "typer.Typer"} <= seen
 
 
 def test_rooms_import_upwards_only() -> None:
@@ -306,23 +306,23 @@ def test_the_design_document_holds_the_same_table() -> None:
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("data/a.py", "from sordino import _check, privacy, seeding\n"),
+        ("data/a.py", "from sordino import checks, privacy, randomness\n"),
         ("data/a.py", "import sordino\nVERSION = sordino.__version__\n"),
         (
             "data/a.py",
-            "from .b import c\nfrom ..seeding import stream\nfrom sordino.data import b\n",
+            "from .b import c\nfrom ..randomness import stream\nfrom sordino.data import b\n",
         ),
-        ("sensitivity.py", "from sordino.objectives.objective import Constants\n"),
-        ("sensitivity.py", "from .objectives import objective\n"),
-        ("sensitivity.py", "import sordino.objectives.objective\nsordino.objectives.objective.C\n"),
+        ("sensitivity.py", "from sordino.models.objective import Constants\n"),
+        ("sensitivity.py", "from .models import objective\n"),
+        ("sensitivity.py", "import sordino.models.objective\nsordino.models.objective.C\n"),
         ("proofs.py", "from sordino.sgd.spec import TrainSpec\n"),
         ("report/a.py", "from sordino.accounting.profile import Profile\n"),
         ("sgd/engine.py", "import numba\nimport torch\n"),
-        ("objectives/linear.py", "def f():\n    import torch\n"),
+        ("models/linear.py", "def f():\n    import torch\n"),
         ("accounting/a.py", "import math\nimport numpy as np\nimport scipy.stats, dp_accounting\n"),
-        ("store/a.py", "import json\nimport numpy as np\nnp.load('x', allow_pickle=False)\n"),
-        ("store/a.py", "import json, joblib\njson.load(open('x'))\njoblib.Parallel(2)\n"),
-        ("store/a.py", "from sordino.store.b import load\nload('x', 'y', 3)\n"),
+        ("study/a.py", "import json\nimport numpy as np\nnp.load('x', allow_pickle=False)\n"),
+        ("study/a.py", "import json, joblib\njson.load(open('x'))\njoblib.Parallel(2)\n"),
+        ("study/a.py", "from sordino.study.b import load\nload('x', 'y', 3)\n"),
         ("_lazy.py", "import importlib\nimportlib.import_module(NAMES['train'])\n"),
         ("cli/a.py", "from sordino import assessment\nfrom sordino.audit import game\n"),
         ("cli/terminal.py", "import typer\ntyper.echo('x')\n"),
@@ -355,7 +355,7 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
         ("data/a.py", "from .. import sgd\n", "data may not import sordino.sgd"),
         ("data/b/a.py", "from ...sgd.engine import f\n", "data may not import sordino.sgd.engine"),
         ("data/__init__.py", "from ..sgd import f\n", "data may not import sordino.sgd.f"),
-        ("seeding.py", "from .data import dataset\n", "seeding may not import sordino.data"),
+        ("randomness.py", "from .data import dataset\n", "randomness may not import sordino.data"),
         ("data/a.py", "def f():\n    from sordino.sgd import engine\n", "a.py:2: data may not"),
         (
             "data/a.py",
@@ -378,8 +378,12 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
         ("data/a.py", "__import__(name)\n", "cannot be read"),
         ("data/a.py", "from sordino.sgd import *\n", "data may not import sordino.sgd"),
         # one room's bounds
-        ("_check.py", "from sordino import privacy\n", "_check may not import sordino.privacy"),
-        ("privacy.py", "from sordino import seeding\n", "privacy may not import sordino.seeding"),
+        ("checks.py", "from sordino import privacy\n", "checks may not import sordino.privacy"),
+        (
+            "privacy.py",
+            "from sordino import randomness\n",
+            "privacy may not import sordino.randomness",
+        ),
         ("__init__.py", "from sordino.cli import main\n", "__init__ may not import sordino.cli"),
         (
             "assessment/a.py",
@@ -389,17 +393,21 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
         ("cli/a.py", "import sordino_papers\n", "cli/a.py:1: sordino_papers is built on the house"),
         ("cli/a.py", "from sordino_papers.claims import PaperRun\n", "is built on the house"),
         ("accounting/a.py", "from sordino.sgd.spec import TrainSpec\n", "accounting may not"),
-        ("mechanisms/a.py", "from sordino.sgd.spec import TrainSpec\n", "mechanisms may not"),
-        ("store/a.py", "from sordino import seeding\n", "store may not import sordino.seeding"),
+        ("release/a.py", "from sordino.sgd.spec import TrainSpec\n", "release may not"),
+        (
+            "study/a.py",
+            "from sordino import randomness\n",
+            "study may not import sordino.randomness",
+        ),
         ("audit/a.py", "from sordino import sensitivity\n", "audit may not"),
         ("data/a.py", "from sordino import Relation\n", "is not in a room"),
         ("data/a.py", "from sordino.attic import f\n", "is not in a room"),
         ("attic/a.py", "", "no room attic"),
         # one module of a room
-        ("sensitivity.py", "from sordino.objectives import Constants\n", "sensitivity may not"),
-        ("sensitivity.py", "from sordino import objectives\n", "sensitivity may not"),
-        ("sensitivity.py", "from sordino.objectives.linear import f\n", "sensitivity may not"),
-        ("sensitivity.py", "from sordino.objectives.objective_b import f\n", "sensitivity may not"),
+        ("sensitivity.py", "from sordino.models import Constants\n", "sensitivity may not"),
+        ("sensitivity.py", "from sordino import models\n", "sensitivity may not"),
+        ("sensitivity.py", "from sordino.models.linear import f\n", "sensitivity may not"),
+        ("sensitivity.py", "from sordino.models.objective_b import f\n", "sensitivity may not"),
         ("proofs.py", "from sordino.sgd.engine import train\n", "proofs may not"),
         ("proofs.py", "from sordino.sgd import TrainSpec\n", "proofs may not"),
         ("report/a.py", "from sordino.accounting import gaussian\n", "report may not"),
@@ -407,9 +415,9 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
         ("data/a.py", "import torch\n", "torch may not be imported here"),
         ("data/a.py", "def f():\n    from torch.nn import functional\n", "torch may not"),
         ("audit/a.py", "import numba as nb\n", "numba may not be imported here"),
-        ("objectives/objective.py", "import torch\n", "torch may not be imported here"),
+        ("models/objective.py", "import torch\n", "torch may not be imported here"),
         (
-            "objectives/objective.py",
+            "models/objective.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from torch import Tensor\n",
             "objective.py:3: torch may not be imported here",
         ),
@@ -421,21 +429,21 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
         ("audit/bounds.py", "def f():\n    import sklearn\n", "sklearn is not among"),
         ("privacy.py", "import rich\n", "rich is not among"),
         # pickles
-        ("store/a.py", "import pickle\n", "pickle reads pickles"),
-        ("store/a.py", "from pickle import loads\n", "pickle.loads reads pickles"),
-        ("store/a.py", "import cPickle\n", "cPickle reads pickles"),
-        ("store/a.py", "import joblib as j\nj.load('x')\n", "a.py:2: joblib.load reads pickles"),
-        ("store/a.py", "from joblib import load\n", "joblib.load reads pickles"),
+        ("study/a.py", "import pickle\n", "pickle reads pickles"),
+        ("study/a.py", "from pickle import loads\n", "pickle.loads reads pickles"),
+        ("study/a.py", "import cPickle\n", "cPickle reads pickles"),
+        ("study/a.py", "import joblib as j\nj.load('x')\n", "a.py:2: joblib.load reads pickles"),
+        ("study/a.py", "from joblib import load\n", "joblib.load reads pickles"),
         ("sgd/a.py", "import torch\ntorch.load('x')\n", "a.py:2: torch.load reads pickles"),
-        ("store/a.py", "import pandas as pd\npd.read_pickle('x')\n", "pandas.read_pickle reads"),
+        ("study/a.py", "import pandas as pd\npd.read_pickle('x')\n", "pandas.read_pickle reads"),
         (
-            "store/a.py",
+            "study/a.py",
             "import numpy as np\nnp.load('x', allow_pickle=True)\n",
             "a.py:2: allow_pickle",
         ),
-        ("store/a.py", "import numpy as np\nnp.load('x', allow_pickle=yes)\n", "allow_pickle"),
-        ("store/a.py", "import numpy as np\nnp.load('x', None, True)\n", "third argument"),
-        ("store/a.py", "from numpy import load\nload('x', None, True)\n", "third argument"),
+        ("study/a.py", "import numpy as np\nnp.load('x', allow_pickle=yes)\n", "allow_pickle"),
+        ("study/a.py", "import numpy as np\nnp.load('x', None, True)\n", "third argument"),
+        ("study/a.py", "from numpy import load\nload('x', None, True)\n", "third argument"),
         # files
         ("data/utils.py", "", "drawer for anything"),
         ("data/text_utils.py", "", "drawer for anything"),
@@ -475,7 +483,7 @@ def _loads(statements: str, *packages: str, first: Path | None = None) -> list[s
     return done.stdout.splitlines()[-1].split()[1:]
 
 
-@pytest.mark.parametrize("module", ["objectives.objective", "sgd.spec", "objectives", "sgd"])
+@pytest.mark.parametrize("module", ["models.objective", "sgd.spec", "models", "sgd"])
 def test_specification_modules_load_without_torch(module: str) -> None:
     assert _loads(f"import sordino.{module}", *HEAVY) == []
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sordino import _files
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 
 
 def _pipe(path: Path) -> None:

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino import sensitivity
-from sordino._check import InvalidArgument
 from sordino.accounting import permuted
+from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
-from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.models.objective import Constants, ObjectiveSpec
 from sordino.privacy import NotApplicable, Relation
 from sordino.sgd import TrainSpec, train
 

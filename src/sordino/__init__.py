@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sordino import _lazy
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.privacy import (
     Estimate,
     Guarantee,
@@ -21,8 +21,8 @@ from sordino.privacy import (
 if TYPE_CHECKING:
     from sordino.assessment.run import assess
     from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression, load, tune
-    from sordino.mechanisms.certificate import Certificate
-    from sordino.mechanisms.ledger import BudgetExceeded, Ledger
+    from sordino.release.certificate import Certificate
+    from sordino.release.ledger import BudgetExceeded, Ledger
     from sordino.report.assessment import Assessment
 
 __all__ = [
@@ -49,9 +49,9 @@ __version__ = "0.1.0.dev0"
 
 _HEAVY = {
     "Assessment": "report.assessment",
-    "BudgetExceeded": "mechanisms.ledger",
-    "Certificate": "mechanisms.certificate",
-    "Ledger": "mechanisms.ledger",
+    "BudgetExceeded": "release.ledger",
+    "Certificate": "release.certificate",
+    "Ledger": "release.ledger",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
     "assess": "assessment.run",

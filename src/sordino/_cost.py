@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from sordino import _check
+from sordino import checks
 
 YEAR = 365.25 * 86400
 """Seconds; what takes longer is refused."""
@@ -50,7 +50,7 @@ def check_memory(name: str, value: object, needed: int, lower: str) -> None:
     Parameters
     ----------
     name, value
-        What is asked, as in `_check.fail`.
+        What is asked, as in `checks.fail`.
     needed
         Bytes, estimated from above.
     lower
@@ -80,12 +80,12 @@ def check_time(name: str, value: object, seconds: float, lower: str) -> None:
     """Refuse what takes more than a year."""
     if not seconds <= YEAR:
         needed = f"about {duration(seconds)} would be needed here"
-        _check.fail(name, value, f"to end within a year, and {needed}", lower)
+        checks.fail(name, value, f"to end within a year, and {needed}", lower)
 
 
 def _refuse(name: str, value: object, where: str, needed: int, free: int, lower: str) -> NoReturn:
     says = f"to fit into {where}: about {size(needed)} would be needed, and {size(free)} are free"
-    _check.fail(name, value, says, lower)
+    checks.fail(name, value, says, lower)
 
 
 def size(count: int) -> str:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from sordino import _check
+from sordino import checks
 
 PathLike = str | os.PathLike[str]
 
@@ -47,7 +47,7 @@ def explained(name: str, path: PathLike, verb: str, hint: str = "") -> Iterator[
     try:
         yield
     except OSError as error:
-        _check.fail(name, Path(path), f"to be a file that can be {verb} ({reason(error)})", hint)
+        checks.fail(name, Path(path), f"to be a file that can be {verb} ({reason(error)})", hint)
 
 
 def opened(path: PathLike, flags: int = _READ, mode: int = 0o600) -> BinaryIO:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Literal
 
-from sordino import _check
+from sordino import checks
 from sordino._shown import printable
 
 
@@ -137,9 +137,9 @@ class Guarantee:
     not_covered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
-        _check.probability_below_one("delta", self.delta)
-        _check.one_of("released", self.released, ("final", "all"))
+        checks.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        checks.probability_below_one("delta", self.delta)
+        checks.one_of("released", self.released, ("final", "all"))
         _check_relation(self.relation)
         if isinstance(self.sampling, Sampling):  # a plain text, for files
             object.__setattr__(self, "sampling", self.sampling.value)
@@ -172,16 +172,16 @@ class Estimate:
     caveat: str
 
     def __post_init__(self) -> None:
-        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
-        _check.probability_below_one("delta", self.delta)
+        checks.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        checks.probability_below_one("delta", self.delta)
         if self.low is None or self.high is None or self.level is None:
             if not self.low is self.high is self.level is None:
                 hint = "Pass all three, or None for each if the number was computed, not measured."
-                _check.fail("interval", (self.low, self.high, self.level), "to be complete", hint)
+                checks.fail("interval", (self.low, self.high, self.level), "to be complete", hint)
             return
-        _check.non_negative("low", self.low, allow_infinite=True)
+        checks.non_negative("low", self.low, allow_infinite=True)
         if not self.low <= self.epsilon <= self.high:
-            _check.fail("epsilon", self.epsilon, f"in its interval [{self.low}, {self.high}]")
+            checks.fail("epsilon", self.epsilon, f"in its interval [{self.low}, {self.high}]")
         _check_open_unit("level", self.level)
 
     def __str__(self) -> str:
@@ -205,10 +205,10 @@ class Observation:
     trials: int
 
     def __post_init__(self) -> None:
-        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
-        _check.probability_below_one("delta", self.delta)
+        checks.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        checks.probability_below_one("delta", self.delta)
         _check_open_unit("confidence", self.confidence)
-        _check.whole("trials", self.trials, at_least=1)
+        checks.whole("trials", self.trials, at_least=1)
 
     def __str__(self) -> str:
         return (
@@ -231,12 +231,12 @@ def rounded(value: float, *, up: bool = True, digits: int = 4) -> str:
 
 def _check_relation(relation: object) -> None:
     if not isinstance(relation, Relation):
-        _check.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
+        checks.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
 
 
 def _check_open_unit(name: str, value: float) -> None:
     if not 0 < value < 1:
-        _check.fail(name, value, "in (0, 1)", "Pass a confidence such as 0.95.")
+        checks.fail(name, value, "in (0, 1)", "Pass a confidence such as 0.95.")
 
 
 USUAL_DELTA = 1e-5

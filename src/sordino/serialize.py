@@ -38,8 +38,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, NoReturn, Union
 
-from sordino._check import InvalidArgument
 from sordino._shown import printable
+from sordino.checks import InvalidArgument
 
 INFINITE = "inf"
 INFINITE_SETTING = {"number": INFINITE}

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sordino import _check, _files
-from sordino.store.refusal import UNREADABLE
+from sordino import _files, checks
+from sordino.study.refusal import UNREADABLE
 from sordino.types import Progress
 from sordino_papers import identity
 from sordino_papers.claims import PaperRun
@@ -70,7 +70,7 @@ class Bench:
 
     def settings(self, name: str) -> dict[str, Any]:
         """A run's settings at this size."""
-        _check.one_of("run", name, sorted(self.runs))
+        checks.one_of("run", name, sorted(self.runs))
         return self.runs[name].chosen(self.quick)
 
     def address(self, name: str) -> str:
@@ -157,7 +157,7 @@ class Bench:
 
         if form is None:
             return load(data, data_dir=self.data_dir)
-        _check.one_of("form", form, ("papers", "erm"))
+        checks.one_of("form", form, ("papers", "erm"))
         return load(data, form=cast("Form", form), data_dir=self.data_dir)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sordino import _check
+from sordino import checks
 from sordino_papers.found import Found
 
 _FORM = re.compile(
@@ -51,7 +51,7 @@ class Printed:
         match = _FORM.fullmatch(text.strip())
         if match is None or not any(c.isdigit() for c in match["number"].partition("e")[0]):
             hint = 'Write it as in the paper, such as "0.719(2)", "+.0007", "36.31%" or "1.2e-8".'
-            _check.fail("printed", text, "to be a number as printed", hint)
+            checks.fail("printed", text, "to be a number as printed", hint)
         number = Decimal(match["number"].replace(",", ""))
         exponent = number.as_tuple().exponent
         assert isinstance(exponent, int)
@@ -97,12 +97,12 @@ class Tolerance:
     def read(cls, given: Mapping[str, Any]) -> Tolerance:
         """From a table with one entry, such as { relative = 0.05 }."""
         if len(given) != 1:
-            _check.fail("tolerance", dict(given), "to have one entry, such as { relative = 0.05 }")
+            checks.fail("tolerance", dict(given), "to have one entry, such as { relative = 0.05 }")
         ((kind, size),) = given.items()
-        _check.one_of("tolerance", kind, (*BESIDE_PRINTED, *ALONE))
+        checks.one_of("tolerance", kind, (*BESIDE_PRINTED, *ALONE))
         if kind in ("rounding", "interval"):
             if size is not True:
-                _check.fail(f"tolerance.{kind}", size, "to be true")
+                checks.fail(f"tolerance.{kind}", size, "to be true")
             return cls(kind, 0.0)
         return cls(kind, float(size))
 

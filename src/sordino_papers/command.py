@@ -116,11 +116,11 @@ def _list(wanted: list[str]) -> None:
     from rich import box
     from rich.table import Table
 
-    from sordino import _check
+    from sordino import checks
     from sordino_papers.reading import papers
 
     for key in wanted:
-        _check.one_of("PAPER", key, list(papers()))
+        checks.one_of("PAPER", key, list(papers()))
     console = screen(_WIDE)
     for paper in papers().values():
         if wanted and paper.key not in wanted:
@@ -193,8 +193,8 @@ def _explanations(console: Screen, found: Reproduction) -> None:
 def _write(found: Reproduction, out: str, markdown: str | None) -> Path:
     from pathlib import Path
 
-    from sordino.store.disk import Disk
-    from sordino.store.refusal import explained
+    from sordino.study.disk import Disk
+    from sordino.study.refusal import explained
     from sordino_papers.document import document
     from sordino_papers.page import page
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sordino import _check
+from sordino import checks
 
 if TYPE_CHECKING:
     from sordino_papers.bench import Bench
@@ -63,5 +63,5 @@ def read(settings: type[Settings], given: Mapping[str, Any], *lists: str) -> Set
     """Settings of a kind as a file has them, those of `lists` as tuples; no key is unknown."""
     known = set(settings.__annotations__)
     if unknown := sorted(set(given) - known):
-        _check.fail("settings", unknown, f"to be only keys of {sorted(known)}")
+        checks.fail("settings", unknown, f"to be only keys of {sorted(known)}")
     return settings(**{**given, **{name: tuple(given[name]) for name in lists if name in given}})

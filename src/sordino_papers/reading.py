@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from sordino import _check
+from sordino import checks
 from sordino.serialize import Forms, refusing
 from sordino_papers.claims import (
     Drawing,
@@ -98,7 +98,7 @@ def papers() -> dict[str, Paper]:
 
 def read(key: str, text: str) -> Paper:
     """One file's text."""
-    with refusing(f"paper {key}", _check.InvalidArgument):
+    with refusing(f"paper {key}", checks.InvalidArgument):
         given: _File = Forms(by_hand=True).of(_File).read(tomllib.loads(text))
     runs = [_run(key, name, each) for name, each in given.runs.items()]
     about = given.paper
@@ -139,7 +139,7 @@ def _claims(paper: str, place: str, shown: _Shown, row: _Row) -> list[PaperClaim
     keys = list(shown.columns if row.columns is None else row.columns) or [""]
     texts = row.printed if isinstance(row.printed, list) else [row.printed] * len(keys)
     if len(texts) != len(keys):
-        _check.fail(f"{name}.printed", texts, f"to have {len(keys)} entries, one a column")
+        checks.fail(f"{name}.printed", texts, f"to have {len(keys)} entries, one a column")
     return [
         _claim(paper, place, shown, row, key, text)
         for key, text in zip(keys, texts, strict=True)
@@ -169,9 +169,9 @@ def _claim(paper: str, place: str, shown: _Shown, row: _Row, column: str, text: 
     )
     if claim.tolerance.needs_printed != (claim.printed is not None):
         wanted = "a printed number" if claim.tolerance.needs_printed else "no printed number"
-        _check.fail(f"{name}.tolerance", claim.tolerance.kind, f"to go with {wanted}")
+        checks.fail(f"{name}.tolerance", claim.tolerance.kind, f"to go with {wanted}")
     if claim.printed is None and not claim.says:
-        _check.fail(f"{name}.says", "", "to be a sentence where nothing is printed")
+        checks.fail(f"{name}.says", "", "to be a sentence where nothing is printed")
     return claim
 
 
@@ -198,7 +198,7 @@ def _names_once(place: str, claims: Sequence[PaperClaim]) -> None:
     names = [claim.name for claim in claims]
     for name in names:
         if names.count(name) > 1:
-            _check.fail(f"{place}.rows", name, "to be there once")
+            checks.fail(f"{place}.rows", name, "to be there once")
 
 
 def _explanations_used(
@@ -208,7 +208,7 @@ def _explanations_used(
     for cell in [cell for each in explained for cell in each.cells]:
         if f"{place}/{cell}" not in left:
             condition = "to be a cell of that place, explained once"
-            _check.fail(f"{place}.explained.cells", cell, condition)
+            checks.fail(f"{place}.explained.cells", cell, condition)
         left.remove(f"{place}/{cell}")
 
 
@@ -222,7 +222,7 @@ def _full_name(paper: str, run: str) -> str:
 
 def _known(where: str, given: Collection[str], allowed: set[str]) -> None:
     if unknown := sorted(set(given) - allowed):
-        _check.fail(where, unknown, f"to have only keys of {sorted(allowed)}")
+        checks.fail(where, unknown, f"to have only keys of {sorted(allowed)}")
 
 
 def _check_names(paper: Paper, runs: set[str]) -> None:
@@ -230,10 +230,10 @@ def _check_names(paper: Paper, runs: set[str]) -> None:
     claims = {claim.name for claim in paper.claims}
     for claim in paper.claims:
         for run in claim.runs:
-            _check.one_of(f"{claim.name}.run", run, sorted(runs))
+            checks.one_of(f"{claim.name}.run", run, sorted(runs))
         for name in claim.explanation.shown_by if claim.explanation else ():
-            _check.one_of(f"{claim.name}.shown_by", name, sorted(claims))
+            checks.one_of(f"{claim.name}.shown_by", name, sorted(claims))
     for place in paper.places:
         for drawing in place.drawings:
             for run in drawing.runs:
-                _check.one_of(f"{place.name}.drawings", run, sorted(runs))
+                checks.one_of(f"{place.name}.drawings", run, sorted(runs))

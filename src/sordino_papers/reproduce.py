@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino import _check
-from sordino.store.disk import Disk
-from sordino.store.refusal import first_foreign
+from sordino import checks
+from sordino.study.disk import Disk
+from sordino.study.refusal import first_foreign
 from sordino_papers.bench import Bench, NotHere
 from sordino_papers.claims import Drawing, PaperClaim, Place
 from sordino_papers.judging import explained, measured
@@ -88,7 +88,7 @@ def selected(which: Iterable[str]) -> list[PaperClaim]:
         fits = {c.name for c in everything if name == ALL or f"{c.name}/".startswith(f"{name}/")}
         if not fits:
             hint = "`sordino reproduce list` names tables and figures, such as v2/table-3."
-            _check.fail("WHICH", name, f"to be {ALL}, a paper of {list(papers())} or in one", hint)
+            checks.fail("WHICH", name, f"to be {ALL}, a paper of {list(papers())} or in one", hint)
         wanted |= fits
     return [claim for claim in everything if claim.name in wanted]
 
@@ -120,11 +120,11 @@ def _prepared(directory: Path) -> Path:
     except (OSError, ValueError) as error:
         hint = "Pass a directory that can be written."
         why = getattr(error, "strerror", None) or error
-        _check.fail("--out", directory, f"to be a directory for it ({why})", hint)
+        checks.fail("--out", directory, f"to be a directory for it ({why})", hint)
     if foreign is not None:
         hint = "Pass another --out; this one was not changed."
         what = f"to be empty or a reproduction, and it holds {foreign!r}"
-        _check.fail("--out", directory, what, hint)
+        checks.fail("--out", directory, what, hint)
     return directory
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino_papers.found import Found, Numbers, held
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
     """Read the dataset `data`, in the form `form` where one is given, and count."""
     if unknown := sorted(set(settings) - {"data", "form"}):
-        _check.fail("settings", unknown, "to be only data and form")
+        checks.fail("settings", unknown, "to be only data and form")
     splits = bench.splits(settings["data"], settings.get("form"))
     return {
         "training_size": np.array(splits.train.rows),

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from sordino._check import InvalidArgument
 from sordino.accounting import subsampled
 from sordino.accounting.accountant import Accountant
+from sordino.checks import InvalidArgument
 from sordino.privacy import Relation
 
 # Opacus warns about its own insecure random numbers, about torch's hooks and about its optimizers.

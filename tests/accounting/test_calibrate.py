@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sordino._check import InvalidArgument
 from sordino.accounting import calibrate, subsampled
 from sordino.accounting.profile import GaussianProfile
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable, Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino._check import InvalidArgument
 from sordino.accounting.compose import SummedProfile, compose, times
 from sordino.accounting.convolution import Limit
 from sordino.accounting.loss import GaussianLoss
@@ -19,6 +18,7 @@ from sordino.accounting.profile import (
     RenyiProfile,
 )
 from sordino.accounting.subsampled import pld, rdp
+from sordino.checks import InvalidArgument
 from sordino.privacy import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from sordino._check import InvalidArgument
 from sordino.accounting import composition, gaussian
 from sordino.accounting.profile import ApproximateProfile
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable, Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp
 
-from sordino._check import InvalidArgument
 from sordino.accounting import concentrated, gaussian, renyi
 from sordino.accounting.compose import compose, times
 from sordino.accounting.concentrated import Filter
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable, Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "erm_10.json").read_text())[

@@ -13,10 +13,10 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian, subsampled
 from sordino.accounting.events import from_event, to_event
 from sordino.accounting.profile import ApproximateProfile
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable, Relation
 
 THEIRS = {

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[

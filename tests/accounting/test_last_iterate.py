@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian, hidden_poisson, last_iterate
 from sordino.accounting.hidden_poisson import Iteration
 from sordino.accounting.last_iterate import master_mu
 from sordino.accounting.loss import PoissonLoss
 from sordino.accounting.profile import LossProfile
 from sordino.accounting.shifted import composition_mu
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable, Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_3_4_5.json").read_text())[

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.accounting.last_iterate import linear_heuristic, linear_loss
 from sordino.accounting.linear_loss import LinearLoss, binomial
 from sordino.accounting.loss import PoissonLoss
 from sordino.accounting.profile import LossProfile
+from sordino.checks import InvalidArgument
 from sordino.privacy import Estimate, NotApplicable, Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_3_4_5.json").read_text())[

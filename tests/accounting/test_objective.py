@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian, objective
 from sordino.accounting.compose import compose, times
 from sordino.accounting.loss import DIRECTIONS
 from sordino.accounting.profile import ApproximateProfile
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable, Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "erm_10.json").read_text())[

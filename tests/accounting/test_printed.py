@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.accounting import composition, gaussian, printed
 from sordino.accounting.profile import Profile
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from sordino._check import InvalidArgument
 from sordino.accounting import renyi
 from sordino.accounting.loss import GaussianLoss, PoissonLoss
 from sordino.accounting.profile import (
@@ -25,6 +24,7 @@ from sordino.accounting.profile import (
     RenyiProfile,
 )
 from sordino.accounting.subsampled import pld, rdp
+from sordino.checks import InvalidArgument
 from sordino.privacy import Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino.accounting
-from sordino._check import InvalidArgument
 from sordino.accounting.compose import SummedProfile, compose
 from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.convolution import Limit
@@ -40,6 +39,7 @@ from sordino.accounting.profile import (
 )
 from sordino.accounting.projected import ProjectedProfile
 from sordino.accounting.record import DEEPEST, LAWS, PROFILES, from_plain, to_plain
+from sordino.checks import InvalidArgument
 from sordino.privacy import Relation
 
 ADD = {"relation": Relation.ADD_OR_REMOVE_ONE, "theorem": "a test", "notes": ("one", "zwei: ä")}

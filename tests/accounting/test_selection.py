@@ -12,13 +12,13 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 from scipy.special import logsumexp
 
-from sordino._check import InvalidArgument
 from sordino.accounting import renyi
 from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.hidden_state import WithSlack
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile, RenyiProfile
 from sordino.accounting.selection import draw_runs, rate, repeat_and_select
 from sordino.accounting.subsampled import pld
+from sordino.checks import InvalidArgument
 from sordino.privacy import NotApplicable, Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE

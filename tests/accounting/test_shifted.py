@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression, minimize
 
-from sordino._check import InvalidArgument
 from sordino.accounting.last_iterate import master_mu
 from sordino.accounting.shifted import composition_mu, cyclic_mus, domain_mu
+from sordino.checks import InvalidArgument
 
 # Powers of smaller ones leave the range of floats in the formulas these tests compare with.
 contractions = st.one_of(st.just(0.0), st.floats(1e-3, 1.3))

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile, LossProfile
 from sordino.accounting.subsampled import NoisySteps, pld, rdp
+from sordino.checks import InvalidArgument
 from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian, renyi
 from sordino.accounting.compose import compose
 from sordino.accounting.concentrated import ConcentratedProfile
@@ -30,6 +29,7 @@ from sordino.accounting.total import (
     largest_gaussian,
     total,
 )
+from sordino.checks import InvalidArgument
 from sordino.privacy import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE

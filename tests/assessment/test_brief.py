@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.assessment.brief import Brief
+from sordino.checks import InvalidArgument
 from sordino.data.columns import Column
 from sordino.estimators import methods
 from sordino.privacy import default_delta

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.assessment.brief import Brief
+from sordino.checks import InvalidArgument
 
 FULL = Brief(
     data="people.csv",

@@ -17,8 +17,8 @@ from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError
 from sordino.assessment.source import Source
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.mechanisms import bundle
-from sordino.mechanisms.ledger import LedgerError
+from sordino.release import bundle
+from sordino.release.ledger import LedgerError
 
 SMALL = {
     "data": "digits/binary",

@@ -19,8 +19,8 @@ from sordino.assessment.subject import Subject, _of_all
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
 from sordino.privacy import PrivacyLeakWarning
+from sordino.randomness import stream
 from sordino.report.stages import Estimated, OwnNoise
-from sordino.seeding import stream
 from sordino.sgd import train
 
 FEW = Brief(data="breast-cancer", effort="quick", seeds=20, neighbours=3)

@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.accounting import subsampled
 from sordino.assessment import network
 from sordino.assessment.network import NetworkPlan
 from sordino.assessment.proving import prove
+from sordino.checks import InvalidArgument
 from sordino.data import Dataset, load, recipe
 from sordino.privacy import Relation
 from sordino.sgd import train

@@ -15,9 +15,9 @@ import pytest
 import sordino
 from sordino.assessment import public
 from sordino.assessment.directory import AssessmentError
-from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate import Certificate
 from sordino.privacy import Guarantee
+from sordino.release import bundle
+from sordino.release.certificate import Certificate
 from sordino.report import document
 
 CORPUS = Path(__file__).parents[1] / "corpus"

@@ -22,7 +22,7 @@ from sordino.estimators.base import PrivateLinearClassifier
 from sordino.privacy import NotApplicable, Refused
 from sordino.report import page
 from sordino.report.assessment import Assessment
-from sordino.store import StudyError
+from sordino.study import StudyError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
 

@@ -18,7 +18,7 @@ from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError
 from sordino.assessment.releasing import AnotherRelease
 from sordino.assessment.run import Silent, assess
-from sordino.mechanisms import bundle
+from sordino.release import bundle
 from sordino.report import document
 from sordino.report.assessment import STAGES, Assessment
 

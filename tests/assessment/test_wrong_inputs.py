@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.assessment.brief import Brief
 from sordino.assessment.source import LEAST_ROWS, held_out
+from sordino.checks import InvalidArgument
 from sordino.data import DataError, table_file
 from sordino.privacy import PrivacyLeakWarning
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino._check import InvalidArgument
 from sordino.accounting import calibrate, gaussian, subsampled
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile
 from sordino.audit import band as bands
 from sordino.audit import bounds
 from sordino.audit.band import GaussianFamily, _violated, band, confident_points, refutes
+from sordino.checks import InvalidArgument
 from sordino.privacy import Relation
 
 DP_SGD = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[

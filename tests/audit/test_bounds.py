@@ -11,7 +11,6 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.audit import bounds
 from sordino.audit.bounds import (
@@ -23,6 +22,7 @@ from sordino.audit.bounds import (
     gaussian_mu_from_counts,
     split,
 )
+from sordino.checks import InvalidArgument
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[
     "7_audit"

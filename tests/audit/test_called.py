@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
-from sordino._check import InvalidArgument
 from sordino.audit.worlds import outputs
+from sordino.checks import InvalidArgument
 
 ONE = np.array([0.0, 0.0, 1.0])
 

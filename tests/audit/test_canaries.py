@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.audit.canaries import Canaries, CanaryFileError, f_dp_one_run, make_canaries, steinke
+from sordino.checks import InvalidArgument
 from sordino.data import Dataset
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 
 

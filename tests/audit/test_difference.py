@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from sordino._check import InvalidArgument
 from sordino.audit.difference import Difference, difference, has_silent_record, records
+from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
 from sordino.privacy import Relation
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
 from sordino.audit import Claim, TrainedRelease, audit, bounds, game
 from sordino.audit.power import ceiling, gaussian_reach, reach
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Relation, rounded
 from sordino.sgd import TrainSpec, train
 
@@ -271,7 +271,7 @@ class TestScores:
     @pytest.mark.parametrize("kind", ["logistic", "huber-svm", "least-squares"])
     def test_the_loss_is_that_of_the_objective(self, kind):
         from sordino.audit.laws import loss
-        from sordino.objectives import build
+        from sordino.models import build
 
         objective = ObjectiveSpec(kind, huber_width=0.7)
         score = loss(TrainedRelease(TrainSpec(objective, 0.5, 5, steps=3)), D, D_PRIME)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
-from sordino._check import InvalidArgument
 from sordino.audit import laws, own
+from sordino.checks import InvalidArgument
 from sordino.estimators.records import FitRecords
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, (12, 2)) / np.sqrt(2)

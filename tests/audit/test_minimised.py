@@ -16,7 +16,7 @@ from sordino.audit.worlds import outputs
 from sordino.estimators.perturbed import NoisyObjective, mechanism
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.risk import Risk
-from sordino.seeding import SeededStreams
+from sordino.randomness import SeededStreams
 
 KINDS = (PrivateLogisticRegression, PrivateLinearSVC)
 RNG = np.random.default_rng(8)

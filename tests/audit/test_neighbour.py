@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.audit import neighbour
 from sordino.audit.difference import difference
 from sordino.audit.worlds import TrainedRelease, outputs
+from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset, row_norms
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import measured
 from sordino.intrinsic.measure import measure
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import NotApplicable, Relation
 from sordino.sgd import TrainSpec, train
 

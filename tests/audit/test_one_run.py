@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.audit.bounds import GAUSSIAN_HYPOTHESIS
 from sordino.audit.canaries import f_dp_mu, f_dp_one_run, steinke, steinke_p_value
+from sordino.checks import InvalidArgument
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[
     "7_audit"

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from sordino import PrivateLogisticRegression
-from sordino._check import InvalidArgument
 from sordino.audit import audit, neighbour, own
 from sordino.audit.laws import record_losses
 from sordino.audit.minimised import records_of
 from sordino.audit.score_file import OutputFileError
 from sordino.audit.trained import TOGETHER, TrainedProblems
 from sordino.audit.worlds import outputs
+from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.training import train_together
-from sordino.seeding import SeededStreams
+from sordino.randomness import SeededStreams
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((90, 4))

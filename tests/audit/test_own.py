@@ -10,12 +10,12 @@ import pytest
 from scipy.special import expit
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
-from sordino._check import InvalidArgument
 from sordino.audit import TrainedRelease, audit, neighbour, own
 from sordino.audit.difference import Difference, difference
 from sordino.audit.minimised import records_of
 from sordino.audit.own import OwnFit
 from sordino.audit.worlds import outputs
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset, row_norms
 from sordino.estimators import methods

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.audit import bounds, power
 from sordino.audit.band import GaussianFamily, band
 from sordino.audit.power import ceiling, reach, runs_needed
+from sordino.checks import InvalidArgument
 
 
 @pytest.mark.parametrize(("runs", "shown"), [(1000, 5.6006), (5000, 7.2115), (10_000, 7.9048)])

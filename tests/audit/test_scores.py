@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
 from sordino.audit import audit, bounds, scores
 from sordino.audit.scores import FOLDS, Direction, hashed
+from sordino.checks import InvalidArgument
 
 ZERO, ONE = np.zeros(2), np.array([0.0, 1.0])
 DELTA = 1e-5

@@ -17,12 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sordino import Ledger, PrivateLogisticRegression
-from sordino._check import InvalidArgument
 from sordino.audit.worlds import TrainedRelease, outputs
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
-from sordino.objectives.objective import ObjectiveSpec
-from sordino.seeding import SeededStreams
+from sordino.models.objective import ObjectiveSpec
+from sordino.randomness import SeededStreams
 from sordino.sgd import TrainSpec, train
 
 RNG = np.random.default_rng(3)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, rankdata
 
-from sordino import seeding
-from sordino._check import InvalidArgument
+from sordino import randomness
 from sordino.accounting.linear_loss import linear_loss
 from sordino.audit import worst_case
 from sordino.audit.band import refutes
@@ -26,6 +25,7 @@ from sordino.audit.worst_case import (
     lower_hull,
     tradeoff,
 )
+from sordino.checks import InvalidArgument
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[
     "6_worst_case_loss"
@@ -40,7 +40,7 @@ def cases(name: str) -> list:
 
 
 def stream(*name: str | int) -> np.random.Generator:
-    return seeding.stream("test", "worst case", *name)
+    return randomness.stream("test", "worst case", *name)
 
 
 def auc(negative: np.ndarray, positive: np.ndarray) -> float:

@@ -10,8 +10,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from sordino import seeding
-from sordino._check import InvalidArgument
+from sordino import randomness
 from sordino.accounting import gaussian
 from sordino.audit import worst_case
 from sordino.audit.band import band, refutes
@@ -28,6 +27,7 @@ from sordino.audit.worst_case import (
     restricted_estimate,
     tradeoff,
 )
+from sordino.checks import InvalidArgument
 from sordino.privacy import Estimate, NotApplicable
 
 GAUSSIAN = Family(1.0, 1)
@@ -207,7 +207,7 @@ def test_a_shared_family_must_be_of_the_same_training() -> None:
 
 
 def scores(family: Family, epsilon: float, runs: int, *name: str | int):
-    stream = seeding.stream("test", "worst case reach", *name)
+    stream = randomness.stream("test", "worst case reach", *name)
     training = (family.sample_rate, family.steps, family.noise(epsilon))
     return [
         likelihood_ratio_all_iterates(*training, runs, with_record, stream)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate import Certificate, Model
-from sordino.mechanisms.noise import CryptoNormals
 from sordino.privacy import Relation
 from sordino.proofs.evidence_kinds import AdaptiveEvidence
+from sordino.release import bundle
+from sordino.release.certificate import Certificate, Model
+from sordino.release.noise import CryptoNormals
 
 WEIGHTS = bundle.weights_file([[0.5, -1.0]], [0.25])
 EVIDENCE = AdaptiveEvidence(relation=Relation.REPLACE_ONE, columns=3, rho=0.02, clip=1.0)

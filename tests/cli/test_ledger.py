@@ -12,8 +12,8 @@ import pytest
 from sordino.accounting import gaussian
 from sordino.accounting.concentrated import concentrated
 from sordino.accounting.profile import GaussianProfile
-from sordino.mechanisms.ledger import Charge, Ledger
 from sordino.privacy import Relation, rounded
+from sordino.release.ledger import Charge, Ledger
 
 DELTA = 1e-6
 

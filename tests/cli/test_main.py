@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import sordino
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.cli import main
 from sordino.data import DataError
 

@@ -16,9 +16,9 @@ import pytest
 
 from sordino.intrinsic import measure as measuring
 from sordino.intrinsic.measured import load
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
-from sordino.store import Study
+from sordino.study import Study
 
 SMALL = ("--data", "breast-cancer", "--seeds", 4, "--neighbours", 3)
 

@@ -13,8 +13,8 @@ import sordino
 from sordino.assessment import source as records
 from sordino.data import table_file
 from sordino.data.columns import Columns
-from sordino.mechanisms import bundle, signature
-from sordino.mechanisms.ledger import Ledger
+from sordino.release import bundle, signature
+from sordino.release.ledger import Ledger
 
 COLUMNS = """
 target = "ill"

@@ -27,12 +27,12 @@ from sordino.cli import terminal
 from sordino.cli.main import main
 from sordino.cli.screen import Screen
 from sordino.intrinsic.measure import measure
-from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate import Certificate, Model, Preprocessing
-from sordino.mechanisms.ledger import Charge, Ledger
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.evidence_kinds import AdaptiveEvidence
+from sordino.release import bundle
+from sordino.release.certificate import Certificate, Model, Preprocessing
+from sordino.release.ledger import Charge, Ledger
 from sordino.sgd import TrainSpec
 
 FORGED = (

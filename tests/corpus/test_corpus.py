@@ -18,11 +18,11 @@ from sordino import Ledger
 from sordino.assessment import public
 from sordino.intrinsic import measured
 from sordino.intrinsic.measure import measure
-from sordino.mechanisms import bundle, signature
-from sordino.mechanisms.certificate import Certificate
-from sordino.mechanisms.verify import verify, verify_certificate
-from sordino.seeding import RESULTS
-from sordino.store import Study, StudyError
+from sordino.randomness import RESULTS
+from sordino.release import bundle, signature
+from sordino.release.certificate import Certificate
+from sordino.release.verify import verify, verify_certificate
+from sordino.study import Study, StudyError
 
 HERE = Path(__file__).parent
 BUNDLES = sorted(path for path in (HERE / "bundles").iterdir() if path.is_dir())

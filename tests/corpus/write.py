@@ -21,8 +21,8 @@ from sordino.assessment.run import Silent
 from sordino.cli.main import main
 from sordino.estimators import methods
 from sordino.intrinsic.measure import measure
-from sordino.mechanisms import signature
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
+from sordino.release import signature
 from sordino.sgd.spec import TrainSpec
 
 COLUMNS = """\

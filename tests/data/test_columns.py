@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data.columns import Column, Columns
 from sordino.data.frames import known_column
 

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import Dataset
 
 X = np.array([[0.6, 0.8], [0.3, 0.4]])

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from damaged import HEADER, NUMBERS, WORDS, csv_file, damaged_file, leaked, said
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import files, frames, ipums, table_file
 from sordino.data.columns import Columns
 from sordino.data.sources import DataError

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data.preprocess import (
     READS_DIRECTIONS,
     READS_LEVELS,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sordino.data
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import recipes
 from sordino.data.recipe import Recipe
 from sordino.data.sources import DataError, MissingFileError, RawFile

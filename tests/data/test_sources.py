@@ -11,7 +11,7 @@ import pytest
 
 from sordino import _cache
 from sordino import _files as files
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import sources
 from sordino.data.files import gunzipped, unix_lines
 from sordino.data.sources import (

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import frames, table_file
 from sordino.data.columns import Column, Columns
 from sordino.data.sources import DataError

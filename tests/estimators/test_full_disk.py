@@ -28,11 +28,11 @@ from sordino import PrivateLogisticRegression as Logistic
 from sordino.assessment import releasing
 from sordino.assessment.brief import Brief
 from sordino.assessment.subject import Subject
-from sordino.mechanisms import bundle, verify
-from sordino.mechanisms.certificate import CertificateError
-from sordino.mechanisms.ledger import FingerprintWarning
-from sordino.mechanisms.ledger_file import LedgerError, LedgerFile
 from sordino.privacy import Refused
+from sordino.release import bundle, verify
+from sordino.release.certificate import CertificateError
+from sordino.release.ledger import FingerprintWarning
+from sordino.release.ledger_file import LedgerError, LedgerFile
 
 
 class Disk:

@@ -44,9 +44,9 @@ import sordino
 from sordino import InvalidArgument, PrivacyLeakWarning
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import leaks
-from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate_words import FITTED_INSIDE, STEPS_FITTED
-from sordino.mechanisms.verify import verify
+from sordino.release import bundle
+from sordino.release.certificate_words import FITTED_INSIDE, STEPS_FITTED
+from sordino.release.verify import verify
 
 ROWS, COLUMNS = 60, 6
 

@@ -25,12 +25,12 @@ from sordino import BudgetExceeded, InvalidArgument, Ledger, NotApplicable, Priv
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import methods
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.mechanisms import bundle, signature
-from sordino.mechanisms.certificate import Certificate, CertificateError
-from sordino.mechanisms.fingerprint import salted
-from sordino.mechanisms.ledger import LedgerError
-from sordino.mechanisms.release import ReleaseRefused
-from sordino.mechanisms.verify import verify_certificate
+from sordino.release import bundle, signature
+from sordino.release.certificate import Certificate, CertificateError
+from sordino.release.fingerprint import salted
+from sordino.release.ledger import LedgerError
+from sordino.release.mechanism import ReleaseRefused
+from sordino.release.verify import verify_certificate
 
 PRIVATE = [name for name in methods.METHODS if name not in ("none", "majority")]
 

@@ -21,7 +21,7 @@ from scipy import optimize, sparse
 import sordino
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.mechanisms.certificate import CertificateError
+from sordino.release.certificate import CertificateError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.estimators.leaks.PrivacyLeakWarning")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "score_bundle.py"

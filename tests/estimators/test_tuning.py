@@ -13,9 +13,9 @@ import sordino
 from sordino import BudgetExceeded, InvalidArgument, Ledger, NotApplicable
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import tuning
-from sordino.mechanisms.release import ReleaseRefused
-from sordino.mechanisms.verify import verify_certificate
 from sordino.proofs.evidence_kinds import SelectionEvidence
+from sordino.release.mechanism import ReleaseRefused
+from sordino.release.verify import verify_certificate
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from sordino import Ledger, PrivateLogisticRegression
-from sordino._check import InvalidArgument
-from sordino.mechanisms import bundle, contradictions
-from sordino.mechanisms.certificate import CertificateError
+from sordino.checks import InvalidArgument
+from sordino.release import bundle, contradictions
+from sordino.release.certificate import CertificateError
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(-0.5, 0.5, (200, 3))

@@ -266,7 +266,7 @@ def _of_outputs() -> dict[tuple[str, str], Callable[[Plain], Any]]:
 
     from sordino import Relation, sensitivity
     from sordino.accounting import permuted
-    from sordino.objectives.objective import Constants
+    from sordino.models.objective import Constants
 
     replaced: Plain = {"relation": Relation.REPLACE_ONE}
 

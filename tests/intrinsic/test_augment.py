@@ -10,8 +10,8 @@ import warnings
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
+from sordino.checks import InvalidArgument
 from sordino.intrinsic.augment import (
     FORMULAS,
     Augmented,
@@ -24,7 +24,7 @@ from sordino.intrinsic.augment import (
 )
 from sordino.intrinsic.interval import Interval
 from sordino.privacy import Estimate, PrivacyLeakWarning
-from sordino.seeding import stream
+from sordino.randomness import stream
 
 DELTA = 9.25e-9  # v2, Table 3, MNIST-binary
 MNIST = Basis(0.059, "empirical", 0.085, "public")

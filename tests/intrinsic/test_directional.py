@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
+from sordino.checks import InvalidArgument
 from sordino.intrinsic import directional
-from sordino.seeding import stream
+from sordino.randomness import stream
 
 SEEDS, PARAMETERS = 98, 51
 

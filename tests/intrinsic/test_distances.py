@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.intrinsic import distances
-from sordino.seeding import stream
+from sordino.randomness import stream
 
 
 def weights(seeds=5, neighbours=6, parameters=4, name="w"):

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
+from sordino.checks import InvalidArgument
 from sordino.intrinsic import epsilon, spread
 from sordino.intrinsic.directional import between
 from sordino.intrinsic.interval import Interval
-from sordino.objectives.objective import Constants
-from sordino.seeding import stream
+from sordino.models.objective import Constants
+from sordino.randomness import stream
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "intrinsic_8_9.json").read_text())[
     "9_paper_tables"

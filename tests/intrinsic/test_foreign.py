@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import foreign
 from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.intrinsic.measured import load
-from sordino.store import Study, StudyError
+from sordino.study import Study, StudyError
 
 
 def noisy_mean(wrong: Callable[[int], Any] = lambda seed: None) -> Callable[..., Any]:

@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.sgd import train
-from sordino.store import StudyError
+from sordino.study import StudyError
 
 START = np.array([0.3, -0.2, 0.1, 0.5, -1.0])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import grid
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.intrinsic.interval import Interval, bootstrap, percentile
-from sordino.seeding import stream
+from sordino.randomness import stream
 
 SEEDS, NEIGHBOURS = 60, 40
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import grid
 from sordino.intrinsic.measure import StudyProgress, measure
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.sgd import DivergenceWarning, Plan, TrainSpec, planning, train
-from sordino.store import Study, StudyError
+from sordino.study import Study, StudyError
 
 SEEDS, NEIGHBOURS = 16, 5
 """Cells of two seeds and all datasets: eight for each kind of initial weights."""

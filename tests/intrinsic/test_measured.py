@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import measured
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.privacy import Relation
 from sordino.sgd.spec import TrainSpec
-from sordino.store import Layout, Study, StudyError
+from sordino.study import Layout, Study, StudyError
 
 
 def test_a_whole_study(people: Dataset, spec: TrainSpec, tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.intrinsic import normality
-from sordino.seeding import stream
+from sordino.randomness import stream
 
 
 def gaussian(seeds, parameters, *name):

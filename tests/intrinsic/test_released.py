@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.intrinsic import directional
-from sordino.seeding import stream
+from sordino.randomness import stream
 
 SEEDS, PARAMETERS = 98, 51
 

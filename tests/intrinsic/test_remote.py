@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
 from sordino.intrinsic import remote
 from sordino.intrinsic.grid import EngineWork, Failure
 from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.sgd.spec import TrainSpec
-from sordino.store import Study, StudyError
+from sordino.study import Study, StudyError
 
 distributed = pytest.importorskip("distributed")
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.intrinsic import spread
 from sordino.intrinsic.distances import largest_by_pair
 from sordino.intrinsic.theory import theory
-from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.models.objective import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK
-from sordino.seeding import stream
+from sordino.randomness import stream
 from sordino.sgd.spec import TrainSpec
 
 BOLT_ON = json.loads((Path(__file__).parents[1] / "golden" / "output_3.json").read_text())[

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sordino import data, seeding
-from sordino._check import InvalidArgument
+from sordino import data, randomness
 from sordino.accounting import gaussian
+from sordino.checks import InvalidArgument
 from sordino.intrinsic import summary as summaries
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
 from sordino.intrinsic.theory import theory
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.sgd import TrainSpec
-from sordino.store import StudyError
+from sordino.study import StudyError
 
 STEPS = 60
 SPEC = TrainSpec(ObjectiveSpec("logistic"), 0.5, 32, steps=STEPS)
@@ -154,7 +154,7 @@ def test_printed_it_is_a_table(found) -> None:
 
 def test_the_same_study_gives_the_same_numbers(measured, found) -> None:
     again = summary(measured)
-    other = summary(measured, stream=seeding.SeededStreams("another").stream)
+    other = summary(measured, stream=randomness.SeededStreams("another").stream)
     for one, same, else_ in zip(found.inits, again.inits, other.inits, strict=True):
         assert one.sigma == same.sigma
         assert one.worst == same.worst
@@ -202,7 +202,7 @@ class Synthetic:
 
 def shifted_gaussians(seeds: int, shift: float, sigma: float, parameters: int = 6) -> np.ndarray:
     """Four datasets in one law; the third is moved by `shift` along the first weight."""
-    rng = seeding.stream("test", "summary")
+    rng = randomness.stream("test", "summary")
     W = np.repeat(sigma * rng.standard_normal((seeds, 1, parameters)), 4, axis=1)
     W[:, 2, 0] += shift
     return W

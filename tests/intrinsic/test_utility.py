@@ -10,14 +10,14 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import load
 from sordino.data import neighbours as nb
 from sordino.intrinsic.augment import Basis, augment_each, perturbed
 from sordino.intrinsic.epsilon import usual_delta
 from sordino.intrinsic.utility import evaluate, paired_test
-from sordino.objectives import ObjectiveSpec, build
-from sordino.seeding import stream
+from sordino.models import ObjectiveSpec, build
+from sordino.randomness import stream
 from sordino.sgd import TrainSpec, train
 
 DELTA = 1e-8

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sordino.accounting import gaussian, objective
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import NotApplicable, Relation
 from sordino.proofs import NORM_SLACK, prove
 from sordino.proofs.adaptive import AdaptiveBudget, concentrated_budget

@@ -12,7 +12,7 @@ from sordino.accounting import gaussian
 from sordino.accounting.permuted import hockey_mixture
 from sordino.data import neighbours
 from sordino.data.dataset import Dataset
-from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.models.objective import Constants, ObjectiveSpec
 from sordino.privacy import NotApplicable, Relation
 from sordino.proofs import NORM_SLACK
 from sordino.proofs.output import output_perturbation

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.linear_loss import linear_loss
 from sordino.accounting.subsampled import NoisySteps
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.checks import InvalidArgument
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.evidence_kinds import (

@@ -13,7 +13,7 @@ from sordino.accounting import gaussian
 from sordino.accounting.shifted import master_mu
 from sordino.data import dataset as data_room
 from sordino.data.dataset import Dataset
-from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.models.objective import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import prove
 from sordino.proofs.run import rates_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.report import figures
 
 

@@ -10,14 +10,14 @@ import matplotlib
 import numpy as np
 import pytest
 
-from sordino import seeding
-from sordino._check import InvalidArgument
+from sordino import randomness
+from sordino.checks import InvalidArgument
 from sordino.privacy import Estimate
 from sordino.report import canvas, intrinsic
 from sordino.report.drawing.sheet import INFINITY
 from sordino.report.intrinsic import Band, DistanceSet
 
-RNG = seeding.stream("test", "figures")
+RNG = randomness.stream("test", "figures")
 DATA, SEED, BOTH = (scale * RNG.lognormal(0, 0.3, 500) for scale in (0.01, 1.0, 1.1))
 SETS = {"vary": DistanceSet(DATA, SEED, BOTH), "fixed": DistanceSet(DATA, 0.2 * SEED, 0.2 * BOTH)}
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import sample_assessment as samples
 
-from sordino.mechanisms.certificate import SCHEMA, VERSION, Certificate
+from sordino.release.certificate import SCHEMA, VERSION, Certificate
 from sordino.report import public, schema
 from sordino.report.blocks import Facts
 from sordino.report.document import DocumentError

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sordino.objectives.objective import ObjectiveSpec
-from sordino.seeding import SeededStreams
+from sordino.models.objective import ObjectiveSpec
+from sordino.randomness import SeededStreams
 from sordino.sgd.batches import _bernoulli_hits, _shuffle, draw_permutation, epochs
 from sordino.sgd.spec import TrainSpec
 
@@ -118,7 +118,7 @@ def test_part_is_some_steps_of_the_epoch():
 def test_the_order_of_seed_0_is_written_down():
     """A change here changes every study. Made with:
 
-    python -c "from sordino.seeding import stream; from sordino.sgd.batches import *;
+    python -c "from sordino.randomness import stream; from sordino.sgd.batches import *;
     order = np.empty(20, np.int32); draw_permutation(order, stream('order', 0));
     print(order[:8].tolist())"
     """

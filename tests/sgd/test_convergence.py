@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import Dataset, load
-from sordino.objectives import ObjectiveSpec, build
+from sordino.models import ObjectiveSpec, build
 from sordino.sgd import DivergenceWarning, TrainSpec, convergence_point, train
 from sordino.sgd.convergence import stop_position
 

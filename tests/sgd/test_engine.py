@@ -12,11 +12,11 @@ import torch
 from conftest import make_problem
 from reference import sgd
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
-from sordino.objectives import build
-from sordino.objectives.objective import ObjectiveSpec
-from sordino.seeding import OsStreams, SeededStreams
+from sordino.models import build
+from sordino.models.objective import ObjectiveSpec
+from sordino.randomness import OsStreams, SeededStreams
 from sordino.sgd import (
     DivergenceWarning,
     Interrupted,

@@ -15,8 +15,8 @@ from reference import sgd
 
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
-from sordino.objectives import ObjectiveSpec, link
-from sordino.seeding import SeededStreams
+from sordino.models import ObjectiveSpec, link
+from sordino.randomness import SeededStreams
 from sordino.sgd import (
     Schedule,
     TrainSpec,

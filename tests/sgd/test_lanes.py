@@ -11,8 +11,8 @@ import torch
 from conftest import make_problem
 
 from sordino.data import neighbours as nb
-from sordino.objectives import ObjectiveSpec, build
-from sordino.seeding import SeededStreams
+from sordino.models import ObjectiveSpec, build
+from sordino.randomness import SeededStreams
 from sordino.sgd import TrainSpec, batches, planning, prepare, train, train_chunks
 from sordino.sgd.lanes import Lanes
 from sordino.sgd.planning import Plan

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sordino.objectives import ObjectiveSpec, build, link
-from sordino.objectives.objective import LINEAR_KINDS
+from sordino.models import ObjectiveSpec, build, link
+from sordino.models.objective import LINEAR_KINDS
 
 # A few roundings of numbers of size one; `_exp32` adds its own 2e-7.
 CLOSE = {"float32": 1e-6, "float64": 1e-15}

@@ -10,8 +10,8 @@ import torch
 
 from sordino.data import load
 from sordino.data import neighbours as nb
-from sordino.objectives import ObjectiveSpec, build
-from sordino.seeding import stream
+from sordino.models import ObjectiveSpec, build
+from sordino.randomness import stream
 from sordino.sgd import TrainSpec, train
 
 

@@ -14,9 +14,9 @@ from conftest import make_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
-from sordino.objectives import ObjectiveSpec
+from sordino.models import ObjectiveSpec
 from sordino.sgd import TrainSpec, planning, prepare
 from sordino.sgd.planning import Plan, chunk_bytes
 

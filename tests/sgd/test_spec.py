@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino._check import InvalidArgument
-from sordino.objectives.objective import KINDS, ObjectiveSpec
+from sordino.checks import InvalidArgument
+from sordino.models.objective import KINDS, ObjectiveSpec
 from sordino.sgd.spec import INITS, ORDERS, Schedule, TrainSpec
 
 LOGISTIC = ObjectiveSpec("logistic")
@@ -324,7 +324,7 @@ def test_numpys_numbers_can_be_written_down(values):
 
 def test_a_spec_loads_no_torch_and_no_numba():
     code = (
-        "import sys; from sordino.sgd import TrainSpec; from sordino.objectives import "
+        "import sys; from sordino.sgd import TrainSpec; from sordino.models import "
         "ObjectiveSpec; TrainSpec(ObjectiveSpec('logistic'), 0.5, 8, steps=3).to_json(); "
         "print([m for m in ('torch', 'numba', 'sklearn') if m in sys.modules])"
     )

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sordino import seeding
-from sordino._check import InvalidArgument
+from sordino import randomness
+from sordino.checks import InvalidArgument
 from sordino.report import canvas
 from sordino_papers.own_noise import drawing_grid
 from sordino_papers.own_noise.drawing_grid import DRAWINGS
@@ -20,7 +20,7 @@ FIRST_TESTS, WEIGHTS = 10, 21
 
 def numbers(bound=0.9, inits=("vary", "fixed")) -> dict[str, np.ndarray]:
     """What a grid leaves, made up: delta_S around 0.01, delta_V around 1 (vary) or 0.3 (fixed)."""
-    rng = seeding.stream("test", "drawing grids")
+    rng = randomness.stream("test", "drawing grids")
     found: dict[str, object] = {
         "n": N,
         "batch_size": BATCH,
@@ -256,7 +256,7 @@ def test_pairwise_epsilon_is_the_papers_and_an_estimate(over) -> None:
 
 
 def test_a_density_loses_nothing_at_zero() -> None:
-    values = np.abs(seeding.stream("test", "half normal").normal(size=4000))
+    values = np.abs(randomness.stream("test", "half normal").normal(size=4000))
     x, y = drawing_grid.density(values, 6.0)
     step = x[1] - x[0]
     assert y.sum() * step == pytest.approx(1)

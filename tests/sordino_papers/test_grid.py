@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino import seeding
-from sordino._check import InvalidArgument
+from sordino import randomness
+from sordino.checks import InvalidArgument
 from sordino.data import load as load_data
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
-from sordino.objectives import build
+from sordino.models import build
 from sordino_papers.bench import Bench
 from sordino_papers.claims import PaperRun
 from sordino_papers.own_noise import grid
@@ -127,7 +127,7 @@ def test_half_the_data_has_as_many_passes(tmp_path):
     assert numbers["steps"].tolist() == [45]
     assert "fixed/sigma" not in numbers
     whole = load_data("digits/binary").train
-    drawn = seeding.stream("reproduce", "half", "digits/binary").permutation(1294)[::2]
+    drawn = randomness.stream("reproduce", "half", "digits/binary").permutation(1294)[::2]
     half = whole.take(np.sort(drawn))  # drawn at random, in the order they have
     assert load(grid.where(given, here)).dataset.sha256 == half.fingerprint
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino._check import InvalidArgument
 from sordino.accounting import gaussian
+from sordino.checks import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import Summary, summary
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 from sordino.types import Floats
 from sordino_papers.own_noise import claim as intrinsic_claim

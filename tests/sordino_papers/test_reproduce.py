@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from sordino._check import InvalidArgument
+from sordino.checks import InvalidArgument
 from sordino.cli import main
 from sordino.data import recipe
 from sordino_papers import identity, kinds, reproduce, scoreboard

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import subsampled
 from sordino.accounting.compose import compose
 from sordino.accounting.profile import Profile
@@ -93,7 +93,7 @@ class Accountant:
         rate = _rate(sample_rate)
 
         def hook(optimizer: Any) -> None:
-            batches = _check.whole("batches", optimizer.accumulated_iterations, at_least=1)
+            batches = checks.whole("batches", optimizer.accumulated_iterations, at_least=1)
             noise = _noise(optimizer.noise_multiplier)
             self._count(noise / math.sqrt(batches), rate, batches)
 
@@ -120,7 +120,7 @@ class Accountant:
             If it is anything else; then nothing was changed.
         """
         if not isinstance(state_dict, Mapping) or not state_dict:
-            _check.fail("state_dict", state_dict, "to be a filled dictionary", _STATE_HINT)
+            checks.fail("state_dict", state_dict, "to be a filled dictionary", _STATE_HINT)
         known = {
             "mechanism": self.mechanism(),
             "schema": SCHEMA,
@@ -130,27 +130,27 @@ class Accountant:
         for key, value in known.items():
             if state_dict.get(key) != value:
                 name = f'state_dict["{key}"]'
-                _check.fail(name, state_dict.get(key), f"to be {value}", _STATE_HINT)
-        entries = _check.sequence('state_dict["history"]', state_dict.get("history"), _STATE_HINT)
+                checks.fail(name, state_dict.get(key), f"to be {value}", _STATE_HINT)
+        entries = checks.sequence('state_dict["history"]', state_dict.get("history"), _STATE_HINT)
         self.history = [_entry('state_dict["history"]', entry) for entry in entries or ()]
 
 
 def _entry(name: str, entry: Any) -> tuple[float, float, int]:
     hint = "One entry is (noise_multiplier, sample_rate, steps)."
-    if len(_check.sequence(name, entry, hint)) != 3:
-        _check.fail(name, entry, "to have three numbers an entry", hint)
+    if len(checks.sequence(name, entry, hint)) != 3:
+        checks.fail(name, entry, "to have three numbers an entry", hint)
     noise_multiplier, sample_rate, steps = entry
-    return _noise(noise_multiplier), _rate(sample_rate), _check.whole("steps", steps)
+    return _noise(noise_multiplier), _rate(sample_rate), checks.whole("steps", steps)
 
 
 def _noise(value: float) -> float:
     hint = "It is the noise's standard deviation over the clipping norm; 0 means no privacy."
-    return _check.non_negative("noise_multiplier", value, hint)
+    return checks.non_negative("noise_multiplier", value, hint)
 
 
 def _rate(value: float) -> float:
     hint = "It is the chance of each record to be in the batch: expected batch size / records."
-    return _check.fraction("sample_rate", value, hint)
+    return checks.fraction("sample_rate", value, hint)
 
 
 def _steps(noise_multiplier: float, sample_rate: float, steps: int) -> Profile:

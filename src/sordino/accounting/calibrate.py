@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypedDict
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian, subsampled
 from sordino.accounting.aim import Rough
 from sordino.accounting.loss import DIRECTIONS
@@ -131,7 +131,7 @@ def noise_multiplier(
 
     For other methods pass their accountant to `least_noise`.
     """
-    _check.one_of("method", method, ("pld", "rdp"))
+    checks.one_of("method", method, ("pld", "rdp"))
     epsilon, log_delta = _budget(epsilon, delta)
     account = subsampled.pld if method == "pld" else subsampled.rdp
 
@@ -192,7 +192,7 @@ def most_steps(
 
 def largest(holds: Callable[[int], bool], at_most: int) -> int:
     """The largest count up to `at_most` where `holds`, which is true up to some count; else 0."""
-    at_most = _check.whole("at_most", at_most, at_least=1)
+    at_most = checks.whole("at_most", at_most, at_least=1)
     good, bad = 0, 1
     while bad <= at_most and holds(bad):
         good, bad = bad, 2 * bad
@@ -208,8 +208,8 @@ def largest(holds: Callable[[int], bool], at_most: int) -> int:
 
 def _budget(epsilon: float, delta: float) -> tuple[float, float]:
     hint = "Pass the budget you promise, such as 1.0."
-    epsilon = _check.positive("epsilon", epsilon, hint, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
+    epsilon = checks.positive("epsilon", epsilon, hint, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
     if delta == 0:
-        _check.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
+        checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
     return epsilon, math.log(delta)

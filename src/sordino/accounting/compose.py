@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.convolution import Limit
 from sordino.accounting.gaussian import least
@@ -34,14 +34,14 @@ def compose(profiles: Sequence[Profile]) -> Profile:
     InvalidArgument
         If there is none, or two have different relations: their guarantees do not add up.
     """
-    profiles = list(_check.sequence("profiles", profiles, "Pass a list of profiles."))
+    profiles = list(checks.sequence("profiles", profiles, "Pass a list of profiles."))
     if not profiles:
-        _check.fail("profiles", "[]", "to hold at least one profile")
+        checks.fail("profiles", "[]", "to hold at least one profile")
     relations = {profile.relation for profile in profiles}
     if len(relations) > 1:
         named = " and ".join(sorted(relation.value for relation in relations))
         hint = "A guarantee for one relation says nothing about another; account all for one."
-        _check.fail("relations", named, "to be one and the same", hint)
+        checks.fail("relations", named, "to be one and the same", hint)
     if len(profiles) == 1:
         return profiles[0]
     return _composed([(profile, 1) for profile in profiles])
@@ -49,7 +49,7 @@ def compose(profiles: Sequence[Profile]) -> Profile:
 
 def times(profile: Profile, count: int) -> Profile:
     """`count` releases like this one; equal to `compose` of a list of them."""
-    count = _check.whole("count", count)
+    count = checks.whole("count", count)
     if count == 0:
         return GaussianProfile(parameter=0.0, relation=profile.relation, theorem="no release")
     return profile if count == 1 else _composed([(profile, count)])

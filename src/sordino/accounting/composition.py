@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaln
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.accounting.profile import ApproximateProfile
 from sordino.privacy import NotApplicable, Relation
@@ -34,8 +34,8 @@ def amplified(epsilon: float, sample_rate: float) -> float:
     Their Theorem 8 (Poisson sampling) and Theorem 9 (batches of a fixed size); delta becomes
     q delta. By concavity of ln this is at least q epsilon: the linear rule promises too much.
     """
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
-    rate = _check.fraction("sample_rate", sample_rate, allow_zero=True)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    rate = checks.fraction("sample_rate", sample_rate, allow_zero=True)
     if epsilon == 0 or rate == 0:
         return 0.0
     if rate == 1:
@@ -46,8 +46,8 @@ def amplified(epsilon: float, sample_rate: float) -> float:
 
 def before_sampling(epsilon: float, sample_rate: float) -> float:
     """ln(1 + (e^epsilon - 1) / q): the inverse of `amplified`."""
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
-    rate = _check.fraction("sample_rate", sample_rate)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    rate = checks.fraction("sample_rate", sample_rate)
     if epsilon == 0 or rate == 1:
         return epsilon
     return _softplus(_log_expm1(epsilon) - math.log(rate))
@@ -80,8 +80,8 @@ def kairouz_optimal(epsilon: float, steps: int) -> tuple[Floats, Floats]:
     epsilon alone can do better. If the steps also have a delta_0 each, the composition has
     1 - (1 - delta_0)^k (1 - delta_i). Beyond 20 million steps it raises `NotApplicable`.
     """
-    e = _check.non_negative("epsilon", epsilon)
-    k = _check.whole("steps", steps)
+    e = checks.non_negative("epsilon", epsilon)
+    k = checks.whole("steps", steps)
     epsilons, logs = _optimal_grid(e, k)
     return epsilons[: k // 2 + 1], logs[: k // 2 + 1]
 
@@ -139,10 +139,10 @@ class Composition:
         relation
             What counts as a neighbouring dataset; kept with the result.
         """
-        noise = _check.non_negative("noise_multiplier", noise_multiplier, allow_infinite=True)
-        rate = _check.fraction("sample_rate", sample_rate, allow_zero=True)
-        delta = _check.probability_below_one("delta", delta)
-        size = _check.positive("sensitivity", sensitivity)
+        noise = checks.non_negative("noise_multiplier", noise_multiplier, allow_infinite=True)
+        rate = checks.fraction("sample_rate", sample_rate, allow_zero=True)
+        delta = checks.probability_below_one("delta", delta)
+        size = checks.positive("sensitivity", sensitivity)
         epsilon = self._epsilon(noise, rate, _count(steps), delta, size)
         sampled = "" if rate == 1 else ", of sampled steps (Balle, Barthe & Gaboardi 2018)"
         theorem = self.theorem + sampled
@@ -280,9 +280,9 @@ def strong_over_naive(
     It falls like T^{-1/2} for a fixed delta, and starts above 1: for a few steps strong
     composition needs more noise, because half of delta pays for it.
     """
-    epsilon = _check.positive("epsilon", epsilon)
-    rate = _check.fraction("sample_rate", sample_rate)
-    counts = [_check.whole("steps", T, at_least=1) for T in _check.sequence("steps", steps)]
+    epsilon = checks.positive("epsilon", epsilon)
+    rate = checks.fraction("sample_rate", sample_rate)
+    counts = [checks.whole("steps", T, at_least=1) for T in checks.sequence("steps", steps)]
     strong = [strong_kairouz.noise(epsilon, delta, rate, T, sensitivity=1.0) for T in counts]
     plain = [naive.noise(epsilon, delta, rate, T, sensitivity=1.0) for T in counts]
     return np.array(strong, dtype=np.float64) / np.array(plain, dtype=np.float64)
@@ -299,11 +299,11 @@ def _most(holds: Callable[[float], bool], top: float) -> float:
 def _checked_target(
     epsilon: float, delta: float, sample_rate: float, steps: int, sensitivity: float
 ) -> tuple[float, float, float, int, float]:
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
-    if (delta := _check.probability_below_one("delta", delta)) == 0:
-        _check.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
-    rate = _check.fraction("sample_rate", sample_rate, allow_zero=True)
-    return epsilon, delta, rate, _count(steps), _check.positive("sensitivity", sensitivity)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    if (delta := checks.probability_below_one("delta", delta)) == 0:
+        checks.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
+    rate = checks.fraction("sample_rate", sample_rate, allow_zero=True)
+    return epsilon, delta, rate, _count(steps), checks.positive("sensitivity", sensitivity)
 
 
 def _is_free(epsilon: float, rate: float, steps: int) -> bool:
@@ -311,13 +311,13 @@ def _is_free(epsilon: float, rate: float, steps: int) -> bool:
 
 
 def _composed(epsilon: float, steps: int, delta: float) -> tuple[float, int, float]:
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
-    return epsilon, _count(steps), _check.probability_below_one("delta", delta)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    return epsilon, _count(steps), checks.probability_below_one("delta", delta)
 
 
 def _count(steps: int) -> int:
-    count = _check.whole("steps", steps)
-    _check.non_negative("steps", count)  # also fits a float
+    count = checks.whole("steps", steps)
+    checks.non_negative("steps", count)  # also fits a float
     return count
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.loss import ApproximateLoss, Direction
 from sordino.accounting.profile import Profile
@@ -40,7 +40,7 @@ class ConcentratedProfile(Profile):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("rho", "xi"):
-            value = _check.non_negative(name, getattr(self, name), allow_infinite=True)
+            value = checks.non_negative(name, getattr(self, name), allow_infinite=True)
             object.__setattr__(self, name, value)
 
     def renyi(self, orders: Floats) -> Floats:
@@ -80,16 +80,16 @@ def canonne_epsilon(rho: float, delta: float) -> float:
         return float(renyi.canonne(orders, values, delta).min())
 
     return _epsilon(
-        _check.non_negative("rho", rho, allow_infinite=True),
-        _check.probability_below_one("delta", delta),
+        checks.non_negative("rho", rho, allow_infinite=True),
+        checks.probability_below_one("delta", delta),
         convert,
     )
 
 
 def bun_steinke(rho: float, delta: float) -> float:
     """Epsilon = rho + 2 sqrt(rho ln(1/delta)), Bun & Steinke 2016, Proposition 1.3: never less."""
-    rho = _check.non_negative("rho", rho, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
+    rho = checks.non_negative("rho", rho, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
     if rho == 0:
         return 0.0
     return rho + 2 * math.sqrt(-rho * math.log(delta)) if delta > 0 else math.inf
@@ -97,11 +97,11 @@ def bun_steinke(rho: float, delta: float) -> float:
 
 def rho(epsilon: float, delta: float) -> float:
     """The largest rho whose profile proves (epsilon, delta), rounded down."""
-    epsilon = _check.positive("epsilon", epsilon, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
+    epsilon = checks.positive("epsilon", epsilon, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
     if delta == 0:
         hint = "rho-zCDP alone proves nothing at delta = 0; 1e-6 is usual."
-        _check.fail("delta", delta, "> 0", hint)
+        checks.fail("delta", delta, "> 0", hint)
     if math.isinf(epsilon):
         return math.inf
 
@@ -192,7 +192,7 @@ class Filter:
     """
 
     def __init__(self, total: float) -> None:
-        self.total = _check.non_negative("total", total)
+        self.total = checks.non_negative("total", total)
         self._spent = Fraction(0)
 
     @property
@@ -210,7 +210,7 @@ class Filter:
 
     def can_spend(self, rho: float) -> bool:
         """Whether a release of this cost still fits."""
-        return self._spent + Fraction(_check.non_negative("rho", rho)) <= Fraction(self.total)
+        return self._spent + Fraction(checks.non_negative("rho", rho)) <= Fraction(self.total)
 
     def spend(self, rho: float) -> None:
         """Pay for one release, before it is drawn.
@@ -231,15 +231,15 @@ class Filter:
 
 def gaussian_cost(sensitivity: float, sigma: float) -> float:
     """Rho = Delta^2 / (2 sigma^2) of N(0, sigma^2 I) on a sum of L2 sensitivity Delta."""
-    sensitivity = _check.non_negative("sensitivity", sensitivity)
-    sigma = _check.non_negative("sigma", sigma)
+    sensitivity = checks.non_negative("sensitivity", sensitivity)
+    sigma = checks.non_negative("sigma", sigma)
     return ratio(sensitivity, sigma) ** 2 / 2
 
 
 def gaussian_scale(sensitivity: float, rho: float) -> float:
     """The least sigma of cost `rho`, Delta / sqrt(2 rho), rounded up."""
-    sensitivity = _check.non_negative("sensitivity", sensitivity)
-    rho = _check.positive("rho", rho)
+    sensitivity = checks.non_negative("sensitivity", sensitivity)
+    rho = checks.positive("rho", rho)
     sigma = sensitivity / math.sqrt(2 * rho)
     while gaussian_cost(sensitivity, sigma) > rho:
         sigma = math.nextafter(sigma, math.inf)
@@ -260,7 +260,7 @@ def exponential_cost(span: float) -> float:
         r: the largest minus the least change of score / t over the candidates, for the worst pair
         of neighbours.
     """
-    return _check.non_negative("span", span, allow_infinite=True) ** 2 / 8
+    return checks.non_negative("span", span, allow_infinite=True) ** 2 / 8
 
 
 def exponential_temperature(span: float, rho: float) -> float:
@@ -274,8 +274,8 @@ def exponential_temperature(span: float, rho: float) -> float:
     rho
         What the choice may cost.
     """
-    span = _check.non_negative("span", span)
-    rho = _check.positive("rho", rho)
+    span = checks.non_negative("span", span)
+    rho = checks.positive("rho", rho)
     temperature = span / math.sqrt(8 * rho)
     while exponential_cost(ratio(span, temperature)) > rho:
         temperature = math.nextafter(temperature, math.inf)

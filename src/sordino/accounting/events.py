@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import subsampled
 from sordino.accounting.compose import compose
 from sordino.accounting.concentrated import ConcentratedProfile
@@ -59,9 +59,9 @@ def from_event(event: DpEvent, relation: Relation) -> Profile:
     import dp_accounting as dp
 
     if not isinstance(event, dp.DpEvent):
-        _check.fail("event", event, "to be a dp_accounting.DpEvent")
+        checks.fail("event", event, "to be a dp_accounting.DpEvent")
     if not isinstance(relation, Relation):
-        _check.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
+        checks.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
     # Equal leaves are composed at once, however they were nested. By what they print, since events
     # with lists in them cannot be hashed.
     leaves: dict[str, tuple[Any, int]] = {}
@@ -108,7 +108,7 @@ def _leaves(event: Any, count: int) -> Iterator[tuple[Any, int]]:
     import dp_accounting as dp
 
     if isinstance(event, dp.SelfComposedDpEvent):
-        yield from _leaves(event.event, count * _check.whole("count", event.count))
+        yield from _leaves(event.event, count * checks.whole("count", event.count))
     elif isinstance(event, dp.ComposedDpEvent):
         for inner in event.events:
             yield from _leaves(inner, count)
@@ -149,9 +149,9 @@ def _steps(
 
 
 def _batch_rate(sample_size: int, source_dataset_size: int) -> float:
-    size = _check.whole("sample_size", sample_size)
-    if size > _check.whole("source_dataset_size", source_dataset_size, at_least=1):
-        _check.fail("sample_size", size, f"<= {source_dataset_size}, the number of records")
+    size = checks.whole("sample_size", sample_size)
+    if size > checks.whole("source_dataset_size", source_dataset_size, at_least=1):
+        checks.fail("sample_size", size, f"<= {source_dataset_size}, the number of records")
     return size / source_dataset_size
 
 

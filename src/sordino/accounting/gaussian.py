@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from sordino import _check
+from sordino import checks
 from sordino.privacy import NotApplicable
 
 _ROOT_2 = math.sqrt(2)
@@ -69,8 +69,8 @@ def epsilon(mu: float, delta: float) -> float:
 
     Infinite where nothing finite holds: at mu = inf, and at delta = 0 with any mu > 0.
     """
-    mu = _check.non_negative("mu", mu, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
+    mu = checks.non_negative("mu", mu, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
     if mu == 0:
         return 0.0
     if math.isinf(mu) or delta == 0:
@@ -88,9 +88,9 @@ def sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
 
     Analytic Gaussian mechanism (Balle & Wang 2018), valid for every epsilon >= 0.
     """
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
     delta = _positive_delta(delta)
-    sensitivity = _check.non_negative("sensitivity", sensitivity)
+    sensitivity = checks.non_negative("sensitivity", sensitivity)
     if math.isinf(epsilon) or sensitivity == 0:
         return 0.0
     target = math.log(delta)
@@ -114,9 +114,9 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> f
     NotApplicable
         At epsilon >= 1, which the theorem does not cover; from epsilon about 8 on it is false.
     """
-    epsilon = _check.positive("epsilon", epsilon)
+    epsilon = checks.positive("epsilon", epsilon)
     delta = _positive_delta(delta)
-    sensitivity = _check.non_negative("sensitivity", sensitivity)
+    sensitivity = checks.non_negative("sensitivity", sensitivity)
     if epsilon >= 1:
         raise NotApplicable(
             f"The classical Gaussian formula is a theorem for epsilon < 1 only, and epsilon is "
@@ -143,8 +143,8 @@ def least(holds: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def _positive_delta(value: float) -> float:
-    number = _check.probability_below_one("delta", value)
+    number = checks.probability_below_one("delta", value)
     if number == 0:
         hint = "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual."
-        _check.fail("delta", value, "> 0", hint)
+        checks.fail("delta", value, "> 0", hint)
     return number

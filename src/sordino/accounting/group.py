@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.loss import Direction
 from sordino.accounting.profile import GaussianProfile, Profile
@@ -32,7 +32,7 @@ def group(profile: Profile, size: int) -> Profile:
     size
         The most records any person has: bounded by how the data were made, not read off them.
     """
-    size = _check.whole("size", size, "Pass the most records of any person.", at_least=1)
+    size = checks.whole("size", size, "Pass the most records of any person.", at_least=1)
     if size == 1:
         return profile
     about = {

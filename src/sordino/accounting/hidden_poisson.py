@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import renyi, shifted
 from sordino.accounting.loss import GaussianLoss, Loss, PoissonLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile
@@ -113,14 +113,14 @@ def poisson(
             "The last iterate of Poisson batches is proved for a record present or absent, not for "
             "a record replaced; ask for Relation.ADD_OR_REMOVE_ONE or Relation.ZERO_OUT."
         )
-    delta = _check.fraction("delta", delta)
+    delta = checks.fraction("delta", delta)
     run = Iteration(
-        _check.fraction("sample_rate", sample_rate, allow_zero=True),
-        _check.non_negative("contraction", contraction),
-        _check.non_negative("shift", shift),
-        _check.non_negative("noise", noise),
-        _check.whole("steps", steps),
-        _check.non_negative("diameter", diameter, allow_infinite=True),
+        checks.fraction("sample_rate", sample_rate, allow_zero=True),
+        checks.non_negative("contraction", contraction),
+        checks.non_negative("shift", shift),
+        checks.non_negative("noise", noise),
+        checks.whole("steps", steps),
+        checks.non_negative("diameter", diameter, allow_infinite=True),
     )
     if run.steps == 0 or run.shift == 0 or run.sample_rate == 0:
         return GaussianProfile(parameter=0.0, relation=relation, theorem=COMPOSITION)

@@ -28,7 +28,7 @@ import math
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import shifted
 from sordino.accounting.hidden_poisson import poisson
 from sordino.accounting.linear_loss import linear_heuristic, linear_loss
@@ -92,7 +92,7 @@ def bounded_domain(
     over the start of the master bound from that distance (for c = 1: about 2 sqrt(a D) / s,
     however many steps). Conditions: see the head of this module.
     """
-    diameter = _check.non_negative("diameter", diameter, allow_infinite=True)
+    diameter = checks.non_negative("diameter", diameter, allow_infinite=True)
     mu = shifted.domain_mu(contractions, shifts, noises, diameter, initial_distance)
     composed = shifted.composition_mu(shifts, noises) if initial_distance == 0 else math.inf
     return _least(mu, composed, relation, HIDDEN + _IN_DOMAIN)
@@ -114,10 +114,10 @@ def full_batch(
     set of that diameter. Conditions: see the head of this module.
     """
     numbers = _numbers(contraction, shift, noise)
-    steps = _check.whole("steps", steps)
+    steps = checks.whole("steps", steps)
     mu = _full_mu(*numbers, steps)
     theorem = HIDDEN
-    if not math.isinf(_check.non_negative("diameter", diameter, allow_infinite=True)):
+    if not math.isinf(checks.non_negative("diameter", diameter, allow_infinite=True)):
         contraction, shift, noise = numbers
         bounded = shifted.cyclic_mus(contraction, np.array([shift]), noise, steps, diameter)
         mu, theorem = min(mu, float(bounded[0])), HIDDEN + _IN_DOMAIN
@@ -142,7 +142,7 @@ def one_visit(
     module.
     """
     contraction, shift, noise = _numbers(contraction, shift, noise)
-    after = _check.whole("steps_after", steps_after)
+    after = checks.whole("steps_after", steps_after)
     mu = shifted.one_visit_mu(contraction, shift, noise, after)
     return _least(mu, _composed(shift, noise, 1), relation, HIDDEN)
 
@@ -177,7 +177,7 @@ def cyclic(
     mus, shifts = _positions(contraction, shift, noise, batches, steps, diameter)
     if position is None:
         position = int(np.argmax(mus))
-    place = _check.index("position", position, len(mus), "Pass a batch's place, from 0.")
+    place = checks.index("position", position, len(mus), "Pass a batch's place, from 0.")
     visits = int(shifted.visit_counts(len(mus), steps)[place])
     theorem = HIDDEN if math.isinf(diameter) else HIDDEN + _IN_DOMAIN
     return _least(
@@ -220,23 +220,23 @@ def _positions(
     contraction: float, shift: Numbers, noise: float, batches: int, steps: int, diameter: float
 ) -> tuple[Floats, Floats]:
     """Mu and shift of every position."""
-    batches = _check.whole("batches", batches, at_least=1)
+    batches = checks.whole("batches", batches, at_least=1)
     shifts = shifted.non_negatives("shift", shift)
     if len(shifts) not in (1, batches):
-        _check.fail("shift", f"[{len(shifts)}]", f"to be one number or {batches}, one a batch")
-    contraction = _check.non_negative("contraction", contraction)
-    noise = _check.non_negative("noise", noise)
-    diameter = _check.non_negative("diameter", diameter, allow_infinite=True)
+        checks.fail("shift", f"[{len(shifts)}]", f"to be one number or {batches}, one a batch")
+    contraction = checks.non_negative("contraction", contraction)
+    noise = checks.non_negative("noise", noise)
+    diameter = checks.non_negative("diameter", diameter, allow_infinite=True)
     shifts = np.broadcast_to(shifts, (batches,))
-    mus = shifted.cyclic_mus(contraction, shifts, noise, _check.whole("steps", steps), diameter)
+    mus = shifted.cyclic_mus(contraction, shifts, noise, checks.whole("steps", steps), diameter)
     return mus, shifts
 
 
 def _numbers(contraction: float, shift: float, noise: float) -> tuple[float, float, float]:
     return (
-        _check.non_negative("contraction", contraction),
-        _check.non_negative("shift", shift),
-        _check.non_negative("noise", noise),
+        checks.non_negative("contraction", contraction),
+        checks.non_negative("shift", shift),
+        checks.non_negative("noise", noise),
     )
 
 

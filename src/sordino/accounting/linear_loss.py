@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.loss import Direction, PoissonLoss, ShiftedLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile
 from sordino.accounting.subsampled import LEAST_NOISE, within_range
@@ -202,9 +202,9 @@ def linear_loss(
             "The exact law for linear losses is for a record present or absent, not replaced; ask "
             "for Relation.ADD_OR_REMOVE_ONE or Relation.ZERO_OUT."
         )
-    noise = _check.non_negative("noise_multiplier", noise_multiplier)
-    rate = _check.fraction("sample_rate", sample_rate, allow_zero=True)
-    steps = _check.whole("steps", steps)
+    noise = checks.non_negative("noise_multiplier", noise_multiplier)
+    rate = checks.fraction("sample_rate", sample_rate, allow_zero=True)
+    steps = checks.whole("steps", steps)
     if rate == 0 or steps == 0:
         return GaussianProfile(parameter=0.0, relation=relation, theorem=THEOREM)
     if noise < LEAST_NOISE:

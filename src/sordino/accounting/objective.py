@@ -30,7 +30,7 @@ from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.accounting.calibrate import least_noise, proved
 from sordino.accounting.compose import times
@@ -162,9 +162,9 @@ def objective_perturbation(
     minimiser: that and the minimiser compose. Without `sigma_out` an error tells everything.
     """
     leverage, kappa = _costs(problem)
-    mu = ratio(problem["norm"], _check.non_negative("sigma", sigma))
-    gamma = _check.non_negative("minimum_error", minimum_error)
-    sigma_out = _check.non_negative("sigma_out", sigma_out)
+    mu = ratio(problem["norm"], checks.non_negative("sigma", sigma))
+    gamma = checks.non_negative("minimum_error", minimum_error)
+    sigma_out = checks.non_negative("sigma_out", sigma_out)
     hiding = ratio(2 * gamma / problem["regulariser"], sigma_out)
     kind, relation = problem["kind"], problem["relation"]
     theorem = f"objective perturbation of a linear model, {kind} (docs/math.md 10.1)"
@@ -201,14 +201,14 @@ def noise(
     NotApplicable
         If epsilon does not exceed the cost of the determinant, which no noise lowers.
     """
-    epsilon = _check.positive("epsilon", epsilon, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
+    epsilon = checks.positive("epsilon", epsilon, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
     if delta == 0:
-        _check.fail("delta", delta, "> 0", "For delta = 0 draw b as `pure_scale` says.")
+        checks.fail("delta", delta, "> 0", "For delta = 0 draw b as `pure_scale` says.")
     _, kappa = _costs(problem)
     lam, norm = problem["regulariser"], problem["norm"]
-    gamma = _check.non_negative("minimum_error", minimum_error)
-    problems = _check.whole("problems", problems, at_least=1)
+    gamma = checks.non_negative("minimum_error", minimum_error)
+    problems = checks.whole("problems", problems, at_least=1)
     if norm == 0 or math.isinf(epsilon):
         return 0.0
 
@@ -239,10 +239,10 @@ def output_noise(*, sigma: float, regulariser: float, norm: float, minimum_error
 
     Its mu is a hundredth of the objective's: 2 gamma / (Lambda sigma_out) = 0.01 X / sigma.
     """
-    sigma = _check.non_negative("sigma", sigma)
-    regulariser = _check.positive("regulariser", regulariser)
-    norm = _check.positive("norm", norm)
-    gamma = _check.non_negative("minimum_error", minimum_error)
+    sigma = checks.non_negative("sigma", sigma)
+    regulariser = checks.positive("regulariser", regulariser)
+    norm = checks.positive("norm", norm)
+    gamma = checks.non_negative("minimum_error", minimum_error)
     return 2 * gamma / regulariser * sigma / (OUTPUT_SHARE * norm)
 
 
@@ -254,7 +254,7 @@ def pure_epsilon(*, scale: float, **problem: Unpack[Problem]) -> float:
     Sarwate 2011 have two factors e^kappa; one is enough). Logistic: the largest psi X / scale +
     ln(1 + psi (1 - psi) X^2 / Lambda), which is X / scale alone if Lambda >= X scale.
     """
-    scale = _check.positive("scale", scale)
+    scale = checks.positive("scale", scale)
     leverage, kappa = _costs(problem)
     rate = problem["norm"] / scale
     other = rate if problem["relation"] is Relation.REPLACE_ONE else 0.0
@@ -276,7 +276,7 @@ def pure_scale(*, epsilon: float, **problem: Unpack[Problem]) -> float:
     NotApplicable
         If epsilon does not exceed the cost of the determinant, which no noise lowers.
     """
-    epsilon = _check.positive("epsilon", epsilon)
+    epsilon = checks.positive("epsilon", epsilon)
     _, kappa = _costs(problem)
     moved = problem["norm"] * (2 if problem["relation"] is Relation.REPLACE_ONE else 1)
     if moved == 0:
@@ -301,8 +301,8 @@ def joint_norm(norm: float, problems: int, relation: Relation, *, softmax: bool 
     Twice that where a record is replaced. For methods that add noise to gradients or weights: the
     determinant of objective perturbation is another matter.
     """
-    norm = _check.non_negative("norm", norm)
-    problems = _check.whole("problems", problems, at_least=1)
+    norm = checks.non_negative("norm", norm)
+    problems = checks.whole("problems", problems, at_least=1)
     moved = math.sqrt(2 if softmax else problems) * norm
     return 2 * moved if relation is Relation.REPLACE_ONE else moved
 
@@ -313,14 +313,14 @@ def _costs(problem: Problem) -> tuple[float, float]:
         expected = ", ".join(Problem.__annotations__)
         raise TypeError(f"the objective's arguments are {expected}, not {', '.join(problem)}")
     hint = "Scale or clip the rows, the constant included."
-    norm = _check.non_negative("norm", problem["norm"], hint)
+    norm = checks.non_negative("norm", problem["norm"], hint)
     hint = "The minimiser of an objective that is not strongly convex has no density to bound."
-    regulariser = _check.positive("regulariser", problem["regulariser"], hint)
-    curvature = _check.positive("curvature", problem["curvature"])
+    regulariser = checks.positive("regulariser", problem["regulariser"], hint)
+    curvature = checks.positive("curvature", problem["curvature"])
     hint = "The proof needs a linear model whose l' has one sign."
-    kind = _check.one_of("kind", problem["kind"], KINDS, hint)
+    kind = checks.one_of("kind", problem["kind"], KINDS, hint)
     if kind == "logistic" and curvature < 0.25:
-        _check.fail("curvature", curvature, ">= 0.25", "That is sup l'' of the logistic loss.")
+        checks.fail("curvature", curvature, ">= 0.25", "That is sup l'' of the logistic loss.")
     leverage = norm * norm / regulariser
     return leverage, math.log1p(curvature * leverage)
 

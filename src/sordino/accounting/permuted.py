@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.loss import GaussianLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, RenyiProfile
@@ -63,7 +63,7 @@ def hockey_mixture(
     Conditions: see the head of this module.
     """
     sizes, shares = _mixture(sensitivities, weights)
-    sigma = _check.non_negative("sigma", sigma)
+    sigma = checks.non_negative("sigma", sigma)
     theorem = (
         f"{_SECRET}: mean of the Gaussian profiles over the record's batch, by joint convexity of "
         f"the hockey-stick divergence; {_NEEDS}"
@@ -95,7 +95,7 @@ def renyi_mixture(
     Conditions: see the head of this module.
     """
     sizes, shares = _mixture(sensitivities, weights)
-    sigma = _check.non_negative("sigma", sigma)
+    sigma = checks.non_negative("sigma", sigma)
     at = non_negatives("orders", orders)
     mus = np.array([ratio(float(size), sigma) for size in sizes])
     if np.isinf(mus).any():
@@ -114,7 +114,7 @@ def renyi_mixture(
 def worst_position(*, sensitivities: Numbers, sigma: float, relation: Relation) -> GaussianProfile:
     """The exact Gaussian mechanism at the largest sensitivity: no secret order is needed."""
     sizes = non_negatives("sensitivities", sensitivities)
-    sigma = _check.non_negative("sigma", sigma)
+    sigma = checks.non_negative("sigma", sigma)
     return GaussianProfile(
         parameter=ratio(float(sizes.max(initial=0.0)), sigma),
         relation=relation,
@@ -148,7 +148,7 @@ def reshuffled(
     if not epochs:
         return hockey_mixture(sensitivities=[0.0], sigma=sigma, relation=relation)
     if len({len(epoch) for epoch in epochs}) > 1:
-        _check.fail("contributions", sorted({len(epoch) for epoch in epochs}), "of equal lengths")
+        checks.fail("contributions", sorted({len(epoch) for epoch in epochs}), "of equal lengths")
     shares = _mixture(epochs[0], weights, keep_zero=True)[1]
     if len(shares) ** len(epochs) <= MOST_SEQUENCES:
         sums, odds = _enumerated(epochs, shares)
@@ -206,15 +206,15 @@ def _mixture(
     """Both checked, the weights made to sum to 1."""
     sizes = non_negatives("sensitivities", sensitivities)
     if len(sizes) == 0:
-        _check.fail("sensitivities", "[]", "to hold at least one number")
+        checks.fail("sensitivities", "[]", "to hold at least one number")
     if weights is None:
         return sizes, np.full(len(sizes), 1 / len(sizes))
     shares = non_negatives("weights", weights)
     if len(shares) != len(sizes):
-        _check.fail("weights", f"[{len(shares)}]", f"to have {len(sizes)} numbers, one a batch")
+        checks.fail("weights", f"[{len(shares)}]", f"to have {len(sizes)} numbers, one a batch")
     if abs(math.fsum(shares) - 1) > 1e-9:
         hint = "Pass each batch's share of the records."
-        _check.fail("weights", f"[sum {math.fsum(shares):.6g}]", "to sum to 1", hint)
+        checks.fail("weights", f"[sum {math.fsum(shares):.6g}]", "to sum to 1", hint)
     shares = shares / math.fsum(shares)
     kept = shares >= 0 if keep_zero else shares > 0
     return sizes[kept], shares[kept]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.composition import (
     before_sampling,
     naive,
@@ -116,10 +116,10 @@ def _notes_root(delta: float, q: float, T: int) -> float:
 def _checked_notes(
     first: float, delta: float, sample_rate: float, steps: int, name: str = "epsilon"
 ) -> tuple[float, float, float, int]:
-    first = _check.positive(name, first)
-    if (delta := _check.probability_below_one("delta", delta)) == 0:
-        _check.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
-    rate = _check.fraction("sample_rate", sample_rate)
-    count = _check.whole("steps", steps, at_least=1)
-    _check.positive("steps", count)  # also fits a float
+    first = checks.positive(name, first)
+    if (delta := checks.probability_below_one("delta", delta)) == 0:
+        checks.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
+    rate = checks.fraction("sample_rate", sample_rate)
+    count = checks.whole("steps", steps, at_least=1)
+    checks.positive("steps", count)  # also fits a float
     return first, delta, rate, count

@@ -15,7 +15,7 @@ from typing import Literal, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian, renyi
 from sordino.accounting.convolution import Limit
 from sordino.accounting.curve import DeltaCurve
@@ -56,7 +56,7 @@ class Profile(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.relation, Relation):
-            _check.fail("relation", self.relation, "to be a Relation")
+            checks.fail("relation", self.relation, "to be a Relation")
 
     @abstractmethod
     def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
@@ -79,7 +79,7 @@ class Profile(ABC):
     def log_delta(self, epsilon: float, direction: Which = "both") -> float:
         """Ln of `delta`, for the very small ones."""
         epsilon = _real("epsilon", epsilon)
-        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        checks.one_of("direction", direction, (*DIRECTIONS, "both"))
         if direction == "both":
             return max(self.log_delta(epsilon, way) for way in DIRECTIONS)
         if epsilon >= 0:
@@ -95,8 +95,8 @@ class Profile(ABC):
 
     def epsilon(self, delta: float, direction: Which = "both") -> float:
         """Least epsilon >= 0 proved at `delta`, rounded up; infinite if there is none."""
-        delta = _check.probability_below_one("delta", delta)
-        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        delta = checks.probability_below_one("delta", delta)
+        checks.one_of("direction", direction, (*DIRECTIONS, "both"))
         target = math.log(delta) if delta > 0 else -math.inf
         if direction == "both":
             return self._epsilon_both(target)
@@ -126,8 +126,8 @@ class Profile(ABC):
         presence, "backward" for its absence, and "both" (Dong, Roth & Su 2022, Proposition 6)
         lies below the two.
         """
-        alpha = _check.fraction("alpha", alpha, allow_zero=True)
-        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        alpha = checks.fraction("alpha", alpha, allow_zero=True)
+        checks.one_of("direction", direction, (*DIRECTIONS, "both"))
         epsilons, heights = self._lines(direction)
         best = int(np.argmax(heights - np.exp(epsilons) * alpha))
         around = epsilons[max(best - 1, 0)], epsilons[min(best + 1, len(epsilons) - 1)]
@@ -191,7 +191,7 @@ class GaussianProfile(Profile):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        value = _check.non_negative("mu", self.parameter, allow_infinite=True)
+        value = checks.non_negative("mu", self.parameter, allow_infinite=True)
         object.__setattr__(self, "parameter", value)
 
     @property
@@ -216,8 +216,8 @@ class GaussianProfile(Profile):
 
     def beta(self, alpha: float, direction: Which = "both") -> float:
         """G_mu(alpha) = Phi(Phi^-1(1 - alpha) - mu), exactly."""
-        alpha = _check.fraction("alpha", alpha, allow_zero=True)
-        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        alpha = checks.fraction("alpha", alpha, allow_zero=True)
+        checks.one_of("direction", direction, (*DIRECTIONS, "both"))
         if math.isinf(self.mu):
             return 0.0
         # Not 1 - alpha, which is 1 for every small alpha.
@@ -284,11 +284,11 @@ class RenyiProfile(Profile):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.orders) != len(self.values) or not self.orders:
-            _check.fail("values", f"[{len(self.values)}]", "to have one number an order")
+            checks.fail("values", f"[{len(self.values)}]", "to have one number an order")
         if min(self.orders) <= 1:
-            _check.fail("orders", min(self.orders), "> 1")
+            checks.fail("orders", min(self.orders), "> 1")
         if min(self.values) < 0:
-            _check.fail("values", min(self.values), ">= 0")
+            checks.fail("values", min(self.values), ">= 0")
 
     def renyi(self, orders: Floats) -> Floats:
         """The curve at other orders: between two known ones the next higher, beyond them none."""
@@ -314,8 +314,8 @@ class ApproximateProfile(Profile):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check.non_negative("epsilon", self.budget[0], allow_infinite=True)
-        _check.probability_below_one("delta", self.budget[1])
+        checks.non_negative("epsilon", self.budget[0], allow_infinite=True)
+        checks.probability_below_one("delta", self.budget[1])
 
     @property
     def losses(self) -> Components | None:
@@ -336,8 +336,8 @@ class ApproximateProfile(Profile):
 
     def beta(self, alpha: float, direction: Which = "both") -> float:
         """Two lines (Wasserman & Zhou 2010; Kairouz, Oh & Viswanath 2015)."""
-        alpha = _check.fraction("alpha", alpha, allow_zero=True)
-        _check.one_of("direction", direction, (*DIRECTIONS, "both"))
+        alpha = checks.fraction("alpha", alpha, allow_zero=True)
+        checks.one_of("direction", direction, (*DIRECTIONS, "both"))
         epsilon, delta = self.budget
         steep = 1 - delta - math.exp(min(epsilon, 700.0)) * alpha if alpha > 0 else 1 - delta
         return max(0.0, steep, math.exp(-epsilon) * (1 - delta - alpha))
@@ -346,5 +346,5 @@ class ApproximateProfile(Profile):
 def _real(name: str, value: float) -> float:
     if value == -math.inf:
         return value
-    size = _check.non_negative(name, abs(value), allow_infinite=True)
+    size = checks.non_negative(name, abs(value), allow_infinite=True)
     return math.copysign(size, value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.accounting.loss import Direction
 from sordino.accounting.profile import Profile
@@ -62,10 +62,10 @@ def projected_one_visit(
     Conditions: only the last iterate is released, iterates are projected onto the domain, the order
     of the batches is independent of the data, and the record is met once.
     """
-    shift = _check.non_negative("shift", shift)
-    noise = _check.non_negative("noise", noise)
-    diameter = _check.non_negative("diameter", diameter, allow_infinite=True)
-    after = _check.whole("steps_after", steps_after)
+    shift = checks.non_negative("shift", shift)
+    noise = checks.non_negative("noise", noise)
+    diameter = checks.non_negative("diameter", diameter, allow_infinite=True)
+    after = checks.whole("steps_after", steps_after)
     return ProjectedProfile(
         visit=ratio(shift, noise),
         later=math.inf if math.isinf(diameter) else ratio(diameter, noise),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.compose import SummedProfile
 from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.group import GroupProfile
@@ -68,7 +68,7 @@ def to_plain(profile: Profile) -> dict[str, Any]:
     InvalidArgument
         If it is of a kind that has no name here, or holds numbers that no record may hold.
     """
-    with refusing("profile", _check.InvalidArgument):
+    with refusing("profile", checks.InvalidArgument):
         plain: dict[str, Any] = PROFILE.write(profile)
         return plain
 
@@ -82,7 +82,7 @@ def from_plain(values: object) -> Profile:
         If anything is not as `to_plain` writes it: an unknown kind, a key too many or too few, a
         number that is a text, out of its range or NaN, a law that does not fit the relation.
     """
-    with refusing("profile", _check.InvalidArgument):
+    with refusing("profile", checks.InvalidArgument):
         profile: Profile = PROFILE.read(values)
         return profile
 
@@ -106,10 +106,10 @@ LAW, PROFILE = Tagged(LAWS), Tagged(PROFILES, DEEPEST)
 def _check_weights(loss: GaussianLoss) -> None:
     if not loss.mus or len(loss.mus) != len(loss.weights):
         counts = f"[{len(loss.weights)}]"
-        _check.fail("weights", counts, f"to be as many as the {len(loss.mus)} mus")
+        checks.fail("weights", counts, f"to be as many as the {len(loss.mus)} mus")
     # Weights are shares of records, each rounded once or twice.
     if abs(math.fsum(loss.weights) - 1) > 1e-9:
-        _check.fail("sum of weights", math.fsum(loss.weights), "to be 1")
+        checks.fail("sum of weights", math.fsum(loss.weights), "to be 1")
 
 
 def _check_laws(profile: LossProfile) -> None:
@@ -122,7 +122,7 @@ def _check_laws(profile: LossProfile) -> None:
         if isinstance(law, FixedSizeLoss):
             unfit = Relation.ADD_OR_REMOVE_ONE
         if profile.relation is unfit:
-            _check.fail("relation", unfit.value, f"to fit a {type(law).__name__}")
+            checks.fail("relation", unfit.value, f"to fit a {type(law).__name__}")
 
 
 def _check_objective(profile: ObjectiveProfile) -> None:
@@ -130,16 +130,16 @@ def _check_objective(profile: ObjectiveProfile) -> None:
         return
     least = math.log1p(profile.leverage / 4)  # l'' of the logistic loss reaches 1/4
     if profile.kappa < least * (1 - 1e-12):
-        _check.fail("kappa", profile.kappa, f">= {least}, as its leverage says")
+        checks.fail("kappa", profile.kappa, f">= {least}, as its leverage says")
 
 
 def _check_inside(outer: Profile, inside: tuple[Profile, ...]) -> None:
     if not inside:
-        _check.fail("parts", "[]", "to hold at least one profile")
+        checks.fail("parts", "[]", "to hold at least one profile")
     for profile in inside:
         if profile.relation is not outer.relation:
             condition = f"to be {outer.relation.value}, as that of the profile around it"
-            _check.fail("relation", profile.relation.value, condition)
+            checks.fail("relation", profile.relation.value, condition)
 
 
 _COMMON = {"relation": Forms().of(Relation), "theorem": TEXT, "notes": listed(TEXT)}

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.gaussian import least
 from sordino.accounting.profile import Profile, RenyiProfile
@@ -125,7 +125,7 @@ def draw_runs(mean: float, shape: float, uniform: Callable[[], float]) -> int:
 def _inverted(odds: Iterator[float], uniform: Callable[[], float], *, first: int) -> int:
     left = uniform()
     if not 0 <= left < 1:
-        _check.fail("uniform()", left, "in [0, 1)")
+        checks.fail("uniform()", left, "in [0, 1)")
     last = 0.0
     for number, chance in enumerate(odds, first):
         # Past the mode, what cannot move the rest any more never will.
@@ -161,14 +161,14 @@ def _negative_binomial(mean: float, shape: float) -> Iterator[float]:
 
 def _distinct(profiles: Sequence[Profile]) -> list[Profile]:
     """The candidates without repetitions; all have Renyi curves and one relation."""
-    profiles = _check.sequence("profiles", profiles, "Pass a list, one a candidate.")
+    profiles = checks.sequence("profiles", profiles, "Pass a list, one a candidate.")
     distinct = list(dict.fromkeys(profiles))
     if not distinct:
-        _check.fail("profiles", "[]", "to hold at least one candidate")
+        checks.fail("profiles", "[]", "to hold at least one candidate")
     relations = {profile.relation.value for profile in distinct}
     if len(relations) > 1:
         hint = "Account for all candidates under one relation."
-        _check.fail("relations", " and ".join(sorted(relations)), "to be one and the same", hint)
+        checks.fail("relations", " and ".join(sorted(relations)), "to be one and the same", hint)
     for profile in distinct:
         if profile.renyi(renyi.ORDERS[:1]) is None:
             raise NotApplicable(
@@ -196,8 +196,8 @@ def _deltas(candidates: list[Profile], one: Floats, orders: Floats) -> Floats:
 
 def _law(mean: float, shape: float) -> tuple[float, float]:
     hint = "The number of runs needs a mean of at least 1."
-    mean = _check.positive("mean", mean, hint)
+    mean = checks.positive("mean", mean, hint)
     if mean < 1:
-        _check.fail("mean", mean, ">= 1", hint)
+        checks.fail("mean", mean, ">= 1", hint)
     hint = "Pass math.inf for Poisson, 1 for geometric, 0 for logarithmic."
-    return mean, _check.non_negative("shape", shape, hint, allow_infinite=True)
+    return mean, checks.non_negative("shape", shape, hint, allow_infinite=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.types import Floats
 
 Numbers = float | Sequence[float] | Floats
@@ -51,7 +51,7 @@ def master_mu(
         mu; infinite if a shift is followed by no noise at all, 0 without any shift.
     """
     c, a, s = per_step(contractions, shifts, noises)
-    distance = _check.non_negative("initial_distance", initial_distance)
+    distance = checks.non_negative("initial_distance", initial_distance)
     if len(c) == 0:
         return math.inf if distance > 0 else 0.0
     resets = np.flatnonzero(c == 0)
@@ -286,7 +286,7 @@ def per_step(
     ]
     steps = {len(array) for array in arrays if len(array) != 1} or {1}
     if len(steps) > 1:
-        _check.fail("steps", sorted(steps), "to agree", "Pass one number, or one a step, of each.")
+        checks.fail("steps", sorted(steps), "to agree", "Pass one number, or one a step, of each.")
     c, a, s = (np.broadcast_to(array, (next(iter(steps)),)) for array in arrays)
     return c, a, s
 
@@ -296,10 +296,10 @@ def non_negatives(name: str, values: Numbers) -> Floats:
     try:
         array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):
-        _check.fail(name, values, "to be numbers")
+        checks.fail(name, values, "to be numbers")
     if array.ndim != 1:
-        _check.fail(name, f"[{array.ndim} dimensions]", "to be one list of numbers")
+        checks.fail(name, f"[{array.ndim} dimensions]", "to be one list of numbers")
     bad = ~(np.isfinite(array) & (array >= 0))
     if bad.any():
-        _check.fail(name, array[bad][0], ">= 0 and finite")
+        checks.fail(name, array[bad][0], ">= 0 and finite")
     return array

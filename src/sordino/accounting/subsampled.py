@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.convolution import Limit
 from sordino.accounting.loss import (
@@ -72,21 +72,21 @@ class NoisySteps:
     def __post_init__(self) -> None:
         hint = "Pass the noise's standard deviation over the clipping norm, such as 1.1."
         checked = {
-            "noise_multiplier": _check.non_negative(
+            "noise_multiplier": checks.non_negative(
                 "noise_multiplier", self.noise_multiplier, hint, allow_infinite=True
             ),
-            "sample_rate": _check.fraction(
+            "sample_rate": checks.fraction(
                 "sample_rate", self.sample_rate, "It is batch size / records.", allow_zero=True
             ),
-            "steps": _check.whole("steps", self.steps),
+            "steps": checks.whole("steps", self.steps),
         }
-        _check.one_of("sampling", self.sampling, list(Sampling), _SAMPLING_HINT)
+        checks.one_of("sampling", self.sampling, list(Sampling), _SAMPLING_HINT)
         object.__setattr__(self, "sampling", Sampling(self.sampling))
         if not isinstance(self.relation, Relation):
             hint = "Pass Relation.ADD_OR_REMOVE_ONE, say."
-            _check.fail("relation", self.relation, "to be a Relation", hint)
+            checks.fail("relation", self.relation, "to be a Relation", hint)
         if self.steps_per_epoch is not None:
-            _check.whole("steps_per_epoch", self.steps_per_epoch, at_least=1)
+            checks.whole("steps_per_epoch", self.steps_per_epoch, at_least=1)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 

@@ -32,7 +32,7 @@ from typing import Literal
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.accounting.compose import compose
 from sordino.accounting.concentrated import ConcentratedProfile
@@ -71,9 +71,9 @@ class Part:
 
     def __post_init__(self) -> None:
         if not isinstance(self.profile, Profile):
-            _check.fail("profile", type(self.profile).__name__, "to be a Profile")
-        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
-        _check.probability_below_one("delta", self.delta)
+            checks.fail("profile", type(self.profile).__name__, "to be a Profile")
+        checks.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        checks.probability_below_one("delta", self.delta)
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,15 @@ def total(
     InvalidArgument
         If two have different relations: their guarantees do not add up.
     """
-    delta = _check.probability_below_one("delta", delta)
+    delta = checks.probability_below_one("delta", delta)
     if enough is not None:
-        _check.non_negative("enough", enough, allow_infinite=True)
+        checks.non_negative("enough", enough, allow_infinite=True)
     parts = _checked(parts)
     if not parts:
         return Total(0.0, delta, "nothing was released", True)
     if any(_hides_nothing(part.profile) for part in parts):
         return Total(math.inf, delta, "a release that hides nothing", True)
-    name = _NAMES[_check.one_of("fixed", fixed or _by_first(parts), FIXED)]
+    name = _NAMES[checks.one_of("fixed", fixed or _by_first(parts), FIXED)]
     if as_you_go:
         found = dict(_cheap_rules(parts, delta)).get(name, lambda: math.inf)()
         failed = f"{name}, fixed in advance, which does not cover all releases at this delta"
@@ -174,8 +174,8 @@ def largest_gaussian(
     epsilon
         The budget at `delta`.
     """
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
     parts = _checked(parts)
     if any(_hides_nothing(part.profile) for part in parts):
         return math.inf if math.isinf(epsilon) else 0.0
@@ -208,14 +208,14 @@ def largest_gaussian(
 
 
 def _checked(parts: Sequence[Part]) -> list[Part]:
-    parts = list(_check.sequence("parts", parts, "Pass a list of Part."))
+    parts = list(checks.sequence("parts", parts, "Pass a list of Part."))
     for part in parts:
         if not isinstance(part, Part):
-            _check.fail("part", type(part).__name__, "to be a Part")
+            checks.fail("part", type(part).__name__, "to be a Part")
     relations = sorted({part.profile.relation.value for part in parts})
     if len(relations) > 1:
         hint = "A guarantee for one relation says nothing about another; account all for one."
-        _check.fail("relations", " and ".join(relations), "to be one and the same", hint)
+        checks.fail("relations", " and ".join(relations), "to be one and the same", hint)
     return parts
 
 

@@ -25,7 +25,7 @@ from sordino.estimators.classifiers import probabilities
 from sordino.estimators.job import Job
 from sordino.estimators.records import Scaling
 from sordino.estimators.task import FitPlan
-from sordino.objectives import build
+from sordino.models import build
 from sordino.privacy import NotApplicable
 from sordino.report.stages import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
 from sordino.sgd.spec import TrainSpec

@@ -21,10 +21,10 @@ from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
 from sordino.estimators.task import FitPlan
+from sordino.randomness import stream
 from sordino.report.canvas import thinned
 from sordino.report.drawing.roc import errors
 from sordino.report.stages import Attack, Curve
-from sordino.seeding import stream
 from sordino.sgd import cost
 from sordino.types import Progress
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from sordino import _check
+from sordino import checks
 from sordino.assessment import brief_file
 from sordino.assessment.effort import EFFORTS, Effort
 from sordino.assessment.source import Source, listed_classes, not_given
@@ -21,7 +21,7 @@ from sordino.privacy import default_delta
 
 if TYPE_CHECKING:
     from sordino.data.columns import Columns, Label
-    from sordino.mechanisms.ledger import Ledger
+    from sordino.release.ledger import Ledger
 
 
 _PROMISELESS = ("none", "majority")
@@ -33,7 +33,7 @@ def check_method(name: str) -> str:
 
     if name in _PROMISELESS:
         hint = "It adds no noise; what it would reach is on the page in any case."
-        _check.fail("method", name, "to promise something", hint)
+        checks.fail("method", name, "to promise something", hint)
     promising = [each for each in methods.NAMES if each not in _PROMISELESS]
     return one_of("method", name, promising)
 
@@ -41,19 +41,19 @@ def check_method(name: str) -> str:
 def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
     """Return `value` if it is one of the names allowed."""
     if not isinstance(value, str):
-        _check.fail(name, value, f"to be one of {', '.join(allowed)}")
-    return _check.one_of(name, value, allowed)
+        checks.fail(name, value, f"to be one of {', '.join(allowed)}")
+    return checks.one_of(name, value, allowed)
 
 
 def text(name: str, value: object, hint: str = "") -> str:
     """Return a text or a path as text, if it is not empty and a file can hold it."""
     found = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(found, str) or not found.strip():
-        _check.fail(name, repr(value), "to be text", hint)
+        checks.fail(name, repr(value), "to be text", hint)
     try:
         found.encode()
     except UnicodeEncodeError:
-        _check.fail(name, ascii(found), "to be text in UTF-8", hint)
+        checks.fail(name, ascii(found), "to be text in UTF-8", hint)
     return found
 
 
@@ -61,8 +61,8 @@ def inside(name: str, value: float, ends: tuple[float, float], hint: str) -> flo
     """Return `value` as a float if it lies between the two ends, which are at least 0."""
     low, high = ends
     # positive() also refuses what is no number.
-    if not low < _check.positive(name, value, hint) < high:
-        _check.fail(name, value, f"in ({low:g}, {high:g})", hint)
+    if not low < checks.positive(name, value, hint) < high:
+        checks.fail(name, value, f"in ({low:g}, {high:g})", hint)
     return float(value)
 
 
@@ -97,7 +97,7 @@ def named_budget(
     check_budget(path, dataset)
     if path is None or dataset is None:
         return None
-    from sordino.mechanisms.ledger import Ledger
+    from sordino.release.ledger import Ledger
 
     rows = max_rows_per_person
     return Ledger(path, dataset=dataset, relation=relation, max_rows_per_person=rows)
@@ -190,12 +190,12 @@ class Brief:
         self._check_columns()
         if self.model == "mlp" and self.ledger is not None:
             hint = "Nothing is released of a network."
-            _check.fail("ledger", self.ledger, "to be left out for model=mlp", hint)
+            checks.fail("ledger", self.ledger, "to be left out for model=mlp", hint)
         if self.mechanism is not None:
             self._check_foreign()
         elif self.pair is not None:
             hint = "Two datasets of your own go with a mechanism of your own."
-            _check.fail("pair", self.pair, "to be left out without a mechanism", hint)
+            checks.fail("pair", self.pair, "to be left out without a mechanism", hint)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -206,7 +206,7 @@ class Brief:
             check_method(self.method)
         if self.model == "mlp" and self.method not in NETWORK_METHODS:
             hint = "No other method is proved for a network; leave it out."
-            _check.fail("method", self.method, "to be dp-sgd for model=mlp", hint)
+            checks.fail("method", self.method, "to be dp-sgd for model=mlp", hint)
         hint = "Pass the budget you promise, such as 1.0."
         self._set("epsilon", inside("epsilon", self.epsilon, _EPSILONS, hint))
         if self.delta is not None:
@@ -215,11 +215,11 @@ class Brief:
             delta = 0.0 if pure else inside("delta", self.delta, (0.0, 1.0), hint)
             self._set("delta", delta)
         hint = "Pass the regulariser's weight, such as 0.001."
-        self._set("l2", _check.non_negative("l2", self.l2, hint))
+        self._set("l2", checks.non_negative("l2", self.l2, hint))
         hint = "Pass how many rows one person may have."
-        rows = _check.whole("max_rows_per_person", self.max_rows_per_person, hint, at_least=1)
+        rows = checks.whole("max_rows_per_person", self.max_rows_per_person, hint, at_least=1)
         if rows > _MOST_ROWS:
-            _check.fail("max_rows_per_person", rows, f"<= {_MOST_ROWS}", hint)
+            checks.fail("max_rows_per_person", rows, f"<= {_MOST_ROWS}", hint)
         self._set("max_rows_per_person", rows)
         if self.data_norm is not None:
             hint = "Pass a norm that you know without looking at the data, such as 1.0."
@@ -235,22 +235,22 @@ class Brief:
 
     def _whole(self, name: str, at_least: int, hint: str) -> None:
         if (value := getattr(self, name)) is not None:
-            self._set(name, _check.whole(name, value, hint, at_least=at_least))
+            self._set(name, checks.whole(name, value, hint, at_least=at_least))
 
     def _check_columns(self) -> None:
         """Make the description plain values, and have it checked by whoever uses it."""
-        _check.flag("read_from_data", self.read_from_data)
+        checks.flag("read_from_data", self.read_from_data)
         if not isinstance(self.described, Mapping):
             hint = 'Pass {"age": {"bounds": [0, 120]}}, say.'
-            _check.fail("described", self.described, "to be tables by name", hint)
+            checks.fail("described", self.described, "to be tables by name", hint)
         if self.columns is not None and (self.described or self.read_from_data):
             hint = "Describe the columns in that file, or in the study, not in both."
-            _check.fail("columns", self.columns, "to be left out", hint)
+            checks.fail("columns", self.columns, "to be left out", hint)
         self._set("described", {str(name): plain(each) for name, each in self.described.items()})
         if isinstance(self.classes, str):
             self._set("classes", listed_classes(self.classes))
         elif self.classes is not None:
-            self._set("classes", plain(_check.sequence("classes", self.classes)))
+            self._set("classes", plain(checks.sequence("classes", self.classes)))
         if self.classes is not None:
             from sordino.data.columns import Columns
 
@@ -270,11 +270,11 @@ class Brief:
         for name in ignored:
             if getattr(self, name) != getattr(_DEFAULT, name):
                 with_ = "mechanism" if self.pair is None else "pair"
-                _check.fail(name, getattr(self, name), f"to be left out with a {with_}", hint)
+                checks.fail(name, getattr(self, name), f"to be left out with a {with_}", hint)
         for name in ("mechanism", "pair"):
             if (value := getattr(self, name)) is not None and ":" not in value:
                 hint = "Pass package.module:name or file.py:name."
-                _check.fail(name, value, "to have a colon between the module and the name", hint)
+                checks.fail(name, value, "to have a colon between the module and the name", hint)
 
     # The records -------------------------------------------------------------------------
 
@@ -396,7 +396,7 @@ class Brief:
         """The same with other settings; None leaves one as it is."""
         changed = {name: value for name, value in given.items() if value is not None}
         for name in changed:
-            _check.one_of("setting", name, _NAMES)
+            checks.one_of("setting", name, _NAMES)
         if "columns" in changed:
             changed = {"described": {}, "read_from_data": False, **changed}
         return dataclasses.replace(self, **changed)

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sordino import _check, _files
+from sordino import _files, checks
 
 PATHS = ("data", "columns", "data_dir", "mechanism", "pair", "ledger")
 """Settings that may name a file."""
@@ -101,11 +101,11 @@ def parsed(text: str, names: Collection[str]) -> dict[str, Any]:
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
-        raise _check.InvalidArgument(f"The study is not valid TOML: {error}.") from None
+        raise checks.InvalidArgument(f"The study is not valid TOML: {error}.") from None
     keys = [name for name in names if name != "described"]
     for key in given:
         hint = "`sordino assess --write-study` explains them."
-        _check.one_of("key of the study", key, keys, hint)
+        checks.one_of("key of the study", key, keys, hint)
     columns = given.get("columns")
     if isinstance(columns, Mapping):
         for name, described in columns.items():
@@ -113,7 +113,7 @@ def parsed(text: str, names: Collection[str]) -> dict[str, Any]:
         given["described"] = given.pop("columns")
     elif columns is not None and not isinstance(columns, str):
         hint = 'Write columns = "columns.toml", or tables such as [columns.age].'
-        _check.fail("columns", columns, "to be the name of a file, or tables", hint)
+        checks.fail("columns", columns, "to be the name of a file, or tables", hint)
     return given
 
 
@@ -123,7 +123,7 @@ def _check_above(column: str, described: object, keys: Collection[str]) -> None:
         if key in keys:
             hint = f"Below it, it belongs to column {column}."
             where = "to stand above the first [columns.NAME]"
-            raise _check.InvalidArgument(f"Expected the key {key} {where}. {hint}")
+            raise checks.InvalidArgument(f"Expected the key {key} {where}. {hint}")
 
 
 def beside(path: str | os.PathLike[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,5 +184,5 @@ def toml_value(name: str, value: Any) -> str:
     """A value as TOML; what TOML cannot hold is refused by `name`."""
     from sordino.serialize import refusing, toml  # here: the command line's help does without
 
-    with refusing(f"setting {name}", _check.InvalidArgument):
+    with refusing(f"setting {name}", checks.InvalidArgument):
         return toml(value)

@@ -28,15 +28,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import sordino
-from sordino import _check, _files
+from sordino import _files, checks
 from sordino.assessment.brief import Brief
 from sordino.privacy import Refused
 from sordino.report import document
-from sordino.store.disk import LOCK, PARTIAL, Disk, WriterLock
-from sordino.store.refusal import explained, first_foreign
+from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
+from sordino.study.refusal import explained, first_foreign
 
 if TYPE_CHECKING:
-    from sordino.mechanisms.ledger import Entry
+    from sordino.release.ledger import Entry
 
 _Found = TypeVar("_Found")
 
@@ -104,12 +104,12 @@ class StudyDirectory:
             return cls(root)
         except (OSError, ValueError) as error:  # too long, or with a zero character
             why = getattr(error, "strerror", None) or error
-            _check.fail("--out", root, f"to be a directory that can be made ({why})")
+            checks.fail("--out", root, f"to be a directory that can be made ({why})")
         if not root.is_dir():
-            _check.fail("--out", root, "to be a directory, not a file", "Pass another one.")
+            checks.fail("--out", root, "to be a directory, not a file", "Pass another one.")
         if not os.access(root, os.W_OK | os.X_OK | os.R_OK):
             hint = "Change its permissions, or pass another one."
-            _check.fail("--out", root, "to be a directory that can be written", hint)
+            checks.fail("--out", root, "to be a directory that can be written", hint)
         made = cls(root)
         made._check_same(brief)
         return made
@@ -138,7 +138,7 @@ class StudyDirectory:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self.root, 0o700)
         except OSError as error:
-            _check.fail(
+            checks.fail(
                 "--out", self.root, f"to be a directory that can be made ({error.strerror})"
             )
         lock = WriterLock(self.root)
@@ -172,14 +172,14 @@ class StudyDirectory:
     def paid(self) -> tuple[Path, Entry] | None:
         """The bundle without its name that the open ledger was charged for, if there is one.
 
-        A bundle is written whole, then recorded, then named (`mechanisms/bundle.py`). Stopped
+        A bundle is written whole, then recorded, then named (`release/bundle.py`). Stopped
         between the last two, it is paid for and lies there: the study that goes on takes it, and is
         charged once.
         """
-        from sordino.mechanisms import bundle
-        from sordino.mechanisms.certificate import CertificateError
-        from sordino.mechanisms.ledger import current
-        from sordino.mechanisms.ledger_open import is_open
+        from sordino.release import bundle
+        from sordino.release.certificate import CertificateError
+        from sordino.release.ledger import current
+        from sordino.release.ledger_open import is_open
 
         ledger = current() if is_open() else None
         if ledger is None:
@@ -187,7 +187,7 @@ class StudyDirectory:
         for half in sorted(self.root.glob(_HALF)):
             try:
                 line = bundle.read(half).certificate.ledger_entry
-            except (CertificateError, _check.InvalidArgument):  # not whole: not recorded either
+            except (CertificateError, checks.InvalidArgument):  # not whole: not recorded either
                 continue
             if line is not None and (entry := ledger.entry(line)) is not None:
                 return half, entry
@@ -222,7 +222,7 @@ class StudyDirectory:
             return None
         try:
             before = Brief.from_file(self.root / STUDY)
-        except _check.InvalidArgument as error:
+        except checks.InvalidArgument as error:
             self._damaged(STUDY, str(error))
         # What is left out of a study file is the usual, but this one was written with all of it.
         if not {"data", "mechanism"} & tomllib.loads(_files.read_text(self.root / STUDY)).keys():
@@ -344,4 +344,4 @@ def _check_parent(root: Path) -> None:
         parent = parent.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         hint = "Pass a directory in a place where you may write."
-        _check.fail("--out", root, "to be a directory that can be made", hint)
+        checks.fail("--out", root, "to be a directory that can be made", hint)

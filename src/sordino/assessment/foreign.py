@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.assessment.brief import Brief
 from sordino.assessment.source import Prepared
 from sordino.audit import game as audit_game
@@ -75,7 +75,7 @@ def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignG
     if mechanism is None:
         if not name.startswith(GALLERY):
             hint = "Pass the function itself, or gallery:NAME."
-            _check.fail("mechanism", name, "to be something that can be run", hint)
+            checks.fail("mechanism", name, "to be something that can be run", hint)
         return _of_gallery(name.removeprefix(GALLERY), few=brief.effort == "quick")
     if isinstance(mechanism, type) and hasattr(mechanism, "fit"):
         mechanism = mechanism()
@@ -115,7 +115,7 @@ def _of_gallery(name: str, *, few: bool) -> ForeignGame:
     case = entry.case()
     if case.exact is not None:
         hint = f"A formula settles it, without runs: `sordino audit gallery {name}`."
-        _check.fail("mechanism", f"{GALLERY}{name}", "to be something that can be run", hint)
+        checks.fail("mechanism", f"{GALLERY}{name}", "to be something that can be run", hint)
     return ForeignGame(
         *(case.broken, case.D, case.D_prime, case.claim),
         name=f"{GALLERY}{name}",

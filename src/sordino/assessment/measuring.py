@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import threadpoolctl
 
-from sordino import _check, _cost
+from sordino import _cost, checks
 from sordino.assessment.effort import EFFORTS
 from sordino.audit import neighbour
 from sordino.audit.minimised import MinimisedFit, minimisers, records_of
@@ -42,12 +42,12 @@ from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.theory import theory
 from sordino.privacy import Estimate, Relation
+from sordino.randomness import stream
 from sordino.report.canvas import density
 from sordino.report.stages import Curve, Estimated, Measure, OwnNoise
-from sordino.seeding import stream
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
-from sordino.store import StudyError
+from sordino.study import StudyError
 from sordino.types import Array, Floats, Progress
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ _OF_FIT, _FIT_PASSES = 5.0e-3, 200  # a fit on its own
 
 def parameters(spec: TrainSpec, D: Dataset) -> int:
     """Numbers of one trained model."""
-    from sordino.objectives import build
+    from sordino.models import build
 
     return build(spec.objective, D.features, D.image_shape).parameters
 
@@ -392,7 +392,7 @@ def check(subject: Subject) -> None:
     seeds = subject.brief.grid_seeds
     if seeds > normality.MOST_SEEDS:
         hint = "Whether their noise is Gaussian cannot be told of more."
-        _check.fail("seeds", seeds, f"<= {normality.MOST_SEEDS}", hint)
+        checks.fail("seeds", seeds, f"<= {normality.MOST_SEEDS}", hint)
     seeds, many, of_pair = _sizes(subject)
     numbers = parameters(subject.plain, subject.D)
     held = _COPIES * 8 * numbers * max(seeds * (many + 1), 2 * of_pair)

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.assessment.conditions import of_steps, together
 from sordino.assessment.proving import bounds_beside
 from sordino.audit.claim import Claim
 from sordino.data.dataset import Dataset
 from sordino.data.recipe import Recipe
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.proof import Proof
@@ -193,7 +193,7 @@ def accuracy(
     spec: TrainSpec, weights: npt.ArrayLike, X: npt.NDArray[Any], y: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
     """Share of rows that each network gets right; `weights` are [..., parameter]."""
-    from sordino.objectives import build
+    from sordino.models import build
 
     objective = build(spec.objective, np.shape(X)[1])
     return np.asarray(objective.accuracy(np.asarray(weights), X, y), dtype=np.float64)
@@ -207,4 +207,4 @@ def _check_two_classes(D: Dataset) -> None:
     found = np.unique(D.y)
     if not np.isin(found, (0, 1)).all():
         hint = "A network is assessed on two classes; use --model logistic or svm for more."
-        _check.fail("classes", len(found), "to be 2 for --model mlp", hint)
+        checks.fail("classes", len(found), "to be 2 for --model mlp", hint)

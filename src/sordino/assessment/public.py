@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sordino import _check, _files
+from sordino import _files, checks
 from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, found
-from sordino.mechanisms.certificate import CertificateError
 from sordino.privacy import Guarantee
+from sordino.release.certificate import CertificateError
 from sordino.report import public as published
 from sordino.report.assessment import Assessment
 from sordino.report.public import PublicFacts, public_facts
 from sordino.report.stages import Release
 
 if TYPE_CHECKING:
-    from sordino.mechanisms.bundle import Bundle
+    from sordino.release.bundle import Bundle
 
 FORMATS = ("html", "md", "json")
 _CHANGED = "Somebody changed what it keeps: assess anew."
@@ -69,9 +69,9 @@ def verified(root: Path, release: Release | None, proved: Guarantee | None) -> B
     """
     if release is None or not release.certificate:
         return None
-    from sordino.mechanisms import bundle
-    from sordino.mechanisms.certificate import Certificate
-    from sordino.mechanisms.verify import verify, verify_certificate
+    from sordino.release import bundle
+    from sordino.release.certificate import Certificate
+    from sordino.release.verify import verify, verify_certificate
 
     content, model = release.certificate.encode(), None
     try:
@@ -103,7 +103,7 @@ def _check_theorems(root: Path, assessment: Assessment) -> None:
     if release is None or not release.certificate or parts is None or parts.guarantee is None:
         return
     from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of
-    from sordino.mechanisms.certificate import Certificate
+    from sordino.release.certificate import Certificate
 
     evidence = Certificate.from_json(release.certificate.encode()).evidence
     assert evidence is not None
@@ -151,7 +151,7 @@ def page_text(directory: str | os.PathLike[str], form: str, *, public: bool) -> 
     """A page as text."""
     from sordino.report import document, page
 
-    _check.one_of("format", form, FORMATS)
+    checks.one_of("format", form, FORMATS)
     if public:
         makers = {"html": page.public_page, "md": page.public_markdown, "json": published.dumps}
         return makers[form](facts(directory))

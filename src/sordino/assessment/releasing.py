@@ -18,12 +18,12 @@ from sordino.assessment.directory import MARK
 from sordino.estimators import load
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.task import FitPlan
-from sordino.mechanisms.noise import SeededNoise
 from sordino.privacy import Refused
+from sordino.release.noise import SeededNoise
 from sordino.report.stages import Plain, Release
 from sordino.sgd.spec import TrainSpec
-from sordino.store.disk import Disk
-from sordino.store.refusal import explained
+from sordino.study.disk import Disk
+from sordino.study.refusal import explained
 from sordino.types import Progress
 
 if TYPE_CHECKING:

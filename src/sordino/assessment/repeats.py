@@ -25,8 +25,8 @@ from sordino.estimators.randomness import Randomness
 from sordino.estimators.task import FitPlan, Settings
 from sordino.estimators.training import train_together
 from sordino.sgd.planning import default_threads
-from sordino.store.disk import Disk
-from sordino.store.refusal import UNREADABLE, StudyError, explained
+from sordino.study.disk import Disk
+from sordino.study.refusal import UNREADABLE, StudyError, explained
 from sordino.types import Floats
 
 SEED = 8

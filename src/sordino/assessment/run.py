@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sordino import _check
+from sordino import checks
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
 from sordino.report.assessment import STAGES, Assessment, Provenance
@@ -148,7 +148,7 @@ def assess(
     gallery = (asked.mechanism or "").startswith("gallery:")
     if pair is not None and (asked.mechanism is None or gallery):
         hint = "Two datasets of your own go with a mechanism of your own."
-        _check.fail("pair", "[given]", "to be left out without a mechanism", hint)
+        checks.fail("pair", "[given]", "to be left out without a mechanism", hint)
     if pair is None and asked.pair is None and not gallery:
         asked.source()  # a wrong target is said before a directory of another study is
     if out is None:
@@ -253,7 +253,7 @@ def provenance(
     fingerprint: str, stages: Stages, specs: Mapping[str, TrainSpec] | None = None
 ) -> Provenance:
     """Where an assessment's numbers come from: versions, fingerprint, trainings and times."""
-    from sordino.mechanisms.certificate import today, versions
+    from sordino.release.certificate import today, versions
     from sordino.sgd.planning import default_threads
 
     return Provenance(
@@ -277,11 +277,11 @@ def rerun(brief: Brief, directory: Path) -> str:
 
 def _check_no_ledger(brief: Brief) -> None:
     """A model that nobody keeps is not worth a budget."""
-    from sordino.mechanisms.ledger_open import is_open
+    from sordino.release.ledger_open import is_open
 
     if is_open() or brief.ledger is not None:
         hint = "Pass the directory that keeps the model, or close the ledger first."
-        _check.fail("out", None, "to be given while a ledger is open", hint)
+        checks.fail("out", None, "to be given while a ledger is open", hint)
 
 
 def _name(mechanism: Any) -> str:

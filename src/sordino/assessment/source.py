@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sordino import _check
+from sordino import checks
 
 if TYPE_CHECKING:
     from sordino.data import DataError, Dataset
@@ -94,7 +94,7 @@ class Source:
     def __post_init__(self) -> None:
         if self.data_norm is not None:
             hint = "Pass a norm that you know without looking at the data, such as 1.0."
-            _check.positive("--data-norm", self.data_norm, hint)
+            checks.positive("--data-norm", self.data_norm, hint)
         if self.is_file:
             self._check_file()
         else:
@@ -119,15 +119,15 @@ class Source:
 
         try:
             name = recipe(self.data).name
-        except _check.InvalidArgument as error:
+        except checks.InvalidArgument as error:
             files = f"Or pass a file that ends in {', '.join(ENDINGS)}."
-            raise _check.InvalidArgument(f"{error} {files}") from None
+            raise checks.InvalidArgument(f"{error} {files}") from None
         columns = self.columns if isinstance(self.columns, str | None) else "[...]"
         given = {"target": self.target, "columns": columns, "classes": self.classes}
         for option, value in given.items():
             if value is not None:
                 hint = f"{name} comes with its own."
-                _check.fail(f"--{option}", value, "to be left out for a dataset by name", hint)
+                checks.fail(f"--{option}", value, "to be left out for a dataset by name", hint)
 
     def described(self) -> Columns:
         """What the options say about the columns of a file."""
@@ -140,7 +140,7 @@ class Source:
             return known
         if known.classes is not None:
             hint = f"{self._where} has them too."
-            _check.fail("--classes", self.classes, "to be given once", hint)
+            checks.fail("--classes", self.classes, "to be given once", hint)
         classes = self.classes
         return replace(
             known, classes=listed_classes(classes) if isinstance(classes, str) else classes
@@ -247,11 +247,11 @@ def held_out(prepared: Prepared, percent: int = 20) -> tuple[Any, Any, Any, Any]
     rows = len(y)
     if rows < LEAST_ROWS:
         hint = f"{percent} % are held out to test, and the others must do to learn."
-        _check.fail("rows", rows, f">= {LEAST_ROWS}", hint)
+        checks.fail("rows", rows, f">= {LEAST_ROWS}", hint)
     kept, held = holdout.shuffled(rows, 100 - percent, "assess")
     if len(set(y[kept].tolist())) < 2:
         hint = "There is nothing to learn."
-        _check.fail("labels", f"[{len(kept)} records]", "to be of more than one class", hint)
+        checks.fail("labels", f"[{len(kept)} records]", "to be of more than one class", hint)
     return _rows(X, kept), y[kept], _rows(X, held), y[held]
 
 
@@ -283,7 +283,7 @@ def _check_labels(target: str, y: Any) -> None:
 
 def not_given(option: str, when: str, hint: str) -> NoReturn:
     """Refuse a command without an option it needs, by the option's name as it is typed."""
-    raise _check.InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}")
+    raise checks.InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}")
 
 
 def listed_classes(listed: str) -> tuple[Label, ...]:
@@ -291,7 +291,7 @@ def listed_classes(listed: str) -> tuple[Label, ...]:
     words = [word.strip() for word in listed.split(",")]
     if len(words) < 2 or len(set(words)) < len(words) or "" in words:
         hint = "Pass the labels there can be, such as --classes no,yes."
-        _check.fail("--classes", listed, "to be at least two, all different", hint)
+        checks.fail("--classes", listed, "to be at least two, all different", hint)
     try:
         found = [float(word) for word in words]
     except ValueError:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.assessment import network
 from sordino.assessment.brief import Brief
 from sordino.assessment.network import NetworkPlan
@@ -27,10 +27,10 @@ from sordino.data.recipe import Recipe
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
-from sordino.mechanisms.certificate_words import CLASSES_READ
-from sordino.mechanisms.ledger_open import is_open
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import PrivacyLeakWarning
+from sordino.release.certificate_words import CLASSES_READ
+from sordino.release.ledger_open import is_open
 from sordino.report.assessment import Question, Records
 from sordino.sgd.spec import TrainSpec
 
@@ -236,7 +236,7 @@ def _rows(prepared: Prepared, X: Any, y: Any) -> Dataset:
     labels = np.unique(y) if prepared.classes is None else np.asarray(prepared.classes)
     if len(labels) != 2:
         hint = "A network is assessed on two classes; use --model logistic for more."
-        _check.fail("classes", len(labels), "to be 2", hint)
+        checks.fail("classes", len(labels), "to be 2", hint)
     codes = (np.asarray(y) == labels[1]).astype(np.int64)
     rows = clip_rows(np.asarray(X, dtype=np.float64), prepared.data_norm)
     return Dataset(rows, codes, prepared.data_norm, "fit")

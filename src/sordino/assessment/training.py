@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sordino import _check
+from sordino import checks
 from sordino.assessment.source import Source
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
     from sordino.data.recipe import Network, Recipe
-    from sordino.objectives.objective import ObjectiveSpec
+    from sordino.models.objective import ObjectiveSpec
     from sordino.sgd.spec import TrainSpec
 
 _RATE, _BATCH, _HIDDEN = 0.5, 32, 10
@@ -62,13 +62,13 @@ class Training:
     def __post_init__(self) -> None:
         if self.steps is not None and self.until_converged:
             hint = "Without both, a dataset by name is trained as long as in the papers."
-            _check.fail("--steps", self.steps, "or --until-converged, not both", hint)
+            checks.fail("--steps", self.steps, "or --until-converged, not both", hint)
         for name in ("steps", "batch_size"):
             if (value := getattr(self, name)) is not None:
-                _check.whole(f"--{name.replace('_', '-')}", value, at_least=1)
+                checks.whole(f"--{name.replace('_', '-')}", value, at_least=1)
         if self.learning_rate is not None:
-            _check.positive("--learning-rate", self.learning_rate)
-        _check.non_negative("--l2", self.l2)
+            checks.positive("--learning-rate", self.learning_rate)
+        checks.non_negative("--l2", self.l2)
 
     def read(self, source: Source) -> Material:
         """Read and prepare the records."""
@@ -76,7 +76,7 @@ class Training:
             return self._read_file(source)
         if source.data_norm is not None:
             hint = "It has its own bound."
-            _check.fail("--data-norm", source.data_norm, "to be left out for a dataset", hint)
+            checks.fail("--data-norm", source.data_norm, "to be left out for a dataset", hint)
         from sordino.data import load
 
         splits = load(source.data, data_dir=source.data_dir)
@@ -113,7 +113,7 @@ class Training:
             hint = (
                 f"The intercept's 1 counts, too: pass {with_it:.16g} for rows within {data_norm}."
             )
-            _check.fail("--data-norm", data_norm, "> 1", hint)
+            checks.fail("--data-norm", data_norm, "> 1", hint)
         # So many digits that hypot(row norm, 1), typed again, is the same row norm.
         return float(f"{math.sqrt((data_norm - 1) * (data_norm + 1)):.12g}")
 
@@ -124,7 +124,7 @@ class Training:
             return
         from pathlib import Path
 
-        from sordino.store import document
+        from sordino.study import document
 
         there = document.read(Path(study))
         if there and there.description.get("dataset", {}).get("norm_bound") == data_norm:
@@ -133,7 +133,7 @@ class Training:
                 "of --data-norm, and now it counts. Pass that number to resume it."
             )
             with_it = math.hypot(data_norm, 1.0)
-            _check.fail("--data-norm", data_norm, f"to be {with_it:.16g} for {study}", hint)
+            checks.fail("--data-norm", data_norm, f"to be {with_it:.16g} for {study}", hint)
 
     def spec(self, material: Material) -> tuple[TrainSpec, str]:
         """The training, and how its length came about."""
@@ -158,7 +158,7 @@ class Training:
         return _converged(dataclasses.replace(spec, steps=max(longest, _EVERY)), material)
 
     def _objective(self, recipe: Recipe | None) -> ObjectiveSpec:
-        from sordino.objectives.objective import ObjectiveSpec
+        from sordino.models.objective import ObjectiveSpec
 
         network = None if recipe is None else recipe.network
         hidden = _HIDDEN if network is None else network.hidden_size
@@ -171,8 +171,8 @@ def _converged(spec: TrainSpec, material: Material) -> tuple[TrainSpec, str]:
 
     if material.validation is None:
         hint = "Pass --steps: this dataset has no validation rows."
-        _check.fail("--until-converged", "", "to have rows to judge by", hint)
+        checks.fail("--until-converged", "", "to have rows to judge by", hint)
     point = convergence_point(spec, material.train, material.validation, every=_EVERY)
-    checks = f"{len(material.validation.y):,} validation rows every {_EVERY} steps"
-    said = f"converged, by {checks}" if point.converged else f"NOT converged, by {checks}"
+    judged = f"{len(material.validation.y):,} validation rows every {_EVERY} steps"
+    said = f"converged, by {judged}" if point.converged else f"NOT converged, by {judged}"
     return dataclasses.replace(spec, steps=point.step), said

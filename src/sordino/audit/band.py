@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainccinv, gammaln, ndtr, ndtri
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile, Profile, Which
 from sordino.audit.bounds import by, error_counts, level_of, positive_delta, worlds
@@ -113,8 +113,8 @@ def band(
     tolerance
         How far below the largest refuted epsilon the answer may lie, relatively.
     """
-    delta = _check.probability_below_one("delta", delta)
-    _check.one_of("direction", direction, _DIRECTIONS)
+    delta = checks.probability_below_one("delta", delta)
+    checks.one_of("direction", direction, _DIRECTIONS)
     points = confident_points(negative, positive, confidence=confidence, method=method)
     named_right = False
 
@@ -124,7 +124,7 @@ def band(
         named_right = named_right or _check_name(profile, epsilon, delta)
         return _violated(points, profile, direction)
 
-    tolerance = _check.positive("tolerance", tolerance)
+    tolerance = checks.positive("tolerance", tolerance)
     found = _largest(refuted, _parameters(parameters), tolerance)
     said = f"simultaneous {_NAMES[method]} on both error curves, within the family {family_name}"
     trials = np.size(negative) + np.size(positive)
@@ -145,7 +145,7 @@ def refutes(
     True for a mechanism that does keep it with probability at most 1 - confidence. No family is
     assumed.
     """
-    _check.one_of("direction", direction, _DIRECTIONS)
+    checks.one_of("direction", direction, _DIRECTIONS)
     points = confident_points(negative, positive, confidence=confidence, method=method)
     return _violated(points, profile, direction)
 
@@ -164,12 +164,12 @@ def confident_points(
     """
     negative, positive = worlds(negative, positive)
     level = level_of(confidence)
-    _check.one_of("method", method, METHODS)
+    checks.one_of("method", method, METHODS)
     tables = [METHODS[method](len(world), level / 2) for world in (negative, positive)]
     if tables[0][0] + tables[1][0] >= 1:
         hint = "A test without any error would not be noticed; take more."
         wanted = f"to be enough runs a world for a band at confidence {confidence:.6g}"
-        _check.fail("runs", min(len(negative), len(positive)), wanted, hint)
+        checks.fail("runs", min(len(negative), len(positive)), wanted, hint)
     thresholds = np.unique(np.concatenate([negative, positive]))
     errors = error_counts(negative, positive, thresholds)
     alpha, beta = (table[many] for table, many in zip(tables, errors, strict=True))
@@ -249,7 +249,7 @@ def _parameters(given: Sequence[float] | Floats | None) -> Floats | None:
     rising = values.ndim == 1 and len(values) >= 2 and bool(np.all(np.diff(values) > 0))
     if not rising or not np.isfinite(values).all() or values[0] < 0:
         hint = "Pass (low, high), or a longer grid."
-        _check.fail("parameters", given, "to be two or more rising epsilons >= 0", hint)
+        checks.fail("parameters", given, "to be two or more rising epsilons >= 0", hint)
     return values
 
 
@@ -258,7 +258,7 @@ def _check_name(profile: Profile, epsilon: float, delta: float) -> bool:
     actual = profile.epsilon(delta)
     if actual < 0.99 * epsilon:
         condition = f"to have epsilon {epsilon:.4g} at delta = {delta:.3g}"
-        _check.fail("family(epsilon)", f"[epsilon {actual:.4g}]", condition, "Use one delta.")
+        checks.fail("family(epsilon)", f"[epsilon {actual:.4g}]", condition, "Use one delta.")
     return True
 
 

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainccinv, ndtri
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.privacy import Observation
 from sordino.types import Floats, Ints
@@ -54,7 +54,7 @@ def clopper_pearson_upper(errors: int, trials: int, level: float) -> float:
     """
     errors, trials = _count("errors", errors, "trials", trials)
     if not 0 < level < 1:
-        _check.fail("level", level, "in (0, 1)", "Pass 1 - confidence, such as 0.05.")
+        checks.fail("level", level, "in (0, 1)", "Pass 1 - confidence, such as 0.05.")
     return float(upper(np.array(errors), trials, level))
 
 
@@ -104,7 +104,7 @@ def from_counts(
         said = f"{said}, {GAUSSIAN_HYPOTHESIS}"
         epsilon = gaussian.epsilon(gaussian_mu_from_counts(*counts, confidence=confidence), delta)
     else:
-        delta = _check.probability_below_one("delta", delta)
+        delta = checks.probability_below_one("delta", delta)
         epsilon = max(0.0, float(epsilon_of_rates(*_rates(*counts, confidence), delta)))
     return Observation(epsilon, delta, confidence, by(attack, said), negatives + positives)
 
@@ -148,10 +148,10 @@ def best_threshold(
         Fresh runs a world that the threshold will be tested on; as many as here if None.
     """
     negative, positive = worlds(negative, positive)
-    delta = _check.probability_below_one("delta", delta)
+    delta = checks.probability_below_one("delta", delta)
     level = level_of(confidence)
     seen = len(negative), len(positive)
-    tested = seen if runs is None else (_check.whole("runs", runs, at_least=1),) * 2
+    tested = seen if runs is None else (checks.whole("runs", runs, at_least=1),) * 2
     values, errors = _candidates(negative, positive)
 
     def expected(world: int) -> Floats:
@@ -180,7 +180,7 @@ def split(
     tested = min(len(negative) - halves[0], len(positive) - halves[1])
     if min(halves) == 0:
         hint = "One run chooses the threshold, another tests it."
-        _check.fail("runs", min(len(negative), len(positive)), ">= 2 a world", hint)
+        checks.fail("runs", min(len(negative), len(positive)), ">= 2 a world", hint)
     check_runs(tested, delta=delta, confidence=confidence, each="tested runs a world, half of all,")
     threshold = best_threshold(
         negative[: halves[0]],
@@ -205,7 +205,7 @@ def bonferroni(
 ) -> Observation:
     """The best of several thresholds that were fixed beforehand, each at its share of the level."""
     negative, positive = worlds(negative, positive)
-    delta = _check.probability_below_one("delta", delta)
+    delta = checks.probability_below_one("delta", delta)
     grid = np.unique(checked_scores("thresholds", np.asarray(thresholds, dtype=np.float64)))
     level = level_of(confidence) / len(grid)
     trials = len(negative), len(positive)
@@ -244,29 +244,29 @@ def epsilon_of_rates(false_positive: Floats, false_negative: Floats, delta: floa
 
 def check_runs(runs: int, *, delta: float, confidence: float, each: str = "runs a world") -> None:
     """Refuse so few runs that even an attack without any error would show nothing."""
-    delta = _check.probability_below_one("delta", delta)
+    delta = checks.probability_below_one("delta", delta)
     level = level_of(confidence)
     # 1 - (level/2)^(1/n) < (1 - delta)/2, solved for n.
     least = math.floor(math.log(level / 2) / math.log1p((delta - 1) / 2)) + 1
     if runs < least:
         hint = f"A confidence of {confidence:.6g} at delta = {delta:.3g} needs at least {least}."
-        _check.fail("runs", runs, f"to be enough {each} for this confidence", hint)
+        checks.fail("runs", runs, f"to be enough {each} for this confidence", hint)
 
 
 def level_of(confidence: float) -> float:
     """The chance of being wrong that a confidence leaves."""
-    confidence = _check.positive("confidence", confidence, _CONFIDENCE_HINT)
+    confidence = checks.positive("confidence", confidence, _CONFIDENCE_HINT)
     if confidence >= 1:
-        _check.fail("confidence", confidence, "in (0, 1)", _CONFIDENCE_HINT)
+        checks.fail("confidence", confidence, "in (0, 1)", _CONFIDENCE_HINT)
     return 1 - confidence
 
 
 def positive_delta(delta: float) -> float:
     """`delta` if a Gaussian mechanism can have it."""
-    delta = _check.probability_below_one("delta", delta)
+    delta = checks.probability_below_one("delta", delta)
     if delta == 0:
         hint = "No Gaussian mechanism is (epsilon, 0)-DP; 1e-5 is usual."
-        _check.fail("delta", delta, "> 0 under the Gaussian hypothesis", hint)
+        checks.fail("delta", delta, "> 0 under the Gaussian hypothesis", hint)
     return delta
 
 
@@ -274,11 +274,11 @@ def checked_scores(name: str, values: npt.ArrayLike) -> Floats:
     """`values` as a flat array of numbers; infinite ones may be among them, NaN may not."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) == 0:
-        _check.fail(name, f"[shape {array.shape}]", "to be a list of numbers, one a run")
+        checks.fail(name, f"[shape {array.shape}]", "to be a list of numbers, one a run")
     if np.isnan(array).any():
         bad, first = int(np.isnan(array).sum()), int(np.argmax(np.isnan(array)))
         condition = f"to hold numbers only; the first NaN is at {first}"
-        _check.fail(name, f"[{bad} NaN]", condition, "A score must rank every run.")
+        checks.fail(name, f"[{bad} NaN]", condition, "A score must rank every run.")
     return array
 
 
@@ -312,7 +312,7 @@ def _candidates(negative: Floats, positive: Floats) -> tuple[Floats, tuple[Float
 def counts_at(negative: Floats, positive: Floats, threshold: float) -> tuple[int, int, int, int]:
     """Errors among the runs of world 0, those runs, errors among those of world 1, those runs."""
     if math.isnan(threshold):
-        _check.fail("threshold", threshold, "to be a number, not NaN")
+        checks.fail("threshold", threshold, "to be a number, not NaN")
     false_positives = int(np.count_nonzero(negative >= threshold))
     false_negatives = int(np.count_nonzero(positive < threshold))
     return false_positives, len(negative), false_negatives, len(positive)
@@ -337,9 +337,9 @@ def _rates(
 
 
 def _count(name: str, errors: int, of: str, trials: int) -> tuple[int, int]:
-    errors, trials = _check.whole(name, errors), _check.whole(of, trials, at_least=1)
+    errors, trials = checks.whole(name, errors), checks.whole(of, trials, at_least=1)
     if errors > trials:
-        _check.fail(name, errors, f"<= {of}={trials}")
+        checks.fail(name, errors, f"<= {of}={trials}")
     return errors, trials
 
 

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.data.dataset import Dataset
 from sordino.intrinsic.generators import carried
-from sordino.seeding import SeededStreams
+from sordino.randomness import SeededStreams
 from sordino.types import Array, Floats
 
 Output = Callable[[Any], npt.ArrayLike]
@@ -85,7 +85,7 @@ def is_batched(mechanism: object) -> bool:
 
 def check_estimator(estimator: Any) -> None:
     """Refuse an estimator whose runs would repeat each other, or be charged to a ledger."""
-    from sordino.mechanisms.ledger_open import is_open
+    from sordino.release.ledger_open import is_open
 
     given = estimator.get_params(deep=True)
     for name in sorted(given, key=lambda name: (-name.count("__"), name)):  # the innermost first
@@ -95,16 +95,16 @@ def check_estimator(estimator: Any) -> None:
                 "Every run would repeat the same noise, and the bound would be about that seed "
                 "alone, not about the mechanism."
             )
-            _check.fail(name, value, "to be None", hint)
+            checks.fail(name, value, "to be None", hint)
         if kind := carried(value, code=False):
             hint = (
                 "Every run fits a clone, with a copy of that generator, and would repeat the same "
                 "noise: make it inside fit."
             )
-            _check.fail(name, f"[holds a {kind}]", "to hold no generator", hint)
+            checks.fail(name, f"[holds a {kind}]", "to hold no generator", hint)
     if is_open():
         hint = "Close it first: an audit fits thousands of models that are never released."
-        _check.fail("ledger", "[open]", "to be closed while estimators are audited", hint)
+        checks.fail("ledger", "[open]", "to be closed while estimators are audited", hint)
 
 
 class Called:

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, gammaln, ndtr, ndtri
 
-from sordino import _check, _files, seeding
+from sordino import _files, checks, randomness
 from sordino.accounting import gaussian
 from sordino.audit.bounds import (
     GAUSSIAN_HYPOTHESIS,
@@ -52,7 +52,7 @@ from sordino.audit.bounds import (
     positive_delta,
 )
 from sordino.privacy import Observation, Refused
-from sordino.store.refusal import UNREADABLE
+from sordino.study.refusal import UNREADABLE
 from sordino.types import Floats, Ints
 
 _MOST_MU = 40.0
@@ -93,16 +93,16 @@ class Canaries:
         X = np.asarray(self.X, dtype=np.float64)
         y, included = np.asarray(self.y), np.array(self.included)
         if X.ndim != 2 or 0 in X.shape:
-            _check.fail("X.shape", X.shape, "to be (canaries, columns), both above 0")
+            checks.fail("X.shape", X.shape, "to be (canaries, columns), both above 0")
         for name, values in (("y", y), ("included", included)):
             if values.shape != (len(X),):
-                _check.fail(f"{name}.shape", values.shape, f"to be ({len(X)},), one a canary")
+                checks.fail(f"{name}.shape", values.shape, f"to be ({len(X)},), one a canary")
         if included.dtype != np.bool_:
-            _check.fail("included.dtype", included.dtype, "to be bool")
+            checks.fail("included.dtype", included.dtype, "to be bool")
         if not np.issubdtype(y.dtype, np.integer):
-            _check.fail("y.dtype", y.dtype, "to be whole numbers")
-        _check.finite("X", X)
-        object.__setattr__(self, "norm", _check.positive("norm", self.norm))
+            checks.fail("y.dtype", y.dtype, "to be whole numbers")
+        checks.finite("X", X)
+        object.__setattr__(self, "norm", checks.positive("norm", self.norm))
         for name, kept in (("X", X.copy()), ("y", y.astype(np.int64)), ("included", included)):
             object.__setattr__(self, name, kept)
 
@@ -121,10 +121,10 @@ class Canaries:
         scores = checked_scores("scores", scores)
         if len(scores) != len(self):
             hint = "Score included and excluded canaries alike, in the order of X."
-            _check.fail("len(scores)", len(scores), f"== {len(self)}, one a canary", hint)
-        guesses = self.default_guesses if guesses is None else _check.whole("guesses", guesses)
+            checks.fail("len(scores)", len(scores), f"== {len(self)}, one a canary", hint)
+        guesses = self.default_guesses if guesses is None else checks.whole("guesses", guesses)
         if guesses > len(self):
-            _check.fail("guesses", guesses, f"<= {len(self)}, the number of canaries")
+            checks.fail("guesses", guesses, f"<= {len(self)}, the number of canaries")
         order = np.argsort(scores, kind="stable")
         found = np.zeros(len(self), dtype=np.int64)
         found[order[: guesses // 2]] = -1
@@ -230,12 +230,12 @@ def make_canaries(
         For experiments that are to be repeated. None, the default, asks the operating system: who
         knows the seed knows the coins.
     """
-    canaries = _check.whole("canaries", canaries, "Hundreds are usual.", at_least=2)
-    columns = _check.whole("columns", columns, at_least=1)
-    classes = _check.whole("classes", classes, at_least=2)
-    norm = _check.positive("norm", norm)
-    streams = seeding.OsStreams() if seed is None else seeding.SeededStreams()
-    name = ("canaries", 0 if seed is None else _check.whole("seed", seed))
+    canaries = checks.whole("canaries", canaries, "Hundreds are usual.", at_least=2)
+    columns = checks.whole("columns", columns, at_least=1)
+    classes = checks.whole("classes", classes, at_least=2)
+    norm = checks.positive("norm", norm)
+    streams = randomness.OsStreams() if seed is None else randomness.SeededStreams()
+    name = ("canaries", 0 if seed is None else checks.whole("seed", seed))
     X = streams.stream(*name, "directions").standard_normal((canaries, columns))
     X *= norm * _INWARD / np.linalg.norm(X, axis=1, keepdims=True)
     y = streams.stream(*name, "labels").integers(classes, size=canaries)
@@ -259,7 +259,7 @@ def steinke(
         r of them were guessed, v rightly.
     """
     _check_counts(canaries, guesses, correct)
-    delta = _check.probability_below_one("delta", delta)
+    delta = checks.probability_below_one("delta", delta)
     level = level_of(confidence)
 
     def rejected(epsilon: float) -> bool:
@@ -285,8 +285,8 @@ def steinke_p_value(
     epsilon wherever it is below 1/2.
     """
     _check_counts(canaries, guesses, correct)
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
     if correct == 0 or math.isinf(epsilon):
         return 1.0
     right = 1 / (1 + math.exp(-epsilon))
@@ -367,10 +367,10 @@ def _last_rejected(rejected: Callable[[float], bool]) -> float:
 
 
 def _check_counts(canaries: int, guesses: int, correct: int) -> None:
-    canaries = _check.whole("canaries", canaries, at_least=1)
-    guesses = _check.whole("guesses", guesses)
-    correct = _check.whole("correct", correct)
+    canaries = checks.whole("canaries", canaries, at_least=1)
+    guesses = checks.whole("guesses", guesses)
+    correct = checks.whole("correct", correct)
     if guesses > canaries:
-        _check.fail("guesses", guesses, f"<= canaries={canaries}", "One guess a canary at most.")
+        checks.fail("guesses", guesses, f"<= canaries={canaries}", "One guess a canary at most.")
     if correct > guesses:
-        _check.fail("correct", correct, f"<= guesses={guesses}")
+        checks.fail("correct", correct, f"<= guesses={guesses}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.profile import ApproximateProfile, Profile
 from sordino.privacy import Guarantee, Relation
 
@@ -32,10 +32,10 @@ class Claim:
     source: str = ""
 
     def __post_init__(self) -> None:
-        _check.non_negative("epsilon", self.epsilon, allow_infinite=True)
-        _check.probability_below_one("delta", self.delta)
+        checks.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        checks.probability_below_one("delta", self.delta)
         if not isinstance(self.relation, Relation):
-            _check.fail("relation", self.relation, "to be a Relation")
+            checks.fail("relation", self.relation, "to be a Relation")
 
     @classmethod
     def of(cls, guarantee: Guarantee, profile: Profile | None = None) -> Claim:

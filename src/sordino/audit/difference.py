@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sordino import _check
+from sordino import checks
 from sordino.data.dataset import Dataset
 from sordino.privacy import Relation
 from sordino.types import Array
@@ -195,9 +195,9 @@ def difference(D: Any, D_prime: Any) -> Difference | None:
         return None
     shapes = [[part.shape[1:] for part in parts] for parts in (first, second)]
     if shapes[0] != shapes[1]:
-        _check.fail("D_prime", f"[records of shape {shapes[1]}]", f"to be of shape {shapes[0]}")
+        checks.fail("D_prime", f"[records of shape {shapes[1]}]", f"to be of shape {shapes[0]}")
     if names(D) != names(D_prime):
-        _check.fail("D_prime", "[other columns]", "to have the columns of D")
+        checks.fail("D_prime", "[other columns]", "to have the columns of D")
     try:
         parts = [comparable(a, b) for a, b in zip(first, second, strict=True)]
     except NotComparable:
@@ -260,10 +260,10 @@ def _as_multisets(first: list[bytes], second: list[bytes]) -> Difference:
     lost = [key for key, many in counts.items() for _ in range(many)]
     gained = [key for key, many in counts.items() for _ in range(-many)]
     if not lost and not gained:
-        _check.fail("D_prime", "[the same records]", "to differ from D in one record", _HINT)
+        checks.fail("D_prime", "[the same records]", "to differ from D in one record", _HINT)
     if len(lost) > 1 or len(gained) > 1:
         many = max(len(lost), len(gained))
-        _check.fail("D_prime", f"[{many:,} other records]", "to differ from D in one record", _HINT)
+        checks.fail("D_prime", f"[{many:,} other records]", "to differ from D in one record", _HINT)
     if lost and gained:
         places = first.index(lost[0]), second.index(gained[0])
         return Difference(Relation.REPLACE_ONE, places[0], places[1], in_order=False)

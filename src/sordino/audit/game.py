@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.audit import bounds, laws, scores
 from sordino.audit.band import GaussianFamily, band, refutes
 from sordino.audit.called import Output
@@ -28,7 +28,7 @@ from sordino.audit.power import gaussian_reach, reach
 from sordino.audit.scores import Fitted, Score
 from sordino.audit.worlds import TrainedRelease, check_memory, outputs
 from sordino.privacy import Observation, Relation, rounded
-from sordino.seeding import stream
+from sordino.randomness import stream
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Progress
 
@@ -266,13 +266,13 @@ class Statement:
         both = np.concatenate([fitted.negative, fitted.positive])
         grid = np.quantile(both, (np.arange(GRID) + 0.5) / GRID, method="lower")
         found = []
-        with suppress(_check.InvalidArgument):  # too few runs for this one
+        with suppress(checks.InvalidArgument):  # too few runs for this one
             found.append(bounds.bonferroni(negative, positive, grid, **how))
         if self.delta == 0:  # no Gaussian mechanism has it
             return tuple(found)
         found.append(bounds.at_threshold(negative, positive, threshold, if_gaussian=True, **how))
         family, named = GaussianFamily(self.delta), "of Gaussian mechanisms"
-        with suppress(_check.InvalidArgument):
+        with suppress(checks.InvalidArgument):
             found.append(band(negative, positive, family, family_name=named, **how))
         return tuple(found)
 
@@ -282,7 +282,7 @@ class Statement:
         """Whether the band refutes the claimed curve; None if there is none, or too few runs."""
         if claimed is None or claimed.profile is None:
             return None
-        with suppress(_check.InvalidArgument):  # too few runs for this one
+        with suppress(checks.InvalidArgument):  # too few runs for this one
             return refutes(negative, positive, claimed.profile, confidence=self.confidence)
         return None
 
@@ -298,12 +298,12 @@ def _claimed(
     if isinstance(claim, Claim):
         pair.check_claim(claim.relation)
         if delta is not None and delta != claim.delta:
-            _check.fail("delta", delta, f"to be the claim's {claim.delta:g}", "Leave it out.")
+            checks.fail("delta", delta, f"to be the claim's {claim.delta:g}", "Leave it out.")
         return claim, claim.delta
     if delta is None:
         hint = "1e-5 is usual; 0 for pure differential privacy."
-        _check.fail("delta", None, "to be given where the claim does not name one", hint)
-    delta = _check.probability_below_one("delta", delta)
+        checks.fail("delta", None, "to be given where the claim does not name one", hint)
+    delta = checks.probability_below_one("delta", delta)
     if claim is None:
         return None, delta
     return Claim(claim, delta, pair.relation or Relation.REPLACE_ONE), delta
@@ -327,13 +327,13 @@ def check(runs: int, numbers: int, *, delta: float, confidence: float) -> None:
 
 def _tested_runs(runs: int, delta: float, confidence: float) -> int:
     """Runs a world of the second half."""
-    runs = _check.whole("runs", runs, at_least=1)
+    runs = checks.whole("runs", runs, at_least=1)
     tested = runs - runs // 2
     bounds.check_runs(
         tested, delta=delta, confidence=confidence, each="tested runs a world, half of all,"
     )
     if runs < _LEAST_RUNS:
-        _check.fail("runs", runs, f">= {_LEAST_RUNS}", "Half of them learn, half of them test.")
+        checks.fail("runs", runs, f">= {_LEAST_RUNS}", "Half of them learn, half of them test.")
     return tested
 
 
@@ -346,7 +346,7 @@ def _chosen(score: str | Score, mechanism: Any, D: Any, D_prime: Any) -> Score |
     """The score as a function; None if it is to be learned."""
     if callable(score):
         return score
-    _check.one_of("score", score, SCORES)
+    checks.one_of("score", score, SCORES)
     if score == "learned":
         return None
     return (laws.likelihood if score == "likelihood" else laws.loss)(mechanism, D, D_prime)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
-from sordino import _check
+from sordino import checks
 from sordino.audit.called import is_estimator
 from sordino.audit.difference import difference
 from sordino.audit.scores import Score
@@ -17,7 +17,7 @@ from sordino.audit.worlds import TrainedRelease, as_dataset, outputs
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.estimators.risk import Risk
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.types import Array, Floats
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
     known = isinstance(mechanism, TrainedRelease) and mechanism.deterministic
     if not known or mechanism.scale == 0:
         hint = 'Known: order="fixed" with scale > 0, and "objective". Else use score="learned".'
-        _check.fail("score", "likelihood", "to be used where the law is known", hint)
+        checks.fail("score", "likelihood", "to be used where the law is known", hint)
     plain = TrainedRelease(mechanism.spec, 0.0, mechanism.initial_weights, mechanism.checkpoints)
     w, other = (found[0] for found in outputs(plain, D, D_prime, 1))
     along = (other - w) / mechanism.scale**2
@@ -90,7 +90,7 @@ class _Minimiser:
         data, plan = as_dataset("D", D), mechanism.plan
         if data.features > MOST_COLUMNS:
             wanted = f"to be used for at most {MOST_COLUMNS} columns, not {data.features}"
-            _check.fail("score", "likelihood", wanted, 'Use score="learned".')
+            checks.fail("score", "likelihood", wanted, 'Use score="learned".')
         signed = np.where(data.y > 0, 1.0, -1.0)[:, None] * data.X.astype(np.float64)
         task = plan.task
         return cls(signed, task.objective_with(plan.l2), plan.l2 * task.rows, plan.sigma)
@@ -143,7 +143,7 @@ def loss(mechanism: Any, D: Any, D_prime: Any) -> Score:
                 row = np.append(row, 1.0)
             if len(row) != released.shape[1]:
                 wanted = f"to be {len(row)} weights, or one more"
-                _check.fail("score", f"[loss of {released.shape[1]} values]", wanted)
+                checks.fail("score", f"[loss of {released.shape[1]} values]", wanted)
             total += sign * _losses(objective, released @ row, label)
         return total
 
@@ -156,7 +156,7 @@ def _objective(mechanism: Any) -> ObjectiveSpec:
     linear = isinstance(mechanism, TrainedRelease) and mechanism.spec.objective.is_linear
     if not linear or mechanism.checkpoints is not None:
         hint = 'That is a linear TrainedRelease or an estimator. Use score="learned".'
-        _check.fail("score", "loss", "to be used for linear weights", hint)
+        checks.fail("score", "loss", "to be used for linear weights", hint)
     found: ObjectiveSpec = mechanism.spec.objective
     return found
 
@@ -198,7 +198,7 @@ def _labelled(
 
 
 def _losses(objective: ObjectiveSpec, z: Floats, label: float) -> Floats:
-    """As `sordino.objectives.linear` has them, of scores z."""
+    """As `sordino.models.linear` has them, of scores z."""
     if objective.kind == "least-squares":
         return np.asarray(0.5 * (z - label) ** 2)
     margin = z if label > 0.5 else -z
@@ -228,7 +228,7 @@ def record_losses(
     """
     apart = difference(D, D_prime)
     if apart is None or apart.lost is None or apart.gained is None:
-        _check.fail("D_prime", "[another size]", "to have one record replaced")
+        checks.fail("D_prime", "[another size]", "to have one record replaced")
     X = np.stack([D.X[apart.lost], D_prime.X[apart.gained]]).astype(np.float64)
     codes = np.array([D.y[apart.lost], D_prime.y[apart.gained]])
     asked = [1] if problems == 1 else range(problems)

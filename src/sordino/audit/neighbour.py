@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from sordino import _check
+from sordino import checks
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -22,7 +22,7 @@ from sordino.intrinsic import directional
 from sordino.intrinsic.grid import DRAWN
 from sordino.intrinsic.measured import Measured
 from sordino.privacy import NotApplicable, Relation
-from sordino.seeding import stream
+from sordino.randomness import stream
 from sordino.types import Array, Floats
 
 _MOST_COLUMNS = 2000  # above, the quietest direction is looked for among the columns alone
@@ -54,7 +54,7 @@ class CraftedPair(NamedTuple):
 
 def given(dataset: Dataset, slot: int, x: npt.ArrayLike, y: float) -> Pair:
     """The dataset, and the same with one record replaced by (x, y)."""
-    slot = _check.index("slot", slot, dataset.rows)
+    slot = checks.index("slot", slot, dataset.rows)
     return Pair(dataset, _with(dataset, slot, np.asarray(x), y))
 
 
@@ -95,11 +95,11 @@ def canary(
         is then the best for the model that it makes. A guess by default.
     """
     if not isinstance(dataset, Dataset):
-        _check.fail("dataset", type(dataset).__name__, "to be a Dataset")
+        checks.fail("dataset", type(dataset).__name__, "to be a Dataset")
     if dataset.norm_bound is None:
         hint = "A record without a bound could be as extreme as one likes."
-        _check.fail("norm_bound", None, "to be given", hint)
-    slot = _check.index("slot", slot, dataset.rows)
+        checks.fail("norm_bound", None, "to be given", hint)
+    slot = checks.index("slot", slot, dataset.rows)
     x, mirrored, labels = _extreme(dataset, dataset.norm_bound * _WITHIN, l2)
     if relation is Relation.ADD_OR_REMOVE_ONE:
         return Pair(dataset, _appended(dataset, x, labels[0]))
@@ -107,7 +107,7 @@ def canary(
     if relation is Relation.ZERO_OUT:
         return Pair(D, neighbouring.zero_out(D, [slot], with_base=False))
     if relation is not Relation.REPLACE_ONE:
-        _check.fail("relation", relation, "to be a Relation")
+        checks.fail("relation", relation, "to be a Relation")
     return Pair(D, _with(D, slot, mirrored, labels[1]))
 
 
@@ -139,9 +139,9 @@ def worst_case_pair(
         the smaller, the nearer to the bounds (0.95 of a gradient's at 0.001 and norm 1, 0.84 at
         0.0075). A guess by default.
     """
-    rows = _check.whole("rows", rows, at_least=2)
-    columns = _check.whole("columns", columns, at_least=2)
-    norm = _check.positive("norm", norm) * _WITHIN
+    rows = checks.whole("rows", rows, at_least=2)
+    columns = checks.whole("columns", columns, at_least=2)
+    norm = checks.positive("norm", norm) * _WITHIN
     tilt, length = (_START_TILT, norm) if start else _unaided(norm, l2)
     X = np.zeros((rows, columns))
     X[:, 0] = length
@@ -207,12 +207,12 @@ def worst_of_grid(
         Of the study's kinds of initial weights; the first by default.
     """
     if measured.dataset.sha256 != dataset.fingerprint:
-        _check.fail("dataset", dataset, f"to be {measured.dataset.name}, which the study is of")
+        checks.fail("dataset", dataset, f"to be {measured.dataset.name}, which the study is of")
     if measured.study.description["neighbours"]["how"] != DRAWN:
         raise NotApplicable(
             "The worst pair is made from neighbours that were drawn; this study was given its own."
         )
-    init = measured.inits[0] if init is None else _check.one_of("init", init, measured.inits)
+    init = measured.inits[0] if init is None else checks.one_of("init", init, measured.inits)
     weights = measured.final(init)
     found = directional.worst_pair(weights, stream=stream("audit pair"), repeats=repeats)
     labels = tuple(measured.neighbours[place] for place in found.pair)
@@ -312,7 +312,7 @@ def _model(dataset: Dataset, label: int, l2: float | None) -> Floats:
 def _with(dataset: Dataset, slot: int, x: Array, y: float) -> Dataset:
     X, labels = dataset.X.copy(), dataset.y.copy()
     if np.shape(x) != (dataset.features,):
-        _check.fail("x.shape", np.shape(x), f"to be ({dataset.features},)")
+        checks.fail("x.shape", np.shape(x), f"to be ({dataset.features},)")
     X[slot], labels[slot] = x, y
     return Dataset(X, labels, dataset.norm_bound, dataset.name, dataset.image_shape)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.audit import neighbour
 from sordino.audit.called import check_estimator
 from sordino.audit.claim import Claim
@@ -73,7 +73,7 @@ def laid_out(D: Dataset, neighbour: Neighbours) -> tuple[Dataset, Dataset]:
     """
     neighbour.check_of(D)
     if len(neighbour) != 1:
-        _check.fail("D_prime", f"[{len(neighbour)} neighbours]", "to be one", "Use take(...).")
+        checks.fail("D_prime", f"[{len(neighbour)} neighbours]", "to be one", "Use take(...).")
     X, y = np.vstack([D.X, np.zeros((1, D.features), D.X.dtype)]), np.append(D.y, D.y[:1])
     silent = D.rows
     if neighbour.extra_X is not None and neighbour.extra_y is not None:
@@ -163,7 +163,7 @@ def prepare(
     job, other = _job(estimator, *first), _job(estimator, *second)
     if _public(job) != _public(other):
         hint = "Pass data_norm, classes (and public_rows) instead of having them read off the data."
-        _check.fail("settings", "[different for D and D_prime]", "to be public", hint)
+        checks.fail("settings", "[different for D and D_prime]", "to be public", hint)
     return PreparedPair(mechanism_of(job), class_dataset(job), class_dataset(other), claim_of(job))
 
 
@@ -189,7 +189,7 @@ def worst_case(
 def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
     if not isinstance(estimator, PrivateLinearClassifier):
         hint = "Pass another estimator to audit itself."
-        _check.fail("estimator", type(estimator).__name__, "to be one of sordino's", hint)
+        checks.fail("estimator", type(estimator).__name__, "to be one of sordino's", hint)
     check_estimator(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # of a fit that nobody releases

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sordino import _check
+from sordino import checks
 from sordino.audit.called import is_estimator
 from sordino.audit.difference import Difference, difference, has_silent_record
 from sordino.audit.trained import TrainedRelease
@@ -49,7 +49,7 @@ class Paired:
                 "A record is replaced here, and neither of the two is silent (all zeros, in a "
                 "model without an intercept): use sordino.data.neighbours.zero_out."
             )
-        _check.fail("claim", claimed.value, "to be about this pair", hint)
+        checks.fail("claim", claimed.value, "to be about this pair", hint)
 
 
 def paired(mechanism: Any, D: Any, D_prime: Any) -> Paired:
@@ -70,7 +70,7 @@ def paired(mechanism: Any, D: Any, D_prime: Any) -> Paired:
     if found is None:
         if is_estimator(mechanism):
             hint = "Pass X and y as arrays or tables of numbers, texts or dates, of one length."
-            _check.fail("D", type(D).__name__, "to hold records that can be compared", hint)
+            checks.fail("D", type(D).__name__, "to hold records that can be compared", hint)
         return Paired(D, D_prime, None)
     if not found.in_order and _minds_the_order(mechanism):
         _fail_order(found)
@@ -81,7 +81,7 @@ def paired(mechanism: Any, D: Any, D_prime: Any) -> Paired:
 
 def _overlaid(mechanism: Any, D: Any, D_prime: Neighbours) -> Paired:
     if len(D_prime) == 1 and D_prime.slot[0] == UNCHANGED:
-        _check.fail("D_prime", "[the same records]", "to differ from D in one record")
+        checks.fail("D_prime", "[the same records]", "to differ from D in one record")
     if isinstance(mechanism, TrainedRelease):
         return Paired(D, D_prime, D_prime.relation)
     from sordino.audit.own import OwnFit, laid_out
@@ -89,7 +89,7 @@ def _overlaid(mechanism: Any, D: Any, D_prime: Neighbours) -> Paired:
     if isinstance(mechanism, OwnFit):
         return Paired(*laid_out(as_dataset("D", D), D_prime), D_prime.relation)
     hint = "Only sordino's own trainings know neighbours that are overlays."
-    return _check.fail("D_prime", "[Neighbours]", "to be a dataset like D", hint)
+    return checks.fail("D_prime", "[Neighbours]", "to be a dataset like D", hint)
 
 
 def _minds_the_order(mechanism: Any) -> bool:
@@ -103,7 +103,7 @@ def _fail_order(found: Difference) -> None:
     else:
         wanted = "to be the other dataset with one record left out"
     hint = "What is run may depend on the order: put the records in the same one."
-    _check.fail("D_prime", "[the same records in another order, but one]", wanted, hint)
+    checks.fail("D_prime", "[the same records in another order, but one]", wanted, hint)
 
 
 def _is_linear(mechanism: Any) -> bool:

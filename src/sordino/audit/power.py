@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.audit.band import dkw
 from sordino.audit.bounds import epsilon_of_rates, level_of, positive_delta, upper
@@ -58,9 +58,9 @@ def reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> floa
     no Gaussian mechanism has, randomised response. `from_counts` of the expected errors at the
     best threshold, and 0 where that shows nothing. `ceiling` at epsilon = inf.
     """
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
-    runs = _check.whole("runs", runs, at_least=1)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
+    runs = checks.whole("runs", runs, at_least=1)
     return _shown(_BestTests(epsilon, delta), runs, delta, level_of(confidence))
 
 
@@ -69,8 +69,8 @@ def gaussian_reach(epsilon: float, *, runs: int, delta: float, confidence: float
 
     Farther than `reach`, by the hypothesis that the mechanism is Gaussian.
     """
-    epsilon = _check.non_negative("epsilon", epsilon, allow_infinite=True)
-    runs = _check.whole("runs", runs, at_least=1)
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    runs = checks.whole("runs", runs, at_least=1)
     mu = math.inf if math.isinf(epsilon) else 1 / gaussian.sigma(epsilon, positive_delta(delta))
     width = float(dkw(runs, level_of(confidence) / 2)[0])
     thresholds = np.linspace(-9.0, min(mu, 100.0) + 9.0, 20 * _POINTS)
@@ -87,9 +87,9 @@ def runs_needed(claimed: float, true: float, *, delta: float, confidence: float)
     None if no number of runs would: a claim that is true, or one so close to the truth that the
     runs could not be counted.
     """
-    claimed = _check.non_negative("claimed", claimed, allow_infinite=True)
-    true = _check.non_negative("true", true, allow_infinite=True)
-    delta = _check.probability_below_one("delta", delta)
+    claimed = checks.non_negative("claimed", claimed, allow_infinite=True)
+    true = checks.non_negative("true", true, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
     level = level_of(confidence)
     if true <= claimed:
         return None

@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.types import Floats
 
 Folds = npt.NDArray[np.int64]
@@ -199,7 +199,7 @@ def _check_each_by_itself(score: Score, outputs: Floats) -> None:
     slack = math.sqrt(np.finfo(kind).eps) * largest
     if not np.allclose(found, wanted, rtol=0.0, atol=slack):
         hint = "Its number for a run must not change with the other runs it is given."
-        _check.fail("score", "[one that looks at all runs]", "to judge each run by itself", hint)
+        checks.fail("score", "[one that looks at all runs]", "to judge each run by itself", hint)
 
 
 def _scored(score: Score, outputs: Floats) -> Floats:
@@ -209,12 +209,12 @@ def _scored(score: Score, outputs: Floats) -> Floats:
 def _called(score: Score, outputs: Floats) -> npt.ArrayLike:
     try:
         return score(outputs.copy())  # it may work in place
-    except _check.InvalidArgument:
+    except checks.InvalidArgument:
         raise
     except Exception as error:  # whatever a score raises is told in a sentence
         what = f"[a function that raised {type(error).__name__}]"
         said = " ".join(str(error).split())[:200]
-        _check.fail("score", what, "to return one number a run", f"It said: {said}" if said else "")
+        checks.fail("score", what, "to return one number a run", f"It said: {said}" if said else "")
 
 
 def checked(scores: npt.ArrayLike, runs: int) -> Floats:
@@ -223,13 +223,13 @@ def checked(scores: npt.ArrayLike, runs: int) -> Floats:
     try:
         found = np.asarray(scores)
     except ValueError:
-        _check.fail("score", "[a ragged list]", f"to be {runs} numbers", hint)
+        checks.fail("score", "[a ragged list]", f"to be {runs} numbers", hint)
     if found.shape != (runs,):
-        _check.fail("score", f"[shape {found.shape} for {runs} runs]", f"to be ({runs},)", hint)
+        checks.fail("score", f"[shape {found.shape} for {runs} runs]", f"to be ({runs},)", hint)
     if found.dtype.kind not in "fiub":
-        _check.fail("score", f"[an array of {found.dtype}]", "to be real numbers", hint)
+        checks.fail("score", f"[an array of {found.dtype}]", "to be real numbers", hint)
     if np.isnan(found).any():
-        _check.fail("score", "[NaN]", "to be a number for every run")
+        checks.fail("score", "[NaN]", "to be a number for every run")
     return found.astype(np.float64)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.audit.called import Stretch
 from sordino.audit.difference import difference
 from sordino.audit.score_file import digest
@@ -19,7 +19,7 @@ from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import EMPTY, UNCHANGED, Neighbours
 from sordino.privacy import Sampling
-from sordino.seeding import RESULTS, Name, SeededStreams
+from sordino.randomness import RESULTS, Name, SeededStreams
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
@@ -66,8 +66,8 @@ class TrainedRelease:
 
     def __post_init__(self) -> None:
         if not isinstance(self.spec, TrainSpec):
-            _check.fail("spec", type(self.spec).__name__, "to be a TrainSpec")
-        object.__setattr__(self, "scale", _check.non_negative("scale", self.scale))
+            checks.fail("spec", type(self.spec).__name__, "to be a TrainSpec")
+        object.__setattr__(self, "scale", checks.non_negative("scale", self.scale))
 
     @property
     def deterministic(self) -> bool:
@@ -140,7 +140,7 @@ def _finite_chunks(grid: Grid, only: Any = None) -> Iterator[Any]:
     for chunk in train_chunks(grid, only=only):
         if not np.isfinite(chunk.weights).all():
             hint = "Lower the learning rate, or clip."
-            _check.fail("spec", "[a training that diverges]", "to give finite weights", hint)
+            checks.fail("spec", "[a training that diverges]", "to give finite weights", hint)
         yield chunk
 
 
@@ -218,7 +218,7 @@ class Trained(OwnRuns):
         other = self.D_prime
         if isinstance(other, Neighbours):
             if len(other) != 1:
-                _check.fail("D_prime", f"[{len(other)} neighbours]", "to be one", "Use take(...).")
+                checks.fail("D_prime", f"[{len(other)} neighbours]", "to be one", "Use take(...).")
             slot, occupant = np.append(UNCHANGED, other.slot), np.append(EMPTY, other.occupant)
             return dataclasses.replace(other, slot=slot, occupant=occupant)
         place = aligned_slot(self.D, other)

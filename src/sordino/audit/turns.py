@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.audit.called import Block, Called, Rehearsal, Stretch, is_batched
 from sordino.intrinsic.generators import carried
 from sordino.intrinsic.pool import ENDED, LOST, Pool, run_all
@@ -191,5 +191,5 @@ def _judged(task: Stretch, found: Any) -> Block:
     if not isinstance(found, Block):
         what = ENDED if found is LOST else found.what
         run = f"[run {task.start} on {('D', 'D_prime')[task.world]}]"
-        _check.fail("mechanism", run, f"to succeed, and it {what}", _TOLD)
+        checks.fail("mechanism", run, f"to succeed, and it {what}", _TOLD)
     return found

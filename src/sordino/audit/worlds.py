@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino import _check, _cost
+from sordino import _cost, checks
 from sordino.audit import called, turns
 from sordino.audit.called import Called, Output, Stretch
 from sordino.audit.minimised import Minimised, MinimisedFit
@@ -86,9 +86,9 @@ def outputs(
     """
     from sordino.sgd.planning import default_threads  # heavy
 
-    _check.whole("runs", runs, at_least=1)
-    _check.whole("seed", seed)
-    cores = default_threads() if workers is None else _check.whole("workers", workers, at_least=1)
+    checks.whole("runs", runs, at_least=1)
+    checks.whole("seed", seed)
+    cores = default_threads() if workers is None else checks.whole("workers", workers, at_least=1)
     if isinstance(mechanism, TrainSpec):
         mechanism = TrainedRelease(mechanism)
     maker = _maker(mechanism, D, D_prime, seed, output)
@@ -114,7 +114,7 @@ def identity(mechanism: Any, D: Any, D_prime: Any) -> str | None:
     maker = _maker(mechanism, D, D_prime, 0, None)
     try:
         return source.digest(maker.described())
-    except _check.InvalidArgument:
+    except checks.InvalidArgument:
         return None
 
 
@@ -172,7 +172,7 @@ def check_memory(runs: int, numbers: int) -> None:
 
 def _fail_shape(shapes: str) -> None:
     hint = "Every run must give real, finite numbers of one shape."
-    _check.fail("mechanism", f"[{shapes}]", "to return one shape every time", hint)
+    checks.fail("mechanism", f"[{shapes}]", "to return one shape every time", hint)
 
 
 def _maker(
@@ -180,7 +180,7 @@ def _maker(
 ) -> Trained | Minimised | TrainedAll | _Called:
     if isinstance(mechanism, TrainedRelease | MinimisedFit | TrainedProblems):
         if output is not None:
-            _check.fail("output", "[given]", f"to be None for a {type(mechanism).__name__}")
+            checks.fail("output", "[given]", f"to be None for a {type(mechanism).__name__}")
         first = as_dataset("D", D)
         if isinstance(mechanism, TrainedRelease):
             return Trained(mechanism, first, _other(D_prime), seed)
@@ -193,14 +193,14 @@ def _maker(
         return _Called(mechanism, _rows("D", D), _rows("D_prime", D_prime), seed, output)
     if not callable(mechanism):
         hint = "Pass a TrainedRelease, an estimator, or a function (data, generator) -> numbers."
-        _check.fail("mechanism", type(mechanism).__name__, "to be something to run", hint)
+        checks.fail("mechanism", type(mechanism).__name__, "to be something to run", hint)
     for name, data in (("D", D), ("D_prime", D_prime)):
         if kind := carried(data, code=False):
             hint = (
                 "Every run is handed a copy of the data, and would draw the same numbers: use the "
                 "generator that is given."
             )
-            _check.fail(name, f"[holds a {kind}]", "to hold no generator", hint)
+            checks.fail(name, f"[holds a {kind}]", "to hold no generator", hint)
     return _Called(mechanism, D, D_prime, seed, output)
 
 
@@ -210,12 +210,12 @@ def as_dataset(name: str, data: Any) -> Dataset:
         return data
     if isinstance(data, tuple) and len(data) == 2:
         return Dataset(*data)
-    return _check.fail(name, type(data).__name__, "to be a Dataset or a tuple (X, y)")
+    return checks.fail(name, type(data).__name__, "to be a Dataset or a tuple (X, y)")
 
 
 def _rows(name: str, data: Any) -> Any:
     if not isinstance(data, Dataset) and not (isinstance(data, tuple) and len(data) == 2):
-        _check.fail(name, type(data).__name__, "to be a Dataset or a tuple (X, y)")
+        checks.fail(name, type(data).__name__, "to be a Dataset or a tuple (X, y)")
     return data if isinstance(data, Dataset) else tuple(map(_array, data))
 
 
@@ -253,7 +253,7 @@ class _Called:
             named[name] = digest(data)
             if named[name] is None:
                 hint = "Whether a file is of the same data cannot be told: leave out file=."
-                _check.fail(name, type(data).__name__, "to be plain arrays", hint)
+                checks.fail(name, type(data).__name__, "to be plain arrays", hint)
         return named
 
 
@@ -263,9 +263,9 @@ def _described(mechanism: Any) -> Any:
             return _estimator_described(mechanism)
         package = source.version(str(getattr(mechanism, "__module__", "")))
         return {**foreign.described(mechanism, None), "version": package}
-    except (_check.InvalidArgument, TypeError):
+    except (checks.InvalidArgument, TypeError):
         hint = "Whether a file is of the same code cannot be told: leave out file=."
-        _check.fail("mechanism", "[the code]", "to carry plain values only", hint)
+        checks.fail("mechanism", "[the code]", "to carry plain values only", hint)
 
 
 def _estimator_described(estimator: Any) -> dict[str, Any]:

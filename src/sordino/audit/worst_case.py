@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from sordino import _check, _cost
+from sordino import _cost, checks
 from sordino.accounting import calibrate, subsampled
 from sordino.accounting.linear_loss import binomial, linear_heuristic, linear_loss
 from sordino.accounting.profile import Profile, Which
@@ -30,7 +30,7 @@ from sordino.audit import bounds
 from sordino.audit.band import band, refutes
 from sordino.audit.claim import Claim
 from sordino.privacy import USUAL_DELTA, Estimate, NotApplicable, Observation, Relation, rounded
-from sordino.seeding import Name, SeededStreams
+from sordino.randomness import Name, SeededStreams
 from sordino.types import Floats
 
 Told = Callable[[float], None]
@@ -87,14 +87,14 @@ class WorstCase:
     def __post_init__(self) -> None:
         checked = {
             **_training(self.sample_rate, self.steps, self.noise_multiplier),
-            "units": _check.positive("units", self.units),
-            "records": _check.whole("records", self.records, at_least=1),
-            "minus_sign": _check.flag("minus_sign", self.minus_sign),
+            "units": checks.positive("units", self.units),
+            "records": checks.whole("records", self.records, at_least=1),
+            "minus_sign": checks.flag("minus_sign", self.minus_sign),
         }
         if self.records > MOST_RECORDS:
-            _check.fail("records", self.records, f"<= {MOST_RECORDS}")
+            checks.fail("records", self.records, f"<= {MOST_RECORDS}")
         base = 2 * (SPREADS * self.noise_multiplier + 1) if self.base is None else self.base
-        checked["base"] = _check.positive("base", base)
+        checked["base"] = checks.positive("base", base)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -133,7 +133,7 @@ class WorstCase:
         `with_record` says whether the runs are of D'. `told` is called with the work begun since it
         was last called, in runs.
         """
-        final, all_iterates = np.empty((2, _check.whole("runs", runs, at_least=1)))
+        final, all_iterates = np.empty((2, checks.whole("runs", runs, at_least=1)))
         for part in _blocks(runs):
             final[part], all_iterates[part] = self._run(
                 part.stop - part.start, with_record, generator, told
@@ -205,7 +205,7 @@ def likelihood_ratio_all_iterates(
     privacy loss distribution of `accounting` bounds exactly this test.
     """
     _training(sample_rate, steps, noise_multiplier)
-    scores = np.zeros(_check.whole("runs", runs, at_least=1))
+    scores = np.zeros(checks.whole("runs", runs, at_least=1))
     for part in _blocks(runs):
         total = scores[part]  # a view
         for _ in range(steps):
@@ -231,7 +231,7 @@ def linear_last_iterate(
     for the record.
     """
     _training(sample_rate, steps, noise_multiplier)
-    runs = _check.whole("runs", runs, at_least=1)
+    runs = checks.whole("runs", runs, at_least=1)
     scores = noise_multiplier * math.sqrt(steps) * generator.standard_normal(runs)
     return scores + generator.binomial(steps, sample_rate, runs) if with_record else scores
 
@@ -246,7 +246,7 @@ def linear_curve(
     _training(sample_rate, steps, noise_multiplier)
     alphas = np.asarray(false_positive_rates, dtype=np.float64)
     if not ((alphas >= 0) & (alphas <= 1)).all():
-        _check.fail("false_positive_rates", alphas, "in [0, 1]")
+        checks.fail("false_positive_rates", alphas, "in [0, 1]")
     counts, logs, _ = binomial(steps, sample_rate)
     width = noise_multiplier * math.sqrt(steps)
     thresholds = -ndtri(np.atleast_1d(alphas))
@@ -262,9 +262,9 @@ def _blocks(runs: int) -> Iterator[slice]:
 def _training(sample_rate: float, steps: int, noise_multiplier: float) -> dict[str, object]:
     hint = "Pass the noise's standard deviation over the clipping norm, such as 1.1."
     return {
-        "sample_rate": _check.fraction("sample_rate", sample_rate),
-        "steps": _check.whole("steps", steps, at_least=1),
-        "noise_multiplier": _check.positive("noise_multiplier", noise_multiplier, hint),
+        "sample_rate": checks.fraction("sample_rate", sample_rate),
+        "steps": checks.whole("steps", steps, at_least=1),
+        "noise_multiplier": checks.positive("noise_multiplier", noise_multiplier, hint),
     }
 
 
@@ -282,16 +282,16 @@ class Family:
     """
 
     def __init__(self, sample_rate: float, steps: int, delta: float = USUAL_DELTA) -> None:
-        self.sample_rate = _check.fraction("sample_rate", sample_rate)
-        self.steps = _check.whole("steps", steps, at_least=1)
-        self.delta = _check.probability_below_one("delta", delta)
+        self.sample_rate = checks.fraction("sample_rate", sample_rate)
+        self.steps = checks.whole("steps", steps, at_least=1)
+        self.delta = checks.probability_below_one("delta", delta)
         if self.delta == 0:
-            _check.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
+            checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
         ever = -math.expm1(self.steps * math.log1p(-self.sample_rate)) if sample_rate < 1 else 1.0
         if ever <= self.delta:
             hint = "Without any noise epsilon would be 0: there is nothing to audit."
             most = f"< {ever:.3g}, the chance that a record is drawn at all"
-            _check.fail("delta", self.delta, most, hint)
+            checks.fail("delta", self.delta, most, hint)
         self._members: dict[float, tuple[float, Profile]] = {}
 
     @property
@@ -480,7 +480,7 @@ def _first(fits: Callable[[float], bool], grid: Floats) -> float:
 
 def _checked(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
     first, second = bounds.worlds(negative, positive)
-    return _check.finite("negative", first), _check.finite("positive", second)
+    return checks.finite("negative", first), checks.finite("positive", second)
 
 
 def _estimate(epsilon: float, family: Family, method: str, caveat: str) -> Estimate:
@@ -630,7 +630,7 @@ class WorstCaseAudit:
         Of the test for the record's presence (D without it, D' with it), or for its absence, where
         D and D' change places.
         """
-        _check.one_of("order", order, ("presence", "absence"))
+        checks.one_of("order", order, ("presence", "absence"))
         assert self.claimed.profile is not None
         way: Literal["forward", "backward"] = "forward" if order == "presence" else "backward"
         training = self.setting.sample_rate, self.setting.steps, self.setting.noise_multiplier
@@ -678,8 +678,8 @@ def audit_worst_case(
     """
     family = family or Family(sample_rate, steps, delta)
     if (family.sample_rate, family.steps, family.delta) != (sample_rate, steps, delta):
-        _check.fail("family", family.name, "to be that of this training and delta")
-    runs = _check.whole("runs", runs, at_least=2)
+        checks.fail("family", family.name, "to be that of this training and delta")
+    runs = checks.whole("runs", runs, at_least=2)
     each = "tested runs a world, half of all,"
     bounds.check_runs(runs - runs // 2, delta=delta, confidence=confidence, each=each)
     check_cost(steps, runs)  # before anything is calibrated, which takes time for many steps
@@ -771,13 +771,13 @@ def _claim(
 ) -> tuple[Claim, float]:
     if (epsilon is None) == (noise_multiplier is None):
         hint = "Pass one of the two."
-        _check.fail("epsilon, noise_multiplier", (epsilon, noise_multiplier), "to be one", hint)
+        checks.fail("epsilon, noise_multiplier", (epsilon, noise_multiplier), "to be one", hint)
     if epsilon is not None:
-        epsilon = _check.positive("epsilon", epsilon, "Pass the budget you promise, such as 1.0.")
+        epsilon = checks.positive("epsilon", epsilon, "Pass the budget you promise, such as 1.0.")
         noise_multiplier, profile = family.noise(epsilon), family(epsilon)
     else:
         assert noise_multiplier is not None
-        noise_multiplier = _check.positive("noise_multiplier", noise_multiplier)
+        noise_multiplier = checks.positive("noise_multiplier", noise_multiplier)
         profile = family.profile(noise_multiplier)
         epsilon = profile.epsilon(family.delta)
     source = f"{profile.theorem}, all iterates"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from sordino import _check
+from sordino import checks
 from sordino.cli import findings as shown
 from sordino.cli.options import Json, Plot, from_fields, option
 from sordino.cli.run_options import RUN, RunOptions
@@ -39,7 +39,7 @@ def account(
     --loss logistic --l2 0.01 --learning-rate 2 --plot epsilon.svg`
     """
     hint = "Pass the noise's standard deviation over the clip, such as 1.1."
-    _check.non_negative("noise_multiplier", noise_multiplier, hint)
+    checks.non_negative("noise_multiplier", noise_multiplier, hint)
     counts = shown.counts(given, plot)
     from sordino.proofs import theorems
 

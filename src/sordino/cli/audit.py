@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sordino import _check, _cost
+from sordino import _cost, checks
 from sordino.cli.audit_attacked import SCORES, Attacked, Game
 from sordino.cli.options import (
     ATTACK,
@@ -275,10 +275,10 @@ def power(
     """
     from sordino.audit import power as powers
 
-    _check.whole("--runs", runs, at_least=1)
+    checks.whole("--runs", runs, at_least=1)
     if true_epsilon is not None and epsilon is None:
         hint = "Pass the claim that is false if the truth is --true-epsilon."
-        _check.fail("--epsilon", None, "to be given with --true-epsilon", hint)
+        checks.fail("--epsilon", None, "to be given with --true-epsilon", hint)
     how = {"delta": delta, "confidence": confidence}
     ceiling = powers.ceiling(runs, **how)
     reaches = {truth: powers.reach(truth, runs=runs, **how) for truth in _TRUTHS}
@@ -470,7 +470,7 @@ def gallery(
 def _chosen(entries: tuple[GalleryEntry, ...], names: list[str] | None) -> tuple[GalleryEntry, ...]:
     known = {entry.name: entry for entry in entries}
     for name in names or ():
-        _check.one_of("NAME", name, tuple(known))
+        checks.one_of("NAME", name, tuple(known))
     return tuple(known[name] for name in names) if names else entries
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import _check
+from sordino import checks
 from sordino.assessment.source import Source, not_given
 from sordino.cli import options
 from sordino.cli.audit_thing import named
@@ -117,20 +117,20 @@ class Attacked(options.RecordOptions):
     def __post_init__(self) -> None:
         self.source  # noqa: B018 -- checked first
         if self.mechanism is not None and ":" not in self.mechanism:
-            _check.one_of("command", self.mechanism, (*COMMANDS, "MODULE:NAME"))
+            checks.one_of("command", self.mechanism, (*COMMANDS, "MODULE:NAME"))
         if self.rows is not None:
-            _check.whole("--rows", self.rows, at_least=2)
+            checks.whole("--rows", self.rows, at_least=2)
         if self.source is None and self.pair is None:
             hint = "`sordino data list` shows names; --pair names a function that returns two."
             not_given("--data NAME or --pair MODULE:NAME", "", hint)
         if self.source is not None and self.pair is not None:
-            _check.fail("--pair", self.pair, "to be left out where --data is given")
+            checks.fail("--pair", self.pair, "to be left out where --data is given")
         object.__setattr__(self, "relation", options.relation(self.relation, "--relation").value)
         if self.mechanism is None:
             self._check_own()
         if self.study is not None and self.relation != "replace-one":
             hint = "In a study's datasets one record stands in the place of another."
-            _check.fail("--relation", self.relation, "to be replace-one with --study", hint)
+            checks.fail("--relation", self.relation, "to be replace-one with --study", hint)
         if self.mechanism is not None:
             self._check_foreign()
 
@@ -138,17 +138,17 @@ class Attacked(options.RecordOptions):
         """What would be ignored is refused."""
         hint = "It is about methods of sordino's own, and you named a mechanism."
         if self.method != "auto":
-            _check.fail("--method", self.method, "to be left out", hint)
+            checks.fail("--method", self.method, "to be left out", hint)
         if self.public_rows is not None:
-            _check.fail("--public-rows", self.public_rows, "to be left out", hint)
+            checks.fail("--public-rows", self.public_rows, "to be left out", hint)
         if self.pair is not None and self.neighbour is not Neighbour.CANARY:
             hint = "The pair is given already."
-            _check.fail("--neighbour", self.neighbour.value, "to be left out with --pair", hint)
+            checks.fail("--neighbour", self.neighbour.value, "to be left out with --pair", hint)
         if self.pair is not None and self.rows is not None:
-            _check.fail("--rows", self.rows, "to be left out with --pair", "The pair is given.")
+            checks.fail("--rows", self.rows, "to be left out with --pair", "The pair is given.")
         if self.study is not None:
             hint = "It chooses a pair for a method of sordino's; pass --pair for your own."
-            _check.fail("--study", self.study, "to be left out here", hint)
+            checks.fail("--study", self.study, "to be left out here", hint)
 
     def _check_own(self) -> None:
         if self.epsilon is None:
@@ -156,7 +156,7 @@ class Attacked(options.RecordOptions):
             not_given("--epsilon E", "", hint)
         if self.source is None:
             hint = "A pair of your own goes with a mechanism of your own (MODULE:NAME)."
-            _check.fail("--pair", self.pair, "to be left out without a mechanism", hint)
+            checks.fail("--pair", self.pair, "to be left out without a mechanism", hint)
         self._promise()
 
     def _promise(self) -> Promise:
@@ -188,11 +188,11 @@ class Attacked(options.RecordOptions):
     @staticmethod
     def _score(text: str) -> Any:
         if ":" not in text:
-            _check.one_of("--score", text, (*SCORES, "MODULE:NAME"))
+            checks.one_of("--score", text, (*SCORES, "MODULE:NAME"))
         score = named("--score", text)
         if not callable(score):
             hint = "It is given outputs [run, number] and returns scores [run]."
-            _check.fail("--score", text, "to name a function", hint)
+            checks.fail("--score", text, "to name a function", hint)
         return score
 
     def _thing(self) -> Any:
@@ -238,7 +238,7 @@ class Attacked(options.RecordOptions):
             return *neighbour.canary(dataset, relation=self._relation, l2=l2), words
         if self._relation is not Relation.REPLACE_ONE:
             hint = "The synthetic pair has one record replaced; use --neighbour canary."
-            _check.fail("--relation", self.relation, "to be replace-one", hint)
+            checks.fail("--relation", self.relation, "to be replace-one", hint)
         assert dataset.norm_bound is not None
         size = dataset.rows, dataset.features, dataset.norm_bound
         D, D_prime, _ = neighbour.worst_case_pair(*size, start=False, l2=l2)
@@ -282,10 +282,10 @@ class Attacked(options.RecordOptions):
             )
         delta = default_delta(None)
         if self.delta is not None:
-            delta = _check.probability_below_one("delta", self.delta)
+            delta = checks.probability_below_one("delta", self.delta)
         claim = None
         if self.epsilon is not None:
-            epsilon = _check.non_negative("epsilon", self.epsilon)
+            epsilon = checks.non_negative("epsilon", self.epsilon)
             claim = Claim(epsilon, delta, self._relation, source=self.mechanism)
         return Game(thing, given[0], given[1], claim, delta, score, said, self.mechanism)
 
@@ -298,7 +298,7 @@ class Attacked(options.RecordOptions):
         D, D_prime, _ = self._near(dataset)
         if not isinstance(D_prime, Dataset):
             hint = "A silent record is only known to sordino's own SGD."
-            _check.fail("--relation", self.relation, "to be another one here", hint)
+            checks.fail("--relation", self.relation, "to be another one here", hint)
         return (D.X, D.y), (D_prime.X, D_prime.y)
 
 
@@ -309,7 +309,7 @@ def given_pair(name: str) -> tuple[Any, Any]:
         made = made() if callable(made) else made
     except Exception as error:  # whatever the user's function does
         hint = f"It is called without arguments, and raised {type(error).__name__}: {error}"
-        _check.fail("--pair", name, "to give two datasets", hint)
+        checks.fail("--pair", name, "to give two datasets", hint)
     if not isinstance(made, tuple | list) or len(made) != 2:
-        _check.fail("--pair", name, "to give two datasets", "Return (D, D_prime).")
+        checks.fail("--pair", name, "to give two datasets", "Return (D, D_prime).")
     return made[0], made[1]

@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from sordino import _check, _files
+from sordino import _files, checks
 
 _FORM = "Pass package.module:name or file.py:name."
 
@@ -24,13 +24,13 @@ def named(option: str, text: str) -> Any:
     """
     place, colon, name = text.rpartition(":")
     if not (place and colon and name):
-        _check.fail(option, text, "to have a colon between the module and the name", _FORM)
+        checks.fail(option, text, "to have a colon between the module and the name", _FORM)
     thing: Any = _module(option, text, place)
     for part in name.split("."):
         if not hasattr(thing, part):
             names = [each for each in vars(thing) if not each.startswith("_")]
             hint = f"It has: {', '.join(sorted(names)[:12])}." if names else ""
-            _check.fail(option, text, f"to name something that {place} has", hint)
+            checks.fail(option, text, f"to name something that {place} has", hint)
         thing = getattr(thing, part)
     return thing
 
@@ -43,14 +43,14 @@ def _module(option: str, text: str, place: str) -> ModuleType:
             # As `python -m` does. A process of a pool gets the same path.
             sys.path.insert(0, os.getcwd())
         return importlib.import_module(place)
-    except _check.InvalidArgument:
+    except checks.InvalidArgument:
         raise
     except ModuleNotFoundError as error:
         hint = f"Python says: {error}. It is looked for from here ({os.getcwd()}). {_FORM}"
-        _check.fail(option, text, "to name a module that is here", hint)
+        checks.fail(option, text, "to name a module that is here", hint)
     except (Exception, SystemExit) as error:  # whatever the module does
         hint = f"Loading it raised {type(error).__name__}: {error}"
-        _check.fail(option, text, "to name a module that loads", hint)
+        checks.fail(option, text, "to name a module that loads", hint)
 
 
 def _file(option: str, path: str) -> ModuleType:
@@ -64,5 +64,5 @@ def _file(option: str, path: str) -> ModuleType:
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__file__", None) != os.path.join(directory, file):
         hint = f"Another module is called {name}: rename the file."
-        _check.fail(option, path, "to have a name of its own", hint)
+        checks.fail(option, path, "to have a name of its own", hint)
     return importlib.import_module(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sordino import _check
+from sordino import checks
 from sordino.cli import findings as shown
 from sordino.cli.options import Json, Plot, from_fields, option
 from sordino.cli.run_options import RUN, RunOptions
@@ -76,7 +76,7 @@ def _for_noise(
 ) -> None:
     if noise is not None:
         hint = "Leave --noise-multiplier away, or say --find steps."
-        _check.fail("noise_multiplier", noise, "not to be given where noise is sought", hint)
+        checks.fail("noise_multiplier", noise, "not to be given where noise is sought", hint)
     counts = shown.counts(given, plot, places=9)
     found, best = _noises(given, epsilon, given.run(1.0))
     ratio = _strong_over_naive(found)
@@ -134,11 +134,11 @@ def _for_most(
     from sordino.proofs import theorems
 
     if plot is not None:
-        _check.fail("plot", plot, "to go with --find noise", "The figure is about noise.")
+        checks.fail("plot", plot, "to go with --find noise", "The figure is about noise.")
     if noise is None:
         hint = "Say how much noise there is, such as 1.1."
-        _check.fail("noise_multiplier", None, f"to be given where --find {find.value} is", hint)
-    _check.non_negative("noise_multiplier", noise)
+        checks.fail("noise_multiplier", None, f"to be given where --find {find.value} is", hint)
+    checks.non_negative("noise_multiplier", noise)
     run_at, most = _runs(given, find, noise)
     found = theorems.most(run_at, epsilon, given.delta, at_most=most)
     best = theorems.best(found, largest=True)
@@ -158,14 +158,14 @@ def _runs(given: RunOptions, find: Unknown, noise: float) -> tuple[Any, int]:
     if find is not Unknown.BATCH_SIZE:
         if given.steps is not None or given.epochs is not None:
             hint = "They are what is sought."
-            _check.fail(find.value, given.steps or given.epochs, "not to be given", hint)
+            checks.fail(find.value, given.steps or given.epochs, "not to be given", hint)
         a_count = 1 if find is Unknown.STEPS else given.batches
         return lambda count: given.run(noise, count * a_count), max(1, MOST_STEPS // a_count)
     if given.n is None:
-        _check.fail("n", None, "to be given where batch-size is sought")
+        checks.fail("n", None, "to be given where batch-size is sought")
     if given.batch_size is not None or given.sample_rate is not None:
         name = "sample_rate" if given.batch_size is None else "batch_size"
-        _check.fail(name, getattr(given, name), "not to be given", "It is what is sought.")
+        checks.fail(name, getattr(given, name), "not to be given", "It is what is sought.")
     return lambda count: replace(given, batch_size=count).run(noise), given.n
 
 

@@ -11,7 +11,7 @@ from sordino.cli.options import Json, flag, option
 from sordino.cli.terminal import ask, block, kept, say
 
 if TYPE_CHECKING:
-    from sordino.mechanisms.verify import Verdict
+    from sordino.release.verify import Verdict
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,8 +44,8 @@ def show(path: Papers, json: Json = False) -> None:
     It is verified first, and what does not hold up is shown as NOT VERIFIED, with exit code 1.
     Example: `sordino certificate show model/`
     """
-    from sordino.mechanisms import bundle
-    from sordino.mechanisms.certificate import CertificateError
+    from sordino.release import bundle
+    from sordino.release.certificate import CertificateError
 
     certificate, _ = bundle.read_certificate(path)
     state, holds = f"Verified just now; for all findings: sordino certificate verify {path}", True
@@ -101,12 +101,12 @@ def sign(
     The bundle is verified first: what does not hold is not signed. An earlier signature is
     replaced. Example: `sordino certificate sign model/ --key me.pem`
     """
-    from sordino.mechanisms import bundle, signature
-    from sordino.mechanisms import verify as checks
+    from sordino.release import bundle, signature
+    from sordino.release import verify as verifying
 
     private = signature.load_private(key, lambda: ask("Passphrase"))
     found = bundle.read(directory)
-    verdict = checks.verify(found)
+    verdict = verifying.verify(found)
     path = bundle.write_signature(directory, signature.sign(found.certificate_bytes, private))
     name = signature.key_name(private.public_key())
     if verdict.guarantee is None:
@@ -133,11 +133,11 @@ def new_key(
 
     `sordino certificate new-key me.pem`
     """
-    from sordino import _check
-    from sordino.mechanisms import signature
+    from sordino import checks
+    from sordino.release import signature
 
     if not private.name:
-        _check.fail("private", str(private), "to be the name of a file", "Pass me.pem, say.")
+        checks.fail("private", str(private), "to be the name of a file", "Pass me.pem, say.")
     beside = public if public is not None else private.with_name(f"{private.stem}.public.pem")
     secret = ask("Passphrase", twice=True) if passphrase else ""
     made = signature.new_key(private, beside, secret)
@@ -149,15 +149,15 @@ def new_key(
 
 def _verdict(path: Path, key: Path | None = None) -> Verdict:
     """What there is to say of a bundle, or of a certificate alone."""
-    from sordino import _check
-    from sordino.mechanisms import bundle, signature
-    from sordino.mechanisms import verify as checks
+    from sordino import checks
+    from sordino.release import bundle, signature
+    from sordino.release import verify as verifying
 
     public = None if key is None else signature.load_public(key)
     if path.is_dir():
-        return checks.verify(bundle.read(path), public_key=public)
+        return verifying.verify(bundle.read(path), public_key=public)
     certificate, content = bundle.read_certificate(path)
     if public is not None:
         hint = "A signature is checked together with the weights."
-        _check.fail("path", path, "to be a bundle's directory where --key is given", hint)
-    return checks.verify_certificate(certificate, content)
+        checks.fail("path", path, "to be a bundle's directory where --key is given", hint)
+    return verifying.verify_certificate(certificate, content)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import _check
+from sordino import checks
 from sordino.cli import findings as shown
 from sordino.cli import options
 from sordino.cli.options import OUTPUT, PROMISE, Json, flag, option
@@ -17,7 +17,7 @@ from sordino.privacy import Relation
 if TYPE_CHECKING:
     from sordino.accounting.profile import Profile
     from sordino.cli.screen import Screen
-    from sordino.mechanisms.ledger import Ledger, Line, Status
+    from sordino.release.ledger import Ledger, Line, Status
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -81,7 +81,7 @@ def init(
     `sordino ledger init ledger.db --dataset visits --epsilon 4 --delta 1e-7
     --max-rows-per-person 12`
     """
-    from sordino.mechanisms.ledger import Ledger
+    from sordino.release.ledger import Ledger
 
     ledger = Ledger(
         file,
@@ -132,7 +132,7 @@ def amend(
 
     `sordino ledger amend ledger.db --dataset patients-2026 --delta 1e-7`
     """
-    from sordino.mechanisms.ledger import Ledger
+    from sordino.release.ledger import Ledger
 
     now = Ledger(file, dataset=dataset).status().budget
     ledger = Ledger(
@@ -167,7 +167,7 @@ def show(
 
     `sordino ledger show ledger.db --dataset patients-2026`
     """
-    from sordino.mechanisms.ledger import Ledger
+    from sordino.release.ledger import Ledger
 
     names = [dataset] if dataset else [budget.dataset for budget in Ledger.datasets(file)]
     statuses = [Ledger(file, dataset=name).status() for name in names]
@@ -223,7 +223,7 @@ def spend(
     --note "histogram of ages"`
     """
     _check_one_cost(epsilon, delta, mu, rho)
-    from sordino.mechanisms.ledger import BY_HAND, Charge, Ledger
+    from sordino.release.ledger import BY_HAND, Charge, Ledger
 
     ledger = Ledger(file, dataset=dataset)
     before = ledger.status()
@@ -261,7 +261,7 @@ def head(file: File) -> None:
 
     `sordino ledger head ledger.db`
     """
-    from sordino.mechanisms.ledger import Ledger, LedgerError
+    from sordino.release.ledger import Ledger, LedgerError
 
     found = Ledger.verify(file)
     if found is None:
@@ -286,7 +286,7 @@ def verify(
 
     `sordino ledger verify ledger.db --head 12:5f0c...`
     """
-    from sordino.mechanisms.ledger import Head, Ledger
+    from sordino.release.ledger import Head, Ledger
 
     found = Ledger.verify(file, None if noted is None else Head.parsed(noted))
     if found is None:
@@ -308,7 +308,7 @@ def reseal(file: File) -> None:
 
     `sordino ledger reseal ledger.db`
     """
-    from sordino.mechanisms.ledger import Ledger
+    from sordino.release.ledger import Ledger
 
     done = Ledger.reseal(file)
     if done is None:
@@ -325,10 +325,10 @@ def _check_one_cost(
     given = [name for name, value in named.items() if value is not None]
     if len(given) != 1:
         hint = "Pass --epsilon with --delta, or --mu, or --rho."
-        _check.fail("cost", " and ".join(given) or "nothing", "to be given once", hint)
+        checks.fail("cost", " and ".join(given) or "nothing", "to be given once", hint)
     if (delta is None) == (epsilon is not None):
         hint = "Pass --delta with --epsilon (0 if the release is pure), and only with it."
-        _check.fail("delta", delta, f"to go with {given[0]}", hint)
+        checks.fail("delta", delta, f"to go with {given[0]}", hint)
 
 
 def _profile(

@@ -18,9 +18,9 @@ from typer.core import TyperGroup
 
 import sordino
 from sordino import _cost
-from sordino._check import InvalidArgument
 from sordino._files import reason
 from sordino._shown import printable
+from sordino.checks import InvalidArgument
 from sordino.cli import (
     account,
     assess,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import _check, _cost
+from sordino import _cost, checks
 from sordino.assessment.source import Source, not_given
 from sordino.assessment.training import TrainedModel, Training
 from sordino.cli.options import (
@@ -26,7 +26,7 @@ from sordino.cli.terminal import bar, kept, resumable, say
 
 if TYPE_CHECKING:
     from sordino.intrinsic.measure import StudyProgress
-    from sordino.store import Study
+    from sordino.study import Study
 
 _GRID, _STUDY = "The grid", "The study"
 _SHOWN = 5
@@ -118,7 +118,7 @@ def measure(
     if context.invoked_subcommand is not None:
         if data is not None or out is not None:
             hint = f"Options of a training do not go with `{context.invoked_subcommand}`."
-            _check.fail("--data" if data else "--out", data or out, "not to be given here", hint)
+            checks.fail("--data" if data else "--out", data or out, "not to be given here", hint)
         return
     if data is None:
         not_given("--data NAME", "", "`sordino data list` shows the names; or pass your file.")
@@ -128,7 +128,7 @@ def measure(
     source = Source(data, target, columns, None, data_norm, data_dir)
     starts = _starts(init)
     for name, value in (("seeds", seeds), ("neighbours", neighbours), ("checkpoints", checkpoints)):
-        _check.whole(f"--{name}", value, at_least=1)
+        checks.whole(f"--{name}", value, at_least=1)
     training.check_same_norm(source, out)
     material = training.read(source)
     spec, length = training.spec(material)
@@ -137,7 +137,7 @@ def measure(
         f"{spec.batch_size}, learning rate {spec.schedule.rate:g}."
     )
     from sordino.intrinsic.measure import measure as intrinsic_measure
-    from sordino.store.refusal import DamagedCell, StudyError
+    from sordino.study.refusal import DamagedCell, StudyError
 
     watch = _Watch()
     going_on = resumable(lambda: f"{watch.cells} are done. The same command goes on from there.")
@@ -166,9 +166,9 @@ def _starts(listed: str) -> list[str]:
     """Kinds of initial weights of a list with commas."""
     words = [word.strip() for word in listed.split(",")]
     for word in words:
-        _check.one_of("--init", word, ("vary", "fixed"))
+        checks.one_of("--init", word, ("vary", "fixed"))
     if len(set(words)) < len(words):
-        _check.fail("--init", listed, "to name each once")
+        checks.fail("--init", listed, "to name each once")
     return words
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import _check
+from sordino import checks
 from sordino._files import reason
 from sordino.cli.options import OUTPUT, DataDir, Json, option
 from sordino.cli.terminal import print_json, say
@@ -73,8 +73,8 @@ def show(
         _unmake(_make(figures))  # refused before the work is done, if it cannot be made
     from sordino.intrinsic.measured import load
     from sordino.intrinsic.summary import summary
-    from sordino.store import StudyError
-    from sordino.store.refusal import DamagedCell
+    from sordino.study import StudyError
+    from sordino.study.refusal import DamagedCell
 
     try:
         found = summary(load(directory), delta=delta)
@@ -107,7 +107,7 @@ def _make(directory: Path) -> list[Path]:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         _unmake(made)
-        _check.fail("figures", directory, f"to be a directory that can be made ({reason(error)})")
+        checks.fail("figures", directory, f"to be a directory that can be made ({reason(error)})")
     return made
 
 
@@ -156,7 +156,7 @@ def _held_out(measured: Measured, data_dir: str | None) -> Dataset | str:
 
 def _utilities(summary: Summary, test: Dataset) -> dict[str, Utility]:
     """By sensitivity: accuracies with all noise, and with what SGD's own leaves of it."""
-    from sordino import seeding
+    from sordino import randomness
     from sordino.intrinsic.augment import Basis, augment_each
     from sordino.intrinsic.utility import evaluate
 
@@ -170,7 +170,7 @@ def _utilities(summary: Summary, test: Dataset) -> dict[str, Utility]:
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             basis = Basis(size, name, one.sigma["minimum"], "private")
             noise = augment_each(EPSILONS, summary.delta, basis)
-        stream = seeding.stream("summary", _INIT, "utility")  # the same draw for each
+        stream = randomness.stream("summary", _INIT, "utility")  # the same draw for each
         weights = summary.measured.final(_INIT)
         found[name] = evaluate(weights, test.X, test.y, noise, stream=stream)
     return found

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from sordino import _check
+from sordino import checks
 from sordino.privacy import Relation
 
 RECORDS, PROMISE, TRAINING, ATTACK, OUTPUT = (
@@ -163,7 +163,7 @@ _SYNONYMS = {"add-remove": "add-or-remove-one", "replace": "replace-one"}
 def relation(name: str, option: str = "relation") -> Relation:
     """The relation that was typed."""
     word = _SYNONYMS.get(name.lower(), name.lower())
-    return Relation(_check.one_of(option, word, [each.value for each in Relation]))
+    return Relation(checks.one_of(option, word, [each.value for each in Relation]))
 
 
 def from_fields(command: Callable[..., None]) -> Callable[..., None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sordino import _check
+from sordino import checks
 from sordino.assessment.brief import named_budget
 from sordino.assessment.source import Prepared, not_given
 from sordino.cli import options
@@ -13,7 +13,7 @@ from sordino.cli.options import ModelName
 from sordino.privacy import Relation
 
 if TYPE_CHECKING:
-    from sordino.mechanisms.ledger import Ledger
+    from sordino.release.ledger import Ledger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,28 +32,28 @@ class Promise:
     public_rows: options.PublicRows = None
 
     def __post_init__(self) -> None:
-        _check.positive("epsilon", self.epsilon, "Pass the budget you promise, such as 1.0.")
+        checks.positive("epsilon", self.epsilon, "Pass the budget you promise, such as 1.0.")
         if self.delta is not None and not 0 < self.delta < 1:
-            _check.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
+            checks.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
         object.__setattr__(self, "relation", options.relation(self.relation).value)
-        _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
-        _check.whole("--max-rows-per-person", self.max_rows_per_person, at_least=1)
+        checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
+        checks.whole("--max-rows-per-person", self.max_rows_per_person, at_least=1)
         self._check_rows()
         from sordino.estimators import methods
 
         promising = [name for name in methods.NAMES if name not in ("none", "majority")]
-        _check.one_of("method", self.method, promising)
+        checks.one_of("method", self.method, promising)
 
     def _check_rows(self) -> None:
         private = self.relation == "add-or-remove-one"
         if self.public_rows is not None:
-            _check.whole("--public-rows", self.public_rows, at_least=1)
+            checks.whole("--public-rows", self.public_rows, at_least=1)
         if private and self.public_rows is None:
             hint = "The number of records is private there: pass a public number near it."
             not_given("--public-rows N", f"for {self.relation}", hint)
         if not private and self.public_rows is not None:
             hint = "Only for add-or-remove-one the number of records is private."
-            _check.fail("--public-rows", self.public_rows, f"to be left out: {self.relation}", hint)
+            checks.fail("--public-rows", self.public_rows, f"to be left out: {self.relation}", hint)
 
     def estimator(self, prepared: Prepared) -> Any:
         """The model to fit."""

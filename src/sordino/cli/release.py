@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sordino.cli.screen import Screen
-    from sordino.mechanisms.certificate import Certificate
-    from sordino.mechanisms.ledger import Ledger
     from sordino.privacy import Guarantee
+    from sordino.release.certificate import Certificate
+    from sordino.release.ledger import Ledger
 
 
 class TuningName(StrEnum):
@@ -215,7 +215,7 @@ def release(
 
 def _place(out: str | None, *, needed: bool) -> Path | None:
     """Where the bundle goes."""
-    from sordino.mechanisms import bundle
+    from sordino.release import bundle
 
     if out is None and needed:
         not_given("--out DIR", "", "Pass a new directory for the bundle, or --dry-run.")
@@ -226,7 +226,7 @@ def _signer(path: str | None) -> Callable[[bytes], bytes] | None:
     """What signs the certificate; a passphrase is asked for now, not after the training."""
     if path is None:
         return None
-    from sordino.mechanisms import signature
+    from sordino.release import signature
 
     key = signature.load_private(path, lambda: ask(f"Passphrase of {path}"))
     return lambda content: signature.sign(content, key)

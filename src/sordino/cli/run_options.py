@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sordino import _check
+from sordino import checks
 from sordino.cli.options import L2_HELP, flag, option, relation
 from sordino.privacy import PASSES, SYNONYMS, NotApplicable, Relation, Sampling
 
@@ -100,25 +100,25 @@ class RunOptions:
     def __post_init__(self) -> None:
         sampling = self.sampling.lower()
         if sampling not in SYNONYMS:  # the names of the house are offered, not all that are known
-            _check.one_of("sampling", sampling, list(Sampling))
+            checks.one_of("sampling", sampling, list(Sampling))
         object.__setattr__(self, "sampling", Sampling(sampling))
         if self.relation is not None:  # an empty one is none either
             object.__setattr__(self, "relation", relation(self.relation).value)
-        _check.probability_below_one("delta", self.delta, "Pass a small chance, such as 1e-5.")
-        _check.non_negative("l2", self.l2)
+        checks.probability_below_one("delta", self.delta, "Pass a small chance, such as 1e-5.")
+        checks.non_negative("l2", self.l2)
         for name in ("learning_rate", "max_grad_norm", "data_norm", "radius"):
             if (value := getattr(self, name)) is not None:
-                _check.positive(name, value)
+                checks.positive(name, value)
         for name in ("batch_size", "n"):
             if (value := getattr(self, name)) is not None:
-                _check.whole(name, value, at_least=1)
+                checks.whole(name, value, at_least=1)
         if self.batch_size is not None and self.n is not None:
             if self.batch_size > self.n:
-                _check.fail("batch_size", self.batch_size, f"<= n = {self.n}")
+                checks.fail("batch_size", self.batch_size, f"<= n = {self.n}")
             rate, given = self.batch_size / self.n, self.sample_rate
             if given is not None and not math.isclose(given, rate, rel_tol=1e-6):
                 hint = "Leave one of the three away."
-                _check.fail("sample_rate", given, f"to be batch_size / n = {rate:.6g}", hint)
+                checks.fail("sample_rate", given, f"to be batch_size / n = {rate:.6g}", hint)
 
     @property
     def chosen_relation(self) -> Relation:
@@ -133,16 +133,16 @@ class RunOptions:
         """The sample rate, given or from batch size and records."""
         if self.sample_rate is not None:
             hint = "It is batch size / records."
-            rate = _check.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
+            rate = checks.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
         elif self.batch_size is not None and self.n is not None:
             rate = self.batch_size / self.n
         elif self.sampling == Sampling.FULL:
             rate = 1.0
         else:
             hint = "Pass --sample-rate 0.01, or --batch-size 100 and --n 10000."
-            _check.fail("sample_rate", None, "or batch_size and n to be given", hint)
+            checks.fail("sample_rate", None, "or batch_size and n to be given", hint)
         if self.sampling == Sampling.FULL and rate != 1:
-            _check.fail("sample_rate", rate, "to be 1 where batches are full")
+            checks.fail("sample_rate", rate, "to be 1 where batches are full")
         return rate
 
     @property
@@ -156,7 +156,7 @@ class RunOptions:
             return self.n // self.batch_size if whole else -(-self.n // self.batch_size)
         rate = self.rate
         if rate == 0:
-            _check.fail("sample_rate", 0, "> 0 where epochs are counted")
+            checks.fail("sample_rate", 0, "> 0 where epochs are counted")
         return max(1, math.floor(1 / rate + 1e-9) if whole else math.ceil(1 / rate - 1e-9))
 
     @property
@@ -165,10 +165,10 @@ class RunOptions:
         if (self.steps is None) == (self.epochs is None):
             hint = "Pass --steps 1000 or --epochs 10."
             both = "" if self.steps is None else ", not both"
-            _check.fail("steps", self.steps, f"or epochs to be given{both}", hint)
+            checks.fail("steps", self.steps, f"or epochs to be given{both}", hint)
         if self.steps is not None:
-            return _check.whole("steps", self.steps)
-        epochs = _check.non_negative("epochs", self.epochs or 0.0)
+            return checks.whole("steps", self.steps)
+        epochs = checks.non_negative("epochs", self.epochs or 0.0)
         return math.ceil(epochs * self.batches - 1e-9)
 
     def implied(self) -> list[str]:
@@ -247,7 +247,7 @@ class RunOptions:
         if self.loss == "linear":
             if self.l2:
                 hint = "With it gradients depend on the weights."
-                _check.fail("l2", self.l2, "to be 0 for a linear loss", hint)
+                checks.fail("l2", self.l2, "to be 0 for a linear loss", hint)
             size = (self.batch_size or 1) / (self.learning_rate or 1.0)
             state = HiddenState(1.0, self.max_grad_norm / size, self._diameter)
             # The last iterate is a sum of gradients only if nothing is projected on the way.
@@ -279,7 +279,7 @@ class RunOptions:
 
     def _spec(self, noisy: NoisySteps) -> tuple[TrainSpec, int]:
         """The training these options describe, and on how many records."""
-        from sordino.objectives.objective import ObjectiveSpec
+        from sordino.models.objective import ObjectiveSpec
         from sordino.sgd.spec import TrainSpec
 
         assert self.loss is not None

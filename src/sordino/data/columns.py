@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sordino import _check, _files
+from sordino import _files, checks
 from sordino._shown import printable
 from sordino.serialize import toml, toml_key
 
@@ -63,17 +63,17 @@ class Column:
         """Check what a file says about the column `name`."""
         name = printable(name, _SHOWN)
         if not isinstance(given, Mapping):
-            _check.fail(f"column {name}", given, "to be a table", _ONE_KEY)
+            checks.fail(f"column {name}", given, "to be a table", _ONE_KEY)
         for key in given:
-            _check.one_of(f"key of column {name}", key, _COLUMN_KEYS)
+            checks.one_of(f"key of column {name}", key, _COLUMN_KEYS)
         if len(given) != 1:
-            _check.fail(f"column {name}", list(given), "to have exactly one key", _ONE_KEY)
+            checks.fail(f"column {name}", list(given), "to have exactly one key", _ONE_KEY)
         if "bounds" in given:
             return cls(bounds=_bounds(name, given["bounds"]))
         if "levels" in given:
             return cls(levels=_labels(f"levels of column {name}", given["levels"], at_least=1))
         if given["ignore"] is not True:
-            _check.fail(f"ignore of column {name}", given["ignore"], "to be true", _ONE_KEY)
+            checks.fail(f"ignore of column {name}", given["ignore"], "to be true", _ONE_KEY)
         return cls(ignore=True)
 
 
@@ -101,7 +101,7 @@ class Columns:
     def __post_init__(self) -> None:
         if self.target is not None and self.target in self.columns:
             hint = "The target has classes = [...] at the top of the file instead."
-            _check.fail("columns", self.target, "not to describe the target", hint)
+            checks.fail("columns", self.target, "not to describe the target", hint)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Columns:
@@ -115,18 +115,18 @@ class Columns:
         try:
             given = tomllib.loads(text)
         except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
-            raise _check.InvalidArgument(f"The description is not valid TOML: {error}.") from None
+            raise checks.InvalidArgument(f"The description is not valid TOML: {error}.") from None
         for key in given:
             hint = "Columns are described as [columns.NAME]."
-            _check.one_of("key of the description", key, _TOP_KEYS, hint)
+            checks.one_of("key of the description", key, _TOP_KEYS, hint)
         target = given.get("target")
         if target is not None and not isinstance(target, str):
-            _check.fail("target", target, "to be the name of a column, in quotes")
+            checks.fail("target", target, "to be the name of a column, in quotes")
         classes = given.get("classes")
         described = given.get("columns", {})
         if not isinstance(described, Mapping):
-            _check.fail("columns", described, "to be tables", "Write [columns.age], say.")
-        draft = _check.flag("read_from_data", given.get("read_from_data", False), "Write true.")
+            checks.fail("columns", described, "to be tables", "Write [columns.age], say.")
+        draft = checks.flag("read_from_data", given.get("read_from_data", False), "Write true.")
         return cls(
             target,
             None if classes is None else _labels("classes", classes, at_least=2),
@@ -199,10 +199,10 @@ def feature_names(
 def _bounds(name: str, given: object) -> tuple[float, float]:
     what, hint = f"bounds of column {name}", "Write two numbers, such as [0, 120]."
     if not isinstance(given, list) or len(given) != 2:
-        _check.fail(what, given, "to be [low, high]", hint)
+        checks.fail(what, given, "to be [low, high]", hint)
     low, high = (_number(what, value, hint) for value in given)
     if not low < high or not math.isfinite(high - low):
-        _check.fail(what, given, "to be [low, high] with low < high", hint)
+        checks.fail(what, given, "to be [low, high] with low < high", hint)
     return low, high
 
 
@@ -212,7 +212,7 @@ def _number(what: str, value: Any, hint: str) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or isinstance(value, str):
-        _check.fail(what, value, "to be finite numbers", hint)
+        checks.fail(what, value, "to be finite numbers", hint)
     return number
 
 
@@ -224,14 +224,14 @@ def _labels(what: str, given: object, *, at_least: int) -> tuple[Label, ...]:
     hint = 'Write them out, such as ["no", "yes"].'
     listed = f"[{len(given)} of them]" if isinstance(given, list) else f"[{type(given).__name__}]"
     if not isinstance(given, list) or len(given) < at_least:
-        _check.fail(what, listed, f"to be a list of {at_least} or more", hint)
+        checks.fail(what, listed, f"to be a list of {at_least} or more", hint)
     if len({_kind(what, place, label) for place, label in enumerate(given, 1)}) > 1:
-        _check.fail(what, listed, "to be all words, all numbers, or true and false", hint)
+        checks.fail(what, listed, "to be all words, all numbers, or true and false", hint)
     if len(set(given)) < len(given):
         again = next(place for place, label in enumerate(given) if label in given[:place])
         first = given.index(given[again])
         same = f"Number {first + 1} stands there again as number {again + 1}."
-        _check.fail(what, listed, "to be all different", same)
+        checks.fail(what, listed, "to be all different", same)
     return tuple(given)
 
 
@@ -243,7 +243,7 @@ def _kind(what: str, place: int, label: object) -> str:
     if not isinstance(label, str) or label.strip() != label or not label:
         # A cell's surrounding blanks are taken away, and an empty cell is a missing one.
         wanted = "to be words without blanks around them, or finite numbers"
-        _check.fail(what, f"[number {place}]", wanted)
+        checks.fail(what, f"[number {place}]", wanted)
     return "word"
 
 

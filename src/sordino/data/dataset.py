@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino._shown import without_cells
 
 # Rounding may push a row that was scaled onto the sphere a little above it; the bound is
@@ -44,30 +44,30 @@ class Dataset:
     image_shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        with without_cells(lambda _: _check.InvalidArgument("Expected X to hold numbers only.")):
+        with without_cells(lambda _: checks.InvalidArgument("Expected X to hold numbers only.")):
             X = np.asarray(self.X)
             if X.dtype not in (np.float32, np.float64):
                 X = X.astype(np.float64)
         if X.ndim != 2 or 0 in X.shape:
-            _check.fail("X.shape", X.shape, "to be (rows, features), both above 0")
+            checks.fail("X.shape", X.shape, "to be (rows, features), both above 0")
         y = np.asarray(self.y)
         y = y.astype(np.int64) if y.dtype == bool else y
         if y.shape != (len(X),):
-            _check.fail("y.shape", y.shape, f"to be ({len(X)},), one label a row")
+            checks.fail("y.shape", y.shape, f"to be ({len(X)},), one label a row")
         if not np.issubdtype(y.dtype, np.number) or np.issubdtype(y.dtype, np.complexfloating):
-            _check.fail("y.dtype", y.dtype, "to be numeric", "Encode class names as 0..K-1.")
+            checks.fail("y.dtype", y.dtype, "to be numeric", "Encode class names as 0..K-1.")
         y = y.astype(np.float64) if np.issubdtype(y.dtype, np.floating) else y.astype(np.int64)
         norms = row_norms(X)
         if not np.isfinite(norms).all():  # as they are where an entry is not, or its square
-            _check.finite("X", X, "Drop or fill these rows first.")
-        _check.finite("y", y, "Drop or fill these rows first.")
+            checks.finite("X", X, "Drop or fill these rows first.")
+        checks.finite("y", y, "Drop or fill these rows first.")
         object.__setattr__(self, "X", _frozen(X))
         object.__setattr__(self, "y", _frozen(y))
         if self.image_shape is not None:
-            shape = tuple(_check.whole("image_shape", n, at_least=1) for n in self.image_shape)
+            shape = tuple(checks.whole("image_shape", n, at_least=1) for n in self.image_shape)
             object.__setattr__(self, "image_shape", shape)
         if self.norm_bound is not None:
-            bound = _check.positive("norm_bound", self.norm_bound)
+            bound = checks.positive("norm_bound", self.norm_bound)
             object.__setattr__(self, "norm_bound", bound)
             self._check_norms(bound, norms)
 
@@ -78,7 +78,7 @@ class Dataset:
     def _check_norms(self, bound: float, norms: npt.NDArray[np.float64]) -> None:
         worst = int(norms.argmax())
         if norms[worst] > bound * (1 + NORM_SLACK):
-            _check.fail(
+            checks.fail(
                 "norm_bound",
                 self.norm_bound,
                 f">= every row's norm; row {worst} is longer",
@@ -115,7 +115,7 @@ class Dataset:
 
     def astype(self, dtype: str) -> Dataset:
         """Return the same records in "float32" or "float64"."""
-        _check.one_of("dtype", dtype, ("float32", "float64"))
+        checks.one_of("dtype", dtype, ("float32", "float64"))
         if self.X.dtype == np.dtype(dtype):
             return self
         X = self.X.astype(dtype)

@@ -31,7 +31,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino import _check, _files
+from sordino import _files, checks
 from sordino._shown import printable
 from sordino.data.sources import DataError
 
@@ -69,13 +69,13 @@ def check_path(path: str | Path) -> Path:
     path = Path(path)
     name = path.name.lower()
     if os.path.isdir(path):
-        _check.fail("data", path, "to be a file, not a directory")
+        checks.fail("data", path, "to be a file, not a directory")
     if name.endswith((".xlsx", ".xls", ".ods")):
-        _check.fail("data", path, "to be CSV or Parquet", "Save the sheet as CSV first.")
+        checks.fail("data", path, "to be CSV or Parquet", "Save the sheet as CSV first.")
     if not name.endswith(ENDINGS):
-        _check.fail("data", path, f"to end in {', '.join(ENDINGS)}")
+        checks.fail("data", path, f"to end in {', '.join(ENDINGS)}")
     if not os.path.lexists(path):
-        _check.fail("data", path, "to be a file that exists")
+        checks.fail("data", path, "to be a file that exists")
     with _files.explained("data", path, "read"), _files.opened(path):
         pass  # pandas would wait for a pipe
     if name.endswith(PARQUET_ENDINGS):
@@ -283,11 +283,11 @@ def _check_pyarrow(path: Path) -> None:
         version = importlib.metadata.version("pyarrow")
     except importlib.metadata.PackageNotFoundError:
         hint = "pip install pyarrow, or save the table as CSV."
-        _check.fail("data", path, "to have pyarrow to read it", hint)
+        checks.fail("data", path, "to have pyarrow to read it", hint)
     numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
     if numbers < _SAFE_PYARROW:
         hint = "Older ones can run code from a file: pip install -U pyarrow."
-        _check.fail("pyarrow", version, "to be 14.0.1 or newer", hint)
+        checks.fail("pyarrow", version, "to be 14.0.1 or newer", hint)
 
 
 def check_names(path: str | Path, names: Sequence[str], declared: Collection[str] = ()) -> None:
@@ -335,13 +335,13 @@ def known_column(argument: str, name: str, names: Sequence[str], shown: str = ""
     told in its place.
     """
     if name not in names and shown:
-        _check.fail(argument, shown, "to be a column of the table", _NOT_PRINTED)
+        checks.fail(argument, shown, "to be a column of the table", _NOT_PRINTED)
     if name not in names:
         words = [each for each in names if _WORD.fullmatch(each) and len(each) <= _SHOWN]
         near = [each for each in words if each.lower() == name.lower()]
         near += difflib.get_close_matches(name, words, n=1, cutoff=0.8)
         hint = f"Did you mean {near[0]}?" if near else f"It has {len(names)}. {_NOT_PRINTED}"
-        _check.fail(argument, repr(name), "to be a column of the table", hint)
+        checks.fail(argument, repr(name), "to be a column of the table", hint)
     return name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sordino.seeding import stream
+from sordino.randomness import stream
 
 Index = npt.NDArray[np.int64]
 

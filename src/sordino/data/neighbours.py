@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.data.dataset import Dataset
 from sordino.privacy import Relation
 from sordino.types import Ints
@@ -86,10 +86,10 @@ class Neighbours:
     def check_of(self, dataset: Dataset) -> None:
         """Refuse any dataset but the one these were made from (or an exact copy of it)."""
         if not len(self):
-            _check.fail("neighbours", "[]", "to hold at least one dataset")
+            checks.fail("neighbours", "[]", "to hold at least one dataset")
         if self.dataset is not dataset and self.dataset.fingerprint != dataset.fingerprint:
             hint = "Make the neighbours from the dataset you train on."
-            _check.fail("neighbours", "[of another dataset]", f"to be of {dataset!r}", hint)
+            checks.fail("neighbours", "[of another dataset]", f"to be of {dataset!r}", hint)
 
     def take(self, which: slice) -> Neighbours:
         """Return some of the neighbours, of the same base."""
@@ -111,7 +111,7 @@ def replace_by_first(dataset: Dataset, indices: Sequence[int] | Ints) -> Neighbo
     chosen = _chosen(dataset, indices)
     if 0 in chosen:
         hint = "Record 0 is the substitute; pass records 1 or above."
-        _check.fail("index", 0, ">= 1", hint)
+        checks.fail("index", 0, ">= 1", hint)
     slots, members = [i - 1 for i in chosen], np.arange(1, dataset.rows)
     return _make(dataset, slots, [0] * len(slots), Relation.REPLACE_ONE, members, with_base=False)
 
@@ -127,7 +127,7 @@ def replace(
     """Record indices[j] replaced by the given record (X[j], y[j]); first the base, unless not."""
     slots, extra = _chosen(dataset, indices), _extra(dataset, X, y)
     if len(extra.X) != len(slots):
-        _check.fail("X", extra.X.shape, f"to have one row for each of {len(slots)} indices")
+        checks.fail("X", extra.X.shape, f"to have one row for each of {len(slots)} indices")
     new = range(dataset.rows, dataset.rows + extra.rows)
     return _make(dataset, slots, new, Relation.REPLACE_ONE, extra=extra, with_base=with_base)
 
@@ -165,8 +165,8 @@ def add(
 
 
 def _chosen(dataset: Dataset, indices: Sequence[int] | Ints) -> list[int]:
-    listed = _check.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
-    return [_check.index("index", i, dataset.rows) for i in listed]
+    listed = checks.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
+    return [checks.index("index", i, dataset.rows) for i in listed]
 
 
 def _make(
@@ -183,7 +183,7 @@ def _make(
     if with_base:
         slot, occupant = np.append(UNCHANGED, slot), np.append(EMPTY, occupant)
     if not len(slot):
-        _check.fail("neighbours", "[]", "to hold at least one dataset")
+        checks.fail("neighbours", "[]", "to hold at least one dataset")
     members = np.arange(dataset.rows) if members is None else members
     given = (None, None) if extra is None else (extra.X, extra.y)
     return Neighbours(dataset, members, slot, occupant, relation, *given)
@@ -193,5 +193,5 @@ def _extra(dataset: Dataset, X: npt.NDArray[np.floating], y: npt.NDArray[np.gene
     """Check given records as strictly as the dataset's own (finite, same width, within bound)."""
     records = Dataset(np.atleast_2d(X), np.atleast_1d(y), dataset.norm_bound, "given records")
     if records.features != dataset.features:
-        _check.fail("X.shape", records.X.shape, f"to have {dataset.features} columns")
+        checks.fail("X.shape", records.X.shape, f"to have {dataset.features} columns")
     return records

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from sordino import _check
-from sordino.seeding import stream
+from sordino import checks
+from sordino.randomness import stream
 from sordino.types import Floats
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ READS_DIRECTIONS = "mean and principal directions of the training rows"
 
 def clip_rows(X: Floats, bound: float = 1.0) -> Floats:
     """Scale down to norm `bound` the rows that are longer; leave the others as they are."""
-    _check.positive("bound", bound)
+    checks.positive("bound", bound)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return np.asarray(X / np.maximum(1.0, norms / bound))
 
@@ -47,8 +47,8 @@ def unit_rows(X: Floats) -> Floats:
 def central_crop(images: npt.NDArray[Any], side: int) -> npt.NDArray[Any]:
     """Cut the central side x side square out of images of shape (n, height, width, ...)."""
     height, width = images.shape[1:3]
-    if _check.whole("side", side, at_least=1) > min(height, width):
-        _check.fail("side", side, f"<= {min(height, width)}, the shorter side of the images")
+    if checks.whole("side", side, at_least=1) > min(height, width):
+        checks.fail("side", side, f"<= {min(height, width)}, the shorter side of the images")
     top, left = (height - side) // 2, (width - side) // 2
     return images[:, top : top + side, left : left + side]
 
@@ -80,7 +80,7 @@ class MinMax:
         high = np.max([highest for _, highest in ranges], axis=0)
         keep = high > low if drop_constant else np.ones(len(low), dtype=bool)
         if not keep.any():
-            _check.fail("X", f"[{len(low)} columns]", "to have a column that is not constant")
+            checks.fail("X", f"[{len(low)} columns]", "to have a column that is not constant")
         return cls(low, high, keep, (READS_RANGES,))
 
     @classmethod
@@ -88,7 +88,7 @@ class MinMax:
         """Use a range that is known without looking at the data."""
         lows, highs = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
         if lows.shape != highs.shape or lows.ndim != 1 or not (lows < highs).all():
-            _check.fail("low", list(lows.ravel()), "to be below high in every column")
+            checks.fail("low", list(lows.ravel()), "to be below high in every column")
         return cls(lows, highs, np.ones(len(lows), dtype=bool), ())
 
     def apply(self, X: Floats) -> Floats:
@@ -152,8 +152,8 @@ class Projection:
         from scipy.linalg import eigh
 
         most = min(X.shape)
-        if _check.whole("components", components, at_least=1) > most:
-            _check.fail("components", components, f"<= {most}, the rank the rows can have")
+        if checks.whole("components", components, at_least=1) > most:
+            checks.fail("components", components, f"<= {most}, the rank the rows can have")
         # Only the leading eigenvectors of the covariance: exact like scikit-learn's full solver but
         # for last digits and signs, several times faster at 3,072 columns, without a random start.
         centre, width = X.mean(axis=0), X.shape[1]

@@ -9,7 +9,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from sordino import _check
+from sordino import checks
 from sordino.data import adult, bank, embedded, files, forest, images, ipums, kddcup99, sources
 from sordino.data.dataset import Dataset
 from sordino.data.preprocess import READS_DIRECTIONS, READS_LEVELS, READS_RANGES
@@ -79,7 +79,7 @@ def names() -> tuple[str, ...]:
 def recipe(name: str) -> Recipe:
     """Return the recipe called `name` without reading any data."""
     name = _ALIASES.get(name, name)
-    return RECIPES[_check.one_of("name", name, names(), "`sordino data list` shows them all.")]
+    return RECIPES[checks.one_of("name", name, names(), "`sordino data list` shows them all.")]
 
 
 def load(
@@ -110,11 +110,11 @@ def load(
         The datasets, the recipe, and which statistics were read from the rows.
     """
     chosen = recipe(name)
-    _check.one_of("dtype", dtype, ("float32", "float64"))
-    _check.one_of("form", form, ("papers", "erm"))
+    checks.one_of("dtype", dtype, ("float32", "float64"))
+    checks.one_of("form", form, ("papers", "erm"))
     if form == "erm" and chosen.erm is None:
         having = ", ".join(r.name for r in RECIPES.values() if r.erm)
-        _check.fail("form", form, f"to be papers for {chosen.name}", f"Only {having} have both.")
+        checks.fail("form", form, f"to be papers for {chosen.name}", f"Only {having} have both.")
     # On one thread: products on several add up in another order, and give other last digits, so
     # that the same dataset would have another fingerprint on another machine.
     with threadpool_limits(1, "blas"):

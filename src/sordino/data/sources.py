@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sordino import _cache, _check, _files
+from sordino import _cache, _files, checks
 
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 18
@@ -139,7 +139,7 @@ def data_directory(given: DirectoryLike = None) -> Path | None:
         return None
     path = Path(value).expanduser()
     if not path.is_dir():
-        _check.fail(name, path, "to be a directory", "It should hold the files of docs/data.md.")
+        checks.fail(name, path, "to be a directory", "It should hold the files of docs/data.md.")
     return path
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check, _cost
+from sordino import _cost, checks
 from sordino._shown import printable, without_cells
 from sordino.data import frames, looks
 from sordino.data.cells import Cells, Unusable, spelled
@@ -167,9 +167,9 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
     described = columns.features
     if not described:
         hint = "A certificate has no description if bounds or levels were read off the rows."
-        _check.fail("columns", "[]", "to describe columns to learn from", hint)
+        checks.fail("columns", "[]", "to describe columns to learn from", hint)
     if not isinstance(source, str | os.PathLike | pd.DataFrame):
-        _check.fail("source", type(source).__name__, "to be a path or a pandas table")
+        checks.fail("source", type(source).__name__, "to be a path or a pandas table")
     what = "The table" if isinstance(source, pd.DataFrame) else str(source)
     with _no_cells(what):
         if isinstance(source, pd.DataFrame):
@@ -266,17 +266,17 @@ def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str,
     """The target and all names, if arguments, description and file fit together."""
     if target is None and known.target is None:
         hint = "Name the column to predict."
-        _check.fail("target", None, "to be given", hint)
+        checks.fail("target", None, "to be given", hint)
     if target is not None and known.target not in (None, target):
         hint = f"The description says {known.target!r}."
-        _check.fail("target", target, "to be the same everywhere", hint)
+        checks.fail("target", target, "to be the same everywhere", hint)
     names = frames.names(path, {*_declared(known), *([known.target] if known.target else [])})
     named = [name for name in names if name]
     chosen = frames.known_column("target", target or str(known.target), named)
     _check_described(known.columns, named, drafted=known.read_from_data)
     if chosen in known.columns:
         hint = "The target has classes = [...] at the top instead."
-        _check.fail("columns", chosen, "not to describe the target", hint)
+        checks.fail("columns", chosen, "not to describe the target", hint)
     return chosen, names
 
 

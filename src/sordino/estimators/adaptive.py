@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.concentrated import Filter, exponential_temperature, gaussian_scale
 from sordino.data.dataset import NORM_SLACK
 from sordino.estimators.randomness import Randomness
@@ -70,8 +70,8 @@ class Shares:
 
     def __post_init__(self) -> None:
         for name in ("gradient", "selection", "increase", "largest_step"):
-            _check.positive(name, getattr(self, name))
-        _check.whole("candidates", self.candidates, at_least=2)
+            checks.positive(name, getattr(self, name))
+        checks.whole("candidates", self.candidates, at_least=2)
 
     @staticmethod
     def by_rule(
@@ -118,10 +118,10 @@ class Releases:
 
     def __post_init__(self) -> None:
         for name in ("clip", "norm", "sensitivity_factor"):
-            _check.positive(name, getattr(self, name))
+            checks.positive(name, getattr(self, name))
         largest = float(self.risk.row_norms.max())
         if largest > self.norm * (1 + NORM_SLACK):
-            _check.fail("norm", self.norm, ">= every row's norm; one is longer")
+            checks.fail("norm", self.norm, ">= every row's norm; one is longer")
 
     def gradient(self, w: Floats, rho: float) -> Floats:
         """Sum of clipped gradients plus N(0, (factor clip)^2 / (2 rho)) on each coordinate."""
@@ -151,7 +151,7 @@ def _drawn(draw: Draw, size: int) -> Floats:
     """
     noise = np.asarray(draw(size), np.float64)
     if noise.shape != (size,):
-        _check.fail("noise.shape", noise.shape, f"to be ({size},), one number for each")
+        checks.fail("noise.shape", noise.shape, f"to be ({size},), one number for each")
     return noise
 
 

@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from sordino import _check
+from sordino import checks
 from sordino.estimators import methods, saved
 from sordino.estimators.inputs import PrivateInputs, unquoted
 from sordino.estimators.job import SENT, Door, Job, Papers
@@ -26,13 +26,13 @@ from sordino.estimators.records import FitRecords, Scaling
 from sordino.estimators.saved import Sign
 from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import initial
-from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate import Certificate
-from sordino.mechanisms.certificate_words import CLASSES_READ
-from sordino.mechanisms.ledger import Entry
-from sordino.mechanisms.ledger_open import is_open
-from sordino.mechanisms.release import Release, ReleaseRefused, release
 from sordino.privacy import Guarantee, NotApplicable, Relation, default_delta, large_delta
+from sordino.release import bundle
+from sordino.release.certificate import Certificate
+from sordino.release.certificate_words import CLASSES_READ
+from sordino.release.ledger import Entry
+from sordino.release.ledger_open import is_open
+from sordino.release.mechanism import Release, ReleaseRefused, release
 from sordino.types import Array
 
 
@@ -244,7 +244,7 @@ class PrivateLinearClassifier(Predictions, PrivateInputs):
         if relation is Relation.ADD_OR_REMOVE_ONE:
             if self.public_rows is None:
                 hint = "Under add-or-remove-one the number of records is private: pass one near it."
-                _check.fail("public_rows", None, "to be given", hint)
+                checks.fail("public_rows", None, "to be given", hint)
             rows = int(self.public_rows)
         if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
             warn_of_leak(

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from sordino import _check
+from sordino import checks
 from sordino._shown import printable
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.mechanisms import bundle
-from sordino.mechanisms.certificate import CertificateError
-from sordino.mechanisms.signature import load_public
-from sordino.mechanisms.verify import verify
 from sordino.privacy import Relation
+from sordino.release import bundle
+from sordino.release.certificate import CertificateError
+from sordino.release.signature import load_public
+from sordino.release.verify import verify
 from sordino.types import Array
 
 
@@ -178,7 +178,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         self._keep_parameters(locals())
 
     def _huber_width(self) -> float:
-        return _check.positive("huber_width", self.huber_width, "The paper has 0.5.")
+        return checks.positive("huber_width", self.huber_width, "The paper has 0.5.")
 
 
 ESTIMATORS = {each.__name__: each for each in (PrivateLinearSVC, PrivateLogisticRegression)}

@@ -15,9 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from sordino import _check
-from sordino._check import InvalidArgument
+from sordino import checks
 from sordino._shown import printable, without_cells
+from sordino.checks import InvalidArgument
 from sordino.data.dataset import row_norms
 from sordino.data.frames import is_number, strange
 from sordino.estimators import methods
@@ -118,14 +118,14 @@ _WORDS = ("object", "str", "string", "category", "categorical", "utf8", "date", 
 def numbers(X: Any) -> Any:
     """The table as it is, unless it is not there yet or a column holds words: their places."""
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
-        _check.fail("X", type(X).__name__, "to be a table", "Call .collect() first.")
+        checks.fail("X", type(X).__name__, "to be a table", "Call .collect() first.")
     dtypes, columns = getattr(X, "dtypes", None), getattr(X, "columns", None)
     if columns is None or dtypes is None:
         return X
     bad = [n for n, kind in enumerate(dtypes, 1) if str(kind).lower().startswith(_WORDS)]
     if bad:
         hint = "Make them numbers first: words by public levels (preprocess.OneHot.public)."
-        _check.fail("columns", f"{bad} of {len(columns)}", "to be numbers", hint)
+        checks.fail("columns", f"{bad} of {len(columns)}", "to be numbers", hint)
     return X
 
 
@@ -135,7 +135,7 @@ def check_names(given: Iterable[Any] | None) -> None:
     numbers = [name for name in names if is_number(name)]
     # All columns are numbers: without a header, all names would be. One may be a year.
     if why := strange(names, declared=numbers if len(numbers) < len(names) else ()):
-        raise _check.InvalidArgument(f"The table of rows {why} A certificate publishes the names.")
+        raise checks.InvalidArgument(f"The table of rows {why} A certificate publishes the names.")
 
 
 def check_finite(X: Array) -> None:
@@ -145,18 +145,18 @@ def check_finite(X: Array) -> None:
     if len(bad):
         row = int(bad[0])
         what = "NaN" if np.isnan(X[row]).any() else "inf"
-        _check.fail("X", f"[row {row} has {what}]", "to hold no NaN or inf", "Fill or drop them.")
+        checks.fail("X", f"[row {row} has {what}]", "to hold no NaN or inf", "Fill or drop them.")
 
 
 def public_classes(given: Any) -> Array:
     """The classes that were given, sorted."""
     if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
-        _check.fail("classes", repr(given), "to be a list of labels", "Pass [0, 1], say.")
+        checks.fail("classes", repr(given), "to be a list of labels", "Pass [0, 1], say.")
     listed = list(given)
     if len({type(label) is str or isinstance(label, np.str_) for label in listed}) > 1:
-        _check.fail("classes", listed, "to be all words or all numbers")
+        checks.fail("classes", listed, "to be all words or all numbers")
     if len(listed) < 2 or len(set(listed)) < len(listed) or None in listed:
-        _check.fail("classes", listed, "to be at least two, all different")
+        checks.fail("classes", listed, "to be at least two, all different")
     return np.unique(np.asarray(listed))
 
 
@@ -165,13 +165,13 @@ def coded(y: Array, classes: Array) -> npt.NDArray[np.int64]:
     if (y.dtype.kind in "OUST") != (classes.dtype.kind in "OUST"):
         hint = "Labels and classes must be of one kind."
         wanted = f"to hold {_kind(classes)} like classes={classes.tolist()}, not {_kind(y)}"
-        _check.fail("y", f"[{len(y)} labels]", wanted, hint)
+        checks.fail("y", f"[{len(y)} labels]", wanted, hint)
     known = np.isin(y, classes)
     if not known.all():
         row = int(np.argmin(known))
         hint = "Add it to the classes, or drop the row."
         what = f"[row {row} has another label]"
-        _check.fail("y", what, f"to be one of classes={classes.tolist()}", hint)
+        checks.fail("y", what, f"to be one of classes={classes.tolist()}", hint)
     return np.searchsorted(classes, y).astype(np.int64)
 
 
@@ -202,33 +202,33 @@ class PrivateInputs(BaseEstimator):  # type: ignore[misc]
     random_state: Any
 
     def _check_promise(self) -> None:
-        _check.positive("epsilon", self.epsilon, _EPSILON_HINT, allow_infinite=True)
+        checks.positive("epsilon", self.epsilon, _EPSILON_HINT, allow_infinite=True)
         hint = "All methods here need delta > 0; 1e-6 is usual, None is 1 / rows^2."
-        if self.delta is not None and not 0 < _check.non_negative("delta", self.delta, hint) < 1:
-            _check.fail("delta", self.delta, "in (0, 1)", hint)
+        if self.delta is not None and not 0 < checks.non_negative("delta", self.delta, hint) < 1:
+            checks.fail("delta", self.delta, "in (0, 1)", hint)
         self._relation()
-        _check.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
+        checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         hint = "Pass a norm that you know without looking at the data, such as 1.0."
         if self.data_norm is not None:
-            norm = _check.positive("data_norm", self.data_norm, hint)
+            norm = checks.positive("data_norm", self.data_norm, hint)
             if not 1e-30 < norm < 1e30:
-                _check.fail("data_norm", norm, "between 1e-30 and 1e30", hint)
-        _check.flag("fit_intercept", self.fit_intercept)
-        _check.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
+                checks.fail("data_norm", norm, "between 1e-30 and 1e30", hint)
+        checks.flag("fit_intercept", self.fit_intercept)
+        checks.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
         if not isinstance(self.method, str):
-            _check.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
-        _check.one_of("method", self.method, methods.NAMES)
+            checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
+        checks.one_of("method", self.method, methods.NAMES)
         if self.public_rows is not None:
-            _check.whole("public_rows", self.public_rows, at_least=1)
+            checks.whole("public_rows", self.public_rows, at_least=1)
             if self._relation() is not Relation.ADD_OR_REMOVE_ONE:
                 hint = "Elsewhere the number of rows is public as it is."
-                _check.fail("public_rows", self.public_rows, "only for add-or-remove-one", hint)
+                checks.fail("public_rows", self.public_rows, "only for add-or-remove-one", hint)
 
     def _relation(self) -> Relation:
         if isinstance(self.relation, Relation):
             return self.relation
         name = str(self.relation).lower().replace("_", "-")
-        return Relation(_check.one_of("relation", name, [each.value for each in Relation]))
+        return Relation(checks.one_of("relation", name, [each.value for each in Relation]))
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
         X, y = validate_data(
@@ -256,7 +256,7 @@ class PrivateInputs(BaseEstimator):  # type: ignore[misc]
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             hint = "Pass the classes there can be, such as classes=[0, 1]."
-            _check.fail("y", f"[{len(y)} labels]", "to hold more than one class", hint)
+            checks.fail("y", f"[{len(y)} labels]", "to hold more than one class", hint)
         warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
         return classes, codes.astype(np.int64)
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from sordino.estimators.records import FitRecords
 from sordino.estimators.task import FitPlan
-from sordino.mechanisms.fingerprint import new_salt, salted
-from sordino.mechanisms.ledger import Charge, Entry, Ledger, LedgerError, current, new_id
-from sordino.mechanisms.release import ReleaseRefused
 from sordino.proofs import Proof
+from sordino.release.fingerprint import new_salt, salted
+from sordino.release.ledger import Charge, Entry, Ledger, LedgerError, current, new_id
+from sordino.release.mechanism import ReleaseRefused
 from sordino.types import Array
 
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.estimators import rules
 from sordino.estimators.adaptive import AdaptiveDescent
 from sordino.estimators.noisy import DpSgd, NoisyGradientDescent
@@ -108,13 +108,13 @@ def plan(
     name: str, task: Task, given: Settings, start_norm: float = 0.0, *, starts: bool = False
 ) -> FitPlan:
     """The plan of a method, or of the one that `auto` chooses; `starts` if weights are given."""
-    _check.one_of("method", name, NAMES)
+    checks.one_of("method", name, NAMES)
     if name != "auto":
         if starts and not METHODS[name].starts:
             hint = "It has no start; a descent has one, such as method='noisy-gd'."
-            _check.fail("initial_weights", "[...]", f"not to be given for method={name!r}", hint)
+            checks.fail("initial_weights", "[...]", f"not to be given for method={name!r}", hint)
         return METHODS[name].plan(task, given, start_norm)
     for setting, value in given.given.items():
         hint = "Name a method to set it, such as method='rsgd-ar'."
-        _check.fail(setting, value, "not to be given for method='auto', which chooses it", hint)
+        checks.fail(setting, value, "not to be given for method='auto', which chooses it", hint)
     return METHODS[rules.best_method(task, starts)].plan(task, given, start_norm)

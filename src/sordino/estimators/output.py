@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from sordino import _check
+from sordino import checks
 from sordino.estimators import rules
 from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import TrainedMethod
@@ -159,5 +159,5 @@ class OutputGradientDescent(OutputMethod):
     def spec(self, task: Task, settings: Settings) -> TrainSpec:
         """A constant rate."""
         if settings.learning_rate is None:
-            _check.fail("learning_rate", None, "to be given")
+            checks.fail("learning_rate", None, "to be given")
         return self._spec(task, settings, settings.learning_rate)

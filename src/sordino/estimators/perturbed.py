@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.estimators import rules
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import FitRecords
@@ -42,7 +42,7 @@ class NoisyObjective(Method):
         assert l2 is not None
         if task.private and not l2 > 0:
             hint = "Objective perturbation needs a strongly convex objective; 0.001 is usual."
-            _check.fail("l2", l2, "> 0", hint)
+            checks.fail("l2", l2, "> 0", hint)
         noisy = mechanism(task, l2) if task.private else None
         return FitPlan(
             method=self.name,

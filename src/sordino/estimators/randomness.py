@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.mechanisms.noise import CryptoNormals, Noise, NoiseStream, OsGaussian, SeededNoise
-from sordino.seeding import Name, SeededStreams, Streams
+from sordino.randomness import Name, SeededStreams, Streams
+from sordino.release.noise import CryptoNormals, Noise, NoiseStream, OsGaussian, SeededNoise
 from sordino.types import Floats
 
 

@@ -2,7 +2,7 @@
 
     F(w) = mean_i l(y_i, x_i.w) + (l2/2) ||w||^2
 
-The losses are those of `sordino.objectives.linear` (labels 0 and 1; the Huber hinge has half
+The losses are those of `sordino.models.linear` (labels 0 and 1; the Huber hinge has half
 width h). The intercept, if any, is a column of X, so that it counts in the rows' norm and in the
 regulariser (docs/math.md 10.1, traps).
 """
@@ -21,7 +21,7 @@ from scipy.optimize import brentq, minimize
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit
 
-from sordino import _check
+from sordino import checks
 from sordino.data.dataset import row_norms
 from sordino.types import Array, Floats
 
@@ -97,18 +97,18 @@ class Risk:
         X = np.asarray(self.X)
         X = np.ascontiguousarray(X, X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
         if X.ndim != 2 or 0 in X.shape:
-            _check.fail("X.shape", X.shape, "to be (rows, features), both above 0")
+            checks.fail("X.shape", X.shape, "to be (rows, features), both above 0")
         y = np.asarray(self.y)
         if y.shape != (len(X),):
-            _check.fail("y.shape", y.shape, f"to be ({len(X)},), one label a row")
+            checks.fail("y.shape", y.shape, f"to be ({len(X)},), one label a row")
         if not np.isin(y, (0, 1)).all():
-            _check.fail("y", f"[{len(y)} labels]", "to hold 0 and 1 only")
+            checks.fail("y", f"[{len(y)} labels]", "to hold 0 and 1 only")
         checked = {
-            "X": _check.finite("X", X),
+            "X": checks.finite("X", X),
             "y": y.astype(X.dtype),
-            "kind": _check.one_of("kind", self.kind, KINDS),
-            "huber_width": _check.positive("huber_width", self.huber_width),
-            "l2": _check.non_negative("l2", self.l2),
+            "kind": checks.one_of("kind", self.kind, KINDS),
+            "huber_width": checks.positive("huber_width", self.huber_width),
+            "l2": checks.non_negative("l2", self.l2),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -207,8 +207,8 @@ class Risk:
         NoMinimum
             If float64 cannot show it: the text says which norm was reached.
         """
-        _check.positive("l2", self.l2, "Without a regulariser there may be no minimum.")
-        tolerance = _check.positive("tolerance", tolerance)
+        checks.positive("l2", self.l2, "Without a regulariser there may be no minimum.")
+        tolerance = checks.positive("tolerance", tolerance)
         b = self._vector("linear", linear)
         w = _quick(self, b, max(tolerance, QUICK_TOLERANCE), self._vector("start", start))
         for _ in range(NEWTON_ITERATIONS):
@@ -248,8 +248,8 @@ class Risk:
             return np.zeros(self.dimension)
         vector = np.array(given, np.float64)
         if vector.shape != (self.dimension,):
-            _check.fail(f"{name}.shape", vector.shape, f"to be ({self.dimension},)")
-        return _check.finite(name, vector)
+            checks.fail(f"{name}.shape", vector.shape, f"to be ({self.dimension},)")
+        return checks.finite(name, vector)
 
     def _blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Rows in float64, some at a time."""

@@ -21,7 +21,7 @@ import math
 
 from sordino import sensitivity
 from sordino.estimators.task import Settings, Task
-from sordino.objectives.objective import Constants
+from sordino.models.objective import Constants
 from sordino.privacy import NotApplicable, Relation
 
 INSIDE, OUTSIDE = 1.0, 0.4

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.data.columns import Columns
 from sordino.estimators.job import Door, Job, Papers, tell
-from sordino.mechanisms import bundle, contradictions
-from sordino.mechanisms.certificate import (
+from sordino.proofs.evidence import Evidence
+from sordino.release import bundle, contradictions
+from sordino.release.certificate import (
     Certificate,
     CertificateError,
     DatasetFacts,
@@ -23,10 +24,9 @@ from sordino.mechanisms.certificate import (
     Tuning,
     plain_labels,
 )
-from sordino.mechanisms.certificate_words import FITTED_INSIDE, STEPS_FITTED
-from sordino.mechanisms.ledger import Entry
-from sordino.mechanisms.release import ReleaseRefused
-from sordino.proofs.evidence import Evidence
+from sordino.release.certificate_words import FITTED_INSIDE, STEPS_FITTED
+from sordino.release.ledger import Entry
+from sordino.release.mechanism import ReleaseRefused
 
 Sign = Callable[[bytes], bytes]
 """From the bytes of a certificate to a signature."""
@@ -107,24 +107,24 @@ def declared(
     """The certificate with what the user says of preprocessing and tuning."""
     if preprocessing is not None:
         hint = 'Pass a list of sentences, such as ["the mean of every column"], or [].'
-        _check.sequence("preprocessing", preprocessing, hint)
+        checks.sequence("preprocessing", preprocessing, hint)
         reads = tuple(str(each) for each in preprocessing)
         for line in () if reads or given.guarantee is None else given.guarantee.not_covered:
             if line.startswith(STEPS_FITTED):
-                _check.fail("preprocessing", [], "to name what was read", f"fit saw it: {line}.")
+                checks.fail("preprocessing", [], "to name what was read", f"fit saw it: {line}.")
         given = replace(
             given, preprocessing=Preprocessing(True, reads, given.preprocessing.columns)
         )
     if columns is not None:
         if Columns.from_toml(columns).read_from_data:
             hint = "Put in what is known without looking, and delete read_from_data."
-            _check.fail("columns", "[...]", "to be public, not a draft read from the data", hint)
+            checks.fail("columns", "[...]", "to be public, not a draft read from the data", hint)
         given = replace(given, preprocessing=replace(given.preprocessing, columns=columns))
     if tuning is None:
         return given
-    _check.one_of("tuning", tuning, _TUNINGS)
+    checks.one_of("tuning", tuning, _TUNINGS)
     if given.tuning.kind == "declared":
-        _check.fail("tuning", tuning, "not to be given for a model that `tune` chose")
+        checks.fail("tuning", tuning, "not to be given for a model that `tune` chose")
     return replace(given, tuning=Tuning(tuning))
 
 
@@ -166,7 +166,7 @@ def save(
     contradictions.check(papers)  # what `load` would refuse is not written, nor charged
     signature = None if sign is None else sign(papers.to_json().encode())
     if sign is not None and (not isinstance(signature, bytes) or len(signature) != 64):
-        _check.fail("sign", "[what it returned]", "to be the 64 bytes of an Ed25519 signature")
+        checks.fail("sign", "[what it returned]", "to be the 64 bytes of an Ed25519 signature")
     try:
         bundle.write(directory, papers, weights, signature=signature, record=record)
     except BaseException as error:

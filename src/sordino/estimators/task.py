@@ -10,9 +10,9 @@ import functools
 import math
 from dataclasses import dataclass, replace
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
-from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.models.objective import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import Proof
 from sordino.proofs.evidence import Evidence
@@ -141,14 +141,14 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("epochs", "steps", "batch_size", "average_every"):
             if getattr(self, name) is not None:
-                _check.whole(name, getattr(self, name), at_least=1)
+                checks.whole(name, getattr(self, name), at_least=1)
         for name in ("learning_rate", "max_grad_norm"):
             if getattr(self, name) is not None:
-                _check.positive(name, getattr(self, name))
+                checks.positive(name, getattr(self, name))
         if self.l2 is not None:
-            _check.non_negative("l2", self.l2)
+            checks.non_negative("l2", self.l2)
         if self.epochs is not None and self.steps is not None:
-            _check.fail("steps", self.steps, "or epochs to be given, not both")
+            checks.fail("steps", self.steps, "or epochs to be given, not both")
 
     @property
     def given(self) -> dict[str, object]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.estimators.randomness import Randomness, ScaledNoise
 from sordino.estimators.records import FitRecords
 from sordino.estimators.task import FitPlan, Settings, Task
@@ -42,7 +42,7 @@ class Method(ABC):
         for name, value in given.given.items():
             if name not in self.takes:
                 hint = f"It has {', '.join(self.takes)}." if self.takes else "It has no settings."
-                _check.fail(name, value, f"not to be given for method={self.name!r}", hint)
+                checks.fail(name, value, f"not to be given for method={self.name!r}", hint)
 
     def refuse_private_size(self, task: Task) -> None:
         """For methods that divide by the number of records."""
@@ -135,5 +135,5 @@ def initial(weights: npt.ArrayLike | None, problems: int, columns: int) -> Float
         start = np.tile(start, (problems, 1))
     if start.shape != (problems, columns):
         hint = "One row a class (one alone for two classes), the intercept last if there is one."
-        _check.fail("initial_weights.shape", start.shape, f"to be ({problems}, {columns})", hint)
-    return _check.finite("initial_weights", start)
+        checks.fail("initial_weights.shape", start.shape, f"to be ({problems}, {columns})", hint)
+    return checks.finite("initial_weights", start)

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.accounting.selection import draw_runs, repeat_and_select
 from sordino.estimators import saved
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Door, Job, ledger_of
-from sordino.mechanisms.certificate import Tuning
-from sordino.mechanisms.ledger import Charge
-from sordino.mechanisms.release import ReleaseRefused
 from sordino.privacy import NotApplicable
 from sordino.proofs.evidence_kinds import SelectionEvidence
+from sordino.release.certificate import Tuning
+from sordino.release.ledger import Charge
+from sordino.release.mechanism import ReleaseRefused
 
 _TRIES, _CLOSE = 12, 0.99
 """Epsilons of one training tried until the whole costs 99 % of what may be spent."""
@@ -77,7 +77,7 @@ def tune(
     NotApplicable
         If a candidate's proof has no Renyi curve, or no noise is enough.
     """
-    _check.positive("epsilon", epsilon, "Pass the budget for all trainings together.")
+    checks.positive("epsilon", epsilon, "Pass the budget for all trainings together.")
     models = [
         clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in _checked(candidates)
     ]
@@ -101,14 +101,14 @@ def tune(
 
 def _checked(candidates: Sequence[PrivateLinearClassifier]) -> list[PrivateLinearClassifier]:
     hint = "Pass a list of estimators, such as [PrivateLogisticRegression(l2=0.01), ...]."
-    given = list(_check.sequence("candidates", candidates, hint))
+    given = list(checks.sequence("candidates", candidates, hint))
     if not given:
-        _check.fail("candidates", "[]", "to hold at least one estimator", hint)
+        checks.fail("candidates", "[]", "to hold at least one estimator", hint)
     for each in given:
         if not isinstance(each, PrivateLinearClassifier):
-            _check.fail("candidates", f"[{type(each).__name__}, ...]", "to be estimators", hint)
+            checks.fail("candidates", f"[{type(each).__name__}, ...]", "to be estimators", hint)
         if each.random_state is not None:
-            _check.fail("random_state", each.random_state, "None in every candidate")
+            checks.fail("random_state", each.random_state, "None in every candidate")
     return given
 
 
@@ -121,7 +121,7 @@ def _check_alike(jobs: Sequence[Job]) -> None:
         values = {getattr(job.plan.task, name) for job in jobs}
         if len(values) > 1:
             hint = "Pass delta, and the same relation and unit in every candidate."
-            _check.fail(name, sorted(map(str, values)), "to be the same for every candidate", hint)
+            checks.fail(name, sorted(map(str, values)), "to be the same for every candidate", hint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ class _Candidates:
             model._keep(job, model._release(job, *model._train(job)), None)
             points = float(score(model))
             if math.isnan(points):
-                _check.fail("score", points, "to be a number for every model")
+                checks.fail("score", points, "to be a number for every model")
             # Equal scores are told apart by the weights: the theorem asks for one order of all.
             rank = points, model.coef_.tobytes() + model.intercept_.tobytes()
             if kept is None or rank > kept[:2]:

@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, exact_epsilon, ratio
 from sordino.intrinsic.interval import Interval, applied, without_interval
@@ -90,14 +90,14 @@ class Basis:
 
     def __post_init__(self) -> None:
         hint = "With 0 nothing would depend on the data."
-        _check.positive("sensitivity", self.sensitivity, hint)
+        checks.positive("sensitivity", self.sensitivity, hint)
         if not isinstance(self.sensitivity_name, str) or not self.sensitivity_name.strip():
             hint = f"Say which one it is: {', '.join(SENSITIVITIES)}, or a name of your own."
-            _check.fail("sensitivity_name", repr(self.sensitivity_name), "to be a name", hint)
+            checks.fail("sensitivity_name", repr(self.sensitivity_name), "to be a name", hint)
         least = self.sigma_i.low if isinstance(self.sigma_i, Interval) else self.sigma_i
-        _check.non_negative("sigma_i", least)
-        _check.non_negative("sigma_i", self.noise)
-        _check.one_of("estimated_on", self.estimated_on, MEASURED)
+        checks.non_negative("sigma_i", least)
+        checks.non_negative("sigma_i", self.noise)
+        checks.one_of("estimated_on", self.estimated_on, MEASURED)
         if self.estimated_on == "private":
             warnings.warn(f"{MEASURED['private']}.", PrivacyLeakWarning, stacklevel=3)
 
@@ -191,7 +191,7 @@ def augment_each(
     epsilons: Sequence[float], delta: float, basis: Basis, *, formula: Formula = "exact"
 ) -> tuple[Augmented, ...]:
     """`augment` for every one of `epsilons`."""
-    _check.sequence("epsilons", epsilons)
+    checks.sequence("epsilons", epsilons)
     return tuple(augment(epsilon, delta, basis, formula=formula) for epsilon in epsilons)
 
 
@@ -203,12 +203,12 @@ def target_sigma(
     "printed" is the papers' formula, to compare with their tables; it is not proved from epsilon =
     1 on, and too small from about 8 on.
     """
-    epsilon = _check.positive("epsilon", epsilon, "Pass the target, such as 1.0.")
+    epsilon = checks.positive("epsilon", epsilon, "Pass the target, such as 1.0.")
     hint = "With 0 nothing would depend on the data."
-    sensitivity = _check.positive("sensitivity", sensitivity, hint)
-    _check.one_of("formula", formula, FORMULAS)
-    if _check.probability_below_one("delta", delta) == 0:
-        _check.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
+    sensitivity = checks.positive("sensitivity", sensitivity, hint)
+    checks.one_of("formula", formula, FORMULAS)
+    if checks.probability_below_one("delta", delta) == 0:
+        checks.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
     if formula == "printed":
         return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     return gaussian.sigma(epsilon, delta, sensitivity)
@@ -216,8 +216,8 @@ def target_sigma(
 
 def remaining_sigma(target: float, sigma_i: float) -> float:
     """sqrt(max(0, target^2 - sigma_i^2)): line 5 of the algorithm, and its line 7."""
-    target = _check.positive("target", target)
-    sigma_i = _check.non_negative("sigma_i", sigma_i)
+    target = checks.positive("target", target)
+    sigma_i = checks.non_negative("sigma_i", sigma_i)
     if sigma_i >= target:
         return 0.0
     # (target - sigma_i) is exact where the two are close, and nothing is squared that could

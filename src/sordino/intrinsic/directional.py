@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import chi2
 
-from sordino import _check
+from sordino import checks
 from sordino.intrinsic import distances, spread
 from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, exact_epsilon
 from sordino.intrinsic.interval import Interval, checked_level, percentile
@@ -136,10 +136,10 @@ def between(
         random partitions. 2 folds are halves.
     """
     W = np.stack([_rows("first", first), _rows("second", second, first)], axis=1)
-    scale = _check.non_negative("scale", scale)
+    scale = checks.non_negative("scale", scale)
     how = CrossFit(stream, folds, repeats, draws, level, scale**2)
     found = cross_fitted(W, lambda learn: (0, 1), how)
-    if not _check.flag("shared_seeds", shared_seeds) or scale > 0:
+    if not checks.flag("shared_seeds", shared_seeds) or scale > 0:
         return found
     corrected = _corrected(W[:, 0], W[:, 1], how)
     return dataclasses.replace(found, corrected=corrected)
@@ -168,8 +168,8 @@ def worst_pair(
     """
     W = distances.grid(weights, neighbours=2)
     if against is not None:
-        against = _check.index("against", against, W.shape[1])
-    added = _check.non_negative("scale", scale) ** 2
+        against = checks.index("against", against, W.shape[1])
+    added = checks.non_negative("scale", scale) ** 2
     how = CrossFit(stream, folds, repeats, draws, level, added)
     return cross_fitted(W, lambda learn: furthest(W[learn], added=added, against=against), how)
 
@@ -186,9 +186,9 @@ class CrossFit:
     added: float = 0.0
 
     def __post_init__(self) -> None:
-        _check.whole("folds", self.folds, at_least=2)
-        _check.whole("repeats", self.repeats, at_least=1)
-        _check.whole("draws", self.draws, at_least=20)
+        checks.whole("folds", self.folds, at_least=2)
+        checks.whole("repeats", self.repeats, at_least=1)
+        checks.whole("draws", self.draws, at_least=20)
         checked_level(self.level)
 
     def partition(self, many: int) -> list[tuple[Indices, Indices]]:
@@ -239,7 +239,7 @@ def cross_fitted(
     """The two datasets that `choose` makes of the learning seeds, told apart on the others."""
     n, added = W.shape[0], how.added
     if n < (least := max(16, 4 * how.folds)):
-        _check.fail(
+        checks.fail(
             "seeds", n, f">= {least}", "Four in each fold is the least, hundreds are better."
         )
     telling, plain, pairs = _Tested(added), _Tested(added), Counter[tuple[int, int]]()
@@ -407,8 +407,8 @@ def _rows(name: str, weights: npt.ArrayLike, like: npt.ArrayLike | None = None) 
     X = np.asarray(weights, dtype=np.float64)
     if X.ndim != 2 or (like is not None and X.shape != np.shape(like)):
         hint = "Pass weights[seed, parameter] of two datasets, as many runs of one as of the other."
-        _check.fail(name, f"shape {X.shape}", "to be runs of one dataset", hint)
-    _check.finite(name, X)
+        checks.fail(name, f"shape {X.shape}", "to be runs of one dataset", hint)
+    checks.finite(name, X)
     return X
 
 
@@ -418,8 +418,8 @@ def fixed(first: npt.ArrayLike, second: npt.ArrayLike, scale: float) -> float:
     Infinite without noise, unless they are equal.
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    gap = float(np.linalg.norm(_check.finite("difference", a - b)))
-    return _over(gap, _check.non_negative("scale", scale))
+    gap = float(np.linalg.norm(checks.finite("difference", a - b)))
+    return _over(gap, checks.non_negative("scale", scale))
 
 
 def isotropic(
@@ -435,7 +435,7 @@ def isotropic(
     alone (the least over datasets); a largest distance over pairs tried has none.
     """
     W = distances.grid(weights, seeds=2, neighbours=2)
-    scale = _check.non_negative("scale", scale)
+    scale = checks.non_negative("scale", scale)
     furthest = distances.between_datasets(W, stream=stream, against=base).maximum
     return spread.sigma(W, stream=stream).map(
         lambda sigma: _over(furthest, math.hypot(sigma, scale))

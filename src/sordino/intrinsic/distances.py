@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.types import Floats, Indices
 
 MOST_PAIRS = 200_000
@@ -76,7 +76,7 @@ def between_datasets(
     """
     W = grid(weights, neighbours=2)
     if against is not None:
-        against = _check.index("against", against, W.shape[1])
+        against = checks.index("against", against, W.shape[1])
     return _within(W, "data", against, stream, most)
 
 
@@ -95,7 +95,7 @@ def between_both(
     W = grid(weights, seeds=2, neighbours=2)
     seeds, many = W.shape[:2]
     pairs = seeds * (seeds - 1) // 2 * many * (many - 1)
-    if pairs <= _check.whole("most", most, at_least=1):
+    if pairs <= checks.whole("most", most, at_least=1):
         r, s, a, b = _all_both(seeds, many)
     else:
         rng = _needed(stream, pairs, most)
@@ -162,11 +162,11 @@ def grid(weights: npt.ArrayLike, *, seeds: int = 1, neighbours: int = 1) -> Floa
     W = np.asarray(weights, dtype=np.float64)
     if W.ndim != 3 or W.shape[2] == 0:
         hint = "Pass weights[seed, neighbour, parameter] of one step of training."
-        _check.fail("weights", f"shape {W.shape}", "to have three dimensions", hint)
+        checks.fail("weights", f"shape {W.shape}", "to have three dimensions", hint)
     for name, many, least in (("seeds", W.shape[0], seeds), ("neighbours", W.shape[1], neighbours)):
         if many < least:
-            _check.fail(name, many, f">= {least}", "Measure more of them.")
-    _check.finite("weights", W, "Leave out seeds or neighbours whose runs are missing or failed.")
+            checks.fail(name, many, f">= {least}", "Measure more of them.")
+    checks.finite("weights", W, "Leave out seeds or neighbours whose runs are missing or failed.")
     return W
 
 
@@ -181,7 +181,7 @@ def _within(
     groups, many = W.shape[:2]
     one = many * (many - 1) // 2 if against is None else many - 1
     pairs = groups * one
-    kept = _sample(pairs, _check.whole("most", most, at_least=1), stream)
+    kept = _sample(pairs, checks.whole("most", most, at_least=1), stream)
     values, top, where = [], -1.0, (0, 0, 0)
     for group, (found, i, j) in enumerate(_group_distances(W, against)):
         best = int(found.argmax())
@@ -259,5 +259,5 @@ def _parts(many: int, parameters: int) -> list[slice]:
 def _needed(stream: Any, pairs: int, most: int) -> np.random.Generator:
     if not isinstance(stream, np.random.Generator):
         hint = f"There are {pairs:,} pairs, and {most:,} are to be sampled."
-        _check.fail("stream", stream, "to be a stream of sordino.seeding", hint)
+        checks.fail("stream", stream, "to be a stream of sordino.randomness", hint)
     return stream

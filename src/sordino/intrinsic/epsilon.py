@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.intrinsic.interval import Interval, applied
 from sordino.privacy import Estimate, default_delta
@@ -48,9 +48,9 @@ class IntrinsicEpsilon:
 
 def usual_delta(n: int, *, version: int = 2) -> float:
     """1 / n^2, as in v2, or v1's 1 / n (which would allow publishing a record at random)."""
-    n = _check.whole("n", n, at_least=2)
+    n = checks.whole("n", n, at_least=2)
     if version not in (1, 2):
-        _check.fail("version", version, "to be 1 or 2", "They are the two versions of the paper.")
+        checks.fail("version", version, "to be 1 or 2", "They are the two versions of the paper.")
     return default_delta(n, exact=True) if version == 2 else 1 / n
 
 
@@ -85,14 +85,14 @@ def printed_epsilon(distance: float | Interval, delta: float, *, caveat: str) ->
 
 def ratio(sensitivity: float, sigma: float | Interval) -> float | Interval:
     """Sensitivity / sigma: how many standard deviations apart. Infinite without any noise."""
-    sensitivity = _check.non_negative("sensitivity", sensitivity)
+    sensitivity = checks.non_negative("sensitivity", sensitivity)
 
     def over(sigma: float) -> float:
-        if _check.non_negative("sigma", sigma) > 0:
+        if checks.non_negative("sigma", sigma) > 0:
             return sensitivity / sigma
         if sensitivity > 0:
             return math.inf
-        return _check.fail("sigma", sigma, "> 0", "Nothing moved at all: neither seed nor record.")
+        return checks.fail("sigma", sigma, "> 0", "Nothing moved at all: neither seed nor record.")
 
     return applied(over, sigma)
 
@@ -122,12 +122,12 @@ def pairwise_epsilon(distances: npt.ArrayLike, sigma: float, delta: float) -> Pa
 
     The exact formula is computed at 400 distances and interpolated (monotone cubic, to 1e-5).
     """
-    values = np.sort(_check.finite("distances", np.atleast_1d(np.asarray(distances, float))))
+    values = np.sort(checks.finite("distances", np.atleast_1d(np.asarray(distances, float))))
     if values.size == 0 or values[0] < 0:
-        _check.fail("distances", f"{values.size} values", "to be at least one, none below 0")
+        checks.fail("distances", f"{values.size} values", "to be at least one, none below 0")
     if not 0 < delta < 1:
-        _check.fail("delta", delta, "in (0, 1)", "At 0 every epsilon would be infinite.")
-    mu = values / _check.positive("sigma", sigma, "Without noise every epsilon is infinite.")
+        checks.fail("delta", delta, "in (0, 1)", "At 0 every epsilon would be infinite.")
+    mu = values / checks.positive("sigma", sigma, "Without noise every epsilon is infinite.")
     printed = mu * _classical(1.0, delta)
     return PairwiseEpsilon(printed, _interpolated(mu, delta), delta, ISOTROPIC)
 
@@ -158,7 +158,7 @@ def _estimate(
 
 
 def _classical(distance: float, delta: float) -> float:
-    delta = _check.probability_below_one("delta", delta)
+    delta = checks.probability_below_one("delta", delta)
     if distance == 0:
         return 0.0
     return math.inf if delta == 0 else distance * math.sqrt(2 * math.log(1.25 / delta))

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.data.neighbours import EMPTY, SILENT, UNCHANGED, Neighbours
 from sordino.intrinsic import grid as grids
 from sordino.intrinsic.grid import Failure, Outcome, UnderWay, run_name
 from sordino.intrinsic.pool import ENDED, LOST, run_all
 from sordino.intrinsic.source import Writer, digest, source_sha256
-from sordino.store import Cell, Layout
+from sordino.study import Cell, Layout
 from sordino.types import Array
 
 Train = Callable[[Array, Array, int], npt.ArrayLike]
@@ -116,10 +116,10 @@ def check(train: object, neighbours: Neighbours) -> None:
     """Refuse what can be seen to be wrong before anything is run."""
     if not callable(train):
         hint = "Pass a function (X, y, seed) that returns its weights."
-        _check.fail("train", type(train).__name__, "to be a function", hint)
+        checks.fail("train", type(train).__name__, "to be a function", hint)
     if (neighbours.occupant[neighbours.slot != UNCHANGED] == SILENT).any():
         hint = "A function is given rows; use neighbours.replace or neighbours.remove."
-        _check.fail("neighbours", "[silent records]", "to be records, replaced or removed", hint)
+        checks.fail("neighbours", "[silent records]", "to be records, replaced or removed", hint)
 
 
 def described(train: Train, settings: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _carries(
         if settings:
             return None
         hint = "Name what it depends on in spec={...}, so that another setting is another study."
-        _check.fail("train", "[the function]", f"to carry plain values only, not {error}", hint)
+        checks.fail("train", "[the function]", f"to carry plain values only, not {error}", hint)
     return digest(carried) if carried else None
 
 
@@ -187,7 +187,7 @@ def parameters(train: Train, neighbours: Neighbours, seeds: Sequence[int]) -> in
         else:
             reasons.append(ENDED if found is LOST else found)
     if not lengths:
-        _check.fail("train", "[the function]", f"to return weights, and it {reasons[0]}")
+        checks.fail("train", "[the function]", f"to return weights, and it {reasons[0]}")
     return lengths.most_common(1)[0][0]
 
 

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check, _cost
+from sordino import _cost, checks
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
-from sordino.seeding import RESULTS, stream
+from sordino.randomness import RESULTS, stream
 from sordino.sgd.spec import TrainSpec
-from sordino.store import Cell, Layout
+from sordino.study import Cell, Layout
 from sordino.types import Array
 
 if TYPE_CHECKING:
@@ -54,27 +54,27 @@ def seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """0..R-1 for a number R; a list as it is, if all are different."""
     hint = "Pass how many seeds, such as 98, or a range."
     if not isinstance(seeds, Sequence | np.ndarray):
-        many = _check.whole("seeds", seeds, hint, at_least=1)
+        many = checks.whole("seeds", seeds, hint, at_least=1)
         _cost.check_memory("seeds", many, _OF_LABEL * many, "Lower seeds; 98 are usual.")
         return tuple(range(many))
-    numbers = tuple(_check.whole("seed", seed) for seed in _check.sequence("seeds", seeds, hint))
+    numbers = tuple(checks.whole("seed", seed) for seed in checks.sequence("seeds", seeds, hint))
     if not numbers or len(set(numbers)) < len(numbers):
-        _check.fail("seeds", list(numbers), "to be different, at least one", hint)
+        checks.fail("seeds", list(numbers), "to be different, at least one", hint)
     return numbers
 
 
 def datasets(dataset: Dataset, neighbours: int | Neighbours) -> Neighbours:
     """The dataset itself and K neighbours, for a number K; given ones as they are."""
     if not isinstance(dataset, Dataset):
-        _check.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
+        checks.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
     if isinstance(neighbours, Neighbours):
         neighbours.check_of(dataset)
         return neighbours
     hint = "Pass how many, such as 100, or Neighbours of sordino.data.neighbours."
-    many = _check.whole("neighbours", neighbours, hint, at_least=1)
+    many = checks.whole("neighbours", neighbours, hint, at_least=1)
     others = dataset.rows - 1
     if many > others:
-        _check.fail("neighbours", many, f"<= {others}, the records but the first", hint)
+        checks.fail("neighbours", many, f"<= {others}, the records but the first", hint)
     chosen = 1 + stream("neighbours").permutation(others)[:many]
     made = neighbouring.replace_by_first(dataset, chosen)
     return dataclasses.replace(
@@ -89,21 +89,21 @@ def kept_steps(checkpoints: int | Sequence[int] | None, total: int) -> tuple[int
     if checkpoints is None:
         return (total,)
     if isinstance(checkpoints, Sequence | np.ndarray):
-        return tuple(_check.whole("checkpoint", step) for step in checkpoints)
-    many = _check.whole("checkpoints", checkpoints, at_least=1)
+        return tuple(checks.whole("checkpoint", step) for step in checkpoints)
+    many = checks.whole("checkpoints", checkpoints, at_least=1)
     if many > total:
-        _check.fail("checkpoints", many, f"<= {total}, the number of steps")
+        checks.fail("checkpoints", many, f"<= {total}, the number of steps")
     _cost.check_memory("checkpoints", many, _OF_LABEL * many, "Lower checkpoints; 10 are usual.")
     return tuple(total * (place + 1) // many for place in range(many))
 
 
 def starts(init: str | Sequence[str]) -> tuple[str, ...]:
     """Kinds of initial weights, "vary" or "fixed" or both."""
-    labels = (init,) if isinstance(init, str) else tuple(_check.sequence("init", init))
+    labels = (init,) if isinstance(init, str) else tuple(checks.sequence("init", init))
     for label in labels:
-        _check.one_of("init", label, INITS)
+        checks.one_of("init", label, INITS)
     if not labels or len(set(labels)) < len(labels):
-        _check.fail("init", labels, "to be different, at least one")
+        checks.fail("init", labels, "to be different, at least one")
     return labels
 
 

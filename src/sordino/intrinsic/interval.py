@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.types import Floats, Indices
 
 Statistic = Callable[[Indices, Indices], float]
@@ -24,7 +24,7 @@ class Interval:
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:  # also refuses NaN
-            _check.fail("value", self.value, f"in its interval [{self.low}, {self.high}]")
+            checks.fail("value", self.value, f"in its interval [{self.low}, {self.high}]")
         checked_level(self.level)
 
     def map(self, function: Callable[[float], float]) -> Interval:
@@ -75,11 +75,11 @@ def bootstrap(
     seeds, neighbours
         How many there are.
     stream
-        A stream of `sordino.seeding`.
+        A stream of `sordino.randomness`.
     """
-    seeds = _check.whole("seeds", seeds, "An interval over seeds needs two.", at_least=2)
-    neighbours = _check.whole("neighbours", neighbours, at_least=1)
-    draws = _check.whole("draws", draws, at_least=20)
+    seeds = checks.whole("seeds", seeds, "An interval over seeds needs two.", at_least=2)
+    neighbours = checks.whole("neighbours", neighbours, at_least=1)
+    draws = checks.whole("draws", draws, at_least=20)
     value = float(statistic(np.arange(seeds), np.arange(neighbours)))
     drawn = [
         float(
@@ -102,5 +102,5 @@ def percentile(value: float, drawn: Floats, level: float) -> Interval:
 def checked_level(level: float) -> float:
     """Return `level` if it is a confidence strictly between 0 and 1."""
     if not 0 < level < 1:
-        _check.fail("level", level, "in (0, 1)", "Pass a confidence such as 0.95.")
+        checks.fail("level", level, "in (0, 1)", "Pass a confidence such as 0.95.")
     return level

@@ -2,7 +2,7 @@
 
 Seeds, neighbours and kinds of initial weights are cut into cells. A cell is trained by
 the engine (grid.py) or by any function (foreign.py), here or on a cluster (remote.py), and written
-as it finishes, by this process alone (sordino.store).
+as it finishes, by this process alone (sordino.study).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check, _cost
+from sordino import _cost, checks
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.intrinsic import foreign, remote
@@ -27,7 +27,7 @@ from sordino.intrinsic.foreign import ForeignWork, Train
 from sordino.intrinsic.grid import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
-from sordino.store import Cell, Layout, Study, StudyError
+from sordino.study import Cell, Layout, Study, StudyError
 from sordino.types import Floats
 
 
@@ -139,7 +139,7 @@ def measure(
     how = grids.GIVEN if isinstance(neighbours, Neighbours) else grids.DRAWN
     numbers = grids.seed_numbers(seeds)
     seconds = math.nan
-    many = default_threads() if workers is None else _check.whole("workers", workers, at_least=1)
+    many = default_threads() if workers is None else checks.whole("workers", workers, at_least=1)
     if client is not None:
         remote.check(client)
     present = _present(store)
@@ -157,7 +157,7 @@ def measure(
     else:
         if initial_weights is not None:
             hint = "Where it starts is up to the function."
-            _check.fail("initial_weights", "[given]", "to be None with train", hint)
+            checks.fail("initial_weights", "[given]", "to be None with train", hint)
         trained = _described(train, spec, datasets, init, checkpoints)
         layout = _foreign_layout(train, datasets, numbers, present)
         work = ForeignWork(train, datasets, layout)
@@ -254,14 +254,14 @@ def _start(
     if weights is None:
         if given:
             hint = 'Pass them, or use "vary" or "fixed"; init= of measure says which are measured.'
-            _check.fail("spec.init", "given", "not to be given without initial_weights", hint)
+            checks.fail("spec.init", "given", "not to be given without initial_weights", hint)
         return None
     if not given:
         hint = 'Without spec.init="given" nothing starts from them.'
-        _check.fail("initial_weights", "[given]", "to be None", hint)
+        checks.fail("initial_weights", "[given]", "to be None", hint)
     if init is not None:
-        _check.fail("init", init, "to be None where the initial weights are given")
-    return _check.finite("initial_weights", np.asarray(weights, dtype=np.float64))
+        checks.fail("init", init, "to be None where the initial weights are given")
+    return checks.finite("initial_weights", np.asarray(weights, dtype=np.float64))
 
 
 def _engine_layout(
@@ -278,7 +278,7 @@ def _engine_layout(
 
     if not isinstance(spec, TrainSpec):
         hint = "Pass how to train, or train= a function of your own."
-        _check.fail("spec", type(spec).__name__, "to be a TrainSpec", hint)
+        checks.fail("spec", type(spec).__name__, "to be a TrainSpec", hint)
     inits = grids.PASSED if start is not None else grids.starts(init)
     steps = grids.kept_steps(checkpoints, spec.total_steps(datasets.size))
     plan = None if present is None else Plan(*cell_size(present))
@@ -310,13 +310,13 @@ def _described(
     foreign.check(train, datasets)
     if checkpoints is not None:
         hint = "Only the final weights of a function are known."
-        _check.fail("checkpoints", checkpoints, "to be None with train", hint)
+        checks.fail("checkpoints", checkpoints, "to be None with train", hint)
     if init is not None and grids.starts(init) != ("vary",):
         hint = "Where it starts is up to the function."
-        _check.fail("init", init, 'to be "vary" with train', hint)
+        checks.fail("init", init, 'to be "vary" with train', hint)
     if settings is not None and not isinstance(settings, Mapping):
         hint = "A function has its own; pass None, or what is to be recorded of it."
-        _check.fail("spec", type(settings).__name__, "to be a mapping with train", hint)
+        checks.fail("spec", type(settings).__name__, "to be a mapping with train", hint)
     return foreign.described(train, settings)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.privacy import Relation
 from sordino.sgd.spec import TrainSpec
-from sordino.store import Study, StudyError
+from sordino.study import Study, StudyError
 from sordino.types import Floats
 
 Flags = npt.NDArray[np.bool_]
@@ -90,7 +90,7 @@ class Measured:
         steps
             Which of `steps`, in this order; None is all.
         """
-        _check.one_of("init", init, self.inits)
+        checks.one_of("init", init, self.inits)
         found = self.study.weights(init, steps=steps)
         seeds, neighbours = self._kept
         return found[np.ix_(seeds, neighbours)].astype(np.float64)
@@ -126,7 +126,7 @@ def load(
         )
     wanted = layout.inits if init is None else (init,) if isinstance(init, str) else tuple(init)
     for label in wanted:
-        _check.one_of("init", label, layout.inits)
+        checks.one_of("init", label, layout.inits)
     seeds, neighbours = _whole(_done(study, wanted))
     if not seeds.any():
         failures = list(study.failures().values())

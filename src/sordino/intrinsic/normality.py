@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sordino import _check
+from sordino import checks
 from sordino.intrinsic.distances import grid
 from sordino.types import Floats
 
@@ -57,17 +57,17 @@ def shapiro_wilk(
     """Test every weight over seeds, on the first `datasets` neighbours (None: on all)."""
     W = grid(weights, seeds=3)
     if datasets is not None:
-        W = W[:, : _check.whole("datasets", datasets, at_least=1)]
+        W = W[:, : checks.whole("datasets", datasets, at_least=1)]
     if W.shape[0] > MOST_SEEDS:
         hint = "Shapiro and Wilk's p-values end there."
-        _check.fail("seeds", W.shape[0], f"<= {MOST_SEEDS}", hint)
+        checks.fail("seeds", W.shape[0], f"<= {MOST_SEEDS}", hint)
     flat = W.reshape(W.shape[0], -1)
     p_values = np.full(flat.shape[1], np.nan)
     for column in np.flatnonzero(np.ptp(flat, axis=0) > 0):
         # Scaled, since scipy warns of a range below 1e-19 and loses digits near it.
         values = (flat[:, column] - flat[:, column].mean()) / np.ptp(flat[:, column])
         p_values[column] = stats.shapiro(values).pvalue
-    return Normality(p_values.reshape(W.shape[1:]), _check.fraction("level", level))
+    return Normality(p_values.reshape(W.shape[1:]), checks.fraction("level", level))
 
 
 @dataclass(frozen=True)
@@ -112,18 +112,18 @@ def joint(
     X = np.asarray(weights, dtype=np.float64)
     if X.ndim != 2:
         hint = "Pass weights[seed, parameter] of one dataset."
-        _check.fail("weights", f"shape {X.shape}", "to have two dimensions", hint)
-    _check.finite("weights", X)
+        checks.fail("weights", f"shape {X.shape}", "to have two dimensions", hint)
+    checks.finite("weights", X)
     if len(X) < 8:
-        _check.fail("seeds", len(X), ">= 8", "Measure more of them.")
-    draws = _check.whole("draws", draws, at_least=99)
+        checks.fail("seeds", len(X), ">= 8", "Measure more of them.")
+    draws = checks.whole("draws", draws, at_least=99)
     X = _independent(X)
     if directions is None and X.shape[1] + 2 <= len(X):
         p_value, kurtosis = _kurtosis_test(X, stream, draws)
         return JointNormality(p_value, kurtosis, X.shape[1], len(X), halved=False)
-    q = _check.whole("directions", directions or max(1, len(X) // 6), at_least=1)
+    q = checks.whole("directions", directions or max(1, len(X) // 6), at_least=1)
     if q + 2 > len(X) // 2:
-        _check.fail("directions", q, f"<= {len(X) // 2 - 2}, half the seeds less two")
+        checks.fail("directions", q, f"<= {len(X) // 2 - 2}, half the seeds less two")
     halves = np.array_split(stream.permutation(len(X)), 2)
     found = [
         _kurtosis_test(X[test] @ _principal(X[learn], q).T, stream, draws)
@@ -137,7 +137,7 @@ def _independent(X: Floats) -> Floats:
     """Runs without the directions in which nothing varies, such as a weight that is a copy."""
     X = X[:, np.ptp(X, axis=0) > 0]
     if X.shape[1] == 0:
-        _check.fail("weights", f"shape {X.shape}", "to vary", "All seeds gave the same weights.")
+        checks.fail("weights", f"shape {X.shape}", "to vary", "All seeds gave the same weights.")
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     _, sizes, basis = np.linalg.svd(scaled, full_matrices=False)
     rank = int((sizes > 1e-6 * sizes[0]).sum())  # below is rounding of single precision
@@ -150,7 +150,7 @@ def _principal(rows: Floats, many: int) -> Floats:
     rank = int((sizes > sizes[:1] * 1e-10).sum())
     if rank < many:
         hint = "Test in fewer directions."
-        _check.fail("directions", many, f"<= {rank}, the directions with any noise", hint)
+        checks.fail("directions", many, f"<= {rank}, the directions with any noise", hint)
     return np.asarray(directions[:many])
 
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sordino import _check
+from sordino import checks
 
 LOST = object()
 """The result of an item whose process died."""
@@ -98,7 +98,7 @@ class Pool:
             self.running[lost] = item
         except Exception as error:  # of whatever cannot be copied, each has its own
             hint = f"Make what it needs inside the function. Python says: {error}."
-            _check.fail(self._name, "[the function]", "to be fit for another process", hint)
+            checks.fail(self._name, "[the function]", "to be fit for another process", hint)
 
     def finished(self) -> list[tuple[Any, Any]]:
         """Wait for at least one result; that of a process that died is `LOST`."""

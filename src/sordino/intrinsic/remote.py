@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from sordino import _check
+from sordino import checks
 from sordino.intrinsic.grid import Failure, Outcome, Work
-from sordino.store import Cell, StudyError
+from sordino.study import Cell, StudyError
 
 ROUNDS = 3
 """How often what was lost is sent again."""
@@ -30,7 +30,7 @@ def required() -> Any:
         return import_module("distributed")
     except ImportError:
         hint = "pip install 'sordino[dask]'"
-        _check.fail("client", "[Dask]", "to have the package distributed here", hint)
+        checks.fail("client", "[Dask]", "to have the package distributed here", hint)
 
 
 def connect(address: str) -> Any:
@@ -38,13 +38,13 @@ def connect(address: str) -> Any:
     distributed = required()
     if not re.fullmatch(r"[a-z]+://\S+:\d+", address):
         hint = "Pass the address that dask scheduler prints, such as tcp://10.0.0.1:8786."
-        _check.fail("dask", address, "to be an address with a port", hint)
+        checks.fail("dask", address, "to be an address with a port", hint)
     try:
         return distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         reason = f"({type(error).__name__})"
         hint = "Pass the address that dask scheduler prints, such as tcp://10.0.0.1:8786."
-        _check.fail("dask", address, f"to be answered by a scheduler {reason}", hint)
+        checks.fail("dask", address, f"to be answered by a scheduler {reason}", hint)
 
 
 def train(client: Any, work: Work, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
@@ -71,7 +71,7 @@ def check(client: Any) -> None:
     """Refuse what is no client."""
     if not isinstance(client, required().Client):
         hint = "Pass distributed.Client(address)."
-        _check.fail("client", type(client).__name__, "to be a Client of Dask", hint)
+        checks.fail("client", type(client).__name__, "to be a Client of Dask", hint)
 
 
 def _round(client: Any, work: Work, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome | None]]:
@@ -96,7 +96,7 @@ def _outcome(future: Any, killed: type[Exception]) -> Outcome | None:
         outcome: Outcome = future.result()
     except (killed, CancelledError):  # the worker is gone, or what was sent to all of them
         return None
-    except _check.InvalidArgument:
+    except checks.InvalidArgument:
         raise
     except Exception as error:
         raise StudyError(
@@ -112,7 +112,7 @@ def _cell(work: Work, cell: Cell, versions: dict[str, str]) -> Outcome:
     for name, version in versions.items():
         if here[name] != version:
             hint = "Another version may give other bytes; install the same on every worker."
-            _check.fail(f"the worker's {name}", here[name], f"to be {version}", hint)
+            checks.fail(f"the worker's {name}", here[name], f"to be {version}", hint)
     return work.cell(cell)
 
 

@@ -27,11 +27,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.printed import AsPrinted
 from sordino.intrinsic.distances import grid, largest_by_pair
 from sordino.intrinsic.interval import Interval, checked_level, percentile
-from sordino.objectives.objective import Constants
+from sordino.models.objective import Constants
 from sordino.sensitivity import bolt_on_fractional
 from sordino.types import Floats, Indices
 
@@ -87,8 +87,8 @@ def sigma(
     below the one seen, so for "minimum" the datasets stay, and the interval is for THEIR minimum.
     """
     W = grid(weights, seeds=2)
-    _check.one_of("aggregate", aggregate, AGGREGATES)
-    draws = _check.whole("draws", draws, at_least=20)
+    checks.one_of("aggregate", aggregate, AGGREGATES)
+    draws = checks.whole("draws", draws, at_least=20)
     seeds, many = W.shape[:2]
     spread = _Spread(W, variant)
     value = _aggregate(spread.of(np.ones((1, seeds)))[0], aggregate)
@@ -160,8 +160,8 @@ def sigma_curve(
 ) -> SubsetCurve:
     """sigma_i against the number of seeds (v2, Figures 7 and 9), over random subsets of seeds."""
     W = grid(weights, seeds=3)
-    _check.one_of("aggregate", aggregate, AGGREGATES)
-    draws = _check.whole("draws", draws, at_least=20)
+    checks.one_of("aggregate", aggregate, AGGREGATES)
+    draws = checks.whole("draws", draws, at_least=20)
     checked = _sizes(sizes, 2, W.shape[0])
     spread = _Spread(W, variant)
     tail = (1 - checked_level(level)) / 2
@@ -201,7 +201,7 @@ class _Spread:
     """sigma_a of many weightings of the seeds at once."""
 
     def __init__(self, W: Floats, variant: Variant) -> None:
-        _check.one_of("variant", variant, VARIANTS)
+        checks.one_of("variant", variant, VARIANTS)
         self.variant = variant
         if variant == "norm":
             W = np.linalg.norm(W, axis=2, keepdims=True)
@@ -235,9 +235,9 @@ def _sizes(sizes: Sequence[int] | None, least: int, most: int) -> tuple[int, ...
     if sizes is None:
         steps = np.unique(np.rint(np.geomspace(least, most, 30)).astype(int))
         return tuple(steps.tolist())
-    for size in _check.sequence("sizes", sizes):
-        if not least <= _check.whole("sizes", size) <= most:
-            _check.fail("sizes", size, f"in {least}..{most}")
+    for size in checks.sequence("sizes", sizes):
+        if not least <= checks.whole("sizes", size) <= most:
+            checks.fail("sizes", size, f"in {least}..{most}")
     return tuple(sorted(set(sizes)))
 
 

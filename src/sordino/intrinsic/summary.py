@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 import threadpoolctl
 
-from sordino import _check, seeding
-from sordino._check import InvalidArgument
+from sordino import checks, randomness
+from sordino.checks import InvalidArgument
 from sordino.intrinsic import directional, distances, epsilon, normality, spread
 from sordino.intrinsic.directional import Directional
 from sordino.intrinsic.distances import Distances, GaussianComparison
@@ -25,7 +25,7 @@ from sordino.intrinsic.normality import JointNormality, Normality
 from sordino.intrinsic.spread import AcrossDatasets, SubsetCurve
 from sordino.intrinsic.theory import Theory, theory
 from sordino.privacy import default_delta
-from sordino.store import StudyError
+from sordino.study import StudyError
 from sordino.types import Floats
 
 BASE = -1
@@ -142,7 +142,7 @@ class Summary:
 
     def of(self, init: str) -> InitSummary:
         """What "vary" or "fixed" initial weights gave."""
-        _check.one_of("init", init, [each.init for each in self.inits])
+        checks.one_of("init", init, [each.init for each in self.inits])
         return next(each for each in self.inits if each.init == init)
 
     def __str__(self) -> str:
@@ -180,7 +180,7 @@ class Summary:
 
 
 def summary(
-    measured: Measured, *, delta: float | None = None, stream: NamedStream = seeding.stream
+    measured: Measured, *, delta: float | None = None, stream: NamedStream = randomness.stream
 ) -> Summary:
     """Compute every statistic of a measured grid; some seconds for 98 seeds x 100 neighbours.
 
@@ -191,7 +191,7 @@ def summary(
     delta
         Where epsilons are estimated; None is v2's 1 / n^2.
     stream
-        Gives the named streams of `sordino.seeding` that pairs and resamples are drawn from.
+        Gives the named streams of `sordino.randomness` that pairs and resamples are drawn from.
 
     Raises
     ------
@@ -353,8 +353,8 @@ def _pairs(measured: Measured) -> list[int]:
 
 def _delta(delta: float, n: int, notes: list[str]) -> float:
     hint = "Pass less than one over the number of records, such as 1e-8."
-    if _check.probability_below_one("delta", delta, hint) == 0:
-        _check.fail("delta", delta, "in (0, 1)", "At 0 every epsilon would be infinite.")
+    if checks.probability_below_one("delta", delta, hint) == 0:
+        checks.fail("delta", delta, "in (0, 1)", "At 0 every epsilon would be infinite.")
     if delta > 1 / (10 * n):
         notes.append(
             f"delta = {delta:.3g} is large for {n:,} records: at 1/n publishing a record at random "

@@ -11,7 +11,7 @@ import numpy as np
 
 from sordino.accounting.printed import AsPrinted
 from sordino.intrinsic.spread import printed_sensitivity
-from sordino.objectives.objective import Constants
+from sordino.models.objective import Constants
 from sordino.privacy import NotApplicable, Relation, Sampling
 from sordino.proofs.run import batches_of, checked_convexity, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex

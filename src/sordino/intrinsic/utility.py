@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sordino import _check
+from sordino import checks
 from sordino.intrinsic.augment import Augmented
 from sordino.intrinsic.distances import grid
 from sordino.intrinsic.interval import Interval, percentile
@@ -187,7 +187,7 @@ def evaluate(
     augmented
         Of `augment.augment_each`: one for each epsilon.
     stream
-        A stream of `sordino.seeding`.
+        A stream of `sordino.randomness`.
     models
         How many runs of the grid to sample without replacement; all of them if it has fewer.
     draws, level
@@ -197,8 +197,8 @@ def evaluate(
     W = grid(weights, seeds=2)
     X, y = _checked_rows(X_test, y_test, W.shape[2])
     _checked_targets(augmented)
-    models = _check.whole("models", models, "A mean over models needs two.", at_least=2)
-    draws = _check.whole("draws", draws, at_least=20)
+    models = checks.whole("models", models, "A mean over models needs two.", at_least=2)
+    draws = checks.whole("draws", draws, at_least=20)
     runs = stream.permutation(W.shape[0] * W.shape[1])[:models]
     seeds, neighbours = np.divmod(np.sort(runs), W.shape[1])
     trained = W[seeds, neighbours]
@@ -315,20 +315,20 @@ def _checked_rows(
     X = np.asarray(X_test, dtype=np.float64)
     if X.ndim != 2 or len(X) == 0 or parameters - X.shape[1] not in (0, 1):
         condition = f"to be (rows, {parameters - 1}), or (rows, {parameters}) without an intercept"
-        _check.fail("X_test.shape", X.shape, condition, "Only linear models are evaluated.")
-    _check.finite("X_test", X)
+        checks.fail("X_test.shape", X.shape, condition, "Only linear models are evaluated.")
+    checks.finite("X_test", X)
     y = np.asarray(y_test)
     if y.shape != (len(X),):
-        _check.fail("y_test.shape", y.shape, f"to be ({len(X)},), one label a row")
+        checks.fail("y_test.shape", y.shape, f"to be ({len(X)},), one label a row")
     if not np.isin(y, (0, 1)).all():
-        _check.fail("y_test", "labels", "to be 0 or 1")
+        checks.fail("y_test", "labels", "to be 0 or 1")
     if X.shape[1] < parameters:
         X = np.hstack([X, np.ones((len(X), 1))])
     return X, y.astype(bool)
 
 
 def _checked_targets(augmented: Sequence[Augmented]) -> None:
-    _check.sequence("augmented", augmented, "Pass what augment.augment_each gives.")
+    checks.sequence("augmented", augmented, "Pass what augment.augment_each gives.")
     if len(augmented) == 0 or not all(isinstance(one, Augmented) for one in augmented):
         hint = "Pass what augment.augment_each gives."
-        _check.fail("augmented", f"{len(augmented)} values", "to be Augmented, at least one", hint)
+        checks.fail("augmented", f"{len(augmented)} values", "to be Augmented, at least one", hint)

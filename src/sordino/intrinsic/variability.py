@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from sordino import _check
+from sordino import checks
 
 MOST_RECORDS = 300
 """Beyond this the exact numbers have hundreds of digits, and 4 / (k (n-2)^2) says enough."""
@@ -102,9 +102,9 @@ def bounds(
     whole passes, and batches that divide n.
     """
     size = _dividing(n, batch_size)
-    k = _check.whole("epochs", epochs, at_least=1)
-    step = 2 * _check.non_negative("lipschitz", lipschitz) / size
-    step *= _check.positive("learning_rate", learning_rate)
+    k = checks.whole("epochs", epochs, at_least=1)
+    step = 2 * checks.non_negative("lipschitz", lipschitz) / size
+    step *= checks.positive("learning_rate", learning_rate)
     return VariabilityBounds(
         sensitivity=k * step,
         largest=k * step * n,
@@ -118,21 +118,21 @@ def chebyshev(n: int, epochs: int = 1) -> Fraction | None:
 
     At n <= 4 and one epoch it says nothing (1 or more). `exact_tail` is the probability itself.
     """
-    k = _check.whole("epochs", epochs, at_least=1)
-    if _check.whole("n", n, at_least=1) <= 2:
+    k = checks.whole("epochs", epochs, at_least=1)
+    if checks.whole("n", n, at_least=1) <= 2:
         return None
     return Fraction(4, k * (n - 2) ** 2)
 
 
 def exact_tail(n: int, epochs: int = 1) -> Fraction:
     """The probability that Claim 2 bounds, for single examples: overlaps off k by k (n - 2) / 2."""
-    k = _check.whole("epochs", epochs, at_least=1)
+    k = checks.whole("epochs", epochs, at_least=1)
     return _probability(n, k, lambda overlap: 2 * abs(overlap - k) >= k * (n - 2))
 
 
 def not_above_sensitivity(n: int, epochs: int = 1) -> Fraction:
     """The probability that the variability's bound is at most the sensitivity's; 1/n! at k = 1."""
-    k = _check.whole("epochs", epochs, at_least=1)
+    k = checks.whole("epochs", epochs, at_least=1)
     return _probability(n, k, lambda overlap: overlap >= k * (n - 1))
 
 
@@ -155,22 +155,22 @@ def _product(left: Sequence[int], right: Sequence[int]) -> list[int]:
 
 
 def _records(n: int) -> int:
-    n = _check.whole("n", n, at_least=1)
+    n = checks.whole("n", n, at_least=1)
     if n > MOST_RECORDS:
         hint = "Exact counts are for small datasets; `chebyshev` and `bounds` take any size."
-        _check.fail("n", n, f"<= {MOST_RECORDS}", hint)
+        checks.fail("n", n, f"<= {MOST_RECORDS}", hint)
     return n
 
 
 def _batch(n: int, batch_size: int) -> int:
-    size = _check.whole("batch_size", batch_size, at_least=1)
+    size = checks.whole("batch_size", batch_size, at_least=1)
     if size > n:
-        _check.fail("batch_size", size, f"<= {n}, the number of records")
+        checks.fail("batch_size", size, f"<= {n}, the number of records")
     return size
 
 
 def _dividing(n: int, batch_size: int) -> int:
-    size = _batch(_check.whole("n", n, at_least=1), batch_size)
+    size = _batch(checks.whole("n", n, at_least=1), batch_size)
     if n % size:
-        _check.fail("batch_size", size, f"to divide n={n}", "A smaller last batch weighs more.")
+        checks.fail("batch_size", size, f"to divide n={n}", "A smaller last batch weighs more.")
     return size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import calibrate, concentrated
 from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.group import group
@@ -53,7 +53,7 @@ def concentrated_budget(
     epsilon: float, delta: float, relation: Relation, *, rows_per_person: int = 1
 ) -> float:
     """The largest rho whose zero-concentrated DP proves (epsilon, delta), rounded down."""
-    if _check.whole("rows_per_person", rows_per_person, at_least=1) == 1:
+    if checks.whole("rows_per_person", rows_per_person, at_least=1) == 1:
         return concentrated.rho(epsilon, delta)
 
     def profile_at(noise: float) -> ConcentratedProfile:

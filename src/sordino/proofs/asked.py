@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sordino import _check
-from sordino.objectives.objective import ObjectiveSpec
+from sordino import checks
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import (
@@ -82,16 +82,16 @@ class Asked:
     @classmethod
     def of(cls, estimator: str, settings: Mapping[str, Any], method: str) -> Asked:
         """Of the model that was released."""
-        _check.positive("data_norm", settings["data_norm"])
-        _check.non_negative("l2", settings["l2"])
-        _check.positive("huber_width", settings.get("huber_width", HUBER_WIDTH))
+        checks.positive("data_norm", settings["data_norm"])
+        checks.non_negative("l2", settings["l2"])
+        checks.positive("huber_width", settings.get("huber_width", HUBER_WIDTH))
         given = {name: settings[name] for name in HOW if settings[name] is not None}
         for name in {"epochs", "steps", "batch_size", "average_every"} & set(given):
-            _check.whole(name, given[name], at_least=1)
+            checks.whole(name, given[name], at_least=1)
         if {"epochs", "steps"} <= set(given):
-            _check.fail("steps", given["steps"], "or epochs to be given, not both")
+            checks.fail("steps", given["steps"], "or epochs to be given, not both")
         for name in {"learning_rate", "max_grad_norm"} & set(given):
-            _check.positive(name, given[name], allow_infinite=True)
+            checks.positive(name, given[name], allow_infinite=True)
         return cls(method, given, ESTIMATORS[estimator], settings)
 
     def compared(self, evidence: Evidence) -> Iterator[tuple[str, object, object]]:

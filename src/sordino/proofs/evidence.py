@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sordino import _check, serialize
+from sordino import checks, serialize
 from sordino.privacy import Relation
 from sordino.proofs.proof import Proof
 from sordino.sgd.spec import TrainSpec
@@ -50,11 +50,11 @@ class Evidence(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.relation, Relation):
-            _check.fail("relation", self.relation, "to be a Relation")
+            checks.fail("relation", self.relation, "to be a Relation")
         for name in ("columns", "problems", "rows_per_person"):
             count(name, getattr(self, name))
         if self.rows_per_person > MOST_ROWS_PER_PERSON:
-            _check.fail("rows_per_person", self.rows_per_person, f"<= {MOST_ROWS_PER_PERSON:,}")
+            checks.fail("rows_per_person", self.rows_per_person, f"<= {MOST_ROWS_PER_PERSON:,}")
 
     @abstractmethod
     def done(self) -> object:
@@ -91,7 +91,7 @@ class Evidence(ABC):
 
     def to_plain(self) -> dict[str, Any]:
         """Values that JSON can hold; `from_plain` gives equal evidence back."""
-        with serialize.refusing("evidence", _check.InvalidArgument):
+        with serialize.refusing("evidence", checks.InvalidArgument):
             plain: dict[str, Any] = _form().write(self)
             return plain
 
@@ -104,7 +104,7 @@ def from_plain(values: object) -> Evidence:
     InvalidArgument
         For anything else: an unknown kind, a missing or unknown key, a number that is none.
     """
-    with serialize.refusing("evidence", _check.InvalidArgument):
+    with serialize.refusing("evidence", checks.InvalidArgument):
         found: Evidence = _form().read(values)
         return found
 
@@ -139,6 +139,6 @@ def _form() -> serialize.Form:
 
 def count(name: str, value: int) -> int:
     """Return a number of records, weights or models, if it is one and not absurd."""
-    if _check.whole(name, value, at_least=1) > MOST_COUNTED:
-        _check.fail(name, value, f"<= {MOST_COUNTED:.0e}")
+    if checks.whole(name, value, at_least=1) > MOST_COUNTED:
+        checks.fail(name, value, f"<= {MOST_COUNTED:.0e}")
     return value

@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.selection import repeat_and_select
-from sordino.objectives.objective import Constants, ObjectiveSpec
+from sordino.models.objective import Constants, ObjectiveSpec
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.adaptive import AdaptiveBudget
 from sordino.proofs.evidence import MOST_CANDIDATES, Evidence, count
@@ -35,10 +35,10 @@ class TrainingEvidence(Evidence):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.spec, TrainSpec):
-            _check.fail("spec", type(self.spec).__name__, "to be a TrainSpec")
+            checks.fail("spec", type(self.spec).__name__, "to be a TrainSpec")
         count("rows", self.rows)
         _check_length(self.length)
-        _check.positive("norm", self.norm)
+        checks.positive("norm", self.norm)
 
     @property
     def constants(self) -> Constants:
@@ -46,7 +46,7 @@ class TrainingEvidence(Evidence):
         constants = self.spec.objective.constants(self.norm)
         if constants is None:
             kind = self.spec.objective.kind
-            _check.fail("objective", kind, "to be a linear model, of which theorems hold")
+            checks.fail("objective", kind, "to be a linear model, of which theorems hold")
         return constants
 
     @property
@@ -75,8 +75,8 @@ class OutputEvidence(TrainingEvidence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check.positive("sigma", self.sigma)
-        _check.non_negative("start_norm", self.start_norm)
+        checks.positive("sigma", self.sigma)
+        checks.non_negative("start_norm", self.start_norm)
         _check_text("source", self.source)
 
     def done(self) -> OutputPerturbation:
@@ -124,10 +124,10 @@ class StepsEvidence(TrainingEvidence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check.positive("noise_multiplier", self.spec.noise_multiplier)
-        _check.one_of("accountant", self.accountant, tuple(ACCOUNTANTS))
-        if not _check.probability_below_one("delta", self.delta) > 0:
-            _check.fail("delta", self.delta, "> 0")
+        checks.positive("noise_multiplier", self.spec.noise_multiplier)
+        checks.one_of("accountant", self.accountant, tuple(ACCOUNTANTS))
+        if not checks.probability_below_one("delta", self.delta) > 0:
+            checks.fail("delta", self.delta, "> 0")
 
     def done(self) -> Run:
         """The noisy steps, of all models together."""
@@ -186,9 +186,9 @@ class ObjectiveEvidence(Evidence):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("huber_width", "norm", "regulariser", "sigma", "sigma_out"):
-            _check.positive(name, getattr(self, name))
-        _check.non_negative("gradient_left", self.gradient_left)
-        _check.one_of("loss", self.loss, ("logistic", "huber-svm"))
+            checks.positive(name, getattr(self, name))
+        checks.non_negative("gradient_left", self.gradient_left)
+        checks.one_of("loss", self.loss, ("logistic", "huber-svm"))
 
     @property
     def loss_kind(self) -> str:
@@ -244,8 +244,8 @@ class AdaptiveEvidence(Evidence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check.positive("rho", self.rho)
-        _check.positive("clip", self.clip)
+        checks.positive("rho", self.rho)
+        checks.positive("clip", self.clip)
 
     def done(self) -> AdaptiveBudget:
         """The filter."""
@@ -283,19 +283,19 @@ class SelectionEvidence(Evidence):
         super().__post_init__()
         many = len(self.candidates)
         if not 1 <= many <= MOST_CANDIDATES:
-            _check.fail("candidates", f"[{many}]", f"to be 1 to {MOST_CANDIDATES}")
-        _check.index("selected", self.selected, many)
-        _check.positive("mean", self.mean)
-        _check.non_negative("shape_of_runs", self.shape_of_runs, allow_infinite=True)
+            checks.fail("candidates", f"[{many}]", f"to be 1 to {MOST_CANDIDATES}")
+        checks.index("selected", self.selected, many)
+        checks.positive("mean", self.mean)
+        checks.non_negative("shape_of_runs", self.shape_of_runs, allow_infinite=True)
         for each in self.candidates:
             if not isinstance(each, Evidence) or isinstance(each, SelectionEvidence):
-                _check.fail("candidates", "[...]", "to be trainings, not selections")
+                checks.fail("candidates", "[...]", "to be trainings, not selections")
             alike = each.relation is self.relation and each.rows_per_person == self.rows_per_person
             if not alike:
-                _check.fail("candidates", "[...]", "to have one relation and one unit")
+                checks.fail("candidates", "[...]", "to have one relation and one unit")
         _check_length(sum(each.length for each in self.candidates))
         if self.candidates[self.selected].shape != self.shape:
-            _check.fail("selected", self.selected, "to have as many weights as were released")
+            checks.fail("selected", self.selected, "to have as many weights as were released")
 
     @functools.cached_property
     def proofs(self) -> dict[Evidence, Proof]:
@@ -358,13 +358,13 @@ KINDS: dict[str, type[Evidence]] = {
 
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
-        _check.fail(name, type(value).__name__, "to be a text")
+        checks.fail(name, type(value).__name__, "to be a text")
 
 
 def _check_length(steps: int) -> None:
     if steps > MOST_STEPS:
         hint = "It would take hours to recompute."
-        _check.fail("steps", steps, f"<= {MOST_STEPS:,}", hint)
+        checks.fail("steps", steps, f"<= {MOST_STEPS:,}", hint)
 
 
 def _schedule(spec: TrainSpec, rows: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import calibrate, objective
 from sordino.accounting.compose import times
 from sordino.accounting.group import group
@@ -86,10 +86,10 @@ def problem_of(
     *, kind: str, curvature: float, norm: float, regulariser: float, relation: Relation
 ) -> Problem:
     """The numbers of one objective, checked, with the norm's slack."""
-    _check.one_of("kind", kind, objective.KINDS)
+    checks.one_of("kind", kind, objective.KINDS)
     return Problem(
-        regulariser=_check.positive("regulariser", regulariser),
-        norm=_check.positive("norm", norm) * (1 + NORM_SLACK),
+        regulariser=checks.positive("regulariser", regulariser),
+        norm=checks.positive("norm", norm) * (1 + NORM_SLACK),
         curvature=curvature,
         kind="logistic" if kind == "logistic" else "huber-svm",
         relation=relation,
@@ -142,7 +142,7 @@ def objective_perturbation(
         )
         return ObjectivePerturbation(sigma, out, gradient_left, problem, problems, rows_per_person)
 
-    if math.isinf(_check.positive("epsilon", epsilon, allow_infinite=True)):
+    if math.isinf(checks.positive("epsilon", epsilon, allow_infinite=True)):
         return at(0.0)
     if problems == 1 and rows_per_person == 1:
         sigma = objective.noise(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sordino import _check, sensitivity
+from sordino import checks, sensitivity
 from sordino.accounting import calibrate, gaussian, permuted
 from sordino.accounting.group import group
 from sordino.accounting.profile import GaussianProfile, Profile
-from sordino.objectives.objective import Constants
+from sordino.models.objective import Constants
 from sordino.privacy import SECRET, NotApplicable, Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.run import batches_of, rates_of
@@ -123,7 +123,7 @@ class OutputPerturbation:
 
     def sigma(self, epsilon: float, delta: float) -> float:
         """The least noise for a budget, rounded up; 0 if it is infinite."""
-        if math.isinf(_check.positive("epsilon", epsilon, allow_infinite=True)):
+        if math.isinf(checks.positive("epsilon", epsilon, allow_infinite=True)):
             return 0.0
         enough = gaussian.sigma(epsilon, delta, self.farthest * self.rows_per_person)
         if self.profile(enough).mu is not None:
@@ -196,7 +196,7 @@ def output_perturbation(
         start_norm=start_norm,
         **batches,
     )
-    factor = math.sqrt(_check.whole("problems", problems, at_least=1))
+    factor = math.sqrt(checks.whole("problems", problems, at_least=1))
     found = sensitivity.contraction(rates=rates, relation=relation, average_every=every, **batches)
     epochs = None
     if spec.order == Sampling.SHUFFLE and len(found.positions) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.privacy import Guarantee
 
@@ -42,11 +42,11 @@ class Proof:
 
     def __post_init__(self) -> None:
         if not isinstance(self.profile, Profile):
-            _check.fail("profile", type(self.profile).__name__, "to be a Profile")
+            checks.fail("profile", type(self.profile).__name__, "to be a Profile")
         if isinstance(self.assumes, str):  # tuple("abc") would be three assumptions
-            _check.fail("assumes", self.assumes, "to be a tuple of sentences")
+            checks.fail("assumes", self.assumes, "to be a tuple of sentences")
         object.__setattr__(self, "assumes", tuple(self.assumes))
-        _check.one_of("released", self.released, ("final", "all"))
+        checks.one_of("released", self.released, ("final", "all"))
 
     def guarantee(self, delta: float) -> Guarantee:
         """The least epsilon proved at `delta`, as a `Guarantee`; infinite if there is none."""

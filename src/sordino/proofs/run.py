@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from scipy.special import bdtrc
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.subsampled import NoisySteps
-from sordino.objectives.objective import LINEAR_KINDS, Constants
+from sordino.models.objective import LINEAR_KINDS, Constants
 from sordino.privacy import SECRET, NotApplicable, Relation, Sampling
 from sordino.sensitivity import Batches
 from sordino.sgd.spec import TrainSpec
@@ -69,16 +69,16 @@ def refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
     private = "where the number of records is private"
     if spec.order == Sampling.POISSON and spec.sample_rate is None:
         hint = "batch_size / n changes with the record that is added or removed."
-        _check.fail("sample_rate", None, f"to be given {private}", hint)
+        checks.fail("sample_rate", None, f"to be given {private}", hint)
     if spec.epochs is not None:
         hint = "An epoch is n / batch_size steps, rounded; pass steps."
-        _check.fail("epochs", spec.epochs, f"not to be given {private}", hint)
+        checks.fail("epochs", spec.epochs, f"not to be given {private}", hint)
     if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
         hint = "Epochs change with it; use a constant learning rate."
-        _check.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
+        checks.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
     if spec.order != Sampling.POISSON and spec.batch_size >= n:
         hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
-        _check.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
+        checks.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
 
 
 def run_of(
@@ -92,7 +92,7 @@ def run_of(
     rows_per_person: int = 1,
 ) -> Run:
     """The plain numbers of a training, or why the last iterate's theorems do not apply to it."""
-    problems = _check.whole("problems", problems, at_least=1)
+    problems = checks.whole("problems", problems, at_least=1)
     steps = _noisy_steps(spec, constants, n, relation, problems)
     try:
         hidden: HiddenState | NotApplicable = _hidden_state(spec, constants, n, steps)

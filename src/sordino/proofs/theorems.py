@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from sordino import _check, sensitivity
+from sordino import checks, sensitivity
 from sordino.accounting import (
     calibrate,
     composition,
@@ -180,15 +180,15 @@ _ONE_BUDGET = (
 
 def account(run: Run, delta: float) -> list[Finding]:
     """What every theorem on noisy steps says of the run at `delta`."""
-    delta = _check.probability_below_one("delta", delta)
+    delta = checks.probability_below_one("delta", delta)
     return list(_each(STEPS, run, run.steps.relation, delta, _epsilon))
 
 
 def calibrated(run: Run, epsilon: float, delta: float) -> list[Finding]:
     """The least noise multiplier for (epsilon, delta) by every theorem; the run's is ignored."""
     target = _budget(epsilon)
-    if _check.probability_below_one("delta", delta) == 0:
-        _check.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
+    if checks.probability_below_one("delta", delta) == 0:
+        checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
 
     def least(theorem: Theorem[Run], run: Run, blank: Finding) -> Finding:
         noise = theorem.least_noise(run, target, delta)
@@ -204,7 +204,7 @@ def most(
 ) -> list[Finding]:
     """The largest count (of steps, epochs, ...) whose run every theorem proves the budget for."""
     target = _budget(epsilon)
-    _check.probability_below_one("delta", delta)
+    checks.probability_below_one("delta", delta)
 
     def largest(theorem: Theorem[Run], run: Run, blank: Finding) -> Finding:
         if theorem.name == "linear-loss" and not run.linear:
@@ -240,7 +240,7 @@ def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | Non
     applicable = [finding for finding in findings if finding.applies]
     if len({finding.relation for finding in applicable}) > 1:
         hint = "Guarantees for different relations cannot be ranked."
-        _check.fail("relations", "several", "to be one and the same", hint)
+        checks.fail("relations", "several", "to be one and the same", hint)
     sign = -1.0 if largest else 1.0
 
     def rank(finding: Finding) -> tuple[float, bool]:
@@ -302,7 +302,7 @@ def _epsilon(theorem: Theorem[Done], done: Done, blank: Finding) -> Finding:
 
 def _budget(epsilon: float) -> float:
     hint = "Pass the budget you promise, such as 1.0."
-    return _check.positive("epsilon", epsilon, hint, allow_infinite=True)
+    return checks.positive("epsilon", epsilon, hint, allow_infinite=True)
 
 
 # Noise in every step ------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypedDict, TypeVar, Unpack
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import calibrate, gaussian
 from sordino.accounting.profile import Profile
-from sordino.objectives.objective import Constants
+from sordino.models.objective import Constants
 from sordino.privacy import Guarantee, NotApplicable, Relation
 from sordino.proofs import theorems
 from sordino.proofs.proof import Proof, unit_of
@@ -77,8 +77,8 @@ def prove(
     released
         "final" if only the last weights leave the building, "all" if every iterate may.
     """
-    n = _check.whole("n", n, at_least=1)
-    _check.one_of("released", released, ("final", "all"))
+    n = checks.whole("n", n, at_least=1)
+    checks.one_of("released", released, ("final", "all"))
     if relation is Relation.ADD_OR_REMOVE_ONE:
         refuse_numbers_made_from(spec, n)
     run = run_of(spec, constants, n, relation, released)
@@ -150,7 +150,7 @@ def noise_for_steps(
 
     Parameters are those of `prove_steps`, and `epsilon`. 0 where the budget is infinite.
     """
-    if math.isinf(_check.positive("epsilon", epsilon, allow_infinite=True)):
+    if math.isinf(checks.positive("epsilon", epsilon, allow_infinite=True)):
         return 0.0
     assert spec.max_grad_norm is not None
     spec = replace(spec, noise_multiplier=1.0)
@@ -188,7 +188,7 @@ def _asked(
     if private:
         refuse_numbers_made_from(spec, n)
     run = run_of(spec, constants, n, relation, problems=problems, rows_per_person=rows_per_person)
-    _check.one_of("accountant", accountant, tuple(ACCOUNTANTS))
+    checks.one_of("accountant", accountant, tuple(ACCOUNTANTS))
     # Whether a step can expand depends on how large a Poisson batch gets, and where the number of
     # records is private nobody promised a bound on it.
     hidden = {"last-iterate"} if private else set()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino import _check, _files
+from sordino import _files, checks
 from sordino.report import canvas
 
 Point = tuple[float, float]
@@ -19,17 +19,17 @@ KINDS = ("png", "svg", "pdf")
 def check_path(path: str) -> None:
     """Refuse a file that could not be written, before the work is done."""
     if path.lower().rpartition(".")[2] not in KINDS:
-        _check.fail("plot", path, f"to end in .{', .'.join(KINDS)}")
+        checks.fail("plot", path, f"to end in .{', .'.join(KINDS)}")
     with _files.explained("plot", path, "written"):
         _files.check_place(path)
     if importlib.util.find_spec("matplotlib") is None:
-        _check.fail("plot", path, "to have matplotlib to draw it", "pip install matplotlib")
+        checks.fail("plot", path, "to have matplotlib to draw it", "pip install matplotlib")
 
 
 def counts(most: int, places: int = 15) -> list[int]:
     """About so many whole numbers up to `most`, evenly apart in their logarithm."""
     if most < 1:
-        _check.fail("steps", most, ">= 1 where a figure is drawn")
+        checks.fail("steps", most, ">= 1 where a figure is drawn")
     spread = np.geomspace(max(1, most / 1000), most, places)
     return [int(count) for count in np.unique(spread.round())]
 

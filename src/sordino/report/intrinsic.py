@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.privacy import Estimate
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, VERMILION
@@ -58,7 +58,7 @@ def trajectories(
     """Weights through the training: values[seed, step, weight], a panel a weight (v1, Figure 1)."""
     if len(steps) < 2:
         hint = "Measure with checkpoints."
-        _check.fail("steps", list(steps), "to be two or more where weights are followed", hint)
+        checks.fail("steps", list(steps), "to be two or more where weights are followed", hint)
     with canvas.styled():
         figure, axes = canvas.panels(len(names), 0.6 + 1.25 * len(names))
         shades = np.linspace(0.15, 0.85, len(values))
@@ -120,7 +120,7 @@ def normality(p_values: Mapping[str, Floats], *, level: float = 0.05, title: str
     kept = {init: np.sort(p[np.isfinite(p)]) for init, p in p_values.items()}
     kept = {init: p for init, p in kept.items() if len(p)}
     if not kept:
-        _check.fail("p_values", "[]", "to hold at least one number")
+        checks.fail("p_values", "[]", "to hold at least one number")
     tests = max(len(p) for p in kept.values())
     corrected = level / tests
     least = min(float(p[0]) for p in kept.values())

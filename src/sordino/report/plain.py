@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, NoReturn, TypeVar
 
 from sordino import serialize
-from sordino._check import fail
+from sordino.checks import fail
 from sordino.privacy import Refused
 from sordino.report.stages import Curve
 from sordino.serialize import Unfit, Where, fields_of, listed, refusing

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sordino import _check
+from sordino import checks
 from sordino.privacy import Guarantee
 from sordino.report.document import text
 from sordino.report.plain import (
@@ -192,19 +192,19 @@ def loads(content: str | bytes) -> PublicFacts:
     from_plain(PublicHeader, {name: values[name] for name in header})
     try:
         return _facts(values["certificate"], from_plain(PublicComputed, values["computed"]))
-    except _check.InvalidArgument as error:
+    except checks.InvalidArgument as error:
         refuse("computed", f"cannot be right. {str(error).rstrip('.')}")
 
 
 def _facts(certificate: object, computed: PublicComputed) -> PublicFacts:
     facts = PublicFacts(_certificate(certificate), computed)
-    _check.fraction("best_guess", computed.best_guess)
+    checks.fraction("best_guess", computed.best_guess)
     if computed.best_guess < 0.5:
         hint = "Whoever tosses a coin is right half the time."
-        _check.fail("best_guess", computed.best_guess, ">= 0.5", hint)
+        checks.fail("best_guess", computed.best_guess, ">= 0.5", hint)
     if facts.guarantee is None and (computed.tradeoff is not None or computed.best_guess < 1):
         hint = "The certificate promises nothing: pass no trade-off, and a best guess of 1."
-        _check.fail("best_guess", computed.best_guess, "to follow from the certificate", hint)
+        checks.fail("best_guess", computed.best_guess, "to follow from the certificate", hint)
     return facts
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
 from sordino.report.drawing.roc import Rates
@@ -70,9 +70,9 @@ def error_curves(
 ) -> Figure:
     """FPR against FNR: a column a setting, a row an order of D and D′ (Figure 1)."""
     if not settings:
-        _check.fail("settings", list(settings), "to hold at least one")
+        checks.fail("settings", list(settings), "to hold at least one")
     for order in orders:
-        _check.one_of("orders", order, tuple(ORDERS))
+        checks.one_of("orders", order, tuple(ORDERS))
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -100,7 +100,7 @@ def _curves(panel: Any, curves: Mapping[str, Curve], log: bool) -> None:
 def epsilons(panels: Mapping[str, Sequence[Repeats]]) -> Figure:
     """Epsilon found against the theoretical one, mean and 2 standard deviations (Figure 2)."""
     if not panels:
-        _check.fail("panels", dict(panels), "to hold at least one")
+        checks.fail("panels", dict(panels), "to hold at least one")
     from matplotlib.figure import Figure
 
     with canvas.styled():

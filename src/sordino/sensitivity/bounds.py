@@ -8,9 +8,9 @@ from typing import Unpack
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.shifted import Numbers
-from sordino.objectives.objective import Constants
+from sordino.models.objective import Constants
 from sordino.privacy import NotApplicable, Relation
 from sordino.sensitivity.loop import (
     EPS,
@@ -80,7 +80,7 @@ def rsgd_ar(
     has neither the averaging nor the restart; averaging alone would UNDERSTATE the bound. With
     averaging the FIRST batch can be the worst.
     """
-    tau = _check.whole("tau", tau, at_least=1)
+    tau = checks.whole("tau", tau, at_least=1)
     rates = _per_epoch(epochs, eta0, tau, **batches)
     found = contraction(rates=rates, relation=relation, average_every=tau, **batches)
     theorem = (
@@ -148,8 +148,8 @@ def bolt_on_fractional(
     `bolt_on_convex`.
     """
     batch_sizes(n, batch_size)  # refuses what are no sizes
-    passes = _check.whole("steps", steps) * batch_size / n
-    return 2 * constants.lipschitz * _check.positive("rate", rate) * passes / batch_size
+    passes = checks.whole("steps", steps) * batch_size / n
+    return 2 * constants.lipschitz * checks.positive("rate", rate) * passes / batch_size
 
 
 def bolt_on_strongly_convex(
@@ -174,7 +174,7 @@ def bolt_on_strongly_convex(
     most its strong convexity; both are taken from `constants` if not given. t counts updates, and
     the schedule never restarts. `same_order` is as in `bolt_on_convex`.
     """
-    steps = _check.whole("steps", steps)
+    steps = checks.whole("steps", steps)
     loop = Loop(np.zeros(steps), relation, **batches)
     constants = loop.constants
     b = loop.smooth if schedule_smooth is None else schedule_smooth
@@ -223,7 +223,7 @@ def gradient_descent(
 ) -> Sensitivity:
     """Full batches, fixed rate: (2 eta R / n) (1 - rho^T) / (1 - rho) (docs/math.md 10.3)."""
     loop = Loop([rate], relation, constants=constants, n=n, batch_size=n)
-    gap, steps = float(loop.gaps()[0]), _check.whole("steps", steps)
+    gap, steps = float(loop.gaps()[0]), checks.whole("steps", steps)
     total = UP * loop.jump * rate / n * _geometric(gap, steps)
     theorem = f"{_STEP}; {steps} steps on all records"
     return loop.sensitivity([total], theorem, (f"rho = {1 - gap:.6g}",))
@@ -251,9 +251,9 @@ def zhang_gradient_descent(
 def _per_epoch(epochs: int, eta0: float, restart: int, **batches: Unpack[Batches]) -> Floats:
     """Rates eta0 / h, h the epoch since the last restart, as `sgd.Schedule.per_epoch` has them."""
     sizes = batch_sizes(batches["n"], batches["batch_size"], batches.get("drop_last", False))
-    epochs = _check.whole("epochs", epochs)
+    epochs = checks.whole("epochs", epochs)
     since = np.arange(epochs) % max(restart, 1) + 1
-    return np.repeat(_check.positive("eta0", eta0) / since, len(sizes))
+    return np.repeat(checks.positive("eta0", eta0) / since, len(sizes))
 
 
 def _geometric(gap: float, terms: int) -> float:

@@ -11,9 +11,9 @@ from typing import NotRequired, TypedDict, Unpack
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.shifted import TINY, Numbers, non_negatives
-from sordino.objectives.objective import Constants
+from sordino.models.objective import Constants
 from sordino.privacy import NotApplicable, Relation
 from sordino.types import Floats
 
@@ -60,7 +60,7 @@ class Sensitivity:
 
     def scaled(self, factor: float) -> Sensitivity:
         """All bounds times `factor`: sqrt(K) for K one-vs-rest problems trained in one order."""
-        factor = _check.non_negative("factor", factor)
+        factor = checks.non_negative("factor", factor)
         moved = tuple(UP * factor * position for position in self.positions)
         said = self.conditions
         if factor != 1:
@@ -69,7 +69,7 @@ class Sensitivity:
 
     def plus(self, extra: float) -> Sensitivity:
         """All bounds plus `extra`: twice `rounding`, once for either world."""
-        extra = _check.non_negative("extra", extra)
+        extra = checks.non_negative("extra", extra)
         moved = tuple(UP * (position + extra) for position in self.positions)
         said = (*self.conditions, f"{extra:.3g} more than in exact arithmetic, for rounding")
         return dataclasses.replace(self, positions=moved, conditions=said)
@@ -98,11 +98,11 @@ class Reshuffled:
 
 def batch_sizes(n: int, batch_size: int, drop_last: bool = False) -> tuple[int, ...]:
     """Sizes of the batches of one epoch; the last may be smaller, or is left out."""
-    n = _check.whole("n", n, at_least=1)
-    size = _check.whole("batch_size", batch_size, at_least=1)
-    drop_last = _check.flag("drop_last", drop_last)
+    n = checks.whole("n", n, at_least=1)
+    size = checks.whole("batch_size", batch_size, at_least=1)
+    drop_last = checks.flag("drop_last", drop_last)
     if size > n:
-        _check.fail("batch_size", size, f"<= {n}, the number of records")
+        checks.fail("batch_size", size, f"<= {n}, the number of records")
     whole, rest = divmod(n, size)
     return (size,) * whole + ((rest,) if rest and not drop_last else ())
 
@@ -149,7 +149,7 @@ class Loop:
         self.shares = tuple(size / n for size in places)
         self.rates = non_negatives("rates", rates)
         if divisor is not None:
-            divisor = _check.positive("divisor", divisor)
+            divisor = checks.positive("divisor", divisor)
         self.divisors = np.array([divisor or size for size in self.sizes], dtype=np.float64)
         # A batch larger than its divisor weighs more than the mean of its records.
         self.crowding = max(1.0, max(self.sizes) / float(self.divisors[0]))
@@ -157,7 +157,7 @@ class Loop:
         self.smooth = mu + (constants.smooth - mu) * self.crowding
         self.window = 0
         if average_every is not None:
-            every = _check.whole("average_every", average_every, at_least=1)
+            every = checks.whole("average_every", average_every, at_least=1)
             self.window = every * len(self.sizes)
 
     def gaps(self) -> Floats:
@@ -239,7 +239,7 @@ class Loop:
         self, visits: Floats, same_order: bool, theorem: str, said: tuple[str, ...]
     ) -> Sensitivity:
         """The sum of a record's visits [epoch, batch]: batch by batch, or at worst in any order."""
-        if _check.flag("same_order", same_order):
+        if checks.flag("same_order", same_order):
             said = (*said, "the batches of every pass are the same")
             return self.sensitivity(column_sums(visits), theorem, said)
         worst = UP * math.fsum(visits.max(axis=1).tolist())
@@ -255,7 +255,7 @@ def column_sums(table: Floats) -> list[float]:
 def _jump(constants: Constants, relation: Relation) -> float:
     """How far the differing record's gradients can be apart."""
     if not isinstance(relation, Relation):
-        _check.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
+        checks.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
     if relation is Relation.ADD_OR_REMOVE_ONE:
         raise NotApplicable(
             "Under add-or-remove-one the number of records is private, and batches and divisors "
@@ -266,7 +266,7 @@ def _jump(constants: Constants, relation: Relation) -> float:
 
 def _check_constants(constants: Constants) -> None:
     if not isinstance(constants, Constants):
-        _check.fail("constants", constants, "to be Constants", "ObjectiveSpec.constants has them.")
+        checks.fail("constants", constants, "to be Constants", "ObjectiveSpec.constants has them.")
     lipschitz, smooth, mu = constants.lipschitz, constants.smooth, constants.strongly_convex
     if not (0 <= lipschitz < math.inf):
         raise NotApplicable(

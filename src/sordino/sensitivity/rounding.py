@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Unpack
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting.shifted import Numbers
 from sordino.privacy import NotApplicable, Relation
 from sordino.sensitivity.loop import LARGEST, Batches, Loop
@@ -65,11 +65,11 @@ def rounding(
     relation = Relation.REPLACE_ONE  # the loop wants one; a rounding does not depend on it
     loop = Loop(rates, relation, average_every, **batches)
     constants = loop.constants
-    d = _check.whole("features", features, at_least=1)
-    local = _local_error(loop, d, _check.positive("norm", norm), summed_apart)
+    d = checks.whole("features", features, at_least=1)
+    local = _local_error(loop, d, checks.positive("norm", norm), summed_apart)
     worth, averages_worth = (part.tolist() for part in loop.worth())
     total = 0.0
-    size = _check.non_negative("start_norm", start_norm)
+    size = checks.non_negative("start_norm", start_norm)
     sizes = 0.0  # sum of the norms since the last averaging
     for t, (rate, left) in enumerate(zip(loop.rates.tolist(), worth, strict=True)):
         error = local(rate, size)
@@ -89,7 +89,7 @@ def rounding(
 def gamma(operations: int) -> float:
     """Bound on the relative error of so many operations."""
     if operations * UNIT >= 0.01:
-        _check.fail("operations", operations, "to be few enough for float64")
+        checks.fail("operations", operations, "to be few enough for float64")
     return operations * UNIT / (1 - operations * UNIT)
 
 
@@ -103,7 +103,7 @@ def _local_error(
     slope = (constants.smooth - mu) / norm**2
     rows = max(loop.sizes)
     dot, link, terms = gamma(d), gamma(d + 10) * (2 + 2 * slope), gamma(rows + 4)
-    touched = gamma(4) if _check.flag("summed_apart", summed_apart) else terms
+    touched = gamma(4) if checks.flag("summed_apart", summed_apart) else terms
 
     def local(rate: float, size: float) -> float:
         psi = slope * dot * size * X + link

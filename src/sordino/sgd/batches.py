@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sordino.objectives.compiled import compiled
+from sordino.models.compiled import compiled
 from sordino.privacy import Sampling
-from sordino.seeding import Streams
+from sordino.randomness import Streams
 from sordino.sgd.spec import TrainSpec
 
 Index = npt.NDArray[np.int32]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sordino import _check
+from sordino import checks
 from sordino.sgd import full_batch, linear, network, planning
 from sordino.sgd.batches import Epoch, epochs
 from sordino.sgd.full_batch import FullBatch
@@ -166,7 +166,7 @@ class Chunk:
             if normal.shape != shape[1:] or not np.isfinite(normal).all():
                 # Anything else would be spread over the steps, or take the noise away.
                 hint = "The noise source does not keep its promise; nothing was released."
-                _check.fail("noise", normal.shape, f"to be {shape[1:]} finite numbers", hint)
+                checks.fail("noise", normal.shape, f"to be {shape[1:]} finite numbers", hint)
             drawn[run] = normal
         return torch.from_numpy(drawn)
 

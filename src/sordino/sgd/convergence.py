@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
+from sordino import checks
 from sordino.data.dataset import Dataset
-from sordino.objectives import build
-from sordino.objectives.batched import Objective
+from sordino.models import build
+from sordino.models.batched import Objective
 from sordino.sgd.engine import train
 from sordino.sgd.spec import TrainSpec
 
@@ -48,7 +48,7 @@ def stop_position(scores: Sequence[float], patience: int = 3) -> int | None:
 
     A score improves if it is above every score before it.
     """
-    _check.whole("patience", patience, at_least=1)
+    checks.whole("patience", patience, at_least=1)
     best, failures = -np.inf, 0
     for position, score in enumerate(scores):
         failures = 0 if score > best else failures + 1
@@ -96,19 +96,19 @@ def convergence_point(
     point
         A `Convergence`: the step, the best step, and every check with its score.
     """
-    _check.whole("every", every, at_least=1)
-    _check.whole("patience", patience, at_least=1)
-    _check.one_of("score", score, ("accuracy", "loss"))
+    checks.whole("every", every, at_least=1)
+    checks.whole("patience", patience, at_least=1)
+    checks.one_of("score", score, ("accuracy", "loss"))
     total = spec.total_steps(train_data.rows)
     if every > total:
-        _check.fail("every", every, f"<= {total}, the number of steps")
+        checks.fail("every", every, f"<= {total}, the number of steps")
     objective = build(spec.objective, train_data.features, train_data.image_shape)
     longest, horizon = total // every, 4 * (patience + 1)
     while True:
         horizon = min(horizon, longest)
-        checks = [every * (i + 1) for i in range(horizon)]
-        shorter = dataclasses.replace(spec, steps=checks[-1], epochs=None)
-        weights = train(shorter, train_data, seeds, checkpoints=checks, **engine)[:, 0]
+        points = [every * (i + 1) for i in range(horizon)]
+        shorter = dataclasses.replace(spec, steps=points[-1], epochs=None)
+        weights = train(shorter, train_data, seeds, checkpoints=points, **engine)[:, 0]
         scores = [_mean_score(objective, weights[:, i], validation, score) for i in range(horizon)]
         stop = stop_position(scores, patience)
         if stop is not None or horizon == longest:
@@ -116,7 +116,7 @@ def convergence_point(
         horizon *= 2
     last = horizon - 1 if stop is None else stop
     best = int(np.argmax(np.nan_to_num(scores[: last + 1], nan=-np.inf)))
-    return Convergence(checks[last], checks[best], stop is not None, tuple(checks), tuple(scores))
+    return Convergence(points[last], points[best], stop is not None, tuple(points), tuple(scores))
 
 
 def _mean_score(

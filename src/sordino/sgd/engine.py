@@ -29,7 +29,7 @@ import torch
 
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
-from sordino.seeding import Streams
+from sordino.randomness import Streams
 from sordino.sgd.chunk import Chunk, Pulse, Stopped
 from sordino.sgd.grid import Grid, NoiseSource, prepare
 from sordino.sgd.planning import Plan
@@ -132,7 +132,7 @@ def train(
     Returns
     -------
     weights
-        Array [seed, neighbour, checkpoint, parameter]; `sordino.objectives.build` makes the
+        Array [seed, neighbour, checkpoint, parameter]; `sordino.models.build` makes the
         objective whose `accuracy`, `loss` and `predict` take it as it is. A run that diverged
         has weights that are not finite, and is warned about (`DivergenceWarning`).
 

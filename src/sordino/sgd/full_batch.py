@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sordino.objectives import link
-from sordino.objectives.compiled import compiled
+from sordino.models import link
+from sordino.models.compiled import compiled
 from sordino.privacy import Sampling
 from sordino.sgd.linear import Law, clip, copy_row, law_of, noise_and_project
 from sordino.sgd.spec import TrainSpec

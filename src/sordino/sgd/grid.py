@@ -10,14 +10,14 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from sordino import _check
+from sordino import checks
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
-from sordino.objectives import build
-from sordino.objectives.batched import Objective
+from sordino.models import build
+from sordino.models.batched import Objective
 from sordino.privacy import Relation, Sampling
-from sordino.seeding import Name, SeededStreams, Streams
+from sordino.randomness import Name, SeededStreams, Streams
 from sordino.sgd import full_batch, planning
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
@@ -122,7 +122,7 @@ def prepare(
         seeds=len(checked_seeds),
         neighbours=len(neighbours),
         checkpoints=len(kept),
-        threads=_check.whole(
+        threads=checks.whole(
             "threads", planning.default_threads() if threads is None else threads, at_least=1
         ),
         table=table_bytes(objective, dataset, neighbours, dtype),
@@ -148,12 +148,12 @@ def _check_neighbours(
     spec: TrainSpec, dataset: Dataset, neighbours: Neighbours | None
 ) -> Neighbours:
     if not isinstance(dataset, Dataset):
-        _check.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
+        checks.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
     if neighbours is None:
         return neighbouring.only(dataset)
     if not isinstance(neighbours, Neighbours):
         hint = "Make them with sordino.data.neighbours."
-        _check.fail("neighbours", type(neighbours).__name__, "to be Neighbours", hint)
+        checks.fail("neighbours", type(neighbours).__name__, "to be Neighbours", hint)
     neighbours.check_of(dataset)
     if neighbours.relation is Relation.ADD_OR_REMOVE_ONE:
         if spec.order != Sampling.POISSON:
@@ -161,23 +161,23 @@ def _check_neighbours(
                 "Elsewhere an empty slot still takes up room in a batch. Use neighbours.zero_out, "
                 "or train on dataset.take(...) itself."
             )
-            _check.fail(
+            checks.fail(
                 "order", spec.written_order, "to be poisson for added or removed records", hint
             )
         if spec.sample_rate is None:
             hint = "With it left out, the rate would tell the size, which is private here."
-            _check.fail("sample_rate", None, "to be given for added or removed records", hint)
+            checks.fail("sample_rate", None, "to be given for added or removed records", hint)
     return neighbours
 
 
 def _check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    _check.sequence("seeds", seeds, "Pass range(10) for ten runs.")
-    checked = tuple(_check.whole("seed", seed) for seed in seeds)
+    checks.sequence("seeds", seeds, "Pass range(10) for ten runs.")
+    checked = tuple(checks.whole("seed", seed) for seed in seeds)
     if not checked:
-        _check.fail("seeds", "[]", "to hold at least one seed")
+        checks.fail("seeds", "[]", "to hold at least one seed")
     if len(set(checked)) < len(checked):
         hint = "The same seed gives the same run: it would be counted twice."
-        _check.fail("seeds", list(checked), "to be different", hint)
+        checks.fail("seeds", list(checked), "to be different", hint)
     return checked
 
 
@@ -187,7 +187,7 @@ def _check_randomness(
     streams = SeededStreams() if streams is None else streams
     if noise is None and spec.noise_multiplier and not streams.repeatable:
         hint = "Where nothing may be repeatable, noise protects people: say where it comes from."
-        _check.fail("noise", None, "to be given with streams that are not repeatable", hint)
+        checks.fail("noise", None, "to be given with streams that are not repeatable", hint)
     return streams, streams if noise is None else noise
 
 
@@ -201,13 +201,13 @@ def _even(total: int, most: int, unit: int = 1) -> list[slice]:
 def _check_checkpoints(checkpoints: Sequence[int] | None, steps: int) -> tuple[int, ...]:
     if checkpoints is None:
         return (steps,)
-    _check.sequence("checkpoints", checkpoints, "Pass a list of steps, such as [10, 50].")
-    kept = tuple(_check.whole("checkpoint", step) for step in checkpoints)
+    checks.sequence("checkpoints", checkpoints, "Pass a list of steps, such as [10, 50].")
+    kept = tuple(checks.whole("checkpoint", step) for step in checkpoints)
     for step in kept:
         if step > steps:
-            _check.fail("checkpoint", step, f"<= {steps}, the number of steps")
+            checks.fail("checkpoint", step, f"<= {steps}, the number of steps")
     if not kept or len(set(kept)) < len(kept):
-        _check.fail("checkpoints", kept, "to be different steps, at least one")
+        checks.fail("checkpoints", kept, "to be different steps, at least one")
     return kept
 
 
@@ -218,14 +218,14 @@ def _initial(
     if weights is None:
         if spec.init == "given":
             hint = 'The spec has init="given".'
-            _check.fail("initial_weights", None, "to be an array [parameter]", hint)
+            checks.fail("initial_weights", None, "to be an array [parameter]", hint)
         if spec.init == "fixed":
             return objective.init(streams.stream("fixed initial weights", spec.init_seed))
         return None
     if spec.init != "given":
         hint = 'Set init="given" in the spec to start from them.'
-        _check.fail("initial_weights", "[given]", f"to be None with init={spec.init!r}", hint)
+        checks.fail("initial_weights", "[given]", f"to be None with init={spec.init!r}", hint)
     weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != (objective.parameters,):
-        _check.fail("initial_weights.shape", weights.shape, f"to be ({objective.parameters},)")
-    return _check.finite("initial_weights", weights)
+        checks.fail("initial_weights.shape", weights.shape, f"to be ({objective.parameters},)")
+    return checks.finite("initial_weights", weights)

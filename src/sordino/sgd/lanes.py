@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from sordino.objectives.batched import Objective, Params
+from sordino.models.batched import Objective, Params
 from sordino.types import Array, Ints
 
 

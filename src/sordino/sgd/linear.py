@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sordino.objectives import link
-from sordino.objectives.compiled import compiled
-from sordino.objectives.objective import LINEAR_KINDS
+from sordino.models import link
+from sordino.models.compiled import compiled
+from sordino.models.objective import LINEAR_KINDS
 from sordino.privacy import Sampling
 from sordino.sgd import thin
 from sordino.sgd.batches import Epoch

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sordino.objectives.batched import Objective
+from sordino.models.batched import Objective
 from sordino.privacy import Sampling
 from sordino.sgd.batches import Epoch, Index
 from sordino.sgd.lanes import Lanes

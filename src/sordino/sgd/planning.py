@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from sordino import _check, _cost
-from sordino.objectives.batched import Objective
+from sordino import _cost, checks
+from sordino.models.batched import Objective
 from sordino.privacy import Sampling
 from sordino.sgd import full_batch
 from sordino.sgd.spec import TrainSpec
@@ -39,8 +39,8 @@ class Plan:
     neighbours: int
 
     def __post_init__(self) -> None:
-        _check.whole("seeds", self.seeds, at_least=1)
-        _check.whole("neighbours", self.neighbours, at_least=1)
+        checks.whole("seeds", self.seeds, at_least=1)
+        checks.whole("neighbours", self.neighbours, at_least=1)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def default_threads() -> int:
 
 def make(need: Need, memory: int | None) -> Plan:
     """Choose the chunk: fast in cache, then halved until one a thread fits in `memory`."""
-    budget = default_memory() if memory is None else _check.whole("memory", memory)
+    budget = default_memory() if memory is None else checks.whole("memory", memory)
     plan = _fastest(need)
     while need.bytes_of(plan) > budget and plan.seeds > 1:
         plan = Plan((plan.seeds + 1) // 2, plan.neighbours)
@@ -106,7 +106,7 @@ def check(need: Need, plan: Plan, memory: int | None) -> Plan:
     """Refuse a given plan that does not fit in a given memory, or tears a seed apart."""
     if not need.splits_neighbours and plan.neighbours < need.neighbours:
         hint = "Its randomness cannot be repeated, so a seed's datasets go in one chunk."
-        _check.fail("plan", plan, f"to have neighbours >= {need.neighbours}", hint)
+        checks.fail("plan", plan, f"to have neighbours >= {need.neighbours}", hint)
     return plan if memory is None else _fitting(need, plan, memory)
 
 
@@ -115,7 +115,7 @@ def _fitting(need: Need, plan: Plan, budget: int) -> Plan:
     if least > budget:
         grouping = f"{plan.seeds} x {plan.neighbours} runs a thread"
         sentence = f">= {least} bytes, what the rows and {grouping} need"
-        _check.fail("memory", budget, sentence)
+        checks.fail("memory", budget, sentence)
     return plan
 
 

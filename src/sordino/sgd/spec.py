@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check
-from sordino.objectives.objective import ObjectiveSpec
+from sordino import checks
+from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Sampling
 
 ORDERS = {
@@ -43,7 +43,7 @@ class Schedule:
     strongly_convex: float = 0.0
 
     def __post_init__(self) -> None:
-        _check.one_of("schedule", self.kind, SCHEDULES)
+        checks.one_of("schedule", self.kind, SCHEDULES)
         needed = {"rate": "Pass a step size such as 0.5."}
         if self.kind == "strongly-convex":
             needed = {
@@ -51,7 +51,7 @@ class Schedule:
                 "strongly_convex": "Pass the l2 weight.",
             }
         for name in ("rate", "smooth", "strongly_convex"):
-            check = _check.positive if name in needed else _check.non_negative
+            check = checks.positive if name in needed else checks.non_negative
             shown = "learning_rate" if name == "rate" else name
             _keep(self, name, check(shown, getattr(self, name), needed.get(name, "")))
 
@@ -157,51 +157,51 @@ class TrainSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.objective, ObjectiveSpec):
             hint = 'Pass ObjectiveSpec("logistic"), say.'
-            _check.fail("objective", self.objective, "to be an ObjectiveSpec", hint)
+            checks.fail("objective", self.objective, "to be an ObjectiveSpec", hint)
         if not isinstance(self.learning_rate, Schedule):
-            rate = _check.positive("learning_rate", self.learning_rate, "Pass 0.5, say.")
+            rate = checks.positive("learning_rate", self.learning_rate, "Pass 0.5, say.")
             _keep(self, "learning_rate", Schedule.constant(rate))
         if self.steps is None and self.epochs is None:
-            _check.fail("steps", None, "or epochs to be given", "Pass steps=1000, say.")
+            checks.fail("steps", None, "or epochs to be given", "Pass steps=1000, say.")
         if self.steps is not None and self.epochs is not None:
-            _check.fail("steps", self.steps, "or epochs to be given, not both")
+            checks.fail("steps", self.steps, "or epochs to be given, not both")
         for name in ("batch_size", "steps", "epochs", "average_every", "restart_every"):
             if getattr(self, name) is not None:
-                count = _check.whole(name, getattr(self, name), at_least=1)
+                count = checks.whole(name, getattr(self, name), at_least=1)
                 if count > MOST:
-                    _check.fail(name, count, f"<= {MOST}", "Nobody could count the steps.")
+                    checks.fail(name, count, f"<= {MOST}", "Nobody could count the steps.")
                 _keep(self, name, count)
-        _keep(self, "init_seed", _check.whole("init_seed", self.init_seed))
-        _keep(self, "drop_last", _check.flag("drop_last", self.drop_last))
+        _keep(self, "init_seed", checks.whole("init_seed", self.init_seed))
+        _keep(self, "drop_last", checks.flag("drop_last", self.drop_last))
         if self.order not in ORDERS.values():
-            _check.one_of("order", self.order, ORDERS)
+            checks.one_of("order", self.order, ORDERS)
         _keep(self, "order", Sampling(self.order))
-        _check.one_of("init", self.init, INITS)
-        _check.one_of("dtype", self.dtype, ("float32", "float64"))
+        checks.one_of("init", self.init, INITS)
+        checks.one_of("dtype", self.dtype, ("float32", "float64"))
         if self.radius is not None:
-            _keep(self, "radius", _check.positive("radius", self.radius))
+            _keep(self, "radius", checks.positive("radius", self.radius))
         self._check_privacy_fields()
 
     def _check_privacy_fields(self) -> None:
         if self.sample_rate is not None:
-            _keep(self, "sample_rate", _check.fraction("sample_rate", self.sample_rate))
+            _keep(self, "sample_rate", checks.fraction("sample_rate", self.sample_rate))
             if self.order != Sampling.POISSON:
-                _check.fail("order", self.written_order, "to be poisson where sample_rate is given")
+                checks.fail("order", self.written_order, "to be poisson where sample_rate is given")
         if self.max_grad_norm is not None:
-            clip = _check.positive("max_grad_norm", self.max_grad_norm, allow_infinite=True)
+            clip = checks.positive("max_grad_norm", self.max_grad_norm, allow_infinite=True)
             # One spelling of "no clipping", which is also valid JSON.
             _keep(self, "max_grad_norm", None if math.isinf(clip) else clip)
-        noise = _check.non_negative("noise_multiplier", self.noise_multiplier)
+        noise = checks.non_negative("noise_multiplier", self.noise_multiplier)
         _keep(self, "noise_multiplier", noise)
         if noise and self.max_grad_norm is None:
             hint = "noise_multiplier is relative to it."
-            _check.fail("max_grad_norm", None, "to be finite where there is noise", hint)
+            checks.fail("max_grad_norm", None, "to be finite where there is noise", hint)
         if self.fixed_divisor is None:
             return
-        _keep(self, "fixed_divisor", _check.flag("fixed_divisor", self.fixed_divisor))
+        _keep(self, "fixed_divisor", checks.flag("fixed_divisor", self.fixed_divisor))
         if not self.fixed_divisor and self._counts_are_private:
             hint = "The number of examples in a batch is private there."
-            _check.fail("fixed_divisor", False, "to be True with poisson sampling or noise", hint)
+            checks.fail("fixed_divisor", False, "to be True with poisson sampling or noise", hint)
 
     @property
     def _counts_are_private(self) -> bool:
@@ -227,7 +227,7 @@ class TrainSpec:
         """Batches in one pass over this many records."""
         # Where the rate is given, the number of records may be private: nothing is refused for it.
         if self.batch_size > rows and self.sample_rate is None:
-            _check.fail("batch_size", self.batch_size, f"<= {rows}, the number of records")
+            checks.fail("batch_size", self.batch_size, f"<= {rows}, the number of records")
         batches = rows // self.batch_size if self.drop_last else -(-rows // self.batch_size)
         return max(1, batches)
 
@@ -246,7 +246,7 @@ class TrainSpec:
         values = dict(values)
         _check_keys(cls, values)
         if "order" in values:  # by the one word that `to_dict` writes
-            _check.one_of("order", values["order"], ORDERS)
+            checks.one_of("order", values["order"], ORDERS)
         parts: dict[str, type] = {"objective": ObjectiveSpec, "learning_rate": Schedule}
         for name, part in parts.items():
             if isinstance(values[name], dict):
@@ -267,7 +267,7 @@ def _keep(spec: object, name: str, value: object) -> None:
 def _check_keys(part: type, values: dict[str, Any]) -> None:
     fields = dataclasses.fields(part)
     for key in values:
-        _check.one_of("key", key, [field.name for field in fields])
+        checks.one_of("key", key, [field.name for field in fields])
     for field in fields:
         if field.default is dataclasses.MISSING and field.name not in values:
-            _check.fail("keys", sorted(values), f"to contain {field.name}")
+            checks.fail("keys", sorted(values), f"to contain {field.name}")

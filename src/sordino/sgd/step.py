@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sordino.objectives.batched import Objective, Params, Update
+from sordino.models.batched import Objective, Params, Update
 from sordino.sgd.batches import Index
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable

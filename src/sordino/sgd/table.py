@@ -16,7 +16,7 @@ import torch
 
 from sordino.data.dataset import Dataset, row_norms
 from sordino.data.neighbours import EMPTY, Neighbours
-from sordino.objectives.batched import Objective
+from sordino.models.batched import Objective
 
 LANES = 32
 _BLOCK = 1 << 14

@@ -6,7 +6,7 @@ four at a time, which is what a core can multiply while it waits for the next on
 
 from __future__ import annotations
 
-from sordino.objectives.compiled import compiled
+from sordino.models.compiled import compiled
 from sordino.types import Array
 
 

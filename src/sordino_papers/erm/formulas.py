@@ -17,7 +17,7 @@ import numpy as np
 from sordino import sensitivity
 from sordino.accounting import calibrate, gaussian, permuted, renyi
 from sordino.accounting.root import first_below
-from sordino.objectives.objective import Constants
+from sordino.models.objective import Constants
 from sordino.privacy import Relation
 from sordino.sensitivity import Sensitivity
 from sordino_papers.found import Found

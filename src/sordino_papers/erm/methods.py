@@ -29,8 +29,8 @@ from sordino.estimators.noisy import DpSgd
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import FitRecords
 from sordino.estimators.task import FitPlan, Settings, Task
-from sordino.mechanisms.release import SLACK
 from sordino.privacy import NotApplicable
+from sordino.release.mechanism import SLACK
 from sordino.types import Floats
 from sordino_papers.erm.settings import ErmSettings
 

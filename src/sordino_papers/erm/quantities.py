@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import spearmanr
 
-from sordino import _check
+from sordino import checks
 from sordino.types import Array
 from sordino_papers.erm.formulas import QUANTITIES as FORMULAS
 from sordino_papers.found import Found, Numbers, held
@@ -23,7 +23,7 @@ PERCENT = 100.0
 def of_method(numbers: Numbers, name: str, method: str) -> Array:
     """`name` of one method, whatever else it has axes for."""
     known = [str(each) for each in numbers["methods"]]
-    _check.one_of("method", method, known)
+    checks.one_of("method", method, known)
     return np.asarray(numbers[name][known.index(method)])
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino import _check
-from sordino.seeding import stream
+from sordino import checks
+from sordino.randomness import stream
 from sordino.types import Array
 from sordino_papers.kinds import read
 
@@ -81,8 +81,8 @@ class ErmSettings:
     def read(cls, given: Mapping[str, Any]) -> ErmSettings:
         """Of a file; an unknown key is refused."""
         found = read(cls, given, "epsilons", "methods")
-        _check.one_of("loss", found.loss, tuple(LOSSES))
-        _check.one_of("constant", found.constant, ("scaled", "one"))
+        checks.one_of("loss", found.loss, tuple(LOSSES))
+        checks.one_of("constant", found.constant, ("scaled", "one"))
         return found
 
     def task(self, rows: int, columns: int, epsilon: float) -> Task:
@@ -106,7 +106,7 @@ class ErmSettings:
 
     def tries(self, method: str) -> list[dict[str, float]]:
         """Settings that are tried, one after the other."""
-        _check.one_of("tuned method", method, tuple(self.tried))
+        checks.one_of("tuned method", method, tuple(self.tried))
         columns = self.tried[method]
         if not isinstance(columns, Mapping):
             return list(columns)

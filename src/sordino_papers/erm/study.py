@@ -26,7 +26,7 @@ from sordino.estimators.records import FitRecords
 from sordino.estimators.risk import NoMinimum
 from sordino.estimators.task import FitPlan, Task
 from sordino.estimators.training import train_together
-from sordino.seeding import Name, stream
+from sordino.randomness import Name, stream
 from sordino.types import Floats
 from sordino_papers.erm.methods import (
     OLD_OBJECTIVES,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.seeding import stream
+from sordino.randomness import stream
 from sordino.types import Array, Floats
 from sordino_papers.erm.methods import REFERENCES, named
 from sordino_papers.kinds import read

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from sordino import _check, seeding
+from sordino import checks, randomness
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
 from sordino.audit import band, bounds
@@ -93,7 +93,7 @@ class PapersClaim:
         sigma = found.sigma["minimum"].value
         if found.worst is None or not sigma > 0 or not found.sensitivity > 0:
             hint = "Measure more seeds, or a training whose seed and records matter."
-            _check.fail("summary", f"[{init}]", "to have a worst pair and noise", hint)
+            checks.fail("summary", f"[{init}]", "to have a worst pair and noise", hint)
         first, second = (found.neighbours[place] for place in found.worst.pair)
         seeds = summary.measured.seeds
         return cls(init, found.sensitivity, sigma, summary.delta, (first, second), seeds)
@@ -214,9 +214,9 @@ def pair(data: Dataset, records: Sequence[int]) -> tuple[Dataset, Neighbours]:
     The grid's datasets are all records but the first, with record a (or b) replaced by the first.
     The one without a holds b, and the one without b holds a in its place.
     """
-    a, b = (_check.index("record", record, data.rows) for record in records)
+    a, b = (checks.index("record", record, data.rows) for record in records)
     if 0 in (a, b) or a == b:
-        _check.fail("records", (a, b), "to be two records other than the first")
+        checks.fail("records", (a, b), "to be two records other than the first")
     X, y = data.X[1:].copy(), data.y[1:].copy()
     X[a - 1], y[a - 1] = data.X[0], data.y[0]
     first = dataclasses.replace(data, X=X, y=y)
@@ -239,15 +239,15 @@ def fresh_runs(
     """
     from sordino.sgd.engine import train  # heavy
 
-    runs = _check.whole("runs", runs, at_least=4)
+    runs = checks.whole("runs", runs, at_least=4)
     if spec.order == Sampling.CYCLIC:
         hint = "In a fixed order, the place of a record counts too."
-        _check.fail("order", spec.written_order, "to be random", hint)
+        checks.fail("order", spec.written_order, "to be random", hint)
     seeds = range(first_seed, first_seed + runs)
     taken = set(claim.seeds).intersection(seeds)
     if taken:
         hint = "Fresh runs must not be those that chose the pair."
-        _check.fail("first_seed", first_seed, f"to leave out the grid's seed {min(taken)}", hint)
+        checks.fail("first_seed", first_seed, f"to leave out the grid's seed {min(taken)}", hint)
     first, both = pair(data, claim.records)
     trained = dataclasses.replace(spec, init=claim.init)
     weights = train(trained, first, seeds, both, progress=progress)[:, :, 0]
@@ -334,8 +334,8 @@ def _augmented(claim: PapersClaim, W: Floats, epsilon: float) -> tuple[Floats, C
     if release.adds_nothing:
         limit = claim.claimed.epsilon
         hint = "From there on nothing is added, and the claim is epsilon_i* itself."
-        _check.fail("epsilon", epsilon, f"< {limit:.4g}, which is epsilon_i*", hint)
-    generator = seeding.stream("audit", "augmented release", claim.init)
+        checks.fail("epsilon", epsilon, f"< {limit:.4g}, which is epsilon_i*", hint)
+    generator = randomness.stream("audit", "augmented release", claim.init)
     together = claim.sensitivity / math.hypot(release.sigma_augment, claim.sigma)
     source = f"augmented release at epsilon = {epsilon:g}"
     tested = _gaussian_claim(together, claim.delta, source)
@@ -346,10 +346,10 @@ def _pair_of_runs(weights: npt.ArrayLike) -> Floats:
     W = np.asarray(weights, dtype=np.float64)
     if W.ndim != 3 or len(W) != 2 or W.shape[1] < 4 * FOLDS:
         hint = "Pass what `fresh_runs` returns."
-        _check.fail(
+        checks.fail(
             "weights", f"[shape {W.shape}]", f"to be [2, {4 * FOLDS} or more runs, parameter]", hint
         )
-    _check.finite("weights", W.reshape(2 * W.shape[1], -1))
+    checks.finite("weights", W.reshape(2 * W.shape[1], -1))
     return W
 
 

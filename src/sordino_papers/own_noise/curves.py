@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import threadpoolctl
 
-from sordino import _check
+from sordino import checks
 from sordino.types import Floats
 from sordino_papers.found import Found, Numbers
 from sordino_papers.own_noise.grid import GridSettings
@@ -28,7 +28,7 @@ def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
     """
     known = {"grids", "variants", "models", "steps", "checkpoints"}
     if set(settings) != known:
-        _check.fail("settings", sorted(settings), f"to be {sorted(known)}")
+        checks.fail("settings", sorted(settings), f"to be {sorted(known)}")
     last = int(settings["steps"])
     steps = np.unique(np.geomspace(1, last, int(settings["checkpoints"])).round().astype(int))
     found: dict[str, Any] = {"steps": steps}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.intrinsic.epsilon import pairwise_epsilon
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
@@ -62,9 +62,9 @@ class PanelLayout:
         from matplotlib.figure import Figure
 
         if len(runs) != len(self.titles):
-            _check.fail("titles", list(self.titles), f"to be {len(runs)}, one a run")
+            checks.fail("titles", list(self.titles), f"to be {len(runs)}, one a run")
         if self.rows and len(self.rows) != self.down:
-            _check.fail("rows", list(self.rows), f"to be {self.down}, one a row of panels")
+            checks.fail("rows", list(self.rows), f"to be {self.down}, one a row of panels")
         wide = self.across * each
         width = canvas.COLUMN if wide == 1 else PAGE
         figure = Figure(figsize=(width, 0.45 + height * self.down), layout="constrained")
@@ -209,7 +209,7 @@ def pairwise(
 
     `over` "seeds" takes every seed of a pair on its own, "largest" a pair's largest distance.
     """
-    _check.one_of("over", over, sorted(_OVER))
+    checks.one_of("over", over, sorted(_OVER))
 
     def draw(panel: Any, run: Numbers) -> str:
         _pairwise(panel, run, init, over)
@@ -343,7 +343,7 @@ def p_values(
         What `level` is divided by for the second line: "tests" that were made (v2), or
         "parameters" of one model (v1).
     """
-    _check.one_of("corrected", corrected, ("tests", "parameters"))
+    checks.one_of("corrected", corrected, ("tests", "parameters"))
     wanted = [init] if isinstance(init, str) else list(init)
 
     def draw(panel: Any, run: Numbers) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from sordino import _check
+from sordino import checks
 from sordino_papers.found import Found, Numbers
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
     """Of the training rows of each of `variants` (a name for each dataset), in `bins` bins."""
     if unknown := sorted(set(settings) - {"variants", "bins"}):
-        _check.fail("settings", unknown, "to be only variants and bins")
+        checks.fail("settings", unknown, "to be only variants and bins")
     variants: Mapping[str, str] = settings["variants"]
     values = {
         name: np.asarray(bench.splits(data).train.X, dtype=np.float64).ravel()

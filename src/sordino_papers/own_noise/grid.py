@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import threadpoolctl
 
-from sordino import seeding
+from sordino import randomness
 from sordino.intrinsic import distances, epsilon, normality, spread
 from sordino.intrinsic.measured import Measured, load
 from sordino.intrinsic.theory import theory
-from sordino.objectives.objective import ObjectiveSpec
+from sordino.models.objective import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Indices
 from sordino_papers.kinds import read
@@ -136,7 +136,7 @@ def _train(given: GridSettings, train: Dataset, bench: Bench) -> Measured:
         bench.tell(progress.runs_done, progress.runs_total)
 
     if given.half:
-        stream = seeding.stream("reproduce", "half", given.data)
+        stream = randomness.stream("reproduce", "half", given.data)
         train = train.take(np.sort(stream.permutation(train.rows)[::2]))
     directory = bench.store("grid", given.trained)
     study = measure(
@@ -234,7 +234,7 @@ class _Init:
         }
 
     def stream(self, *name: str) -> np.random.Generator:
-        return seeding.stream("reproduce", "grid", self.init, *name)
+        return randomness.stream("reproduce", "grid", self.init, *name)
 
     def _sigmas(self) -> dict[str, Any]:
         found: dict[str, Any] = {"sigma_by_dataset": spread.sigmas(self.W)}
@@ -322,7 +322,7 @@ class _Init:
 
     def _accuracy(self, test: Dataset) -> dict[str, Any]:
         """On held-out rows, of runs that share neither seed nor, but by chance, dataset."""
-        from sordino.objectives import build
+        from sordino.models import build
 
         stream = self.stream("accuracy")
         seeds, datasets = self.W.shape[:2]

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import threadpoolctl
 
-from sordino import _check, seeding
+from sordino import checks, randomness
 from sordino.intrinsic.augment import remaining_sigma, target_sigma
 from sordino.types import Floats
 from sordino_papers.kinds import read
@@ -102,7 +102,7 @@ class NoiseSettings:
         found = read(cls, given, "epsilons", "classes")
         for name, case in given["cases"].items():
             if not {"sensitivity", "sigma"} <= set(case) <= _CASE:
-                _check.fail(f"cases.{name}", sorted(case), f"to be keys of {sorted(_CASE)}")
+                checks.fail(f"cases.{name}", sorted(case), f"to be keys of {sorted(_CASE)}")
         return found
 
 
@@ -139,7 +139,7 @@ class Largest:
         The sensitivity is the printed largest if that is `known`; else it is the median of the one
         that was used.
         """
-        stream = seeding.stream("reproduce", "noise", "maxima")
+        stream = randomness.stream("reproduce", "noise", "maxima")
         ranks = stream.random((2, _MAXIMA)) ** (1 / self.many)  # the largest of uniform numbers
         used = np.quantile(self.used, ranks[0])
         under = np.quantile(self.printed, ranks[1]) if known else np.array(self.median)
@@ -246,7 +246,7 @@ def authors_vector(seed: int, parameters: int) -> Floats:
 def _number(given: float | str, grid: Numbers) -> float:
     if not isinstance(given, str):
         return float(given)
-    _check.one_of("number", given, sorted(grid))
+    checks.one_of("number", given, sorted(grid))
     return float(np.ravel(grid[given])[0])
 
 
@@ -286,7 +286,7 @@ def _trials(
         for other in others:
             yield other, vector
         return
-    stream = seeding.stream("reproduce", "noise", len(vector))
+    stream = randomness.stream("reproduce", "noise", len(vector))
     for _ in range(given.draws):
         yield bed, stream.standard_normal(len(vector))
 

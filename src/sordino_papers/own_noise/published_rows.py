@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from sordino import _check, seeding
+from sordino import checks, randomness
 from sordino.data import files, holdout, images, preprocess, recipes, sources
 from sordino.data.dataset import Dataset
 from sordino.types import Floats
@@ -94,7 +94,7 @@ def prepared(
     components
         Columns.
     """
-    _check.one_of("rows", preparation, PREPARATIONS)
+    checks.one_of("rows", preparation, PREPARATIONS)
     if preparation in ("recipe", "tests"):
         yield from _tested(bench.splits(data), many if preparation == "tests" else 1)
         return
@@ -103,7 +103,7 @@ def prepared(
         yield pixels.cast(turned(pixels.X, components), scaled=scaled, name=data)
         return
     for number in range(many):
-        stream = seeding.stream("reproduce", "projection", number)
+        stream = randomness.stream("reproduce", "projection", number)
         directions = stream.normal(scale=components**-0.5, size=(pixels.X.shape[1], components))
         random = preprocess.Projection(np.zeros(pixels.X.shape[1]), directions, ())
         yield pixels.cast(random, scaled=scaled, name=data)
@@ -116,7 +116,7 @@ def _tested(splits: Splits, many: int) -> Iterator[PublishedRows]:
     X = np.concatenate([part.X for part in parts])
     y = np.concatenate([part.y for part in parts])
     for number in range(1, many):
-        stream = seeding.stream("reproduce", "test rows", number)
+        stream = randomness.stream("reproduce", "test rows", number)
         rows = stream.permutation(len(X))[: splits.test.rows]
         yield PublishedRows(splits.train, Dataset(X[rows], y[rows], None, splits.train.name))
 
@@ -135,14 +135,14 @@ def turned(X: Floats, components: int) -> preprocess.Projection:
 def _pixels(bench: Bench, data: str, classes: Sequence[int]) -> Pixels:
     """Images of two classes, pixels between 0 and 1, as the raw files order them."""
     if len(classes) != 2:
-        _check.fail("classes", list(classes), "to be two labels", "The second one becomes 1.")
+        checks.fail("classes", list(classes), "to be two labels", "The second one becomes 1.")
     source = recipes.recipe(data).files
     if files.CIFAR2 in source:
         held = images.parse_cifar(sources.read(files.CIFAR2, bench.data_dir))
         rest, test = ((held[f"x_{part}"], held[f"y_{part}"]) for part in ("train", "test"))
         return Pixels(*_chosen(*rest, classes), *_chosen(*test, classes))
     if source != files.MNIST:
-        _check.fail("data", data, "to be made of images")
+        checks.fail("data", data, "to be made of images")
     splits = bench.splits("mnist")
     assert splits.validation is not None
     assert splits.test is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import gaussian
 from sordino.types import Array
 from sordino_papers.found import Found, Numbers, held
@@ -31,7 +31,7 @@ def _share_seed_above_data(
     Of two pairs of runs chosen at random, or (`of="largest"`) against the largest delta_S: ours, or
     another one, such as a printed one.
     """
-    _check.one_of("of", of, ("pairs", "largest"))
+    checks.one_of("of", of, ("pairs", "largest"))
     seed = numbers[f"{init}/delta_v"]
     if of == "largest":
         top = float(numbers[f"{init}/sensitivity"]) if largest is None else largest
@@ -94,7 +94,7 @@ def _skew_of_pairs(numbers: Numbers, *, init: str = "vary", over: str = "seeds")
 
 def _pairs(numbers: Numbers, init: str, over: str) -> Array:
     """delta_S of pairs of datasets: at each seed ("seeds"), or the "largest" over seeds."""
-    _check.one_of("over", over, ("seeds", "largest"))
+    checks.one_of("over", over, ("seeds", "largest"))
     name = {"seeds": "delta_s", "largest": "delta_s_pairs_largest"}[over]
     return numbers[f"{init}/{name}"].astype(np.float64)
 
@@ -108,8 +108,8 @@ def _pairwise(
     """Epsilon of each distance, sorted."""
     from sordino.intrinsic.epsilon import pairwise_epsilon
 
-    _check.one_of("formula", formula, ("printed", "exact"))
-    _check.one_of("aggregate", aggregate, ("minimum", "median"))
+    checks.one_of("formula", formula, ("printed", "exact"))
+    checks.one_of("aggregate", aggregate, ("minimum", "median"))
     name = {"minimum": "sigma", "median": "sigma_median"}[aggregate]
     sigma, delta = float(numbers[f"{init}/{name}"][0]), float(numbers[f"delta_v{version}"])
     found: Array = getattr(pairwise_epsilon(distances, sigma, delta), formula)
@@ -199,7 +199,7 @@ def _share_rejected(
     M counts "parameters" (v1) or all "tests" (v2); with `corrected_for`, that many datasets, where
     fewer are tested.
     """
-    _check.one_of("hypotheses", hypotheses, ("tests", "parameters"))
+    checks.one_of("hypotheses", hypotheses, ("tests", "parameters"))
     held = _tested(numbers, init, datasets)
     many = len(held)
     if hypotheses == "parameters":
@@ -343,7 +343,7 @@ def _experiments(numbers: Numbers) -> Found:
 
 def _delta(numbers: Numbers, *, version: int = 2) -> Found:
     """1 / n^2 as in v2, or v1's 1 / n."""
-    _check.one_of("version", str(version), ("1", "2"))
+    checks.one_of("version", str(version), ("1", "2"))
     return Found(float(numbers[f"delta_v{version}"]))
 
 
@@ -362,13 +362,13 @@ def _bound_of_passes(numbers: Numbers) -> Found:
 
 def _sigma(numbers: Numbers, *, init: str = "vary", aggregate: str = "minimum") -> Found:
     """sigma_i with its interval over seeds (for the median, over datasets too)."""
-    _check.one_of("aggregate", aggregate, sorted(_AGGREGATES))
+    checks.one_of("aggregate", aggregate, sorted(_AGGREGATES))
     return Found.of(numbers, f"{init}/{_AGGREGATES[aggregate]}")
 
 
 def _sigma_of_datasets(numbers: Numbers, *, init: str = "vary", end: str = "minimum") -> Found:
     """The least or largest sigma_a; its interval is sigma_i's, in proportion."""
-    _check.one_of("end", end, ("minimum", "maximum"))
+    checks.one_of("end", end, ("minimum", "maximum"))
     held = numbers[f"{init}/sigma_by_dataset"]
     value = float(held.min() if end == "minimum" else held.max())
     middle, low, high = (float(each) for each in numbers[f"{init}/sigma"])
@@ -385,7 +385,7 @@ def _sigma_spread(numbers: Numbers, *, init: str = "vary") -> Found:
 
 def _sigma_aggregates(numbers: Numbers, *, other: str, init: str = "vary") -> Found:
     """Another way to pool the weights over sigma_i, both medians over datasets."""
-    _check.one_of("other", other, ("per-weight", "norm"))
+    checks.one_of("other", other, ("per-weight", "norm"))
     over = float(numbers[f"{init}/sigma_{other.replace('-', '_')}"][0])
     return Found(over / float(numbers[f"{init}/sigma_median"][0]))
 
@@ -406,7 +406,7 @@ def _epsilon(
     whole_batches: bool = True,
 ) -> Found:
     """epsilon_i of the bound or epsilon_i* of the observed sensitivity; interval from sigma's."""
-    _check.one_of("by", by, ("bound", "observed"))
+    checks.one_of("by", by, ("bound", "observed"))
     if by == "bound":
         top = _bound(numbers, whole_batches=whole_batches).value
     else:
@@ -469,7 +469,7 @@ def _starts(init: str) -> tuple[str, ...]:
 
 
 def _asked(of: str, runs: tuple[Numbers, ...], arguments: dict[str, Any]) -> list[float]:
-    _check.one_of("of", of, sorted(OF_ONE_RUN))
+    checks.one_of("of", of, sorted(OF_ONE_RUN))
     return [OF_ONE_RUN[of](numbers, **arguments).value for numbers in runs]
 
 
@@ -504,7 +504,7 @@ def _share_of_runs_above(*runs: Numbers, of: str, threshold: float, **arguments:
 
 def epsilon_of(sensitivity: float, sigma: float, delta: float, formula: str = "printed") -> float:
     """The papers' sqrt(2 ln(1.25/delta)) Delta / sigma ("printed"), or the exact epsilon."""
-    _check.one_of("formula", formula, ("printed", "exact"))
+    checks.one_of("formula", formula, ("printed", "exact"))
     if not math.isfinite(sensitivity):
         return math.nan  # no bound is known
     if sigma == 0:

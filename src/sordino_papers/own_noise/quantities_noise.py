@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _check, seeding
+from sordino import checks, randomness
 from sordino.intrinsic.utility import paired_test
 from sordino.types import Floats
 from sordino_papers.found import Found, Numbers
@@ -72,7 +72,7 @@ class Trio:
 
         Of one draw's models [model] many times, of many draws' [draw, model] once each.
         """
-        stream = seeding.stream("reproduce", "noise", "bootstrap")
+        stream = randomness.stream("reproduce", "noise", "bootstrap")
         models, averaged = self.counts[1].shape[-1], int(numbers["averaged"])
         many = _DRAWS if self.counts[1].ndim == 1 else len(self.counts[1])
         chosen = stream.integers(0, models, (many, averaged))
@@ -85,7 +85,7 @@ class Trio:
 
 def trio(numbers: Numbers, case: str, epsilon: float, over: str = "models", level: int = 0) -> Trio:
     """Accuracies of one case at one epsilon: [model], or over draws [draw, model]."""
-    _check.one_of("over", over, OVER)
+    checks.one_of("over", over, OVER)
     at = int(np.flatnonzero(np.isclose(numbers["epsilons"], epsilon))[0])
     prefix = "drawn/" if over == "draws" else ""
     target, augmented = (
@@ -185,7 +185,7 @@ def _gap_closed(
     numbers: Numbers, *, case: str, epsilon: float, over: str = "", of: str = "models"
 ) -> Found:
     """Percent of the gap to the noiseless model that counting SGD's own noise closes."""
-    _check.one_of("of", of, ("models", "means"))
+    checks.one_of("of", of, ("models", "means"))
     return _over(numbers, case, epsilon, over, _of_models if of == "models" else _of_means)
 
 

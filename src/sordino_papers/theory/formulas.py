@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino import _check
+from sordino import checks
 from sordino.accounting import calibrate, composition, gaussian, printed, subsampled
 from sordino.intrinsic import variability
 from sordino.privacy import Relation
@@ -36,10 +36,10 @@ def make(settings: Mapping[str, Any], bench: Bench) -> dict[str, Array]:
 
     Lists in the table "gaussian" go together instead: one row a name.
     """
-    _check.one_of("of", settings["of"], sorted(_TABLES))
+    checks.one_of("of", settings["of"], sorted(_TABLES))
     axes, row = _TABLES[settings["of"]]
     if unknown := sorted(set(settings) - {"of", *axes}):
-        _check.fail("settings", unknown, f"to be among {axes}")
+        checks.fail("settings", unknown, f"to be among {axes}")
     lists = [_listed(settings[axis]) for axis in axes]
     places = list(zip(*lists, strict=True) if row is _gaussian else itertools.product(*lists))
     rows = []
@@ -152,7 +152,7 @@ def _learning_rate(
     learning_rate: float, l2: float, n: int, noise_multiplier: float, steps: int, delta: float
 ) -> Row:
     """Epsilon of regularised logistic regression by noisy gradient descent."""
-    from sordino.objectives.objective import ObjectiveSpec
+    from sordino.models.objective import ObjectiveSpec
     from sordino.proofs import prove
     from sordino.sgd.spec import TrainSpec
 
@@ -255,7 +255,7 @@ def formula(
     asked = {**(where or {}), **({} if by is None else {by: at})}
     values = _column(table, of, over)[_rows(table, asked)]
     if len(values) != 1:
-        _check.fail("where", asked, f"to name one row, not {len(values)}")
+        checks.fail("where", asked, f"to name one row, not {len(values)}")
     return Found(float(values[0]))
 
 
@@ -311,7 +311,7 @@ def formula_exponent(
     kept = _rows(table, {} if line is None else {line: at})
     kept &= (table[by] >= since) & (table[by] <= until)
     if kept.sum() < 2:
-        _check.fail("since, until", (since, until), "to leave two rows or more")
+        checks.fail("since, until", (since, until), "to leave two rows or more")
     return Found(slope(table[by][kept], _column(table, of, over)[kept]))
 
 
@@ -323,7 +323,7 @@ def slope(x: Array, y: Array) -> float:
 def _column(table: Numbers, of: str, over: str | None) -> Array:
     for name in (of, over):
         if name is not None:
-            _check.one_of("column", name, sorted(table))
+            checks.one_of("column", name, sorted(table))
     return np.asarray(table[of] if over is None else table[of] / table[over])
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from sordino import _check
+from sordino import checks
 from sordino.audit.worst_case import (
     Family,
     Worlds,
@@ -28,7 +28,7 @@ from sordino.audit.worst_case import (
     restricted,
     tradeoff,
 )
-from sordino.seeding import stream
+from sordino.randomness import stream
 from sordino.types import Array, Progress
 from sordino_papers.found import Found, Numbers
 
@@ -49,7 +49,7 @@ def make(settings: Mapping[str, Any], bench: Bench) -> dict[str, Array]:
         "epsilons": _epsilons,
         "loss": _loss,
     }
-    _check.one_of("of", settings["of"], sorted(tables))
+    checks.one_of("of", settings["of"], sorted(tables))
     rest = {name: value for name, value in settings.items() if name != "of"}
     found = tables[settings["of"]](bench.tell, **rest)
     return {name: np.asarray(value) for name, value in found.items()}
@@ -317,7 +317,7 @@ def _repeats(numbers: Numbers, way: str, at: float) -> Array:
 def _place(among: Array, at: float) -> int:
     (places,) = np.nonzero(among == float(at))
     if len(places) != 1:
-        _check.fail("at", at, f"to be one of {among.tolist()}")
+        checks.fail("at", at, f"to be one of {among.tolist()}")
     return int(places[0])
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from sordino._check import InvalidArgument
 from sordino.audit.claim import Claim
 from sordino.audit.gallery import ENTRIES, Case, GalleryEntry, named
 from sordino.audit.gallery.play import play
 from sordino.audit.game import audit
+from sordino.checks import InvalidArgument
 from sordino.privacy import Relation
 
 NAMES = [entry.name for entry in ENTRIES]

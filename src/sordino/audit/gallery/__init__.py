@@ -22,7 +22,7 @@ ENTRIES: tuple[GalleryEntry, ...] = (
 
 def named(name: str) -> GalleryEntry:
     """The entry of this name; another name is refused with the nearest valid one."""
-    from sordino import _check
+    from sordino import checks
 
-    _check.one_of("entry", name, [entry.name for entry in ENTRIES])
+    checks.one_of("entry", name, [entry.name for entry in ENTRIES])
     return next(entry for entry in ENTRIES if entry.name == name)

@@ -18,8 +18,8 @@ from sordino.accounting import gaussian
 from sordino.audit.claim import Claim
 from sordino.audit.gallery.entry import COLUMNS, Case, GalleryEntry, antipodal, huber, proved
 from sordino.data.dataset import Dataset
-from sordino.mechanisms.noise import SeededNoise
 from sordino.privacy import Relation
+from sordino.release.noise import SeededNoise
 from sordino.sgd.spec import TrainSpec
 
 _ROWS = 20

@@ -1,0 +1,106 @@
+"""What is minimised: its description (`ObjectiveSpec`) and what is proved of it (`Constants`).
+
+This file is free of torch, so that proofs and certificates can read it cheaply.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sordino import checks
+
+LINEAR_KINDS = ("logistic", "huber-svm", "least-squares")
+NETWORK_KINDS = ("mlp", "cnn")
+KINDS = LINEAR_KINDS + NETWORK_KINDS
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What theorems need to know about a loss f(w, record) = data term + (l2/2) ||w||^2.
+
+    Parameters
+    ----------
+    lipschitz
+        Bound on the gradient norm of the DATA term alone, for every w and every record within
+        the norm bound; infinity if there is none. The regulariser cancels in every
+        sensitivity argument, so it is not counted (docs/math.md, 3.1).
+    smooth
+        Largest curvature of the whole loss, regulariser included.
+    strongly_convex
+        Least curvature of the whole loss: the l2 weight for a convex data term.
+    """
+
+    lipschitz: float
+    smooth: float
+    strongly_convex: float
+
+
+@dataclass(frozen=True)
+class ObjectiveSpec:
+    """A loss, described by plain values. `sordino.models.build` makes it computable.
+
+    Parameters
+    ----------
+    kind
+        One of "logistic", "huber-svm", "least-squares", "mlp", "cnn".
+    l2
+        Weight of (l2/2) ||w||^2 on every parameter, the intercept included: an unregularised
+        direction would not be strongly convex.
+    intercept
+        Whether a linear model has a constant feature 1 (which raises the rows' norm bound
+        from R to sqrt(R^2 + 1)). Networks always have biases.
+    huber_width
+        Half the width h over which the hinge is rounded; curvature 1/(2h).
+    hidden
+        Hidden units of the dense layer of a network.
+    classes
+        Outputs of the softmax of the "cnn". The "mlp" is binary, as in the papers.
+    """
+
+    kind: str
+    l2: float = 0.0
+    intercept: bool = True
+    huber_width: float = 0.5
+    hidden: int = 10
+    classes: int = 10
+
+    def __post_init__(self) -> None:
+        checks.one_of("kind", self.kind, KINDS)
+        hint = "The papers use 0.5."
+        checked = {
+            "l2": checks.non_negative("l2", self.l2),
+            "intercept": checks.flag("intercept", self.intercept),
+            "huber_width": checks.positive("huber_width", self.huber_width, hint),
+            "hidden": checks.whole("hidden", self.hidden, at_least=1),
+            "classes": checks.whole("classes", self.classes, at_least=2),
+        }
+        # Kept as plain Python numbers, so that equal specs are equal text.
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.kind in NETWORK_KINDS and not self.intercept:
+            checks.fail("intercept", self.intercept, f"to be True for {self.kind}")
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether predictions are an inner product with the row."""
+        return self.kind in LINEAR_KINDS
+
+    @property
+    def curvature(self) -> float:
+        """Largest second derivative of a linear model's loss in the score."""
+        at = {"logistic": 0.25, "huber-svm": 1 / (2 * self.huber_width), "least-squares": 1.0}
+        return at[self.kind]
+
+    def constants(self, norm_bound: float) -> Constants | None:
+        """What is proved of the loss for rows of at most this norm; None for a network.
+
+        Section 3 of docs/math.md: |psi| <= 1, psi' <= 1/4 (logistic) or 1/(2h) (Huber). Least
+        squares has no Lipschitz constant on an unbounded domain: it is infinite.
+        """
+        bound = checks.positive("norm_bound", norm_bound)
+        if not self.is_linear:
+            return None
+        squared = bound**2 + (1.0 if self.intercept else 0.0)
+        lipschitz = math.inf if self.kind == "least-squares" else math.sqrt(squared)
+        return Constants(lipschitz, self.curvature * squared + self.l2, self.l2)

@@ -1,0 +1,375 @@
+"""Where noise comes from. Three sources with one interface, `Noise`:
+
+- `OsGaussian` for what is released: exact samples on a lattice, by OpenDP. Slow, and safe.
+- `CryptoNormals` for noise inside a training, millions of numbers: a cipher's keystream.
+- `SeededNoise` for experiments: repeatable, and whoever knows the seed can subtract it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import operator
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sordino import checks
+from sordino.release import copies
+from sordino.types import Floats
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+    from opendp.mod import Measurement
+
+Words = npt.NDArray[np.uint64]
+Name = str | int
+Size = tuple[int, ...]
+
+LEAST_SCALE, MOST_SCALE = 1e-300, 1e300
+"""Outside, squares underflow or sums overflow, and no model of this world is meant."""
+
+
+class NoiseStream(Protocol):
+    """An endless sequence of random numbers; no number is given twice."""
+
+    def standard_normal(self, size: Size) -> Floats:
+        """Independent N(0, 1) numbers of this shape."""
+        ...
+
+    def uniforms(self, size: Size) -> Floats:
+        """Independent uniform numbers in (0, 1), never 0 and never 1."""
+        ...
+
+    def gumbel(self, size: Size) -> Floats:
+        """Independent standard Gumbel numbers: the index of max(score + gumbel) is softmax."""
+        ...
+
+    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
+        """`values` plus independent N(0, scale^2) on each; at scale 0 an exact copy."""
+        ...
+
+
+class Noise(Protocol):
+    """A source of noise, injected wherever noise is added.
+
+    `repeatable` says whether somebody could draw the same noise again: then it protects nobody.
+    `name` is how certificates call it.
+    """
+
+    repeatable: bool
+
+    @property
+    def name(self) -> str:
+        """The source in words."""
+        ...
+
+    def stream(self, *name: Name) -> NoiseStream:
+        """Open the noise called `name`, independent of every other."""
+        ...
+
+    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
+        """`values` plus fresh, independent N(0, scale^2) on each; at scale 0 an exact copy."""
+        ...
+
+
+class _Stream(ABC):
+    """Uniform and Gumbel numbers, made of 64-bit words; normal ones are the source's own."""
+
+    @abstractmethod
+    def words(self, count: int) -> Words:
+        """Uniform 64-bit words, never given before."""
+
+    @abstractmethod
+    def standard_normal(self, size: Size) -> Floats:
+        """Independent N(0, 1) numbers of this shape."""
+
+    def uniforms(self, size: Size) -> Floats:
+        """Independent uniform numbers in (0, 1): odd multiples of 2^-53."""
+        # 52 bits and a half: with 53 the largest would round to 1.
+        drawn = (self.words(math.prod(size)) >> 12).astype(np.float64)
+        return np.asarray((drawn + 0.5) * 2.0**-52).reshape(size)
+
+    def gumbel(self, size: Size) -> Floats:
+        """Independent standard Gumbel numbers, with both tails down to probability 2^-64."""
+        words = self.words(math.prod(size)).view(np.int64)
+        # One bit picks the tail, 63 the place in it, so that neither end is cut or coarse.
+        half = ((words & (2**63 - 1)) + 0.5) * 2.0**-64
+        exponential = np.where(words < 0, -np.log(half), -np.log1p(-half))
+        return np.asarray(-np.log(exponential)).reshape(size)
+
+    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
+        """`values` plus independent N(0, scale^2) on each; at scale 0 an exact copy."""
+        exact, scale = _checked(values, scale)
+        if scale == 0:
+            return exact
+        with np.errstate(over="ignore"):
+            return _finite(exact + scale * self.standard_normal(exact.shape))
+
+
+class OsGaussian:
+    """Noise for what is released: OpenDP's Gaussian, sampled exactly, in no way repeatable.
+
+    Every float64 is a multiple of g = 2^-1074. OpenDP turns the values into whole multiples of g
+    without rounding (its k, left at -1074), adds integers from the discrete Gaussian of standard
+    deviation s = scale / g, sampled exactly in whole-number arithmetic (Canonne, Kamath &
+    Steinke 2020), and only then rounds to the nearest float64, which is post-processing. So the
+    low bits of a float tell nothing (Mironov 2012), and OpenDP's own privacy map is that of the
+    continuous Gaussian, rho = (sensitivity / scale)^2 / 2, with nothing added (`rho`).
+
+    The same holds for the whole curve delta(epsilon) that our accountants compute for continuous
+    noise. Continuous noise rounded to the lattice is as private as before rounding, since values
+    are whole multiples of g and rounding commutes with whole shifts. The discrete Gaussian differs
+    from the rounded one, in total variation, by at most 1 / (24 s^2) a coordinate: the error of
+    the midpoint rule, the two normalisers being equal to within 2 exp(-2 pi^2 s^2) by Poisson
+    summation. For d coordinates delta grows by at most (1 + e^epsilon) d / (24 s^2). With
+    scale = 1e-12, s is 2e311 and that is below 1e-600; at the least scale allowed here, 1e-300,
+    it is (1 + e^epsilon) d 1e-48.
+
+    It takes about 55 microseconds a coordinate whatever the scale (5 s for 10^5). How long exactly
+    depends on the noise drawn (Jin et al. 2022), so the time of one release is not to be published.
+    OpenDP before 0.14.2 must not be used: a fault in its rational division biased the samples.
+    Before 0.16 the last bits of a sample are mostly even ones.
+
+    OpenDP draws its bits from OpenSSL's generator, seeded by the operating system, which nobody
+    outside can seed anew. It does so itself in a forked process, if that has another process id;
+    one that has not is refused (`copies`), here before anything is trained.
+    """
+
+    repeatable = False
+
+    def __init__(self) -> None:
+        copies.check_process_id()
+
+    @property
+    def name(self) -> str:
+        """The source in words, with OpenDP's version."""
+        return self.named(version("opendp"))
+
+    @staticmethod
+    def named(opendp: str) -> str:
+        """What `name` is under this version of OpenDP: for whoever reads it in a certificate."""
+        how = "discrete, exact sampling; the operating system's randomness"
+        return f"OpenDP {opendp} Gaussian ({how})"
+
+    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
+        """`values` plus independent N(0, scale^2) on each; at scale 0 an exact copy."""
+        exact, scale = _checked(values, scale)
+        if scale == 0 or exact.size == 0:
+            return exact
+        noisy = np.array(_opendp_gaussian(scale)(exact.ravel().tolist()), dtype=np.float64)
+        copies.check_process_id()  # now: a fork in between would have copied the generator
+        return _finite(noisy.reshape(exact.shape))
+
+    def stream(self, *name: Name) -> NoiseStream:
+        """The same noise as a stream; the name is not used, since nothing is ever repeated."""
+        return _OsStream()
+
+    def rho(self, sensitivity: float, scale: float) -> float:
+        """What OpenDP itself proves of `perturb`: rho of zero-concentrated DP."""
+        sensitivity = checks.non_negative("sensitivity", sensitivity)
+        scale = checks.positive("scale", _scale(scale))
+        privacy_map: Callable[[float], float] = _opendp_gaussian(scale).map
+        return privacy_map(sensitivity)
+
+
+class _OsStream(_Stream):
+    def words(self, count: int) -> Words:
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+    def standard_normal(self, size: Size) -> Floats:
+        return OsGaussian().perturb(np.zeros(size), 1.0)
+
+    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
+        return OsGaussian().perturb(values, scale)
+
+
+_FEATURES = threading.Lock()
+
+
+@contextmanager
+def _contrib() -> Iterator[None]:
+    """OpenDP's switch for what its committee has not reviewed: on for us, then as it was."""
+    from opendp import mod
+
+    with _FEATURES:
+        was_on = "contrib" in mod.GLOBAL_FEATURES
+        mod.enable_features("contrib")
+        try:
+            yield
+        finally:
+            if not was_on:
+                mod.disable_features("contrib")
+
+
+def _opendp_gaussian(scale: float) -> Measurement:
+    # Not opendp.prelude, which loads polars, pandas and scikit-learn: 1.5 s.
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+
+    with _contrib():
+        domain = vector_domain(atom_domain(T="f64", nan=False))
+        return make_gaussian(domain, l2_distance(T="f64"), scale=scale)
+
+
+class CryptoNormals:
+    """Noise inside a training: as fast as an ordinary generator, and as secret as a cipher's key.
+
+    Each stream is the keystream of ChaCha20 under a 256-bit key from the operating system, kept
+    nowhere else. A normal number is half the sum of four independent Box-Muller normals, each from
+    64-bit words with tails down to probability 2^-64; none is infinite. One such number could be
+    searched for among all that 53-bit arithmetic can make, and those betray what they were added
+    to (Mironov 2012; Jin et al. 2022); sums have far too many origins to search (Holohan & Braghin
+    2021). That defeats the attacks known; it is no proof for every bit, as `OsGaussian`'s is. In a
+    training the numbers are scaled, added to gradients and summed over many steps on top of that.
+    """
+
+    repeatable = False
+    name = (
+        "ChaCha20 keystream keyed by the operating system; "
+        "sums of four Box-Muller normals (Holohan & Braghin 2021)"
+    )
+
+    def stream(self, *name: Name) -> NoiseStream:
+        """Open a keystream with a key of its own; the name is not used, nothing is repeated."""
+        return _Keystream()
+
+    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
+        """`values` plus independent N(0, scale^2) on each, from a keystream of its own."""
+        return _Keystream().perturb(values, scale)
+
+
+_BLOCK = 8192
+"""Normals made at a time: small enough to stay in the processor's cache."""
+_SUMMANDS = 4
+_ZEROS = memoryview(bytes(8 * _SUMMANDS * _BLOCK))
+_BYTES_A_KEY = 2**36
+"""Far below 2^38, where ChaCha20's 32-bit block counter would begin again."""
+
+
+class _Keystream(_Stream):
+    """The words of one keystream. Nothing is buffered: a copy has no numbers to give again."""
+
+    def __init__(self) -> None:
+        self._open()
+
+    def _open(self) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+        self._owner = copies.here()  # first: a copy made in between must not own the key
+        # The key is used once, so counter and nonce may start at 0.
+        cipher = Cipher(algorithms.ChaCha20(os.urandom(32), bytes(16)), mode=None)
+        self._cipher: CipherContext = cipher.encryptor()
+        self._left = _BYTES_A_KEY
+
+    def words(self, count: int) -> Words:
+        drawn = np.empty(count, dtype=np.uint64)
+        into = drawn.view(np.uint8)
+        for start in range(0, len(into), len(_ZEROS)):
+            part = into[start : start + len(_ZEROS)]
+            if self._left < len(part):
+                self._open()
+            self._cipher.update_into(_ZEROS[: len(part)], part.data)
+            # A forked process has its parent's key: both would draw the same noise. Asked after
+            # drawing, so that a copy made in between notices too.
+            while self._owner != copies.here():
+                self._open()
+                self._cipher.update_into(_ZEROS[: len(part)], part.data)
+            self._left -= len(part)
+        return drawn
+
+    def standard_normal(self, size: Size) -> Floats:
+        flat = np.empty(math.prod(size))
+        for start in range(0, len(flat), _BLOCK):
+            part = flat[start : start + _BLOCK]
+            pairs = (len(part) + 1) // 2
+            part[:] = self._normals(pairs)[: len(part)]
+        return flat.reshape(size)
+
+    def _normals(self, pairs: int) -> Floats:
+        """Each pair of normals is half the sum of four independent Box-Muller pairs."""
+        words = self.words(2 * _SUMMANDS * pairs).reshape(2, _SUMMANDS, pairs)
+        # (0, 1], fine near 0, where the tails are made: ln never sees 0.
+        radius: Floats = words[0].astype(np.float64)
+        radius += 0.5
+        radius *= 2.0**-64
+        np.log(radius, out=radius)
+        radius *= -2.0 / _SUMMANDS  # the sum's 1/2 goes under the root
+        np.sqrt(radius, out=radius)
+        angle = words[1].view(np.int64) * (math.pi * 2.0**-63)
+        cosine = np.cos(angle)
+        cosine *= radius
+        np.sin(angle, out=angle)
+        angle *= radius
+        return np.concatenate([cosine.sum(axis=0), angle.sum(axis=0)])
+
+
+class SeededNoise:
+    """Repeatable noise for experiments: same seed, same noise. A release with it is no release.
+
+    The n-th `perturb` of one instance draws the n-th part of a sequence that the seed determines.
+    """
+
+    repeatable = True
+    name = "seeded generator, for experiments; protects nobody"
+
+    def __init__(self, root: int) -> None:
+        self.root = checks.whole("root", root, "Pass a seed such as 0.")
+        self._own = _SeededStream(self.root, ("perturb",))
+
+    def stream(self, *name: Name) -> NoiseStream:
+        """Open the stream called `name` at its start."""
+        return _SeededStream(self.root, ("stream", *name))
+
+    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
+        """`values` plus independent N(0, scale^2) on each; at scale 0 an exact copy."""
+        return self._own.perturb(values, scale)
+
+
+class _SeededStream(_Stream):
+    def __init__(self, root: int, name: tuple[Name, ...]) -> None:
+        # JSON keeps ("a", 1) apart from ("a1",) and 1 apart from "1"; SHA-256 spreads the rest.
+        plain = [part if isinstance(part, str) else operator.index(part) for part in name]
+        digest = hashlib.sha256(json.dumps(plain).encode()).digest()
+        seed = np.random.SeedSequence([root, int.from_bytes(digest, "big")])
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+
+    def words(self, count: int) -> Words:
+        return self._generator.integers(2**64, size=count, dtype=np.uint64)
+
+    def standard_normal(self, size: Size) -> Floats:
+        return self._generator.standard_normal(size)
+
+
+def _checked(values: npt.ArrayLike, scale: float) -> tuple[Floats, float]:
+    """A float64 copy of finite `values`, and a scale that is 0 or within range."""
+    given: npt.NDArray[Any] = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        checks.fail("values", given.dtype, "to be real numbers")
+    exact = np.array(given, dtype=np.float64)
+    if not np.isfinite(exact).all():
+        # OpenDP would take NaN for 0 and infinity for the largest float.
+        checks.fail("values", "[...]", "to hold finite numbers only")
+    return exact, _scale(scale)
+
+
+def _scale(scale: float) -> float:
+    scale = checks.non_negative("scale", scale)
+    if scale and not LEAST_SCALE <= scale <= MOST_SCALE:
+        checks.fail("scale", scale, f"to be 0 or in [{LEAST_SCALE:g}, {MOST_SCALE:g}]")
+    return scale
+
+
+def _finite(noisy: Floats) -> Floats:
+    if not np.isfinite(noisy).all():
+        checks.fail("values", "[...]", "to stay within float64 with this noise")
+    return noisy
