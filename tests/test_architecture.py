@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "models.objective" opens that one module, not its room.
 OPEN_TO_ALL = (
-    *("_cache", "checks", "_cost", "_files", "_lazy", "_shown"),
+    *("_cache", "checks", "_cost", "_files", "_lazy", "errors"),
     *("privacy", "serialize", "types"),
 )
 TABLE: dict[str, tuple[str, ...]] = {
@@ -57,14 +57,14 @@ for _last in ("assessment", "cli"):
     TABLE[_last] = tuple(TABLE)
 ALLOWED = {
     "_cache": (),
-    "checks": ("_shown",),
+    "checks": ("errors",),
     "_cost": ("checks",),
     "_files": ("checks",),
     "_lazy": (),
-    "_shown": (),
+    "errors": (),
     "types": (),
-    "privacy": ("checks", "_shown"),
-    "serialize": ("checks", "_shown"),
+    "privacy": ("checks", "errors"),
+    "serialize": ("checks", "errors"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
     "__main__": ("cli.main",),

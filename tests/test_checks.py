@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sordino import checks
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 
 def _sentence(call: Callable[[], object]) -> str:

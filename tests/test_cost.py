@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino import _cost
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 LARGE = st.integers(min_value=0, max_value=10**400)
 

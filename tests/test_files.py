@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sordino import _files
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 
 def _pipe(path: Path) -> None:

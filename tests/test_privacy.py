@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sordino import Estimate, Guarantee, Observation, Relation
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import USUAL_DELTA, Sampling, default_delta
 
 GUARANTEE: dict[str, Any] = {

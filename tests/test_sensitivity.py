@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from sordino import sensitivity
 from sordino.accounting import permuted
-from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument, NotApplicable
 from sordino.models.objective import Constants, ObjectiveSpec
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.sgd import TrainSpec, train
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "output_3.json").read_text())

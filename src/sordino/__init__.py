@@ -8,15 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sordino import _lazy
-from sordino.checks import InvalidArgument
-from sordino.privacy import (
-    Estimate,
-    Guarantee,
-    NotApplicable,
-    Observation,
-    PrivacyLeakWarning,
-    Relation,
-)
+from sordino.errors import InvalidArgument, NotApplicable, PrivacyLeakWarning
+from sordino.privacy import Estimate, Guarantee, Observation, Relation
 
 if TYPE_CHECKING:
     from sordino.assessment.run import assess

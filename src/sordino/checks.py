@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from sordino._shown import printable
+from sordino.errors import InvalidArgument, printable
 
 if TYPE_CHECKING:  # the command line's help does without numpy
     import numpy.typing as npt
@@ -21,14 +21,10 @@ if TYPE_CHECKING:  # the command line's help does without numpy
 _Listed = TypeVar("_Listed")
 
 
-class InvalidArgument(ValueError):
-    """An argument that no computation here can accept; nothing was changed."""
-
-
 def fail(name: str, value: object, condition: str, hint: str = "") -> NoReturn:
     """Raise `InvalidArgument` in the house's sentence form."""
     sentence = f"Expected {name}={_short(value)} {condition}."
-    raise InvalidArgument(printable(f"{sentence} {hint}".rstrip()))
+    raise InvalidArgument(printable(f"{sentence} {hint}".rstrip()), name)
 
 
 def positive(name: str, value: float, hint: str = "", *, allow_infinite: bool = False) -> float:

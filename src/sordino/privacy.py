@@ -13,26 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Literal
 
 from sordino import checks
-from sordino._shown import printable
-
-
-class NotApplicable(Exception):
-    """A theorem that does not cover what was asked; its text names the condition that fails.
-
-    It also says what would satisfy the condition. Raised instead of a number, never beside one.
-    """
-
-
-class Refused(Exception):
-    """A claim, a file or a release that does not hold up; its text is one sentence that says why.
-
-    Nothing left the building. The program exits with 1; arguments that nobody could accept are
-    `InvalidArgument`, and 2.
-    """
-
-
-class PrivacyLeakWarning(UserWarning):
-    """Something was taken from the data, or repeated, that a guarantee needs kept from it."""
+from sordino.errors import printable
 
 
 class Relation(enum.Enum):

@@ -38,8 +38,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, NoReturn, Union
 
-from sordino._shown import printable
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument, printable
 
 INFINITE = "inf"
 INFINITE_SETTING = {"number": INFINITE}

@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any
 
 from sordino import checks
+from sordino.errors import InvalidArgument
 from sordino.serialize import Forms, refusing
 from sordino_papers.claims import (
     Drawing,
@@ -98,7 +99,7 @@ def papers() -> dict[str, Paper]:
 
 def read(key: str, text: str) -> Paper:
     """One file's text."""
-    with refusing(f"paper {key}", checks.InvalidArgument):
+    with refusing(f"paper {key}", InvalidArgument):
         given: _File = Forms(by_hand=True).of(_File).read(tomllib.loads(text))
     runs = [_run(key, name, each) for name, each in given.runs.items()]
     about = given.paper

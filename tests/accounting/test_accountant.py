@@ -16,7 +16,7 @@ from scipy.stats import binom, norm
 
 from sordino.accounting import subsampled
 from sordino.accounting.accountant import Accountant
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 # Opacus warns about its own insecure random numbers, about torch's hooks and about its optimizers.

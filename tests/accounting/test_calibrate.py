@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sordino.accounting import calibrate, subsampled
 from sordino.accounting.profile import GaussianProfile
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[
     "2_dpsgd"

@@ -18,7 +18,7 @@ from sordino.accounting.profile import (
     RenyiProfile,
 )
 from sordino.accounting.subsampled import pld, rdp
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE

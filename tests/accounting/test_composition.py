@@ -15,8 +15,8 @@ from scipy.stats import binom
 
 from sordino.accounting import composition, gaussian
 from sordino.accounting.profile import ApproximateProfile
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[
     "2_dpsgd"

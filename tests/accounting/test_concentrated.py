@@ -17,8 +17,8 @@ from sordino.accounting import concentrated, gaussian, renyi
 from sordino.accounting.compose import compose, times
 from sordino.accounting.concentrated import Filter
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "erm_10.json").read_text())[
     "10_erm_baselines"

@@ -16,8 +16,8 @@ from dp_accounting.rdp import RdpAccountant
 from sordino.accounting import gaussian, subsampled
 from sordino.accounting.events import from_event, to_event
 from sordino.accounting.profile import ApproximateProfile
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Relation
 
 THEIRS = {
     Relation.ADD_OR_REMOVE_ONE: dp.NeighboringRelation.ADD_OR_REMOVE_ONE,

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 from sordino.accounting import gaussian
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable
+from sordino.errors import InvalidArgument, NotApplicable
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[
     "1_gaussian"

@@ -14,7 +14,7 @@ from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.group import GroupProfile, group
 from sordino.accounting.loss import DIRECTIONS, GaussianLoss, PoissonLoss
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile, LossProfile
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 ANY = {"relation": Relation.ADD_OR_REMOVE_ONE, "theorem": "one record"}

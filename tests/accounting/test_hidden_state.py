@@ -20,8 +20,9 @@ from sordino.accounting.shifted import composition_mu, master_mu
 from sordino.accounting.subsampled import NoisySteps, pld
 from sordino.data import neighbours
 from sordino.data.dataset import Dataset
+from sordino.errors import NotApplicable
 from sordino.models.objective import ObjectiveSpec
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.proofs import prove
 from sordino.sgd import train
 from sordino.sgd.spec import TrainSpec

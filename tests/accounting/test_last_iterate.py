@@ -16,8 +16,8 @@ from sordino.accounting.last_iterate import master_mu
 from sordino.accounting.loss import PoissonLoss
 from sordino.accounting.profile import LossProfile
 from sordino.accounting.shifted import composition_mu
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_3_4_5.json").read_text())[
     "4_hidden_state"

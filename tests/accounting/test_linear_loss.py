@@ -18,8 +18,8 @@ from sordino.accounting.last_iterate import linear_heuristic, linear_loss
 from sordino.accounting.linear_loss import LinearLoss, binomial
 from sordino.accounting.loss import PoissonLoss
 from sordino.accounting.profile import LossProfile
-from sordino.checks import InvalidArgument
-from sordino.privacy import Estimate, NotApplicable, Relation
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Estimate, Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_3_4_5.json").read_text())[
     "5_linear_loss"

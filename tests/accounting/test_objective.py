@@ -15,8 +15,8 @@ from sordino.accounting import gaussian, objective
 from sordino.accounting.compose import compose, times
 from sordino.accounting.loss import DIRECTIONS
 from sordino.accounting.profile import ApproximateProfile
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "erm_10.json").read_text())[
     "10_erm_baselines"

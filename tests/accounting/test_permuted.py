@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from sordino.accounting import gaussian, permuted, renyi
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_3_4_5.json").read_text())[

@@ -10,8 +10,7 @@ import pytest
 
 from sordino.accounting import composition, gaussian, printed
 from sordino.accounting.profile import Profile
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable
+from sordino.errors import InvalidArgument, NotApplicable
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[
     "2_dpsgd"

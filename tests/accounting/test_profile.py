@@ -24,7 +24,7 @@ from sordino.accounting.profile import (
     RenyiProfile,
 )
 from sordino.accounting.subsampled import pld, rdp
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[

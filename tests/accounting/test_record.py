@@ -39,7 +39,7 @@ from sordino.accounting.profile import (
 )
 from sordino.accounting.projected import ProjectedProfile
 from sordino.accounting.record import DEEPEST, LAWS, PROFILES, from_plain, to_plain
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 ADD = {"relation": Relation.ADD_OR_REMOVE_ONE, "theorem": "a test", "notes": ("one", "zwei: ä")}

@@ -18,8 +18,8 @@ from sordino.accounting.hidden_state import WithSlack
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile, RenyiProfile
 from sordino.accounting.selection import draw_runs, rate, repeat_and_select
 from sordino.accounting.subsampled import pld
-from sordino.checks import InvalidArgument
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE
 NAMED = {"relation": ADD, "theorem": "a test"}

@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression, minimize
 
 from sordino.accounting.last_iterate import master_mu
 from sordino.accounting.shifted import composition_mu, cyclic_mus, domain_mu
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 # Powers of smaller ones leave the range of floats in the formulas these tests compare with.
 contractions = st.one_of(st.just(0.0), st.floats(1e-3, 1.3))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile, LossProfile
 from sordino.accounting.subsampled import NoisySteps, pld, rdp
-from sordino.checks import InvalidArgument
-from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import PASSES, Relation, Sampling
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json").read_text())[
     "2_dpsgd"

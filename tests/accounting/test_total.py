@@ -29,7 +29,7 @@ from sordino.accounting.total import (
     largest_gaussian,
     total,
 )
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 ADD = Relation.ADD_OR_REMOVE_ONE

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sordino.assessment.brief import Brief
-from sordino.checks import InvalidArgument
 from sordino.data.columns import Column
+from sordino.errors import InvalidArgument
 from sordino.estimators import methods
 from sordino.privacy import default_delta
 

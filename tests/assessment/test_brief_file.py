@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sordino.assessment.brief import Brief
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 FULL = Brief(
     data="people.csv",

@@ -16,9 +16,9 @@ from sordino.assessment.brief import Brief
 from sordino.assessment.effort import EFFORTS
 from sordino.assessment.measuring import ATTACKED, Distance, NoiseEvidence, together
 from sordino.assessment.subject import Subject, _of_all
+from sordino.errors import PrivacyLeakWarning
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
-from sordino.privacy import PrivacyLeakWarning
 from sordino.randomness import stream
 from sordino.report.stages import Estimated, OwnNoise
 from sordino.sgd import train

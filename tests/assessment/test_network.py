@@ -14,8 +14,8 @@ from sordino.accounting import subsampled
 from sordino.assessment import network
 from sordino.assessment.network import NetworkPlan
 from sordino.assessment.proving import prove
-from sordino.checks import InvalidArgument
 from sordino.data import Dataset, load, recipe
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.sgd import train
 

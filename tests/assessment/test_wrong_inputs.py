@@ -10,9 +10,8 @@ import pytest
 
 from sordino.assessment.brief import Brief
 from sordino.assessment.source import LEAST_ROWS, held_out
-from sordino.checks import InvalidArgument
 from sordino.data import DataError, table_file
-from sordino.privacy import PrivacyLeakWarning
+from sordino.errors import InvalidArgument, PrivacyLeakWarning
 
 ROWS = "".join(f"{i % 70 + 20},{'fm'[i % 2]},{'no' if i % 3 else 'yes'}\n" for i in range(100))
 SECRET = "Xylophon"

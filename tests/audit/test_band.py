@@ -15,7 +15,7 @@ from sordino.accounting.profile import ApproximateProfile, GaussianProfile
 from sordino.audit import band as bands
 from sordino.audit import bounds
 from sordino.audit.band import GaussianFamily, _violated, band, confident_points, refutes
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 DP_SGD = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[

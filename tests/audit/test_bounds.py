@@ -22,7 +22,7 @@ from sordino.audit.bounds import (
     gaussian_mu_from_counts,
     split,
 )
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[
     "7_audit"

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from sordino.audit.worlds import outputs
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 ONE = np.array([0.0, 0.0, 1.0])
 

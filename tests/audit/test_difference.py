@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 
 from sordino.audit.difference import Difference, difference, has_silent_record, records
-from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 REPLACE, ADD = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE

@@ -12,9 +12,9 @@ from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
 from sordino.audit import Claim, TrainedRelease, audit, bounds, game
 from sordino.audit.power import ceiling, gaussian_reach, reach
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Relation, rounded
 from sordino.sgd import TrainSpec, train

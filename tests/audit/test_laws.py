@@ -7,7 +7,7 @@ import pytest
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.audit import laws, own
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.estimators.records import FitRecords
 from sordino.models.objective import ObjectiveSpec
 

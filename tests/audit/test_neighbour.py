@@ -8,13 +8,13 @@ import pytest
 from sordino.audit import neighbour
 from sordino.audit.difference import difference
 from sordino.audit.worlds import TrainedRelease, outputs
-from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset, row_norms
 from sordino.data.neighbours import Neighbours
+from sordino.errors import InvalidArgument, NotApplicable
 from sordino.intrinsic import measured
 from sordino.intrinsic.measure import measure
 from sordino.models.objective import ObjectiveSpec
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.sgd import TrainSpec, train
 
 REPLACE, ADD, ZERO = Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from sordino.accounting import gaussian
 from sordino.audit.bounds import GAUSSIAN_HYPOTHESIS
 from sordino.audit.canaries import f_dp_mu, f_dp_one_run, steinke, steinke_p_value
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[
     "7_audit"

@@ -14,8 +14,8 @@ from sordino.audit.minimised import records_of
 from sordino.audit.score_file import OutputFileError
 from sordino.audit.trained import TOGETHER, TrainedProblems
 from sordino.audit.worlds import outputs
-from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.training import train_together
 from sordino.randomness import SeededStreams

@@ -15,12 +15,12 @@ from sordino.audit.difference import Difference, difference
 from sordino.audit.minimised import records_of
 from sordino.audit.own import OwnFit
 from sordino.audit.worlds import outputs
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset, row_norms
+from sordino.errors import InvalidArgument, NotApplicable
 from sordino.estimators import methods
 from sordino.estimators.randomness import Randomness
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.sgd import train
 
 METHODS = ("rsgd-ar", "nsgd", "bolt-on", "output-gd", "noisy-gd", "dp-sgd", "objective", "dp-agd")

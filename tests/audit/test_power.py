@@ -12,7 +12,7 @@ from sordino.accounting import gaussian
 from sordino.audit import bounds, power
 from sordino.audit.band import GaussianFamily, band
 from sordino.audit.power import ceiling, reach, runs_needed
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 
 @pytest.mark.parametrize(("runs", "shown"), [(1000, 5.6006), (5000, 7.2115), (10_000, 7.9048)])

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from sordino.accounting import gaussian
 from sordino.audit import audit, bounds, scores
 from sordino.audit.scores import FOLDS, Direction, hashed
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 ZERO, ONE = np.zeros(2), np.array([0.0, 1.0])
 DELTA = 1e-5

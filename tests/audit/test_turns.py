@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sordino.audit import turns
 from sordino.audit.called import Block, Called, Rehearsal, Stretch
 from sordino.audit.worlds import outputs
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 ZERO, ONE = np.zeros(3), np.array([0.0, 0.0, 1.0])
 ROWS = np.eye(4), np.arange(4) % 2

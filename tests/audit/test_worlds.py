@@ -18,9 +18,9 @@ from sklearn.preprocessing import StandardScaler
 
 from sordino import Ledger, PrivateLogisticRegression
 from sordino.audit.worlds import TrainedRelease, outputs
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.models.objective import ObjectiveSpec
 from sordino.randomness import SeededStreams
 from sordino.sgd import TrainSpec, train

@@ -25,7 +25,7 @@ from sordino.audit.worst_case import (
     lower_hull,
     tradeoff,
 )
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit_6_7.json").read_text())[
     "6_worst_case_loss"

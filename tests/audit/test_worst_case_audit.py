@@ -27,8 +27,8 @@ from sordino.audit.worst_case import (
     restricted_estimate,
     tradeoff,
 )
-from sordino.checks import InvalidArgument
-from sordino.privacy import Estimate, NotApplicable
+from sordino.errors import InvalidArgument, NotApplicable
+from sordino.privacy import Estimate
 
 GAUSSIAN = Family(1.0, 1)
 """Every record in the one step: the Gaussian mechanism, whose curve is exact and quick."""

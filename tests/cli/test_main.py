@@ -9,9 +9,9 @@ import typer
 from typer.testing import CliRunner
 
 import sordino
-from sordino.checks import InvalidArgument
 from sordino.cli import main
 from sordino.data import DataError
+from sordino.errors import InvalidArgument
 
 
 def _run(*arguments: str) -> tuple[int, str, str]:

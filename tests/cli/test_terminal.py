@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sordino import data
-from sordino._shown import filled
 from sordino.accounting.profile import GaussianProfile
 from sordino.assessment.directory import ASSESSMENT, STUDY
 from sordino.cli import terminal
 from sordino.cli.main import main
 from sordino.cli.screen import Screen
+from sordino.errors import filled
 from sordino.intrinsic.measure import measure
 from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Relation

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordino.checks import InvalidArgument
 from sordino.data.columns import Column, Columns
 from sordino.data.frames import known_column
+from sordino.errors import InvalidArgument
 
 EXAMPLE = """
 target = "income"

@@ -5,8 +5,8 @@ import copy
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
 from sordino.data import Dataset
+from sordino.errors import InvalidArgument
 
 X = np.array([[0.6, 0.8], [0.3, 0.4]])
 Y = np.array([0, 1])

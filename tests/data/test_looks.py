@@ -14,7 +14,7 @@ from sordino.data import looks, table_file
 from sordino.data.cells import Cells
 from sordino.data.columns import Columns
 from sordino.data.looks import Look
-from sordino.privacy import PrivacyLeakWarning
+from sordino.errors import PrivacyLeakWarning
 
 Made = Callable[[np.random.Generator, int], list[str]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
 from sordino.data import Dataset
 from sordino.data import neighbours as nb
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 X = np.array([[0.6, 0.8], [0.3, 0.4], [0.0, 1.0], [-0.6, 0.0], [0.1, 0.2]])

@@ -9,7 +9,6 @@ from hypothesis.extra import numpy as hnp
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
-from sordino.checks import InvalidArgument
 from sordino.data.preprocess import (
     READS_DIRECTIONS,
     READS_LEVELS,
@@ -21,6 +20,7 @@ from sordino.data.preprocess import (
     clip_rows,
     unit_rows,
 )
+from sordino.errors import InvalidArgument
 
 MATRICES = hnp.arrays(
     np.float64,

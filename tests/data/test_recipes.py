@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import sordino.data
-from sordino.checks import InvalidArgument
 from sordino.data import recipes
 from sordino.data.recipe import Recipe
 from sordino.data.sources import DataError, MissingFileError, RawFile
+from sordino.errors import InvalidArgument
 
 EMBEDDED = ("digits", "digits/binary", "breast-cancer")
 

@@ -11,7 +11,6 @@ import pytest
 
 from sordino import _cache
 from sordino import _files as files
-from sordino.checks import InvalidArgument
 from sordino.data import sources
 from sordino.data.files import gunzipped, unix_lines
 from sordino.data.sources import (
@@ -20,6 +19,7 @@ from sordino.data.sources import (
     MissingFileError,
     RawFile,
 )
+from sordino.errors import InvalidArgument
 
 CONTENT = b"1,2\n3,4\n" * 1000
 HOME = "https://publisher.example/things"

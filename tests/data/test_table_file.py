@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sordino.checks import InvalidArgument
 from sordino.data import frames, table_file
 from sordino.data.columns import Column, Columns
 from sordino.data.sources import DataError
-from sordino.privacy import PrivacyLeakWarning
+from sordino.errors import InvalidArgument, PrivacyLeakWarning
 
 PEOPLE = """\
 patient,age, sex ,member,zip,note,ill

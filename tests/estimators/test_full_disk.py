@@ -28,7 +28,7 @@ from sordino import PrivateLogisticRegression as Logistic
 from sordino.assessment import releasing
 from sordino.assessment.brief import Brief
 from sordino.assessment.subject import Subject
-from sordino.privacy import Refused
+from sordino.errors import Refused
 from sordino.release import bundle, verify
 from sordino.release.certificate import CertificateError
 from sordino.release.ledger import FingerprintWarning

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from sordino import Ledger, PrivateLogisticRegression
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.release import bundle, contradictions
 from sordino.release.certificate import CertificateError
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument, PrivacyLeakWarning
 from sordino.intrinsic.augment import (
     FORMULAS,
     Augmented,
@@ -23,7 +23,7 @@ from sordino.intrinsic.augment import (
     target_sigma,
 )
 from sordino.intrinsic.interval import Interval
-from sordino.privacy import Estimate, PrivacyLeakWarning
+from sordino.privacy import Estimate
 from sordino.randomness import stream
 
 DELTA = 9.25e-9  # v2, Table 3, MNIST-binary

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import directional
 from sordino.randomness import stream
 

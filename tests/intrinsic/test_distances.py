@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import distances
 from sordino.randomness import stream
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import epsilon, spread
 from sordino.intrinsic.directional import between
 from sordino.intrinsic.interval import Interval

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import foreign
 from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.intrinsic.measured import load

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.sgd import train

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import grid
 from sordino.models.objective import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec

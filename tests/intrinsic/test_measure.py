@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import grid
 from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.models.objective import ObjectiveSpec

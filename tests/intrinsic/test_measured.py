@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import measured
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load

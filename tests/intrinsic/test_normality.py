@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import normality
 from sordino.randomness import stream
 

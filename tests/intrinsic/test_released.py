@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import directional
 from sordino.randomness import stream
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import remote
 from sordino.intrinsic.grid import EngineWork, Failure
 from sordino.intrinsic.measure import StudyProgress, measure

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import spread
 from sordino.intrinsic.distances import largest_by_pair
 from sordino.intrinsic.theory import theory

@@ -12,7 +12,7 @@ import pytest
 
 from sordino import data, randomness
 from sordino.accounting import gaussian
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import summary as summaries
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load

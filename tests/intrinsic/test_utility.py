@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from sordino.checks import InvalidArgument
 from sordino.data import load
 from sordino.data import neighbours as nb
+from sordino.errors import InvalidArgument
 from sordino.intrinsic.augment import Basis, augment_each, perturbed
 from sordino.intrinsic.epsilon import usual_delta
 from sordino.intrinsic.utility import evaluate, paired_test

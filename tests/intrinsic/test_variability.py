@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import variability
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "intrinsic_8_9.json").read_text())[

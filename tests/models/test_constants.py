@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.models import Constants, ObjectiveSpec, build
 
 FEATURES = 4

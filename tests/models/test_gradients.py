@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.models import ObjectiveSpec, batched, build
 from sordino.models.batched import Update
 

@@ -9,9 +9,9 @@ import math
 import pytest
 
 from sordino import InvalidArgument, Relation
+from sordino.errors import NotApplicable
 from sordino.estimators import methods
 from sordino.estimators.task import FitPlan, Settings, Task
-from sordino.privacy import NotApplicable
 from sordino.proofs.evidence import Evidence, from_plain
 from sordino.proofs.evidence_kinds import (
     KINDS,

@@ -10,7 +10,8 @@ import pytest
 from sordino.accounting.linear_loss import linear_loss
 from sordino.accounting.subsampled import LEAST_RATE, MOST_NOISE, NoisySteps, pld
 from sordino.accounting.workshop import Workshop
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation
 from sordino.proofs import theorems
 from sordino.proofs.run import Run
 from sordino.proofs.theorems import Finding

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from sordino.accounting import gaussian, objective
+from sordino.errors import NotApplicable
 from sordino.models.objective import ObjectiveSpec
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK, prove
 from sordino.proofs.adaptive import AdaptiveBudget, concentrated_budget
 from sordino.proofs.objective import objective_perturbation

@@ -12,8 +12,9 @@ from sordino.accounting import gaussian
 from sordino.accounting.permuted import hockey_mixture
 from sordino.data import neighbours
 from sordino.data.dataset import Dataset
+from sordino.errors import NotApplicable
 from sordino.models.objective import Constants, ObjectiveSpec
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK
 from sordino.proofs.output import output_perturbation
 from sordino.sgd import train

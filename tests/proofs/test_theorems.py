@@ -14,9 +14,9 @@ import pytest
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.linear_loss import linear_loss
 from sordino.accounting.subsampled import NoisySteps
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument, NotApplicable
 from sordino.models.objective import ObjectiveSpec
-from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
+from sordino.privacy import PASSES, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.evidence_kinds import (
     AdaptiveEvidence,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.proofs.evidence_kinds import AdaptiveEvidence
 from sordino.release import bundle

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument, Refused
 from sordino.models.objective import ObjectiveSpec
-from sordino.privacy import Refused, Relation
+from sordino.privacy import Relation
 from sordino.proofs.evidence_kinds import (
     AdaptiveEvidence,
     ObjectiveEvidence,

@@ -16,7 +16,7 @@ from sordino.accounting import gaussian
 from sordino.accounting.compose import compose
 from sordino.accounting.concentrated import concentrated
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile, Profile
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.release import ReleaseRefused
 from sordino.release.ledger import (

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from sordino.accounting import gaussian
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.release import CryptoNormals, Noise, OsGaussian, SeededNoise
 from sordino.sgd.grid import NoiseSource
 

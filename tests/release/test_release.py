@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.proofs.proof import Proof, unit_of
 from sordino.release import (

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.release import signature
 from sordino.release.certificate import CertificateError
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.release import CryptoNormals, SeededNoise, noise
 
 FAR = 6.0  # standard errors: a sound source fails once in 10^9 tests

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import sample_assessment as samples
 
-from sordino.privacy import Estimate, Guarantee, Observation, Refused, Relation
+from sordino.errors import Refused
+from sordino.privacy import Estimate, Guarantee, Observation, Relation
 from sordino.report import document, plain, schema
 from sordino.report.assessment import Assessment
 from sordino.report.document import DocumentError, from_plain, loads, to_plain

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.report import figures
 
 

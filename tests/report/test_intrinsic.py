@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sordino import randomness
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Estimate
 from sordino.report import canvas, intrinsic
 from sordino.report.drawing.sheet import INFINITY

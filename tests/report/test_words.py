@@ -10,7 +10,7 @@ import sample_assessment as sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordino._shown import printable
+from sordino.errors import printable
 from sordino.report import words
 from sordino.report.assessment import Assessment
 from sordino.report.stages import Estimated

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.report import canvas
 from sordino.report.worst_case import Repeats, WorstCaseSetting, epsilons, error_curves
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
 from sordino.data import Dataset, load
+from sordino.errors import InvalidArgument
 from sordino.models import ObjectiveSpec, build
 from sordino.sgd import DivergenceWarning, TrainSpec, convergence_point, train
 from sordino.sgd.convergence import stop_position

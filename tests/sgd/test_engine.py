@@ -12,8 +12,8 @@ import torch
 from conftest import make_problem
 from reference import sgd
 
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
+from sordino.errors import InvalidArgument
 from sordino.models import build
 from sordino.models.objective import ObjectiveSpec
 from sordino.randomness import OsStreams, SeededStreams

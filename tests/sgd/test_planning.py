@@ -14,8 +14,8 @@ from conftest import make_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as nb
+from sordino.errors import InvalidArgument
 from sordino.models import ObjectiveSpec
 from sordino.sgd import TrainSpec, planning, prepare
 from sordino.sgd.planning import Plan, chunk_bytes

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.models.objective import KINDS, ObjectiveSpec
 from sordino.sgd.spec import INITS, ORDERS, Schedule, TrainSpec
 

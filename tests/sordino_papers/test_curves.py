@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino_papers import kinds
 from sordino_papers.bench import Bench
 from sordino_papers.claims import PaperRun

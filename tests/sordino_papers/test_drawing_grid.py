@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sordino import randomness
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.report import canvas
 from sordino_papers.own_noise import drawing_grid
 from sordino_papers.own_noise.drawing_grid import DRAWINGS

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sordino import checks
+from sordino.errors import InvalidArgument
 from sordino.estimators.records import FitRecords
 from sordino.estimators.risk import NoMinimum, Risk
 from sordino_papers import sizes
@@ -110,9 +110,9 @@ def test_an_interrupted_study_goes_on_and_gives_the_same_numbers(small, tmp_path
 
 
 def test_unknown_settings_are_refused(tmp_path):
-    with pytest.raises(checks.InvalidArgument, match="sead"):
+    with pytest.raises(InvalidArgument, match="sead"):
         bench(tmp_path, sead=1).numbers("chen/small")
-    with pytest.raises(checks.InvalidArgument, match="tuned method"):
+    with pytest.raises(InvalidArgument, match="tuned method"):
         bench(tmp_path, methods=["output-gd/tuned"]).numbers("chen/small")
 
 

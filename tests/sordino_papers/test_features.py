@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino_papers.own_noise import features
 from sordino_papers.own_noise.features import QUANTITIES
 

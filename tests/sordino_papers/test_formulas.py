@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino_papers import judging, reading
 from sordino_papers.bench import Bench
 from sordino_papers.theory import formulas

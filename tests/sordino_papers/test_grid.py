@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sordino import randomness
-from sordino.checks import InvalidArgument
 from sordino.data import load as load_data
+from sordino.errors import InvalidArgument
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
 from sordino.models import build

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino_papers import judging, reading
 from sordino_papers.bench import Bench
 from sordino_papers.theory import formulas, hidden_state

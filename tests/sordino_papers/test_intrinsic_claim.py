@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import binom
 
 from sordino.accounting import gaussian
-from sordino.checks import InvalidArgument
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
+from sordino.errors import InvalidArgument
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import Summary, summary

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino_papers.claims import Printed, Tolerance
 from sordino_papers.found import Found
 

@@ -7,7 +7,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino_papers.own_noise.quantities_grid import OF_ONE_RUN, QUANTITIES
 from sordino_papers.reading import read
 

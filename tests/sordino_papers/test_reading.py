@@ -3,7 +3,7 @@
 import pytest
 from small_paper import TEXT
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino_papers import reading
 
 

@@ -3,9 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
-from sordino.checks import InvalidArgument
 from sordino.cli import main
 from sordino.data import recipe
+from sordino.errors import InvalidArgument
 from sordino_papers import identity, kinds, reproduce, scoreboard
 from sordino_papers.results import ClaimVerdict
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino_papers import sizes
 from sordino_papers.bench import Bench, NotHere
 from sordino_papers.claims import PaperRun

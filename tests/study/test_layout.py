@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.study import Cell, Layout
 from sordino.study.chunks import Chunks
 

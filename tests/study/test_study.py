@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.study import Cell, Layout, Study, StudyError
 
 

@@ -17,7 +17,8 @@ from sordino.accounting.aim import Rough
 from sordino.accounting.loss import DIRECTIONS
 from sordino.accounting.profile import Profile, Which
 from sordino.accounting.root import first_below
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation
 
 TOLERANCE = 3e-6
 """Relative, of the noise multiplier; epsilon then is within 1e-4 of its target (law 6)."""

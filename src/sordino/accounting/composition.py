@@ -18,7 +18,8 @@ from scipy.special import betaln
 from sordino import checks
 from sordino.accounting import gaussian
 from sordino.accounting.profile import ApproximateProfile
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation
 from sordino.types import Floats
 
 # A base delta of 1 promises nothing, so with it no noise at all would do: a record used with

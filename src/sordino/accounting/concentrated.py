@@ -19,7 +19,8 @@ from sordino.accounting import renyi
 from sordino.accounting.loss import ApproximateLoss, Direction
 from sordino.accounting.profile import Profile
 from sordino.accounting.shifted import ratio
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation
 from sordino.types import Floats
 
 _WIDEST = 40.0

@@ -26,7 +26,8 @@ from sordino.accounting.loss import (
     PoissonReplaceLoss,
 )
 from sordino.accounting.profile import GaussianProfile, Profile
-from sordino.privacy import NotApplicable, Relation, Sampling
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation, Sampling
 
 if TYPE_CHECKING:  # it takes a second to import, so functions do it when they need it
     from dp_accounting import DpEvent

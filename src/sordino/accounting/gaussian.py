@@ -8,7 +8,7 @@ from collections.abc import Callable
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from sordino import checks
-from sordino.privacy import NotApplicable
+from sordino.errors import NotApplicable
 
 _ROOT_2 = math.sqrt(2)
 

@@ -12,7 +12,8 @@ from sordino import checks
 from sordino.accounting import renyi, shifted
 from sordino.accounting.loss import GaussianLoss, Loss, PoissonLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation
 from sordino.types import Floats
 
 SEARCH_ORDERS: Floats = renyi.ORDERS[::6]

@@ -15,7 +15,8 @@ from sordino.accounting.loss import Direction
 from sordino.accounting.permuted import hockey_mixture
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.accounting.subsampled import NoisySteps, pld, refuse
-from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
+from sordino.errors import NotApplicable
+from sordino.privacy import PASSES, Relation, Sampling
 from sordino.types import Floats
 
 MOST_WORK = 20_000_000

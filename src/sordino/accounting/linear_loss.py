@@ -17,7 +17,8 @@ from sordino import checks
 from sordino.accounting.loss import Direction, PoissonLoss, ShiftedLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile
 from sordino.accounting.subsampled import LEAST_NOISE, within_range
-from sordino.privacy import Estimate, NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Estimate, Relation
 from sordino.types import Floats
 
 LOG_LEFT_OUT = -690.0

@@ -38,7 +38,8 @@ from sordino.accounting.loss import DIRECTIONS, Direction, GaussianLoss
 from sordino.accounting.objective_loss import ObjectiveLoss, Terms, continued, corners, log_sum
 from sordino.accounting.profile import Components, GaussianProfile, Profile
 from sordino.accounting.shifted import ratio
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation
 from sordino.types import Floats
 
 Kind = Literal["logistic", "huber-svm"]

@@ -16,7 +16,8 @@ from sordino.accounting.composition import (
     naive,
     strong_kairouz,
 )
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from sordino.accounting.profile import (
     RenyiProfile,
 )
 from sordino.accounting.projected import ProjectedProfile
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.serialize import (
     FLAG,
@@ -68,7 +69,7 @@ def to_plain(profile: Profile) -> dict[str, Any]:
     InvalidArgument
         If it is of a kind that has no name here, or holds numbers that no record may hold.
     """
-    with refusing("profile", checks.InvalidArgument):
+    with refusing("profile", InvalidArgument):
         plain: dict[str, Any] = PROFILE.write(profile)
         return plain
 
@@ -82,7 +83,7 @@ def from_plain(values: object) -> Profile:
         If anything is not as `to_plain` writes it: an unknown kind, a key too many or too few, a
         number that is a text, out of its range or NaN, a law that does not fit the relation.
     """
-    with refusing("profile", checks.InvalidArgument):
+    with refusing("profile", InvalidArgument):
         profile: Profile = PROFILE.read(values)
         return profile
 

@@ -24,7 +24,7 @@ from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.gaussian import least
 from sordino.accounting.profile import Profile, RenyiProfile
-from sordino.privacy import NotApplicable
+from sordino.errors import NotApplicable
 from sordino.types import Floats
 
 _LONGEST_PIECE = 500.0

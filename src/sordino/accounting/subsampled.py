@@ -25,7 +25,8 @@ from sordino.accounting.loss import (
     PoissonReplaceLoss,
 )
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, RenyiProfile
-from sordino.privacy import PASSES, NotApplicable, Relation, Sampling
+from sordino.errors import NotApplicable
+from sordino.privacy import PASSES, Relation, Sampling
 
 EXACT = "privacy loss distributions"
 LEAST_NOISE = 1e-7

@@ -20,13 +20,13 @@ from sklearn.metrics import log_loss, recall_score, roc_auc_score
 from sordino.assessment import network, repeats
 from sordino.assessment.effort import EFFORTS
 from sordino.data.preprocess import clip_rows
+from sordino.errors import NotApplicable
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.classifiers import probabilities
 from sordino.estimators.job import Job
 from sordino.estimators.records import Scaling
 from sordino.estimators.task import FitPlan
 from sordino.models import build
-from sordino.privacy import NotApplicable
 from sordino.report.stages import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Ints, Progress

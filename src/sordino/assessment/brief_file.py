@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sordino import _files, checks
+from sordino.errors import InvalidArgument
 
 PATHS = ("data", "columns", "data_dir", "mechanism", "pair", "ledger")
 """Settings that may name a file."""
@@ -101,7 +102,7 @@ def parsed(text: str, names: Collection[str]) -> dict[str, Any]:
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
-        raise checks.InvalidArgument(f"The study is not valid TOML: {error}.") from None
+        raise InvalidArgument(f"The study is not valid TOML: {error}.") from None
     keys = [name for name in names if name != "described"]
     for key in given:
         hint = "`sordino assess --write-study` explains them."
@@ -123,7 +124,7 @@ def _check_above(column: str, described: object, keys: Collection[str]) -> None:
         if key in keys:
             hint = f"Below it, it belongs to column {column}."
             where = "to stand above the first [columns.NAME]"
-            raise checks.InvalidArgument(f"Expected the key {key} {where}. {hint}")
+            raise InvalidArgument(f"Expected the key {key} {where}. {hint}")
 
 
 def beside(path: str | os.PathLike[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,5 +185,5 @@ def toml_value(name: str, value: Any) -> str:
     """A value as TOML; what TOML cannot hold is refused by `name`."""
     from sordino.serialize import refusing, toml  # here: the command line's help does without
 
-    with refusing(f"setting {name}", checks.InvalidArgument):
+    with refusing(f"setting {name}", InvalidArgument):
         return toml(value)

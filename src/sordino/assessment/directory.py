@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import sordino
 from sordino import _files, checks
 from sordino.assessment.brief import Brief
-from sordino.privacy import Refused
+from sordino.errors import InvalidArgument, Refused
 from sordino.report import document
 from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
 from sordino.study.refusal import explained, first_foreign
@@ -187,7 +187,7 @@ class StudyDirectory:
         for half in sorted(self.root.glob(_HALF)):
             try:
                 line = bundle.read(half).certificate.ledger_entry
-            except (CertificateError, checks.InvalidArgument):  # not whole: not recorded either
+            except (CertificateError, InvalidArgument):  # not whole: not recorded either
                 continue
             if line is not None and (entry := ledger.entry(line)) is not None:
                 return half, entry
@@ -222,7 +222,7 @@ class StudyDirectory:
             return None
         try:
             before = Brief.from_file(self.root / STUDY)
-        except checks.InvalidArgument as error:
+        except InvalidArgument as error:
             self._damaged(STUDY, str(error))
         # What is left out of a study file is the usual, but this one was written with all of it.
         if not {"data", "mechanism"} & tomllib.loads(_files.read_text(self.root / STUDY)).keys():

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from sordino.assessment import released_before
 from sordino.assessment.directory import MARK
+from sordino.errors import Refused
 from sordino.estimators import load
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.task import FitPlan
-from sordino.privacy import Refused
 from sordino.release.noise import SeededNoise
 from sordino.report.stages import Plain, Release
 from sordino.sgd.spec import TrainSpec

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino import checks
+from sordino.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from sordino.data import DataError, Dataset
@@ -119,9 +120,9 @@ class Source:
 
         try:
             name = recipe(self.data).name
-        except checks.InvalidArgument as error:
+        except InvalidArgument as error:
             files = f"Or pass a file that ends in {', '.join(ENDINGS)}."
-            raise checks.InvalidArgument(f"{error} {files}") from None
+            raise InvalidArgument(f"{error} {files}") from None
         columns = self.columns if isinstance(self.columns, str | None) else "[...]"
         given = {"target": self.target, "columns": columns, "classes": self.classes}
         for option, value in given.items():
@@ -211,7 +212,7 @@ class Source:
 
     def _read_named(self) -> Prepared:
         from sordino.data import load
-        from sordino.privacy import PrivacyLeakWarning
+        from sordino.errors import PrivacyLeakWarning
 
         splits = load(self.data, data_dir=self.data_dir)
         train, norm, reads = splits.train, self.data_norm, splits.reads_private_data
@@ -283,7 +284,7 @@ def _check_labels(target: str, y: Any) -> None:
 
 def not_given(option: str, when: str, hint: str) -> NoReturn:
     """Refuse a command without an option it needs, by the option's name as it is typed."""
-    raise checks.InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}")
+    raise InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}")
 
 
 def listed_classes(listed: str) -> tuple[Label, ...]:

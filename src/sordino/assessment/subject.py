@@ -24,11 +24,11 @@ from sordino.audit.neighbour import Pair
 from sordino.data import Dataset, recipe
 from sordino.data.preprocess import clip_rows
 from sordino.data.recipe import Recipe
+from sordino.errors import PrivacyLeakWarning
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
 from sordino.models.objective import ObjectiveSpec
-from sordino.privacy import PrivacyLeakWarning
 from sordino.release.certificate_words import CLASSES_READ
 from sordino.release.ledger_open import is_open
 from sordino.report.assessment import Question, Records

@@ -86,7 +86,7 @@ class Training:
         import numpy as np
 
         from sordino.data import Dataset, holdout, preprocess
-        from sordino.privacy import PrivacyLeakWarning
+        from sordino.errors import PrivacyLeakWarning
 
         with warnings.catch_warnings():
             # A study is not for release, whatever was read off its rows.

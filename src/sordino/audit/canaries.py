@@ -51,7 +51,8 @@ from sordino.audit.bounds import (
     level_of,
     positive_delta,
 )
-from sordino.privacy import Observation, Refused
+from sordino.errors import Refused
+from sordino.privacy import Observation
 from sordino.study.refusal import UNREADABLE
 from sordino.types import Floats, Ints
 

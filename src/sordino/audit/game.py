@@ -27,6 +27,7 @@ from sordino.audit.pairing import Paired, paired
 from sordino.audit.power import gaussian_reach, reach
 from sordino.audit.scores import Fitted, Score
 from sordino.audit.worlds import TrainedRelease, check_memory, outputs
+from sordino.errors import InvalidArgument
 from sordino.privacy import Observation, Relation, rounded
 from sordino.randomness import stream
 from sordino.sgd.spec import TrainSpec
@@ -266,13 +267,13 @@ class Statement:
         both = np.concatenate([fitted.negative, fitted.positive])
         grid = np.quantile(both, (np.arange(GRID) + 0.5) / GRID, method="lower")
         found = []
-        with suppress(checks.InvalidArgument):  # too few runs for this one
+        with suppress(InvalidArgument):  # too few runs for this one
             found.append(bounds.bonferroni(negative, positive, grid, **how))
         if self.delta == 0:  # no Gaussian mechanism has it
             return tuple(found)
         found.append(bounds.at_threshold(negative, positive, threshold, if_gaussian=True, **how))
         family, named = GaussianFamily(self.delta), "of Gaussian mechanisms"
-        with suppress(checks.InvalidArgument):
+        with suppress(InvalidArgument):
             found.append(band(negative, positive, family, family_name=named, **how))
         return tuple(found)
 
@@ -282,7 +283,7 @@ class Statement:
         """Whether the band refutes the claimed curve; None if there is none, or too few runs."""
         if claimed is None or claimed.profile is None:
             return None
-        with suppress(checks.InvalidArgument):  # too few runs for this one
+        with suppress(InvalidArgument):  # too few runs for this one
             return refutes(negative, positive, claimed.profile, confidence=self.confidence)
         return None
 

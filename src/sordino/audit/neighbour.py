@@ -18,10 +18,11 @@ from sordino import checks
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
+from sordino.errors import NotApplicable
 from sordino.intrinsic import directional
 from sordino.intrinsic.grid import DRAWN
 from sordino.intrinsic.measured import Measured
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.randomness import stream
 from sordino.types import Array, Floats
 

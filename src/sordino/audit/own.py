@@ -23,10 +23,10 @@ from sordino.audit.minimised import MinimisedFit, OwnFit
 from sordino.audit.trained import TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
+from sordino.errors import NotApplicable, PrivacyLeakWarning
 from sordino.estimators import methods
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
-from sordino.privacy import NotApplicable, PrivacyLeakWarning
 from sordino.proofs.run import rates_of
 
 __all__ = [

@@ -22,7 +22,7 @@ import numpy as np
 
 from sordino import _files
 from sordino.data.dataset import Dataset
-from sordino.privacy import Refused
+from sordino.errors import Refused
 from sordino.types import Floats
 
 FORMAT = "sordino audit outputs, version 1"

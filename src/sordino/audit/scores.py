@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
+from sordino.errors import InvalidArgument
 from sordino.types import Floats
 
 Folds = npt.NDArray[np.int64]
@@ -209,7 +210,7 @@ def _scored(score: Score, outputs: Floats) -> Floats:
 def _called(score: Score, outputs: Floats) -> npt.ArrayLike:
     try:
         return score(outputs.copy())  # it may work in place
-    except checks.InvalidArgument:
+    except InvalidArgument:
         raise
     except Exception as error:  # whatever a score raises is told in a sentence
         what = f"[a function that raised {type(error).__name__}]"

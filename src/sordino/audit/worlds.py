@@ -20,6 +20,7 @@ from sordino.audit.score_file import OutputFile, digest
 from sordino.audit.trained import Found, Trained, TrainedAll, TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import foreign, source
 from sordino.intrinsic.generators import carried
 from sordino.sgd.spec import TrainSpec
@@ -114,7 +115,7 @@ def identity(mechanism: Any, D: Any, D_prime: Any) -> str | None:
     maker = _maker(mechanism, D, D_prime, 0, None)
     try:
         return source.digest(maker.described())
-    except checks.InvalidArgument:
+    except InvalidArgument:
         return None
 
 
@@ -263,7 +264,7 @@ def _described(mechanism: Any) -> Any:
             return _estimator_described(mechanism)
         package = source.version(str(getattr(mechanism, "__module__", "")))
         return {**foreign.described(mechanism, None), "version": package}
-    except (checks.InvalidArgument, TypeError):
+    except (InvalidArgument, TypeError):
         hint = "Whether a file is of the same code cannot be told: leave out file=."
         checks.fail("mechanism", "[the code]", "to carry plain values only", hint)
 

@@ -29,7 +29,8 @@ from sordino.accounting.profile import Profile, Which
 from sordino.audit import bounds
 from sordino.audit.band import band, refutes
 from sordino.audit.claim import Claim
-from sordino.privacy import USUAL_DELTA, Estimate, NotApplicable, Observation, Relation, rounded
+from sordino.errors import NotApplicable
+from sordino.privacy import USUAL_DELTA, Estimate, Observation, Relation, rounded
 from sordino.randomness import Name, SeededStreams
 from sordino.types import Floats
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import checks
 from sordino.assessment.brief import Brief
 from sordino.assessment.source import not_given
 from sordino.cli import options
@@ -26,6 +25,7 @@ from sordino.cli.terminal import (
     screen,
     wrong_input,
 )
+from sordino.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,7 +177,7 @@ def assess(
         if study is not None and not run_code:
             _check_code(study, brief, {"mechanism": asked.mechanism, "pair": asked.pair})
         if quick and thorough:
-            raise checks.InvalidArgument("Expected --quick or --thorough, not both.")
+            raise InvalidArgument("Expected --quick or --thorough, not both.")
         effort = "quick" if quick else "thorough" if thorough else None
         brief = brief.with_options(**vars(asked), effort=effort)  # what is None stays as it is
         _check_claim(brief, asked.epsilon, study)
@@ -209,7 +209,7 @@ def _check_code(study: str, brief: Brief, typed: dict[str, str | None]) -> None:
         if named is None or instead is not None or named.startswith("gallery:"):
             continue
         place = named.rpartition(":")[0]
-        raise checks.InvalidArgument(
+        raise InvalidArgument(
             f"Expected --run-code with {study}: its {name} is {named}, so {place} would be "
             "imported and run, which can do whatever you can. Read it, and pass --run-code if you "
             "trust it."
@@ -221,7 +221,7 @@ def _check_released(brief: Brief) -> None:
     other = "without --mechanism" if brief.mechanism else "with --model logistic or svm"
     if brief.mechanism is not None or brief.model == "mlp":
         what = "a mechanism that is only attacked" if brief.mechanism else "a network"
-        raise checks.InvalidArgument(
+        raise InvalidArgument(
             f"Expected --public {other}: nothing is released of {what}, so it has no certificate."
         )
 

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from sordino import _files, checks
+from sordino.errors import InvalidArgument
 
 _FORM = "Pass package.module:name or file.py:name."
 
@@ -43,7 +44,7 @@ def _module(option: str, text: str, place: str) -> ModuleType:
             # As `python -m` does. A process of a pool gets the same path.
             sys.path.insert(0, os.getcwd())
         return importlib.import_module(place)
-    except checks.InvalidArgument:
+    except InvalidArgument:
         raise
     except ModuleNotFoundError as error:
         hint = f"Python says: {error}. It is looked for from here ({os.getcwd()}). {_FORM}"

@@ -19,8 +19,6 @@ from typer.core import TyperGroup
 import sordino
 from sordino import _cost
 from sordino._files import reason
-from sordino._shown import printable
-from sordino.checks import InvalidArgument
 from sordino.cli import (
     account,
     assess,
@@ -34,7 +32,7 @@ from sordino.cli import (
     release,
 )
 from sordino.cli.terminal import plain_warnings, say, stopped, unprinted
-from sordino.privacy import NotApplicable, Refused
+from sordino.errors import InvalidArgument, NotApplicable, Refused, printable
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -17,7 +17,7 @@ from sordino import checks
 from sordino._files import reason
 from sordino.cli.options import OUTPUT, DataDir, Json, option
 from sordino.cli.terminal import print_json, say
-from sordino.privacy import PrivacyLeakWarning
+from sordino.errors import PrivacyLeakWarning
 
 if TYPE_CHECKING:
     from sordino.cli.measure_tables import Shown

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino import checks
 from sordino.cli.options import L2_HELP, flag, option, relation
-from sordino.privacy import PASSES, SYNONYMS, NotApplicable, Relation, Sampling
+from sordino.errors import NotApplicable
+from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
 
 if TYPE_CHECKING:
     from sordino.accounting.subsampled import NoisySteps

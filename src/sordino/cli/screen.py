@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from sordino._shown import printable
+from sordino.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import HighlighterType, JustifyMethod, OverflowMethod

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sordino._files import reason
-from sordino._shown import filled, printable
-from sordino.privacy import NotApplicable, Refused
+from sordino.errors import NotApplicable, Refused, filled, printable
 
 if TYPE_CHECKING:
     from sordino.cli.screen import Screen

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino import _files, checks
-from sordino._shown import printable
+from sordino.errors import InvalidArgument, printable
 from sordino.serialize import toml, toml_key
 
 Label = str | int | float | bool
@@ -115,7 +115,7 @@ class Columns:
         try:
             given = tomllib.loads(text)
         except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
-            raise checks.InvalidArgument(f"The description is not valid TOML: {error}.") from None
+            raise InvalidArgument(f"The description is not valid TOML: {error}.") from None
         for key in given:
             hint = "Columns are described as [columns.NAME]."
             checks.one_of("key of the description", key, _TOP_KEYS, hint)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
-from sordino._shown import without_cells
+from sordino.errors import InvalidArgument, without_cells
 
 # Rounding may push a row that was scaled onto the sphere a little above it; the bound is
 # enforced up to this relative slack, about ten float32 roundings.
@@ -44,7 +44,7 @@ class Dataset:
     image_shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        with without_cells(lambda _: checks.InvalidArgument("Expected X to hold numbers only.")):
+        with without_cells(lambda _: InvalidArgument("Expected X to hold numbers only.")):
             X = np.asarray(self.X)
             if X.dtype not in (np.float32, np.float64):
                 X = X.astype(np.float64)

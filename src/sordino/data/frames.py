@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino import _files, checks
-from sordino._shown import printable
 from sordino.data.sources import DataError
+from sordino.errors import printable
 
 if TYPE_CHECKING:
     import pandas as pd

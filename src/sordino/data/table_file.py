@@ -22,13 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _cost, checks
-from sordino._shown import printable, without_cells
 from sordino.data import frames, looks
 from sordino.data.cells import Cells, Unusable, spelled
 from sordino.data.columns import Column, Columns, Label, feature_names
 from sordino.data.looks import Look
 from sordino.data.sources import DataError
-from sordino.privacy import PrivacyLeakWarning
+from sordino.errors import PrivacyLeakWarning, printable, without_cells
 from sordino.types import Floats
 
 if TYPE_CHECKING:

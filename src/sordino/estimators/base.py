@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from sordino import checks
+from sordino.errors import NotApplicable
 from sordino.estimators import methods, saved
 from sordino.estimators.inputs import PrivateInputs, unquoted
 from sordino.estimators.job import SENT, Door, Job, Papers
@@ -26,7 +27,7 @@ from sordino.estimators.records import FitRecords, Scaling
 from sordino.estimators.saved import Sign
 from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import initial
-from sordino.privacy import Guarantee, NotApplicable, Relation, default_delta, large_delta
+from sordino.privacy import Guarantee, Relation, default_delta, large_delta
 from sordino.release import bundle
 from sordino.release.certificate import Certificate
 from sordino.release.certificate_words import CLASSES_READ

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from sordino import checks
-from sordino._shown import printable
+from sordino.errors import printable
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.privacy import Relation
 from sordino.release import bundle

@@ -16,10 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from sordino import checks
-from sordino._shown import printable, without_cells
-from sordino.checks import InvalidArgument
 from sordino.data.dataset import row_norms
 from sordino.data.frames import is_number, strange
+from sordino.errors import InvalidArgument, printable, without_cells
 from sordino.estimators import methods
 from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.randomness import Randomness
@@ -135,7 +134,7 @@ def check_names(given: Iterable[Any] | None) -> None:
     numbers = [name for name in names if is_number(name)]
     # All columns are numbers: without a header, all names would be. One may be a year.
     if why := strange(names, declared=numbers if len(numbers) < len(names) else ()):
-        raise checks.InvalidArgument(f"The table of rows {why} A certificate publishes the names.")
+        raise InvalidArgument(f"The table of rows {why} A certificate publishes the names.")
 
 
 def check_finite(X: Array) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sklearn.utils import get_tags
 
-from sordino.privacy import PrivacyLeakWarning
+from sordino.errors import PrivacyLeakWarning
 from sordino.release.certificate_words import FITTED_INSIDE, STEPS_FITTED
 
 _MARK = "_made_within"

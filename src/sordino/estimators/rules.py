@@ -20,9 +20,10 @@ import functools
 import math
 
 from sordino import sensitivity
+from sordino.errors import NotApplicable
 from sordino.estimators.task import Settings, Task
 from sordino.models.objective import Constants
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 
 INSIDE, OUTSIDE = 1.0, 0.4
 """Noise allowed on a score: inside the descent, or on the final weights."""

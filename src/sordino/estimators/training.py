@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
+from sordino.errors import NotApplicable
 from sordino.estimators.randomness import Randomness, ScaledNoise
 from sordino.estimators.records import FitRecords
 from sordino.estimators.task import FitPlan, Settings, Task
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 

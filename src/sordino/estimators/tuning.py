@@ -15,10 +15,10 @@ from sklearn.base import clone
 from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.accounting.selection import draw_runs, repeat_and_select
+from sordino.errors import NotApplicable
 from sordino.estimators import saved
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Door, Job, ledger_of
-from sordino.privacy import NotApplicable
 from sordino.proofs.evidence_kinds import SelectionEvidence
 from sordino.release.certificate import Tuning
 from sordino.release.ledger import Charge

@@ -32,9 +32,10 @@ import numpy.typing as npt
 
 from sordino import checks
 from sordino.accounting import gaussian
+from sordino.errors import PrivacyLeakWarning
 from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, exact_epsilon, ratio
 from sordino.intrinsic.interval import Interval, applied, without_interval
-from sordino.privacy import Estimate, PrivacyLeakWarning
+from sordino.privacy import Estimate
 from sordino.types import Floats
 
 Formula = Literal["exact", "printed"]

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from sordino import checks
+from sordino.errors import InvalidArgument
 from sordino.intrinsic.grid import Failure, Outcome, Work
 from sordino.study import Cell, StudyError
 
@@ -96,7 +97,7 @@ def _outcome(future: Any, killed: type[Exception]) -> Outcome | None:
         outcome: Outcome = future.result()
     except (killed, CancelledError):  # the worker is gone, or what was sent to all of them
         return None
-    except checks.InvalidArgument:
+    except InvalidArgument:
         raise
     except Exception as error:
         raise StudyError(

@@ -14,7 +14,7 @@ import numpy as np
 import threadpoolctl
 
 from sordino import checks, randomness
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.intrinsic import directional, distances, epsilon, normality, spread
 from sordino.intrinsic.directional import Directional
 from sordino.intrinsic.distances import Distances, GaussianComparison

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sordino import checks, serialize
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.proofs.proof import Proof
 from sordino.sgd.spec import TrainSpec
@@ -91,7 +92,7 @@ class Evidence(ABC):
 
     def to_plain(self) -> dict[str, Any]:
         """Values that JSON can hold; `from_plain` gives equal evidence back."""
-        with serialize.refusing("evidence", checks.InvalidArgument):
+        with serialize.refusing("evidence", InvalidArgument):
             plain: dict[str, Any] = _form().write(self)
             return plain
 
@@ -104,7 +105,7 @@ def from_plain(values: object) -> Evidence:
     InvalidArgument
         For anything else: an unknown kind, a missing or unknown key, a number that is none.
     """
-    with serialize.refusing("evidence", checks.InvalidArgument):
+    with serialize.refusing("evidence", InvalidArgument):
         found: Evidence = _form().read(values)
         return found
 

@@ -11,8 +11,9 @@ from sordino import checks, sensitivity
 from sordino.accounting import calibrate, gaussian, permuted
 from sordino.accounting.group import group
 from sordino.accounting.profile import GaussianProfile, Profile
+from sordino.errors import NotApplicable
 from sordino.models.objective import Constants
-from sordino.privacy import SECRET, NotApplicable, Relation, Sampling
+from sordino.privacy import SECRET, Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.run import batches_of, rates_of
 from sordino.sensitivity import Batches, Sensitivity

@@ -16,8 +16,9 @@ from scipy.special import bdtrc
 from sordino import checks
 from sordino.accounting.hidden_state import HiddenState
 from sordino.accounting.subsampled import NoisySteps
+from sordino.errors import NotApplicable
 from sordino.models.objective import LINEAR_KINDS, Constants
-from sordino.privacy import SECRET, NotApplicable, Relation, Sampling
+from sordino.privacy import SECRET, Relation, Sampling
 from sordino.sensitivity import Batches
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats

@@ -30,7 +30,8 @@ from sordino.accounting.last_iterate import linear_heuristic, linear_loss
 from sordino.accounting.printed import AsPrinted
 from sordino.accounting.profile import ApproximateProfile, LossProfile, Profile, RenyiProfile
 from sordino.accounting.subsampled import NoisySteps
-from sordino.privacy import PASSES, Estimate, NotApplicable, Relation, Sampling
+from sordino.errors import NotApplicable
+from sordino.privacy import PASSES, Estimate, Relation, Sampling
 from sordino.proofs.adaptive import AdaptiveBudget
 from sordino.proofs.objective import ObjectivePerturbation
 from sordino.proofs.output import OutputPerturbation

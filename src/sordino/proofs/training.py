@@ -10,8 +10,9 @@ from typing import TypedDict, TypeVar, Unpack
 from sordino import checks
 from sordino.accounting import calibrate, gaussian
 from sordino.accounting.profile import Profile
+from sordino.errors import NotApplicable
 from sordino.models.objective import Constants
-from sordino.privacy import Guarantee, NotApplicable, Relation
+from sordino.privacy import Guarantee, Relation
 from sordino.proofs import theorems
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.run import Released, Run, assumptions, refuse_numbers_made_from, run_of

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 import sordino
 from sordino import checks, serialize
-from sordino._shown import printable
-from sordino.privacy import RELATIONS, Guarantee, Refused
+from sordino.errors import InvalidArgument, Refused, printable
+from sordino.privacy import RELATIONS, Guarantee
 from sordino.proofs.evidence import Evidence, from_plain
 from sordino.proofs.evidence_kinds import SelectionEvidence
 from sordino.release import certificate_words as words
@@ -293,7 +293,7 @@ def plain_labels(classes: npt.ArrayLike) -> tuple[tuple[Label, ...], str]:
 
 def _plain_settings(settings: Mapping[str, Any]) -> Any:
     """`settings` as JSON can hold them, with tuples for lists and Python's own numbers."""
-    with serialize.refusing("model", checks.InvalidArgument):
+    with serialize.refusing("model", InvalidArgument):
         return serialize.Tree(tuple).write({"settings": settings})["settings"]
 
 

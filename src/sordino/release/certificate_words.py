@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from sordino._shown import filled, printable
+from sordino.errors import filled, printable
 from sordino.privacy import RELATIONS, Guarantee, rounded
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from sordino import _files, checks
-from sordino.privacy import Refused
+from sordino.errors import Refused
 
 Answer = TypeVar("Answer")
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
-from sordino.privacy import Guarantee, Refused
+from sordino.errors import InvalidArgument, Refused
+from sordino.privacy import Guarantee
 from sordino.proofs.proof import Proof
 from sordino.types import Floats
 
@@ -134,5 +135,5 @@ def _read_only(value: Floats) -> Floats:
 def _refuse(name: str, value: object, condition: str, hint: str = "") -> NoReturn:
     try:
         checks.fail(name, value, condition, hint)
-    except checks.InvalidArgument as refusal:
+    except InvalidArgument as refusal:
         raise ReleaseRefused(str(refusal)) from None

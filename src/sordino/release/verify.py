@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import sordino
-from sordino._shown import printable
-from sordino.privacy import Guarantee, NotApplicable, rounded
+from sordino.errors import NotApplicable, printable
+from sordino.privacy import Guarantee, rounded
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import SelectionEvidence
 from sordino.release import contradictions

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from sordino import serialize
 from sordino.checks import fail
-from sordino.privacy import Refused
+from sordino.errors import Refused
 from sordino.report.stages import Curve
 from sordino.serialize import Unfit, Where, fields_of, listed, refusing
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from sordino import checks
+from sordino.errors import InvalidArgument
 from sordino.privacy import Guarantee
 from sordino.report.document import text
 from sordino.report.plain import (
@@ -192,7 +193,7 @@ def loads(content: str | bytes) -> PublicFacts:
     from_plain(PublicHeader, {name: values[name] for name in header})
     try:
         return _facts(values["certificate"], from_plain(PublicComputed, values["computed"]))
-    except checks.InvalidArgument as error:
+    except InvalidArgument as error:
         refuse("computed", f"cannot be right. {str(error).rstrip('.')}")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from sordino._shown import printable
+from sordino.errors import printable
 from sordino.report import palette
 from sordino.report.blocks import Line, Page, Span
 from sordino.report.words_numbers import typeset

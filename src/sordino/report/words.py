@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from sordino._shown import printable
+from sordino.errors import printable
 from sordino.privacy import Estimate, Guarantee, Observation
 from sordino.report import words_cost
 from sordino.report.assessment import Assessment, Question

@@ -10,8 +10,9 @@ import numpy as np
 
 from sordino import checks
 from sordino.accounting.shifted import Numbers
+from sordino.errors import NotApplicable
 from sordino.models.objective import Constants
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.sensitivity.loop import (
     EPS,
     UP,

@@ -13,8 +13,9 @@ import numpy as np
 
 from sordino import checks
 from sordino.accounting.shifted import TINY, Numbers, non_negatives
+from sordino.errors import NotApplicable
 from sordino.models.objective import Constants
-from sordino.privacy import NotApplicable, Relation
+from sordino.privacy import Relation
 from sordino.types import Floats
 
 EPS = sys.float_info.epsilon

@@ -7,7 +7,8 @@ from typing import Unpack
 
 from sordino import checks
 from sordino.accounting.shifted import Numbers
-from sordino.privacy import NotApplicable, Relation
+from sordino.errors import NotApplicable
+from sordino.privacy import Relation
 from sordino.sensitivity.loop import LARGEST, Batches, Loop
 
 UNIT = 2.0**-53

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sordino import _files, checks
+from sordino.errors import InvalidArgument
 from sordino.serialize import Tree, Unfit, canonical, parse, refusing
 from sordino.study.layout import Layout
 from sordino.study.refusal import explained, refuse
@@ -37,7 +38,7 @@ class Document:
             checks.fail("description", type(description).__name__, "to be a mapping")
         if not isinstance(layout, Layout):
             checks.fail("layout", type(layout).__name__, "to be a Layout", "Use Layout.cut.")
-        with refusing("study", checks.InvalidArgument):
+        with refusing("study", InvalidArgument):
             plain = Tree().write({"description": description})
         return cls(canonical(plain["description"]), layout)
 
@@ -101,7 +102,7 @@ def read(directory: Path) -> Document | None:
         refuse(directory, condition, "A newer sordino wrote it; update sordino.")
     try:
         document = Document.of(plain["description"], Layout.from_plain(plain["layout"]))
-    except (KeyError, TypeError, checks.InvalidArgument) as error:
+    except (KeyError, TypeError, InvalidArgument) as error:
         _damaged(directory, f"{NAME} lacks something ({_short(str(error))})")
     if not content.isascii() or json.loads(document.encode()) != plain:
         _damaged(directory, f"{NAME} was changed")

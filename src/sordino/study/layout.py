@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sordino import checks
+from sordino.errors import InvalidArgument
 from sordino.serialize import Forms, refusing
 
 DIMENSIONS = ("init", "seed", "neighbour", "step", "parameter")
@@ -167,7 +168,7 @@ class Layout:
     @classmethod
     def from_plain(cls, plain: object) -> Layout:
         """What `to_plain` wrote; raises `InvalidArgument` for anything else."""
-        with refusing("layout", checks.InvalidArgument):
+        with refusing("layout", InvalidArgument):
             layout: Layout = Forms().record(Layout).read(plain)
             return layout
 

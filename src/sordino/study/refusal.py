@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 from zipfile import BadZipFile
 
-from sordino.privacy import Refused
+from sordino.errors import Refused
 
 UNREADABLE = (
     *(ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError),

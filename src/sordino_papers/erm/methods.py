@@ -24,12 +24,12 @@ import numpy as np
 from sordino.accounting import renyi
 from sordino.accounting.loss import DIRECTIONS, PoissonLoss
 from sordino.accounting.root import first_below
+from sordino.errors import NotApplicable
 from sordino.estimators import methods
 from sordino.estimators.noisy import DpSgd
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import FitRecords
 from sordino.estimators.task import FitPlan, Settings, Task
-from sordino.privacy import NotApplicable
 from sordino.release.mechanism import SLACK
 from sordino.types import Floats
 from sordino_papers.erm.settings import ErmSettings

@@ -12,7 +12,7 @@ from sordino.audit.claim import Claim
 from sordino.audit.gallery import ENTRIES, Case, GalleryEntry, named
 from sordino.audit.gallery.play import play
 from sordino.audit.game import audit
-from sordino.checks import InvalidArgument
+from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
 NAMES = [entry.name for entry in ENTRIES]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sordino._shown import printable
+from sordino.errors import printable
 from sordino.privacy import Estimate, Observation
 from sordino.report import palette
 from sordino.report.assessment import Assessment

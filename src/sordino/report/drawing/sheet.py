@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sordino._shown import printable
+from sordino.errors import printable
 from sordino.report import canvas, palette
 from sordino.report.blocks import Drawn
 from sordino.report.drawing.inline import HALO, SMALL, TEXT, WIDTH, inline

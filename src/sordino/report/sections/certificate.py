@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 
-from sordino._shown import printable
+from sordino.errors import printable
 from sordino.privacy import Guarantee
 from sordino.report import words
 from sordino.report.blocks import Block, Bullets, Code, Facts, Folded, Page, Section, Text

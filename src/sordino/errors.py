@@ -1,4 +1,4 @@
-"""What may be shown: text of others made harmless, and failures whose text may hold a record.
+"""Errors and warnings that any room may raise, and what their text may show.
 
 Names of columns and files, texts of a certificate and what a foreign function raises are somebody
 else's. A line break in one could forge a sentence of ours, a control character erase a line, and a
@@ -11,6 +11,42 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+
+class InvalidArgument(ValueError):
+    """An argument that no computation here can accept; nothing was changed.
+
+    Parameters
+    ----------
+    message
+        What is wrong, and what to do.
+    argument
+        Name of the argument, for programs; empty where several together are wrong.
+    """
+
+    def __init__(self, message: str, argument: str = "") -> None:
+        super().__init__(message)
+        self.argument = argument
+
+
+class NotApplicable(Exception):
+    """A theorem that does not cover what was asked; its text names the condition that fails.
+
+    It also says what would satisfy the condition. Raised instead of a number, never beside one.
+    """
+
+
+class Refused(Exception):
+    """A claim, a file or a release that does not hold up; its text is one sentence that says why.
+
+    Nothing left the building. The program exits with 1; arguments that nobody could accept are
+    `InvalidArgument`, and 2.
+    """
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something was taken from the data, or repeated, that a guarantee needs kept from it."""
+
 
 # Letters and marks, by their category, that nobody sees: fillers, joiners and blanks.
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
