@@ -32,11 +32,11 @@ from rich.table import Table
 from sordino import _cache
 from sordino.sgd.planning import default_threads
 from sordino.types import Progress
-from sordino_papers.bench import Bench
 from sordino_papers.claims import PaperRun
-from sordino_papers.erm import drawing, timing
-from sordino_papers.erm.settings import ErmSettings
-from sordino_papers.found import Numbers
+from sordino_papers.erm import figures, timing
+from sordino_papers.erm.study import ErmSettings
+from sordino_papers.quantities import Numbers
+from sordino_papers.runs import RunStore
 
 TIMES = "erm/times"
 RUNS = 5
@@ -83,7 +83,7 @@ def measured(
 ) -> tuple[list[Column], dict[tuple[str, str], ErmSettings], Numbers | None, dict[str, float]]:
     """Columns, what was asked of them, times and figures."""
     began = time.perf_counter()
-    bench = Bench(work, {}, given.data_dir, begin=told)
+    bench = RunStore(work, {}, given.data_dir, begin=told)
     runs, columns, asked = {}, [], {}
     for source in size.sources:
         rows = bench.splits(source.data, source.form).train.rows
@@ -123,7 +123,7 @@ def told(name: str) -> Progress:
     return tell
 
 
-def kdd_over_lbfgs(bench: Bench, size: Size) -> dict[str, float]:
+def kdd_over_lbfgs(bench: RunStore, size: Size) -> dict[str, float]:
     """RSGD-AR's time on all of kddcup99 over that of scikit-learn, the best of alternating runs."""
     train = bench.splits("kddcup99", "erm").train
     X, y = train.X, train.y
@@ -153,14 +153,14 @@ def draw_all(
         for number, loss in enumerate(design.LOSSES, start=1):
             here = [c for c in columns if c.loss == loss and c.source in shown]
             if here:
-                drawn[f"figure{number}-{loss}-{kind}"] = drawing.accuracy_and_objective(
+                drawn[f"figure{number}-{loss}-{kind}"] = figures.accuracy_and_objective(
                     *(column.numbers for column in here),
                     titles=[column.source for column in here],
                     lines=lines(here[0], named),
                 )
     if times is not None:
         methods = {method: method for method in design.TIMED}
-        drawn["figure3-times"] = drawing.processing_times(times, lines=methods, seconds="Seconds")
+        drawn["figure3-times"] = figures.processing_times(times, lines=methods, seconds="Seconds")
     for name, figure in drawn.items():
         figure.savefig(directory / f"{name}.png", dpi=200)
     return [directory / f"{name}.png" for name in drawn]

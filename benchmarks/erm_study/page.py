@@ -20,7 +20,7 @@ from erm_study.design import (
 )
 from erm_study.statistics import Column, Difference, best_of, papers_order, shortfalls
 
-from sordino_papers.erm.settings import ErmSettings
+from sordino_papers.erm.study import ErmSettings
 
 REQUIRED = {
     "adult_eps1_gap_points": (
