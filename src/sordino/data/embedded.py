@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sordino.data import holdout, preprocess
-from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.catalogue.recipe import Form, Parts, Reader
 
 
 def digits(read: Reader, form: Form, *, binary: bool = False) -> Parts:

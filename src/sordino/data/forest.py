@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sordino.data import files, holdout, tabular
-from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.catalogue.recipe import Form, Parts, Reader
 from sordino.data.sources import CorruptFileError, RawFile
 from sordino.data.tabular import ParsedTable
 

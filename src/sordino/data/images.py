@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.data import files, holdout, preprocess
-from sordino.data.recipe import Form, Parts, Reader, Rows
+from sordino.data.catalogue.recipe import Form, Parts, Reader, Rows
 from sordino.data.sources import CorruptFileError, RawFile
 from sordino.types import Floats, Ints
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sordino.data import files, holdout, tabular
-from sordino.data.recipe import Form, Parts, Reader
+from sordino.data.catalogue.recipe import Form, Parts, Reader
 from sordino.data.sources import DataError, RawFile
 from sordino.data.tabular import ParsedTable
 

@@ -11,9 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from sordino import checks
 from sordino.data import adult, bank, embedded, files, forest, images, ipums, kddcup99, sources
-from sordino.data.dataset import Dataset
-from sordino.data.preprocess import READS_DIRECTIONS, READS_LEVELS, READS_RANGES
-from sordino.data.recipe import (
+from sordino.data.catalogue.recipe import (
     Builder,
     Erm,
     Form,
@@ -24,6 +22,8 @@ from sordino.data.recipe import (
     Rows,
     Splits,
 )
+from sordino.data.dataset import Dataset
+from sordino.data.preprocess import READS_DIRECTIONS, READS_LEVELS, READS_RANGES
 
 _READS = {"ranges": READS_RANGES, "levels": READS_LEVELS, "directions": READS_DIRECTIONS}
 _MADE_FROM: dict[str, tuple[Builder, tuple[sources.RawFile, ...]]] = {

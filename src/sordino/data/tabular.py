@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.data import preprocess
+from sordino.data.catalogue.recipe import Form, Parts, Rows
 from sordino.data.holdout import Index
-from sordino.data.recipe import Form, Parts, Rows
 from sordino.data.sources import CorruptFileError, RawFile
 from sordino.types import Floats
 

@@ -16,7 +16,7 @@ from sordino.types import Array
 from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Splits
+    from sordino.data.catalogue.recipe import Splits
     from sordino.estimators.records import FitRecords
     from sordino.estimators.task import Task
     from sordino_papers.bench import Bench

@@ -24,7 +24,7 @@ from sordino.data.dataset import Dataset
 from sordino.types import Floats
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Splits
+    from sordino.data.catalogue.recipe import Splits
     from sordino_papers.bench import Bench
 
 Preparation = Literal["recipe", "components", "projections", "tests"]

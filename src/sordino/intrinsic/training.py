@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sordino import checks
-from sordino.assessment.source import Source
+from sordino.data.source import Source
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
-    from sordino.data.recipe import Network, Recipe
+    from sordino.data.catalogue.recipe import Network, Recipe
     from sordino.models.objective import ObjectiveSpec
     from sordino.sgd.spec import TrainSpec
 
