@@ -27,6 +27,12 @@ def fail(name: str, value: object, condition: str, hint: str = "") -> NoReturn:
     raise InvalidArgument(printable(f"{sentence} {hint}".rstrip()), name)
 
 
+def fail_missing(option: str, when: str, hint: str) -> NoReturn:
+    """Raise `InvalidArgument` for an option that is needed and was not given."""
+    name = option.split()[0]
+    raise InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}", name)
+
+
 def positive(name: str, value: float, hint: str = "", *, allow_infinite: bool = False) -> float:
     """Return `value` as a float if it is a number above 0."""
     number = _number(name, value, hint)
