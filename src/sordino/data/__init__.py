@@ -1,8 +1,8 @@
 """Records with an enforced norm bound: datasets, how they are made, and their neighbours."""
 
+from sordino.data.catalogue.recipe import Recipe, Splits
+from sordino.data.catalogue.recipes import load, names, recipe
 from sordino.data.dataset import Dataset
-from sordino.data.recipe import Recipe, Splits
-from sordino.data.recipes import load, names, recipe
 from sordino.data.sources import CorruptFileError, DataError, MissingFileError
 
 __all__ = [
