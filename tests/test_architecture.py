@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).parents[1]
 # In reading order. "models.constants" opens that one module, not its room.
 OPEN_TO_ALL = (
     *("checks", "_cost", "_files", "_lazy", "errors"),
-    *("privacy", "serialize", "types"),
+    *("privacy", "serialize", "tasks", "types"),
 )
 TABLE: dict[str, tuple[str, ...]] = {
     "randomness": (),
@@ -64,6 +64,7 @@ ALLOWED = {
     "types": (),
     "privacy": ("checks", "errors"),
     "serialize": ("checks", "errors"),
+    "tasks": ("checks", "errors", "randomness", "types"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
     "__main__": ("cli.main",),
