@@ -249,7 +249,7 @@ class Attacked(options.RecordOptions):
         from sordino.assessment.training import TrainedModel, Training
         from sordino.audit import neighbour
         from sordino.data import Dataset
-        from sordino.intrinsic.measured import load
+        from sordino.intrinsic.grid import load
 
         assert self.study is not None
         assert self.source is not None
