@@ -29,7 +29,7 @@ from erm_study.statistics import Column
 from rich.console import Console
 from rich.table import Table
 
-from sordino import _cache
+from sordino import _files
 from sordino.tasks import available_cores
 from sordino.types import Progress
 from sordino_papers.bench import Bench
@@ -199,7 +199,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         name = "quick" if given.quick else "full"
         # CI must train: what an earlier smoke run kept would hide that nothing works.
-        kept = Path(scratch) if given.smoke else _cache.directory() / "erm" / name
+        kept = Path(scratch) if given.smoke else _files.cache() / "erm" / name
         run(given, given.work or kept)
 
 

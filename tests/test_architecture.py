@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "models.constants" opens that one module, not its room.
 OPEN_TO_ALL = (
-    *("_cache", "checks", "_cost", "_files", "_lazy", "errors"),
+    *("checks", "_cost", "_files", "_lazy", "errors"),
     *("privacy", "serialize", "tasks", "types"),
 )
 TABLE: dict[str, tuple[str, ...]] = {
@@ -56,7 +56,6 @@ TABLE: dict[str, tuple[str, ...]] = {
 for _last in ("assessment", "cli"):
     TABLE[_last] = tuple(TABLE)
 ALLOWED = {
-    "_cache": (),
     "checks": ("errors",),
     "_cost": ("checks",),
     "_files": ("checks",),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.assessment.source import not_given
+from sordino import checks
 from sordino.cli.options import DataDir, option
 from sordino.cli.terminal import block, print_table, say, screen
 
@@ -100,7 +100,7 @@ def describe(
     typed = shlex.quote(file)
     if target is None:
         next_command = f"sordino data describe {typed} --target COLUMN > columns.toml"
-        not_given("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
+        checks.fail_missing("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
     from sordino.data.table_file import draft
 
     drafted = draft(file, target)

@@ -7,7 +7,7 @@ import os
 import shlex
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from sordino import checks
 from sordino.errors import InvalidArgument
@@ -112,7 +112,7 @@ class Source:
         frames.check_path(self.data)
         known = self.described()
         if self.target is None and known.target is None:
-            not_given("--target COLUMN", "for a file", "Pass the name of the column to predict.")
+            checks.fail_missing("--target COLUMN", "for a file", "Name the column to predict.")
 
     def _check_name(self) -> None:
         from sordino.data.catalogue.recipes import recipe
@@ -219,7 +219,7 @@ class Source:
         if norm is None:
             if train.norm_bound is None:
                 hint = "Pass one you know without looking; longer rows are scaled down to it."
-                not_given("--data-norm NORM", f"for {self.data}, which declares none", hint)
+                checks.fail_missing("--data-norm NORM", f"for {self.data}", hint)
             norm = math.hypot(train.norm_bound, 1.0)  # the intercept's 1 included
         for what in reads:
             said = f"Not private: preparing {self.data} read the {what}."
@@ -280,11 +280,6 @@ def _check_labels(target: str, y: Any) -> None:
     if labels > _FEW_LABELS and 2 * labels > len(y):
         why = "is the target and has hardly a label that occurs twice (an identifier?)"
         raise Unusable(target, why, "Only classes can be predicted.")
-
-
-def not_given(option: str, when: str, hint: str) -> NoReturn:
-    """Refuse a command without an option it needs, by the option's name as it is typed."""
-    raise InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}")
 
 
 def listed_classes(listed: str) -> tuple[Label, ...]:

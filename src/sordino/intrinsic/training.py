@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from sordino import checks
-from sordino.assessment.source import Source
+from sordino.data.source import Source
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
