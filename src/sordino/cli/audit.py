@@ -56,7 +56,6 @@ from sordino.cli.terminal import (
     print_json,
     resumable,
     say,
-    screen,
     track,
     wrong_input,
 )
@@ -470,12 +469,13 @@ def run(
         print_bounds(result.observed, result.others)
         say(f"Attack: {result.score}.", f"Verdict: {result.verdict}.", hang=True)
     if plot is not None:
-        from sordino.report.drawing import roc
+        from sordino.report.drawing.roc import Roc
+        from sordino.report.drawing.roc import plot as draw
 
         claim = result.claimed
         text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}" if claim else ""
         errors_ = result.negative, result.positive, result.tested_point
-        roc.plot(roc.Roc(*errors_, claim and claim.allowed, text, game.title), plot)
+        draw(Roc(*errors_, claim.allowed if claim else None, text, game.title), plot)
         say(f"Figure: {plot}", err=json)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)
@@ -673,12 +673,12 @@ def gallery(
     if list_only:
         say(*(f"{entry.name}: {entry.fault} ({entry.source})" for entry in entries))
         return
-    how = {"confidence": _CONFIDENCE, "twins": len(known), "seed": seed, "smoke": smoke}
     played = []
     for entry in track(entries, "mechanisms"):
-        played.append(play(entry, **how))
+        one = play(entry, confidence=_CONFIDENCE, twins=len(known), seed=seed, smoke=smoke)
+        played.append(one)
         if not json:
-            _say_played(played[-1])
+            _say_played(one)
     many = len(played)
     caught, passed = sum(one.caught for one in played), sum(one.passed for one in played)
     verdict = (

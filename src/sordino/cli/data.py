@@ -20,7 +20,7 @@ from sordino.cli.tables import print_table
 from sordino.cli.terminal import block, say, screen
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Recipe
+    from sordino.data.catalogue.recipe import Recipe
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
 
@@ -31,7 +31,7 @@ def list_recipes(data_dir: DataDir = None) -> None:
 
     Nothing is loaded. Example: `sordino data list --data-dir ~/data`
     """
-    from sordino.data import recipes
+    from sordino.data.catalogue import recipes
 
     console = screen()
     every, licences = console.width >= 84, console.width >= 68
@@ -73,7 +73,8 @@ def fetch(
     Files found in the data directory or the cache are checked; missing ones are downloaded into
     the cache. Example: `sordino data fetch adult`
     """
-    from sordino.data import recipes, sources
+    from sordino.data import sources
+    from sordino.data.catalogue import recipes
 
     recipe = recipes.recipe(name)
     if recipe.embedded:

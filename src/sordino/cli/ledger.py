@@ -307,8 +307,8 @@ def reseal(file: _File) -> None:
 def _profile(
     epsilon: float | None, delta: float | None, mu: float | None, rho: float | None, of: Relation
 ) -> Profile:
-    from sordino.accounting.concentrated import concentrated
     from sordino.accounting.profile import ApproximateProfile, GaussianProfile
+    from sordino.accounting.zcdp import concentrated
 
     by_hand = "as said by hand"  # written to the disk
     if mu is not None:

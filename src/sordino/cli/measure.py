@@ -16,8 +16,6 @@ import typer
 
 from sordino import _cost, checks
 from sordino._files import reason
-from sordino.assessment.source import Source
-from sordino.assessment.training import TrainedModel, Training
 from sordino.cli.options import (
     DATA,
     L2_HELP,
@@ -30,9 +28,11 @@ from sordino.cli.options import (
     Target,
     option,
 )
-from sordino.cli.tables import INTERNAL, NOT_PRIVATE, model_name, print_summary
+from sordino.cli.tables import INTERNAL, NOT_PRIVATE, estimates, model_name, print_summary
 from sordino.cli.terminal import add_note, bar, print_json, resumable, say
+from sordino.data.source import Source
 from sordino.errors import PrivacyLeakWarning
+from sordino.intrinsic.training import TrainedModel, Training
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
@@ -277,7 +277,11 @@ def show(
         why = test if isinstance(test, str) else None
         utilities = {} if isinstance(test, str) else _utilities(found, test)
         if json:
-            utility = {"estimated_on": "private", "warning": NOT_PRIVATE, "missing": why}
+            utility: dict[str, Any] = {
+                "estimated_on": "private",
+                "warning": NOT_PRIVATE,
+                "missing": why,
+            }
             utility |= {name: each.table() for name, each in utilities.items()}
             print_json({**_document(found), "utility": utility})
         else:
@@ -477,14 +481,10 @@ def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
     def band(curve: SubsetCurve | None) -> Any:
         return curve and draw.Band(curve.sizes, curve.middle, curve.low, curve.high)
 
-    def estimates(one: InitSummary) -> dict[str, Any]:
-        named = {
-            "bound for one record": one.by_bound and one.by_bound.exact,
-            "largest distance seen": one.by_observed and one.by_observed.exact,
-            "worst pair, all directions": one.worst and one.worst.isotropic_epsilon(summary.delta),
-            "worst pair, one direction": one.worst and one.worst.epsilon(summary.delta),
-        }
-        return {name: estimate for name, estimate in named.items() if estimate is not None}
+    def worth(one: InitSummary) -> dict[str, Any]:
+        named = estimates(one, summary.delta)
+        shown = [name for name in named if not name.startswith(("median", "papers"))]
+        return {name: named[name] for name in shown}
 
     names = [one.init for one in inits]
     chosen = summary.of("fixed" if "fixed" in names else names[0])
@@ -492,11 +492,12 @@ def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
     heading = f"{title}\n{len(followed.values)} seeds, {draw.NAMES.get(chosen.init, chosen.init)}"
     weights = [f"weight {weight}" for weight in followed.weights]
     gaps = each(lambda one: draw.DistanceSet(*(getattr(one, f"delta_{k}").values for k in _GAPS)))
-    bound, printed = theory.bound, theory.printed
+    bound: Any = theory.bound
+    printed: Any = theory.printed
     tested = each(lambda one: one.normality)
     p_values = {init: found.p_values.ravel() for init, found in tested.items()}
     pairs, seeds = each(lambda one: one.pairwise), each(lambda one: band(one.by_seeds))
-    worth, steps = each(estimates), inits[0].by_steps.steps
+    epsilons, steps = each(worth), inits[0].by_steps.steps
     return {
         "trajectories": draw.trajectories(followed.steps, followed.values, weights, title=heading)
         if len(followed.steps) > 1
@@ -529,7 +530,7 @@ def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
         )
         if seeds
         else None,
-        "epsilons": draw.epsilons(worth, delta=summary.delta, title=title) if worth else None,
+        "epsilons": draw.epsilons(epsilons, delta=summary.delta, title=title) if epsilons else None,
         "utility": draw.utility(
             next(iter(utilities.values())).target_epsilons.tolist(),
             {name: one.curves() for name, one in utilities.items()},

@@ -15,12 +15,12 @@ import typer
 
 from sordino import checks
 from sordino.assessment.brief import named_budget
-from sordino.assessment.source import Prepared, Source
+from sordino.data.source import Prepared, Source
 from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
 
 if TYPE_CHECKING:
-    from sordino.accounting.subsampled import NoisySteps
+    from sordino.accounting.dp_sgd import NoisySteps
     from sordino.proofs.run import Released, Run
     from sordino.release.ledger import Ledger
 
@@ -432,14 +432,14 @@ class RunOptions:
         return words
 
     def inputs(self, *, partial: bool = False) -> dict[str, Any]:
-        """Everything that was given or concluded, for the JSON output; `partial`: some is sought."""
+        """Everything that was given or concluded, for JSON; `partial`: some is sought."""
         inputs = {**asdict(self), "relation": self.chosen_relation.value}
         whole = {} if partial else {"sample_rate": self.rate, "steps": self.total_steps}
         return inputs | whole
 
     def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
         """The run as the table of theorems takes it, or with the reason why less is proved."""
-        from sordino.accounting.subsampled import NoisySteps
+        from sordino.accounting.dp_sgd import NoisySteps
         from sordino.proofs.run import Run
 
         noisy = NoisySteps(
@@ -452,7 +452,7 @@ class RunOptions:
         )
         released: Released = "all" if self.release is _ReleaseName.ALL else "final"
         if self.loss == "linear":
-            from sordino.accounting.hidden_state import HiddenState
+            from sordino.accounting.last_iterate.hidden_state import HiddenState
 
             if self.l2:
                 hint = "With it gradients depend on the weights."
@@ -486,7 +486,7 @@ class RunOptions:
     def _trained(self, noisy: NoisySteps, released: Released) -> Run:
         """The run of the training that these options describe."""
         from sordino import proofs
-        from sordino.models.objective import ObjectiveSpec
+        from sordino.models.constants import ObjectiveSpec
         from sordino.sgd.spec import TrainSpec
 
         assert self.loss is not None

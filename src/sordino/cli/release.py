@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino import checks
-from sordino.assessment.source import Prepared
 from sordino.cli import options
 from sordino.cli.options import OUTPUT, PROMISE, Promise, RecordOptions, from_fields, option
 from sordino.cli.terminal import (
@@ -22,6 +21,7 @@ from sordino.cli.terminal import (
     print_json,
     say,
 )
+from sordino.data.source import Prepared
 from sordino.privacy import rounded
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -374,29 +374,32 @@ def _sensitivities(summary: Summary) -> _Table:
     return _Table(title, _by_init(summary), rows, below)
 
 
+def estimates(one: InitSummary, delta: float) -> dict[str, Estimate]:
+    """Estimates of epsilon by what they rest on, where there are numbers."""
+    found = {}
+    if one.by_bound is not None:
+        found["bound for one record"] = one.by_bound.exact
+    if one.by_observed is not None:
+        found["largest distance seen"] = one.by_observed.exact
+    if one.pairwise is not None:
+        found["median pair"] = one.pairwise.quantile(0.5)
+    if one.worst is not None:
+        found["worst pair, all directions"] = one.worst.isotropic_epsilon(delta)
+        found["worst pair, one direction"] = one.worst.epsilon(delta)
+    if one.by_printed is not None:
+        found["papers: epsilon_i of their fraction"] = one.by_printed.printed
+    if one.by_observed is not None:
+        found["papers: epsilon_i* of the largest seen"] = one.by_observed.printed
+    return found
+
+
 def _epsilons(summary: Summary) -> _Table:
-    delta = summary.delta
-    wanted: dict[str, Callable[[InitSummary], Estimate | None]] = {
-        "bound for one record": lambda one: one.by_bound and one.by_bound.exact,
-        "largest distance seen": lambda one: one.by_observed and one.by_observed.exact,
-        "median pair": lambda one: one.pairwise and one.pairwise.quantile(0.5),
-        "worst pair, one sigma everywhere": lambda one: (
-            one.worst and one.worst.isotropic_epsilon(delta)
-        ),
-        "worst pair, along a learned direction": lambda one: one.worst and one.worst.epsilon(delta),
-        "papers: epsilon_i of their fraction": lambda one: (
-            one.by_printed and one.by_printed.printed
-        ),
-        "papers: epsilon_i* of the largest seen": lambda one: (
-            one.by_observed and one.by_observed.printed
-        ),
-    }
-    rows = []
-    for name, pick in wanted.items():
-        estimates = [pick(one) for one in summary.inits]
-        if any(each is not None for each in estimates):
-            cells = ("-" if each is None else _interval(each) for each in estimates)
-            rows.append((name, *cells))
+    columns = [estimates(one, summary.delta) for one in summary.inits]
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [
+        (name, *(_interval(each[name]) if name in each else "-" for each in columns))
+        for name in names
+    ]
     below = [
         "The papers' formula, sqrt(2 ln(1.25/delta)) Delta / sigma, is a theorem below epsilon = 1 "
         "only; the other rows are by the exact one.",
