@@ -12,7 +12,7 @@ from sordino.cli.terminal import StageBars, errors, line, plain_warnings, resuma
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sordino.cli.screen import Screen
+    from sordino.cli.terminal import Screen
     from sordino_papers.claims import Place
     from sordino_papers.reproduction import Reproduction, Result
 
@@ -52,6 +52,12 @@ _Summary = Annotated[
         metavar="FILE", help="Write the score, and what differs and why, as Markdown, too."
     ),
 ]
+_Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Train on the workers of this Dask scheduler; they must see DIR."
+    ),
+]
 
 
 @app.command()
@@ -62,6 +68,7 @@ def reproduce(
     data_dir: DataDir = None,
     figures: _Figures = True,
     summary: _Summary = None,
+    dask: _Dask = None,
 ) -> None:
     """Every table and figure of five papers: the paper's number beside ours, with a verdict.
 
@@ -83,7 +90,7 @@ def reproduce(
     """
     from pathlib import Path
 
-    from sordino import _files
+    from sordino import _files, tasks
     from sordino.study.disk import Disk
     from sordino.study.refusal import explained
     from sordino_papers import page, reproduction, score
@@ -99,10 +106,17 @@ def reproduce(
     with (
         resumable(lambda: f"The same command goes on from here: {out}"),
         plain_warnings(console),
-        bars.shown(),
+        bars,
+        tasks.connect(dask) as client,
     ):
         ours = reproduction.reproduce(
-            which, directory=out, data_dir=data_dir, quick=quick, pictures=figures, watch=bars
+            which,
+            directory=out,
+            data_dir=data_dir,
+            quick=quick,
+            pictures=figures,
+            watch=bars,
+            client=client,
         )
     console = screen(_WIDE)
     for place in ours.places:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sordino import checks
 from sordino.study.disk import Disk
@@ -173,6 +173,7 @@ def reproduce(
     quick: bool = False,
     pictures: bool = True,
     watch: Watch | None = None,
+    client: Any = None,
 ) -> Reproduction:
     """Compute what the papers print, and compare.
 
@@ -193,6 +194,9 @@ def reproduce(
         Whether figures are drawn.
     watch
         Told of every run that begins and ends.
+    client
+        A Dask `Client` whose workers train grids and ERM studies (they read `directory`, too);
+        None is this machine. The numbers are the same.
 
     Returns
     -------
@@ -217,7 +221,7 @@ def reproduce(
     papers = claims.papers()
     asked = _chosen(papers, [which] if isinstance(which, str) else which)
     runs = {name: run for paper in papers.values() for name, run in paper.runs.items()}
-    store = RunStore(_prepare(Path(directory)), runs, data_dir, quick)
+    store = RunStore(_prepare(Path(directory)), runs, data_dir, quick, client)
     if watch is not None:
         store.begin = lambda name: watch.begin(name, name)
         store.end = lambda name, seconds: watch.end(name, seconds, resumed=False)

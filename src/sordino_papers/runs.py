@@ -27,7 +27,7 @@ from sordino_papers.claims import PaperRun
 from sordino_papers.quantities import Numbers
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Form, Splits
+    from sordino.data.catalogue.recipe import Form, Splits
 
 Make = Callable[[Mapping[str, Any], "RunStore"], Numbers]
 _Settings = TypeVar("_Settings")
@@ -121,6 +121,8 @@ class RunStore:
         Directory of the raw files; None is SORDINO_DATA.
     quick
         Whether runs' quick settings count.
+    client
+        A Dask `Client` whose workers train grids and ERM studies, or None: this machine.
     begin, end
         Called with a run's name when it is made: `begin` returns what is told (done, total),
         `end` is told the seconds.
@@ -130,6 +132,7 @@ class RunStore:
     runs: Mapping[str, PaperRun]
     data_dir: str | os.PathLike[str] | None = None
     quick: bool = False
+    client: Any = None
     begin: Callable[[str], Progress] = lambda name: lambda done, total: None
     end: Callable[[str, float], None] = lambda name, seconds: None
     tell: Progress = lambda done, total: None
@@ -245,7 +248,7 @@ def files_identity(
 
     Published files have checksums, and are refused if they do not fit: they need no identity.
     """
-    from sordino.data import recipe
+    from sordino.data.catalogue.recipes import recipe
     from sordino.data.sources import data_directory, find
 
     data = settings.get("data")

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sordino.cli import main
-from sordino.data import recipe
+from sordino.data.catalogue.recipes import recipe
 from sordino.errors import InvalidArgument
 from sordino_papers import runs, score
 from sordino_papers.reproduction import ClaimVerdict, reproduce

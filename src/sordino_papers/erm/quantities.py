@@ -17,9 +17,10 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from sordino import checks, sensitivity
-from sordino.accounting import calibrate, gaussian, permuted, renyi
-from sordino.accounting.root import first_below
-from sordino.models.objective import Constants
+from sordino.accounting import calibrate, gaussian, renyi
+from sordino.accounting.last_iterate import permuted
+from sordino.accounting.pld.numerics import first_below
+from sordino.models.constants import Constants
 from sordino.privacy import Relation
 from sordino.sensitivity import Sensitivity
 from sordino.types import Array
@@ -281,7 +282,7 @@ class ErmQuantities(Quantities):
 
     def documented_columns(self, *, bins: list[int], intercept: bool, unknown: str) -> Answer:
         """Adult's documented levels, unknown left out, and so many bins of each of its numbers."""
-        from sordino.data import adult
+        from sordino.data.catalogue import adult
 
         if len(bins) != len(adult.NUMERIC):
             return Answer(math.nan)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sordino import checks
+from sordino import checks, tasks
 from sordino.estimators import methods, rules
 from sordino.estimators.methods import Majority
 from sordino.estimators.randomness import Randomness
@@ -39,7 +39,7 @@ from sordino_papers.quantities import Numbers
 from sordino_papers.runs import NotHere, RunStore, read_settings
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Splits
+    from sordino.data.catalogue.recipe import Splits
 
 AUTO, TUNED = "auto", "/tuned"
 _ALONE = 200_000
@@ -231,7 +231,7 @@ def with_constant(X: Array, kind: str = "scaled") -> Array:
 
 def _splits(settings: ErmSettings, store: RunStore) -> Splits:
     from sordino.data import load
-    from sordino.data.recipes import recipe
+    from sordino.data.catalogue.recipes import recipe
     from sordino.data.sources import data_directory
 
     if not settings.folder:
@@ -240,7 +240,7 @@ def _splits(settings: ErmSettings, store: RunStore) -> Splits:
     place = None if parent is None else parent / settings.folder
     if place is None or not place.is_dir():
         files = ", ".join(file.name for file in recipe(settings.data).files)
-        raise NotHere(f"{settings.folder}/{files} is not in the data directory (docs/data.md).")
+        raise NotHere(f"{settings.folder}/{files} is not in the data directory (docs/guide.md).")
     return load(settings.data, form="erm", data_dir=place)
 
 
@@ -256,7 +256,8 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     total = len(given.shown_folds) * len(trained) + given.tuning * len(tuned)
     done = 0
     for folds, asked in ((given.tuning_folds, tuned), (given.shown_folds, trained)):
-        for _ in _made(pieces, [(method, fold) for fold in folds for method in asked]):
+        items = [(method, fold) for fold in folds for method in asked]
+        for _ in _made(pieces, items, store.client):
             done += 1
             store.tell(done, total)
         # Chosen once the first folds are there; the others are trained with the choice alone.
@@ -265,23 +266,16 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     return _gathered(pieces, sources, trained)
 
 
-def _made(pieces: Pieces, items: Sequence[_Item]) -> Iterator[object]:
+def _made(pieces: Pieces, items: Sequence[_Item], client: Any) -> Iterator[object]:
     """Yield once a piece: those that are kept first, then as they come."""
-    from sordino.intrinsic import pool
-    from sordino.sgd.planning import default_threads
-
     missing = [item for item in items if not pieces.path(item).exists()]
     yield from range(len(items) - len(missing))
     missing.sort(key=lambda item: _FIRST.index(item[0]) if item[0] in _FIRST else len(_FIRST))
-    workers = min(default_threads(), len(missing))
+    workers = min(tasks.available_cores(), len(missing))
     if workers < 2 or pieces.rows.shape[0] * len(missing) <= _ALONE:
-        for item in missing:
-            pieces(item)
-            yield item
-        return
-    for item, result in pool.run_all(pieces, missing, workers):
-        if result is pool.LOST:
-            raise RuntimeError(f"The process that trained {item[0]} on fold {item[1]} died.")
+        workers = 0  # here
+    for item, scores in tasks.run(pieces, missing, workers=workers, client=client):
+        _save(pieces.path(item), scores)
         yield item
 
 
@@ -366,14 +360,13 @@ class Pieces:
         method, fold = item
         return Path(self.directory) / f"{method.replace('/', '-')}-{fold}.npy"
 
-    def __call__(self, item: _Item) -> None:
-        """Make a piece and keep it: numbers [3, setting, epsilon], accuracy, objective, sigma."""
+    def __call__(self, item: _Item) -> Floats:
+        """Make a piece: numbers [3, setting, epsilon], accuracy, objective, sigma."""
         # Two threads on one small product wait for each other longer than they work.
         with warnings.catch_warnings(), threadpool_limits(1, "blas"):
             warnings.simplefilter("ignore")  # a diverging run is a result here
             fold = _Fold(self.settings, *item, *self.rows.fold(item[1]))
-            found = fold.scores(self.chosen.get(item[0]))
-        _save(self.path(item), found)
+            return fold.scores(self.chosen.get(item[0]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ import threadpoolctl
 
 from sordino import randomness
 from sordino.intrinsic import distances, epsilon, normality, spread
-from sordino.intrinsic.measured import Measured, load
+from sordino.intrinsic.grid import Measured, load
 from sordino.intrinsic.theory import theory
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Indices
 from sordino_papers.runs import read_settings
@@ -135,6 +135,7 @@ def _train(given: GridSettings, train: Dataset, store: RunStore) -> Measured:
         init=given.init,
         checkpoints=given.checkpoints,
         store=store.folder("grid", given.trained),
+        client=store.client,
         progress=lambda progress: store.tell(progress.runs_done, progress.runs_total),
     )
     return load(study)
