@@ -6,7 +6,7 @@
 Every method of the estimators, at its public defaults and as an oracle (the best of a grid, tuned
 on a repeat of the folds that is not scored), on adult, bank and kddcup99; then seconds a fit. It is
 the study of `sordino_papers.erm` with the settings of `erm_study/design.py`; the page that it
-writes, docs/erm.md, says what is measured and how. Interrupted, it goes on where it was.
+writes, erm.md in its directory, says what is measured and how. Interrupted, it resumes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from sordino_papers.runs import RunStore
 TIMES = "erm/times"
 RUNS = 5
 SECONDS_A_LINE = 30.0
-DOCS = Path(__file__).parent.parent / "docs"
 
 
 def arguments() -> argparse.Namespace:
@@ -55,7 +54,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--diffprivlib", type=Path, help="python of an environment that has it")
     parser.add_argument("--skip-timing", action="store_true", help="leave out seconds a fit")
     parser.add_argument("--work", type=Path, help="where rows and scores are kept")
-    parser.add_argument("--docs", type=Path, help="where the page and its figures go")
+    parser.add_argument(
+        "--docs", type=Path, help="where the page and its figures go; default: --work"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget scores of earlier runs")
     parser.add_argument("--data-dir", type=Path, help="raw files; default: SORDINO_DATA")
     return parser.parse_args()
@@ -207,7 +208,7 @@ def run(given: argparse.Namespace, work: Path) -> None:
     """Measure, draw, write and show."""
     size = chosen_size(given)
     partial = given.smoke or given.quick or given.only
-    docs = given.docs or (work if partial else DOCS)
+    docs = given.docs or work
     if given.fresh:
         shutil.rmtree(work, ignore_errors=True)
     try:

@@ -245,9 +245,12 @@ class _Account:
         )
 
     def summary(self) -> Page:
-        legend = "The full page, with every number, its tolerance and every check, is made by the "
+        legend = (
+            "The command writes the full page, with every number, tolerance, run and check, into "
+            "its directory, and this one with `--summary FILE`."
+        )
         sections = [
-            Section("score", "The score", (Text(f"{legend}command."), self._by_paper(-1))),
+            Section("score", "The score", (Text(legend), self._by_paper(-1))),
             Section("differences", "What differs", tuple(self._reasons())),
             Section("missing", "What could not be run here", tuple(self._missing(brief=True))),
         ]

@@ -8,11 +8,13 @@ import itertools
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from sample_reproduction import DRAWING, MISSING, sample
 
 from sordino_papers import words
+from sordino_papers.claims import papers
 from sordino_papers.page import (
     _LARGE,
     document,
@@ -336,3 +338,17 @@ def test_a_summary_is_the_score_and_what_differs_and_why(tmp_path):
     assert "The paper took another maximum." not in text  # its check fails
     assert " min " not in text  # no times: the same results give the same text
     assert "None of them is a guarantee." in text
+
+
+def test_the_committed_summary_is_short_and_of_claims_that_exist():
+    text = (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text()
+    assert "QUICK" not in text
+    assert "computed by `sordino reproduce all`" in text
+    assert len(text.split()) <= 2500
+    everything = {claim.name for paper in papers().values() for claim in paper.claims}
+    listed = set(re.findall(r"^\| (\S+/\S+/\S+) \|", text, flags=re.MULTILINE))
+    for line in re.findall(r"^- \*\*(.+?)\*\*\. ", text, flags=re.MULTILINE):
+        for place, cells in (part.split(": ") for part in line.split("; ")):
+            listed |= {f"{place}/{cell}" for cell in cells.split(", ")}
+    assert len(listed) > 50
+    assert listed <= everything
