@@ -223,7 +223,8 @@ def spend(
     --note "histogram of ages"`
     """
     _check_one_cost(epsilon, delta, mu, rho)
-    from sordino.release.ledger import BY_HAND, Charge, Ledger
+    from sordino.release.ledger import Charge, Ledger
+    from sordino.release.ledger.budget import BY_HAND
 
     ledger = Ledger(file, dataset=dataset)
     before = ledger.status()

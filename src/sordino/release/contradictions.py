@@ -27,7 +27,7 @@ from sordino.proofs.evidence_kinds import (
     TrainingEvidence,
 )
 from sordino.release.certificate import PACKAGES, CertificateError, Model, Preprocessing, refuse
-from sordino.release.ledger_terms import dataset_name
+from sordino.release.ledger.budget import dataset_name
 from sordino.release.noise import CryptoNormals, OsGaussian
 
 if TYPE_CHECKING:
