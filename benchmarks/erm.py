@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sordino import _files
-from sordino.sgd.planning import default_threads
+from sordino.tasks import available_cores
 from sordino.types import Progress
 from sordino_papers.bench import Bench
 from sordino_papers.claims import PaperRun
@@ -102,7 +102,7 @@ def measured(
             numbers = with_peer(numbers, settings, bench, given.diffprivlib)
         columns.append(Column(source, loss, numbers))
     found = statistics.summary(columns, shown)
-    found["fits_core_seconds"] = default_threads() * sum(bench.seconds.values())
+    found["fits_core_seconds"] = available_cores() * sum(bench.seconds.values())
     times = bench.numbers(TIMES) if size.timing else None
     if size.ratio:
         found |= kdd_over_lbfgs(bench, size)

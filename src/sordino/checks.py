@@ -41,6 +41,12 @@ def fail(
     raise InvalidArgument(sentence, name) if error is None else error(sentence)
 
 
+def fail_missing(option: str, when: str, hint: str) -> NoReturn:
+    """Raise `InvalidArgument` for an option that is needed and was not given."""
+    name = option.split()[0]
+    raise InvalidArgument(f"Expected {f'{option} {when}'.rstrip()}. {hint}", name)
+
+
 def positive(name: str, value: float, hint: str = "", *, allow_infinite: bool = False) -> float:
     """Return `value` as a float if it is a number above 0."""
     condition = "> 0" if allow_infinite else "> 0 and finite"

@@ -13,8 +13,8 @@ from typing import NoReturn, Self
 
 from sordino import checks
 from sordino.accounting import gaussian
+from sordino.accounting.compose import Part, Total, largest_gaussian, total
 from sordino.accounting.profile import Profile
-from sordino.accounting.total import Part, Total, largest_gaussian, total
 from sordino.errors import Refused
 from sordino.privacy import Relation, rounded
 from sordino.proofs.evidence import MOST_ROWS_PER_PERSON

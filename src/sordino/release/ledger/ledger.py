@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import NoReturn, Self, TypeVar
 
 from sordino import checks
-from sordino.accounting.total import Total
+from sordino.accounting.compose import Total
 from sordino.privacy import Relation
 from sordino.release.ledger.budget import Budget, Charge, LedgerError, Line, Status, refuse
 from sordino.release.ledger.file import LedgerFile, NotSealed, SealedWarning
