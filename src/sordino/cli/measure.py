@@ -36,8 +36,8 @@ from sordino.intrinsic.training import TrainedModel, Training
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
-    from sordino.intrinsic.measure import StudyProgress
     from sordino.intrinsic.grid import Measured
+    from sordino.intrinsic.measure import StudyProgress
     from sordino.intrinsic.spread import SubsetCurve
     from sordino.intrinsic.summary import InitSummary, Summary
     from sordino.intrinsic.utility import Utility
