@@ -13,11 +13,11 @@ from pathlib import Path
 from markupsafe import Markup
 
 import sordino
-from sordino.report import render
-from sordino.report.blocks import (
+from sordino.report import page as engine
+from sordino.report.numbers import seconds
+from sordino.report.page import (
     Block,
     Bullets,
-    Drawn,
     Figure,
     Folded,
     Group,
@@ -31,7 +31,6 @@ from sordino.report.blocks import (
     Text,
     listed,
 )
-from sordino.report.words_numbers import seconds
 from sordino_papers import layout, scoreboard, words
 from sordino_papers.claims import Paper, Place
 from sordino_papers.results import ClaimVerdict, Picture, Reproduction, Result
@@ -74,13 +73,13 @@ def page(reproduction: Reproduction, directory: Path) -> str:
         Where the files of its pictures are.
     """
 
-    def drawn(picture: Picture, title: str) -> Drawn:
+    def drawn(picture: Picture, title: str) -> Figure:
         alt, source = f"Drawn from our runs: {title}", _source(picture, Path(directory))
         markup = Markup('<img src="{}" alt="{}">').format(source, alt)
-        return Drawn(markup, alt, picture.says)
+        return Figure(markup, alt, picture.says)
 
     style = STYLE.read_text(encoding="utf-8")
-    return render.html(_Account(reproduction, drawn, in_layout=True).page(), style)
+    return engine.html(_Account(reproduction, drawn, in_layout=True).page(), style)
 
 
 def markdown(reproduction: Reproduction, pictures: Path | None = None) -> str:
@@ -96,12 +95,12 @@ def markdown(reproduction: Reproduction, pictures: Path | None = None) -> str:
         Directory beside the text that holds the PNG files, if there is one: they are linked.
     """
 
-    def drawn(picture: Picture, title: str) -> Drawn | None:
+    def drawn(picture: Picture, title: str) -> Figure | None:
         if pictures is None:
             return None
-        return Drawn("", title, picture.says, f"{pictures.name}/{Path(picture.png).name}")
+        return Figure("", title, picture.says, f"{pictures.name}/{Path(picture.png).name}")
 
-    return render.markdown(_Account(reproduction, drawn, in_layout=False).page())
+    return engine.markdown(_Account(reproduction, drawn, in_layout=False).page())
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class _Account:
     """
 
     found: Reproduction
-    drawn: Callable[[Picture, str], Drawn | None]
+    drawn: Callable[[Picture, str], Figure | None]
     in_layout: bool
 
     def page(self) -> Page:
@@ -245,7 +244,7 @@ class _Account:
     def _figures(self, place: Place) -> Iterator[Figure]:
         for picture in self.found.pictures:
             if picture.place == place.name and (drawn := self.drawn(picture, place.title)):
-                yield Figure(drawn)
+                yield drawn
 
     def _ours(self, key: str, about: str) -> tuple[Block, ...]:
         """Slips or checks, with the numbers and the reasons."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sordino.report.words_numbers import percent_down
+from sordino.report.numbers import percent_down
 from sordino_papers.claims import Paper, Place
 from sordino_papers.judging import NEEDS_FULL
 from sordino_papers.layout import CHECKS, SLIPS, missing, papers, places

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sordino.report.words_numbers import UNKNOWN, seconds
+from sordino.report.numbers import UNKNOWN, seconds
 from sordino_papers import scoreboard
 from sordino_papers.claims import PaperClaim, PaperRun, Printed
 from sordino_papers.found import Found

@@ -21,7 +21,7 @@ from sordino.data import DataError
 from sordino.errors import NotApplicable, Refused
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.report import page
-from sordino.report.assessment import Assessment
+from sordino.report.result import Assessment
 from sordino.study import StudyError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")

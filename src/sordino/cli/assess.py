@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sordino.cli.screen import Screen
-    from sordino.report.assessment import Assessment
-    from sordino.report.stages import Accuracy
+    from sordino.report.result import Accuracy, Assessment
     from sordino.report.words import Row
 
 _EFFORT, _FOREIGN, _STUDY = "How hard to look", "A mechanism of your own", "The study"
@@ -273,11 +272,11 @@ def _say(found: Assessment, place: str) -> None:
 
 def _say_cost(console: Screen, found: Accuracy) -> None:
     """What privacy costs on the held-out rows: accuracy and other scores."""
-    from sordino.report import words_cost
+    from sordino.report import words
 
-    line(console, words_cost.cost(found))
-    if rows := words_cost.table(found):
-        first, *rest = words_cost.HEAD
+    line(console, words.cost(found))
+    if rows := words.scores(found):
+        first, *rest = words.SCORES
         print_table(console, [(first, "L"), *((name, "R") for name in rest)], rows)
 
 

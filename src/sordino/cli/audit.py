@@ -175,14 +175,22 @@ def _document(result: Audit) -> dict[str, Any]:
 
 def draw(result: Audit, path: str, title: str) -> None:
     """The errors of the attack, and what the claim allows."""
-    from sordino.report.drawing.roc import Roc, plot
+    from sordino.audit.bounds import error_rates
+    from sordino.report import canvas, figures
 
-    claim, profile, text = result.claimed, None, ""
+    claim, allowed, text = result.claimed, None, ""
     if claim is not None:
-        profile = claim.allowed
+        allowed = claim.allowed.beta
         text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}"
-    roc = Roc(result.negative, result.positive, result.tested_point, profile, text, title)
-    plot(roc, path)
+    figure = figures.attack_errors(
+        error_rates(result.negative, result.positive),
+        max(len(result.negative), len(result.positive)),
+        tested=result.tested_point,
+        claimed=allowed,
+        claim=text,
+        title=title,
+    )
+    canvas.save(figure, path, title)
 
 
 def _claimed(claim: Claim | None) -> dict[str, Any] | None:
@@ -403,12 +411,12 @@ def worst_case(
 
 
 def _draw_worst_case(found: WorstCaseAudit, path: str) -> None:
-    from sordino.report import canvas, worst_case
+    from sordino.report import canvas, figures
 
     how = found.setting
     title = f"q {how.sample_rate:g}, T {how.steps:,}, noise {how.noise_multiplier:.4g}"
     curves = {"presence": found.curves("presence"), "absence": found.curves("absence")}
-    figure = worst_case.error_curves([worst_case.WorstCaseSetting(title, curves)], log=True)
+    figure = figures.error_curves([figures.WorstCaseSetting(title, curves)], log=True)
     canvas.save(figure, path, title)
 
 

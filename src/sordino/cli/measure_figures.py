@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino.report import canvas
-from sordino.report import intrinsic as figures
+from sordino.report import canvas, figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,13 +63,14 @@ def _trajectories(summary: Summary, title: str) -> Figure | None:
 
 
 def _distances(summary: Summary, title: str) -> Figure | None:
-    sets = {
-        one.init: figures.DistanceSet(one.delta_s.values, one.delta_v.values, one.delta_sv.values)
-        for one in summary.inits
-    }
-    theory = summary.theory
+    from sordino.intrinsic.distances import densities
+
+    samples = [
+        each.values for one in summary.inits for each in (one.delta_s, one.delta_v, one.delta_sv)
+    ]
+    hills, theory = densities(samples), summary.theory
     return figures.distances(
-        sets,
+        {one.init: hills[3 * at : 3 * at + 3] for at, one in enumerate(summary.inits)},
         bound=theory.bound.worst if theory.bound else None,
         printed=theory.printed.value if theory.printed else None,
         title=title,
@@ -137,7 +137,7 @@ def _estimates(one: InitSummary, delta: float) -> dict[str, Estimate]:
 
 
 def _band(curve: SubsetCurve) -> figures.Band:
-    return figures.Band(curve.sizes, curve.middle, curve.low, curve.high)
+    return curve.sizes, curve.middle, curve.low, curve.high
 
 
 FIGURES: dict[str, Callable[[Summary, str], Figure | None]] = {
