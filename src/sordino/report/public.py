@@ -191,10 +191,9 @@ def _facts(certificate: object, computed: PublicComputed) -> PublicFacts:
     facts = PublicFacts({**CERTIFICATE, **found}, computed)
     checks.fraction("best_guess", computed.best_guess)
     if computed.best_guess < 0.5:
-        hint = "Whoever tosses a coin is right half the time."
-        checks.fail("best_guess", computed.best_guess, ">= 0.5", hint)
+        checks.fail("best_guess", computed.best_guess, ">= 0.5, as of a coin")
     if facts.guarantee is None and (computed.tradeoff is not None or computed.best_guess < 1):
-        hint = "It promises nothing: pass no trade-off, and a best guess of 1."
+        hint = "It promises nothing."
         checks.fail("best_guess", computed.best_guess, "to follow from the certificate", hint)
     return facts
 
@@ -207,7 +206,7 @@ def page(facts: PublicFacts) -> Page:
     paper, proved = facts.certificate, facts.guarantee
     version = str(paper["versions"].get("sordino", ""))
     title = f"How private is this {paper['model'].get('estimator', 'model')}?"
-    verdict = "Nothing is promised about this model: treat it like the records themselves"
+    verdict = "Nothing is promised: treat this model like the records themselves"
     if proved is not None and math.isfinite(proved.epsilon):
         unit = "record" if proved.unit == "one record" else f"person ({proved.unit})"
         verdict = (
@@ -215,7 +214,7 @@ def page(facts: PublicFacts) -> Page:
             f"epsilon is at most {upper(proved.epsilon)} at delta = {upper(proved.delta)} (proved)"
         )
         if facts.leaks:
-            verdict += "; but it does not cover what was read off the records beforehand"
+            verdict += words.NOT_COVERED
     notes = [f"Not covered by the guarantee: {what}." for what in facts.leaks]
     if proved is None:
         notes = [f"Why nothing is promised: {paper['why_none']}"]
@@ -231,28 +230,28 @@ def page(facts: PublicFacts) -> Page:
     return Page(
         title=title,
         mark="PUBLIC.",
-        why_marked="This page shows what the certificate of the model says and what follows from "
-        "it, and nothing else.",
+        why_marked="This page shows the model's certificate and what follows from it.",
         verdict=printable(f"{verdict}."),
         subtitle=f"{title} Released on {paper['date']}.",
         notes=tuple(notes),
         sections=(
-            _promise(facts, parts),
-            _training(paper),
-            sections.theorems(parts),
+            Section("protection", "What is promised, and to whom", tuple(_promise(facts, parts))),
+            Section("training", "How it was trained", tuple(_training(paper))),
+            Section("proof", "How it was proved", tuple(sections.theorems(parts))),
             Section("caveats", "What is not covered", (Bullets(tuple(_not_covered(facts))),)),
-            _papers(paper),
-            sections.glossary(only_proved=True),
+            Section("papers", "The papers", tuple(_papers(paper))),
+            Section("words", "The words", tuple(sections.glossary())),
         ),
         footer=f"Made by sordino {version} from the certificate alone.",
         version=version,
     )
 
 
-def _promise(facts: PublicFacts, parts: Proved) -> Section:
-    proved, name, title = parts.guarantee, "protection", "What is promised, and to whom"
+def _promise(facts: PublicFacts, parts: Proved) -> Iterator[Block]:
+    proved = parts.guarantee
     if proved is None:
-        return Section(name, title, (Text(parts.why_none, lead="Nothing.", tone="warn"),))
+        yield Text(parts.why_none, lead="Nothing.", tone="warn")
+        return
     means = str(facts.certificate["guarantee"]["relation_means"])
     pairs = (
         ("Promised", f"epsilon at most {upper(proved.epsilon)} at delta = {upper(proved.delta)}"),
@@ -261,22 +260,19 @@ def _promise(facts: PublicFacts, parts: Proved) -> Section:
         sections.change(proved.relation, proved.unit != "one record", means),
         ("Delta", sections.delta_means(proved)),
     )
-    return Section(name, title, (Facts(pairs), *sections.attacker(parts, proved)))
+    yield Facts(pairs)
+    yield from sections.attacker(parts, proved)
 
 
-def _training(paper: Mapping[str, Any]) -> Section:
+def _training(paper: Mapping[str, Any]) -> Iterator[Block]:
     model, before, tuning = paper["model"], paper["preprocessing"], paper["tuning"]
-    prepared = "nobody declared how the rows were prepared"
+    prepared = "not declared"
     if before.get("declared"):
-        prepared = "declared to have read nothing from the records but each row itself"
-        if before.get("reads"):
-            prepared = "it read more than each row itself: see what is not covered"
+        prepared = "read the records" if before.get("reads") else "read each row by itself alone"
     tuned = str(tuning.get("kind", ""))
     if tuned == "declared":
-        tuned = (
-            f"declared, {tuning.get('candidates')} candidates; the model is the best of "
-            f"{tuning.get('runs')}, and the guarantee already pays for that"
-        )
+        best = f"the best of {tuning.get('runs')}, which the guarantee pays for"
+        tuned = f"declared, {tuning.get('candidates')} candidates; {best}"
     pairs = (
         ("Model", str(model.get("estimator", ""))),
         ("Features", f"{int(model.get('features', 0)):,}"),
@@ -286,31 +282,25 @@ def _training(paper: Mapping[str, Any]) -> Section:
         ("Preparation", prepared),
         ("Tuning", tuned),
     )
-    given = sections.folded_settings("Settings", model.get("settings", {}))
-    return Section("training", "How it was trained", (Facts(pairs), *given))
+    yield Facts(pairs)
+    yield sections.folded_settings("Settings", model.get("settings", {}))
 
 
-def _papers(paper: Mapping[str, Any]) -> Section:
-    dataset, digest = paper["dataset"], str(paper["model"].get("sha256", ""))
-    mark = dataset.get("fingerprint")
+def _papers(paper: Mapping[str, Any]) -> Iterator[Block]:
+    dataset, mark = paper["dataset"], paper["dataset"].get("fingerprint")
     pairs = (
         ("Date", str(paper["date"])),
         ("Dataset", dataset.get("name") or "not named"),
         ("Ledger", paper["ledger_entry"] or "not recorded in one"),
         ("Versions", versions(paper["versions"])),
-        ("Fingerprint", f"{mark} (keyed by a secret that stays with the owner)" if mark else ""),
+        ("Fingerprint", f"{mark} (keyed by the owner's secret)" if mark else ""),
     )
-    blocks: list[Block] = [Facts(pairs)]
-    if digest:
-        blocks.append(Code(digest, "SHA-256 of model.safetensors"))
-    forgers = "Without a signature that was checked, only accidents are detected, not forgers."
+    yield Facts(pairs)
+    yield Code(str(paper["model"].get("sha256", "")), "SHA-256 of model.safetensors")
+    yield Code("sordino certificate verify MODEL", "To check a copy of the model:")
+    yield Text("Only a checked signature detects forgers.")
     whole = Code(json.dumps(paper, indent=2, sort_keys=True))
-    blocks += [
-        Code("sordino certificate verify MODEL", "To check a copy of the model:"),
-        Text(forgers),
-        Folded("The certificate, letter by letter", (whole,), printed=False),
-    ]
-    return Section("papers", "The papers", tuple(blocks))
+    yield Folded("The certificate, letter by letter", (whole,), printed=False)
 
 
 def _not_covered(facts: PublicFacts) -> Iterator[str]:
@@ -319,15 +309,11 @@ def _not_covered(facts: PublicFacts) -> Iterator[str]:
         yield "Everything: nothing is promised."
     yield from (f"Read off the records beforehand: {what}." for what in facts.leaks)
     if not paper["preprocessing"].get("declared", False):
-        yield "How the rows were prepared: nobody declared it."
-    yield from {
-        "none declared": ["Tuning on the same records, if there was any: none was declared."],
-        "unknown": ["Tuning on the same records: the guarantee is of this one training only."],
-    }.get(str(paper["tuning"].get("kind")), [])
-    if proved is None or proved.unit == "one record":
-        yield "All records of one person together, if somebody has more than one."
-    else:
-        yield f"Somebody with more records than the unit counts ({proved.unit})."
+        yield "How the rows were prepared, which nobody declared."
+    if str(paper["tuning"].get("kind")) in ("none declared", "unknown"):
+        yield "Tuning on the same records, if there was any."
+    many = "one record" if proved is None else proved.unit
+    yield f"Somebody with more than {many}."
     yield "Other releases from the same records."
-    yield "Whether the noise was drawn as stated: nobody can see it in the weights."
+    yield "Whether the noise was drawn as stated: weights do not show it."
     yield "Side channels, such as how long the training took."

@@ -1,14 +1,17 @@
-"""What the page of an assessment says, section by section: values in, blocks out. INTERNAL."""
+"""What the page of an assessment says, section by section: values in, blocks out. INTERNAL.
+
+A section is a generator of blocks; blocks that hold nothing are not printed.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 from sordino.privacy import RELATIONS, Guarantee, Relation
-from sordino.report import canvas, words
+from sordino.report import canvas, result, words
 from sordino.report import page as engine
 from sordino.report.drawing import axis, curves
 from sordino.report.numbers import (
@@ -41,67 +44,38 @@ from sordino.report.page import (
     Text,
     listed,
 )
-from sordino.report.result import (
-    STAGES,
-    Accuracy,
-    Assessment,
-    Attack,
-    Bound,
-    Measure,
-    OwnNoise,
-    Proved,
-    Release,
-    Triple,
-)
+from sordino.report.result import Assessment
 
 _RARELY_WRONG = 0.01
 """False accusations of the attacker for whom the trade-off is said in words."""
-_GLOSSARY = (
-    (
-        "Proved",
-        "an upper bound, by a theorem whose conditions were checked: no attack, known or not, "
-        "learns more, up to delta. What nobody can check is named as trusted.",
-    ),
-    (
-        "Estimated",
-        "what the randomness of the release, added and SGD's own, seems to hide, measured over "
-        "many trainings. Other pairs of records may stand out more.",
-    ),
-    (
-        "Observed",
-        "a lower bound, won by an attack, with the confidence beside it. A better attack may "
-        "observe more.",
-    ),
-    (
-        "Epsilon",
-        "how much one record can change what comes out: the odds of any belief about it change by "
-        "a factor of at most e (2.718...) to the power of epsilon. 0: not at all.",
-    ),
-    ("Delta", "the small chance that the promise leaves out."),
-)
+_GLOSSARY = {
+    "Proved": "an upper bound, by a theorem whose conditions were checked or are named as trusted",
+    "Estimated": "measured over many trainings; other records may stand out more",
+    "Observed": "a lower bound, won by an attack; a better one may observe more",
+    "Epsilon": "how much one record can change what comes out; 0: not at all",
+    "Delta": "the small chance that the promise leaves out",
+}
 
 
 def page(assessment: Assessment) -> Page:
     """The whole assessment as blocks, for `page.html` or `page.markdown`. INTERNAL."""
-    question, found = assessment.question, assessment.provenance
-    alarm, title = assessment.broken, f"How private is {question.title}?"
-    version = found.versions.get("sordino", "")
-    sections = [_numbers(assessment)]
-    if not question.mechanism:  # else there is an attack and nothing more
-        parts = (_protection, _release, _proof, _noise)
-        sections += [part(assessment) for part in parts]
-    sections += [part(assessment) for part in (_attacks, _caveats, _provenance, _rerun)]
+    alarm, found = assessment.broken, assessment.provenance
+    title, version = f"How private is {assessment.question.title}?", found.versions.get("sordino")
     return Page(
         title=f"BROKEN: {title}" if alarm else title,
         mark="BROKEN · INTERNAL." if alarm else "INTERNAL.",
-        why_marked="Do not publish this page: much of it was computed from the records, and no "
-        "guarantee covers that.",
+        why_marked="Do not publish this page: no guarantee covers all that it shows.",
         verdict=words.verdict(assessment),
         subtitle=f"{title} Assessed on {found.date}.",
         notes=tuple(words.notes(assessment)),
-        sections=(*sections, glossary()),
-        footer=f"Made by sordino {version}. INTERNAL.",
-        version=version,
+        sections=tuple(
+            Section(name, title, tuple(part(assessment)))
+            for name, (title, part) in _SECTIONS.items()
+            # Of a mechanism there is an attack and nothing more.
+            if not assessment.question.mechanism or name not in _OF_RELEASES
+        ),
+        footer=f"Made by sordino {version or ''}. INTERNAL.",
+        version=version or "",
         alarm=alarm,
         loud=alarm,
     )
@@ -109,46 +83,32 @@ def page(assessment: Assessment) -> Page:
 
 def fragment(assessment: Assessment) -> str:
     """A box for notebooks: verdict, axis and table, in styles that stay inside it. INTERNAL."""
-    return (
-        engine.environment("html")
-        .get_template("fragment.html.j2")
-        .render(
-            style=canvas.css(".sordino-box") + "\n" + engine.sheet("fragment.css"),
-            verdict=words.verdict(assessment),
-            notes=words.notes(assessment),
-            axis=axis.axis(assessment),
-            numbers=_three_numbers(assessment),
-        )
+    template = engine.environment("html").get_template("fragment.html.j2")
+    return template.render(
+        style=canvas.css(".sordino-box") + "\n" + engine.sheet("fragment.css"),
+        verdict=words.verdict(assessment),
+        notes=words.notes(assessment),
+        axis=axis.axis(assessment),
+        numbers=_three_numbers(assessment),
     )
 
 
 # --- The three numbers
 
 
-def _numbers(assessment: Assessment) -> Section:
-    attack = assessment.attack
-    between = "is at least what was observed; nothing limits it"
+def _numbers(assessment: Assessment) -> Iterator[Block]:
+    truth = "The true epsilon is at least what was observed; nothing limits it."
     if assessment.state == "holds":
-        between = "lies between what was observed and what is proved"
-    truth = f"The true epsilon {between}."
-    if assessment.broken and attack is not None and attack.violated:
-        truth = "Observed lies above proved or claimed, which is wrong."
-    elif assessment.broken:
-        truth = "The attack refuted the proof by the errors of all its thresholds together."
-    elif not assessment.question.mechanism:
-        truth += " The estimate says where it may be, and promises nothing."
-    reading = [
-        Text("Epsilon: how much one record can change what comes out.", lead="How to read it."),
-        Text(truth, lead="Where the truth lies."),
-    ]
+        truth = "The true epsilon lies between what was observed and what is proved."
+    reading = [Text(truth, lead="Where the truth lies.")]
     if assessment.question.mechanism:
-        text = "Nothing of a mechanism from elsewhere was proved, measured or released here."
+        text = "Nothing was proved, measured or released here."
         reading.append(Text(text, lead="Only attacked."))
     elif len(assessment.triples) > 1:
-        text = "Un-noised SGD is the same model trained in the ordinary way. It is not released."
+        text = "Un-noised SGD is the same model in ordinary training. It is not released."
         reading.append(Text(text, lead="For comparison."))
-    shown = Beside((axis.axis(assessment),), tuple(reading))
-    return Section("numbers", "The three numbers", (shown, _three_numbers(assessment)))
+    yield Beside((axis.axis(assessment),), tuple(reading))
+    yield _three_numbers(assessment)
 
 
 def _three_numbers(assessment: Assessment) -> Table:
@@ -172,49 +132,44 @@ def _three_numbers(assessment: Assessment) -> Table:
 # --- What is promised, and how it was proved
 
 
-def _protection(assessment: Assessment) -> Section:
+def _protection(assessment: Assessment) -> Iterator[Block]:
     question, parts, records = assessment.question, assessment.proved_parts, assessment.records
     proved = assessment.proved
-    promised = proved is not None and math.isfinite(proved.epsilon)
-    blocks = _refuted(assessment)
-    if not promised:
-        text = "This model may give single records away. Treat it like the records themselves."
-        blocks.append(Text(text, lead="Nobody is protected.", tone="warn"))
+    if proved is not None and math.isinf(proved.epsilon):
+        proved = None
+    yield from _refuted(assessment)
+    if proved is None:
+        text = "Treat this model like the records themselves."
+        yield Text(text, lead="Nobody is protected.", tone="warn")
         if parts is not None and parts.why_none:
-            blocks.append(Text(parts.why_none, lead="Why nothing is proved."))
-    who = proved if promised else None
-    blocks.append(
-        Facts(
-            (
-                ("Released", released(who)),
-                ("Protected", "" if who is None else who.unit),
-                change(question.relation, question.rows_per_person > 1),
-                ("Delta", "" if who is None else f"{upper(who.delta)}, or {delta_means(who)}"),
-                ("Why this delta", question.delta_reason),
-            )
+            yield Text(parts.why_none, lead="Why nothing is proved.")
+    yield Facts(
+        (
+            ("Released", released(proved)),
+            ("Protected", "" if proved is None else proved.unit),
+            change(question.relation, question.rows_per_person > 1),
+            ("Delta", "" if proved is None else f"{upper(proved.delta)}, or {delta_means(proved)}"),
+            ("Why this delta", question.delta_reason),
         )
     )
-    if who is not None and parts is not None:
-        blocks += attacker(parts, who)
+    if proved is not None and parts is not None:
+        yield from attacker(parts, proved)
     if records is not None:
+        yield Heading("The records")
         facts = (
             ("Rows", f"{records.rows:,} to train on, {records.test_rows:,} held out"),
             ("Columns", f"{records.columns:,}, the intercept's included"),
             ("Labels", named(records.classes)),
             ("Norm of a row", f"at most {about(records.norm, 6)}, enforced"),
         )
-        blocks += [Heading("The records"), Facts(facts), *_bullets(records.notes)]
-    return Section("protection", "What is released, and who is protected", tuple(blocks))
+        yield Facts(facts)
+        yield Bullets(records.notes)
 
 
-def _refuted(assessment: Assessment) -> list[Block]:
+def _refuted(assessment: Assessment) -> Iterator[Block]:
     """A warning on top of what an attack showed to be wrong; nothing otherwise."""
-    wrong = "Our attack refuted what is proved here: rely on nothing in this section."
-    return [Text(wrong, lead="BROKEN.", tone="warn")] if assessment.broken else []
-
-
-def _bullets(items: tuple[Line, ...]) -> list[Block]:
-    return [Bullets(items)] if items else []
+    if assessment.broken:
+        yield Text("Our attack refuted this section.", lead="BROKEN.", tone="warn")
 
 
 def released(proved: Guarantee | None) -> str:
@@ -235,77 +190,62 @@ def change(relation: Relation, several: bool, means: str = "") -> tuple[str, str
 def delta_means(proved: Guarantee) -> str:
     """What delta allows, as a chance."""
     if proved.delta == 0:
-        return "no chance at all: the bound on epsilon holds without exception"
-    return (
-        f"{chance(proved.delta)}: nobody learns more about a person than from a release that keeps "
-        "to epsilon but, with that chance, gives the person's records away"
-    )
+        return "no chance at all"
+    keeps = "a release that keeps to epsilon but, with that chance, gives the records away"
+    return f"{chance(proved.delta)}: nobody learns more than from {keeps}"
 
 
-def attacker(parts: Proved, proved: Guarantee) -> list[Block]:
+def attacker(parts: result.Proved, proved: Guarantee) -> Iterator[Block]:
     """What an attacker can do at most."""
-    either = "was this record among the data, or was it not?"
+    yield Heading("What an attacker can do at most")
+    either = "Was this record among the data, or was it not"
     if proved.relation is Relation.REPLACE_ONE:
-        either = "was it this record, or that other one in its place?"
-    guess = (
-        "If both possibilities are equally likely beforehand, the best possible membership guess "
-        f"is right at most {percent_up(parts.best_guess)} of the time; a coin, 50%. The guess: "
-        f"{either}"
-    )
-    if proved.epsilon < words.HARDLY_ANYTHING:
-        odds = (
-            "Seeing the model changes the odds of one possibility against the other by a factor of "
-            f"at most {upper(math.exp(proved.epsilon))} (e to the power of "
-            f"{upper(proved.epsilon)}), up to delta."
-        )
-    else:
-        odds = f"With epsilon = {upper(proved.epsilon)} the guarantee means next to nothing."
-    known = "the records of everybody but the one person who is protected"
-    if proved.unit == "one record":
-        known = "every record but the one that is protected"
-    text = f"has the released model, the method and its settings, and knows or even chose {known}."
-    said: list[Block] = [Text(guess, lead="The best guess.")]
+        either = "Was it this record, or that other one in its place"
+    guess = f"right at most {percent_up(parts.best_guess)} of the time"
+    said = [Text(f"{either}? Any guess is {guess} (a coin: 50%).", lead="The best guess.")]
     if parts.tradeoff is not None:
         found = percent_up(1 - curves.least_missed(parts.tradeoff, _RARELY_WRONG))
-        alarms = (
-            "Who raises a false alarm in at most 1 of 100 cases recognises a record that is there "
-            f"in at most {found} of the cases."
-        )
+        alarms = f"With 1% false alarms at most, at most {found} of records are recognised."
         said.append(Text(alarms, lead="Few false alarms."))
-    said += [Text(odds, lead="The odds."), Text(text, lead="The attacker")]
-    heading = Heading("What an attacker can do at most")
+    odds = "may change so much that the guarantee means next to nothing"
+    if proved.epsilon < words.HARDLY_ANYTHING:
+        odds = f"change at most {upper(math.exp(proved.epsilon))}-fold, up to delta"
+    said.append(Text(f"of one answer against the other {odds}.", lead="The odds"))
+    known = "record" if proved.unit == "one record" else "person's records"
+    text = f"has the model, the method and its settings, and knows all but that {known}."
+    said.append(Text(text, lead="The attacker"))
     if parts.tradeoff is None:
-        return [heading, *said]
-    return [heading, Beside(tuple(said), (curves.tradeoff(parts),))]
+        yield from said
+    else:
+        yield Beside(tuple(said), (curves.tradeoff(parts),))
 
 
-def _proof(assessment: Assessment) -> Section:
+def _proof(assessment: Assessment) -> Iterator[Block]:
     parts, release = assessment.proved_parts, assessment.release
     if parts is None:
-        return Section("proof", "How it was proved", (Text("No theorem was asked."),))
-    certified = release is not None and bool(release.certificate)
-    return theorems(parts, certified=certified, before=tuple(_refuted(assessment)))
-
-
-def theorems(parts: Proved, *, certified: bool = True, before: tuple[Block, ...] = ()) -> Section:
-    """What every theorem says of a release, or why it says nothing."""
-    blocks: list[Block] = [*before]
-    if parts.guarantee is None:
-        blocks.append(Text(parts.why_none, lead="Nothing is proved.", tone="warn"))
+        yield Text("No theorem was asked.")
     else:
-        again = (
-            " It is checked again from the numbers in the certificate whenever that is verified."
-        )
-        rests = f"The guarantee rests on this statement: {parts.guarantee.theorem}."
-        blocks.append(Text(rests + again * certified))
+        yield from _refuted(assessment)
+        yield from theorems(parts, certified=release is not None and bool(release.certificate))
+
+
+def theorems(parts: result.Proved, *, certified: bool = True) -> Iterator[Block]:
+    """What every theorem says of a release, or why it says nothing."""
+    assumed: tuple[str, ...] = ()
+    if parts.guarantee is None:
+        yield Text(parts.why_none, lead="Nothing is proved.", tone="warn")
+    else:
+        again = " Verifying the certificate checks it again." * certified
+        yield Text(f"{parts.guarantee.theorem}.{again}", lead="The guarantee rests on")
+        assumed = parts.guarantee.assumes
     if parts.facts:
-        numbers = tuple((name.capitalize(), text) for name, text in parts.facts.items())
-        blocks += [Heading("Numbers of the proof"), Facts(numbers)]
+        yield Heading("Numbers of the proof")
+        yield Facts(tuple((name.capitalize(), text) for name, text in parts.facts.items()))
     printed = [bound for bound in parts.bounds if bound.kind == "as printed"]
     others = [bound for bound in parts.bounds if bound not in printed]
     apply = [(bound.epsilon, bound) for bound in others if bound.epsilon is not None]
     if apply:
-        rows = tuple(
+        rows = (
             (
                 bound.name + (", used by the guarantee" if bound.used else ""),
                 Span("infinite" if math.isinf(most) else f"at most {upper(most)}", "proved"),
@@ -314,295 +254,253 @@ def theorems(parts: Proved, *, certified: bool = True, before: tuple[Block, ...]
             for most, bound in sorted(apply, key=lambda pair: (pair[0], not pair[1].used))
         )
         head = ("theorem", "epsilon", "statement")
-        blocks.append(listed("What each theorem says of this same release", head, *rows))
-        blocks += _conditions([bound for _, bound in apply])
+        yield listed("What each theorem says of this same release", head, *rows)
+        yield _conditions([bound for _, bound in apply])
     trusted = [each for _, bound in apply for each in bound.checked if each.trusted]
     lines = [each.what + (f" ({each.numbers})" if each.numbers else "") for each in trusted]
     # The guarantee's own list mostly says the same, without numbers.
-    known = {each.what for each in trusted}
-    assumed = () if parts.guarantee is None else parts.guarantee.assumes
-    lines += [each for each in assumed if each not in known]
+    lines += [each for each in assumed if each not in {trust.what for trust in trusted}]
     if lines:
-        blocks += [Heading("Taken on trust"), Bullets(tuple(dict.fromkeys(lines)))]
+        yield Heading("Taken on trust")
+        yield Bullets(tuple(dict.fromkeys(lines)))
     silent = [bound for bound in others if bound.epsilon is None]
     if silent:
-        reasons = tuple((bound.name, bound.reason or words.NO_REASON) for bound in silent)
-        blocks += [Heading("What does not apply, and why"), Facts(reasons)]
+        yield Heading("What does not apply, and why")
+        yield Facts(tuple((each.name, each.reason or words.NO_REASON) for each in silent))
     if printed:
+        yield Heading("Quoted, not proved")
         quoted = (
             (each.name, "-" if each.epsilon is None else upper(each.epsilon), each.theorem)
             for each in printed
         )
-        table = listed("For comparison: none counts", ("name", "epsilon", "formula"), *quoted)
-        blocks += [Heading("Quoted, not proved"), table]
-    return Section("proof", "How it was proved", tuple(blocks))
+        yield listed("For comparison: none counts", ("name", "epsilon", "formula"), *quoted)
 
 
-def _conditions(bounds: list[Bound]) -> list[Block]:
+def _conditions(bounds: list[result.Bound]) -> Table:
     """What was checked: once for all theorems that share it, then what each needs besides."""
-    checked = [
-        [(each.what, each.numbers or "-") for each in bound.checked if not each.trusted]
+    checked = {
+        bound.name: [(each.what, each.numbers or "-") for each in bound.checked if not each.trusted]
         for bound in bounds
-    ]
-    shared = [row for row in checked[0] if len(bounds) > 1 and all(row in each for each in checked)]
+    }
+    first, *rest = checked.values()
+    shared = [row for row in first if rest and all(row in each for each in rest)]
     besides = ", besides" if shared else ""
-    needed = [("for every theorem above", shared)]
-    for bound, rows in zip(bounds, checked, strict=True):
-        needed.append((f"for {bound.name}{besides}", [row for row in rows if row not in shared]))
-    groups = tuple(Group(name, tuple(rows)) for name, rows in needed if rows)
+    needed = {"for every theorem above": shared}
+    for name, rows in checked.items():
+        needed[f"for {name}{besides}"] = [row for row in rows if row not in shared]
+    groups = tuple(Group(name, tuple(rows)) for name, rows in needed.items() if rows)
     caption = "Preconditions that were checked, and by which numbers"
-    return [Table(caption, ("precondition", "numbers"), groups)] if groups else []
+    return Table(caption, ("precondition", "numbers"), groups)
 
 
 # --- The release
 
 
-def _release(assessment: Assessment) -> Section:
+def _release(assessment: Assessment) -> Iterator[Block]:
     found = assessment.release
     if found is None:
-        return Section("release", "The release", (Text("Nothing was released."),))
+        yield Text("Nothing was released.")
+        return
     chosen = " (chosen by public facts alone)" if assessment.question.method == "auto" else ""
-    made = (
-        ("Method", f"{found.method}{chosen}"),
-        ("Noise", found.noise),
-        ("Source of the noise", found.source),
-    )
-    blocks: list[Block] = [Facts(made), *folded_settings("Settings of the method", found.settings)]
-    blocks += _where(found, broken=assessment.broken)
-    blocks.append(Heading("What the privacy costs"))
-    if found.accuracy is None:
-        blocks.append(Text("No rows were held out: the accuracy of the model is not known."))
-    else:
-        blocks += _cost(found.accuracy, assessment.question.epsilon)
-    return Section("release", "The release", tuple(blocks))
-
-
-def folded_settings(title: str, values: Mapping[str, object]) -> list[Block]:
-    """Settings behind their title; nothing if there are none."""
-    given = settings(values)
-    return [Folded(f"{title} ({len(given)})", (Facts(given),))] if given else []
-
-
-def _where(release: Release, *, broken: bool) -> list[Block]:
-    if not release.directory:
-        why = words.full(release.why_not) or words.NO_REASON
-        return [Text(why, lead="No model was written.", tone="warn")]
-    place = f'in the directory "{release.directory}" of the study'
-    if broken:
+    made = (("Method", f"{found.method}{chosen}"), ("Noise", found.noise))
+    yield Facts((*made, ("Source of the noise", found.source)))
+    yield folded_settings("Settings of the method", found.settings)
+    place = f'in the directory "{found.directory}" of the study'
+    if not found.directory:
+        why = words.full(found.why_not) or words.NO_REASON
+        yield Text(why, lead="No model was written.", tone="warn")
+    elif assessment.broken:
         text = f"The weights are {place}. An attack refuted their certificate."
-        return [Text(text, lead="They must not leave.", tone="warn")]
-    text = f"The weights and their certificate are {place}. Nothing else of the study may leave."
-    check = f"sordino certificate verify {shlex.quote(release.directory)}"
-    return [Text(text, lead="Where it is."), Code(check, "To check it, in the study:")]
+        yield Text(text, lead="They must not leave.", tone="warn")
+    else:
+        text = f"The weights and their certificate are {place}; nothing else may leave."
+        yield Text(text, lead="Where it is.")
+        check = f"sordino certificate verify {shlex.quote(found.directory)}"
+        yield Code(check, "To check it, in the study:")
+    yield Heading("What the privacy costs")
+    if found.accuracy is None:
+        yield Text("Not known: no rows were held out.")
+    else:
+        yield from _cost(found.accuracy, assessment.question.epsilon)
 
 
-def _cost(found: Accuracy, epsilon: float) -> list[Block]:
-    level, share = (confidence(each.level) for each in (found.before, found.again))
-    measures = (
-        ("without privacy", found.before),
-        ("this release", found.after),
-        (f"{found.repeats:,} releases like it, mean", found.again),
-    )
+def folded_settings(title: str, values: Mapping[str, object]) -> Folded:
+    """Settings behind their title."""
+    return Folded(f"{title} ({len(values)})", (Facts(settings(values)),) * bool(values))
+
+
+def _cost(found: result.Accuracy, epsilon: float) -> Iterator[Block]:
+    measures = {
+        "without privacy": found.before,
+        "this release": found.after,
+        f"{found.repeats:,} releases like it, mean": found.again,
+    }
     rows: list[tuple[Line, ...]] = [
-        (name, percent(each.value), Span(_span(each), "number"))
-        for name, each in measures
+        (name, percent(each.value), Span(_range(each), "number"))
+        for name, each in measures.items()
         if each is not None
     ]
     rows.append(("always the most frequent label", percent(found.majority), "-"))
     meaning = (
-        f"Exact, over {found.test_rows:,} held-out rows, and so not private. The range of one "
-        f"model is its {level} interval, the held-out rows being a sample; that of the releases is "
-        f"where {share} of them fall."
+        f"Exact, over {found.test_rows:,} held-out rows, and so not private. Ranges: "
+        f"{confidence(found.before.level)} interval of one model; where "
+        f"{confidence(found.again.level)} of releases fall."
     )
     table = listed("Accuracy before and after", ("model", "accuracy", "range"), *rows)
     said: list[Block] = [Text(words.cost(found)), table, Text(meaning)]
     if useless := words.useless(found):
-        text = f"{useless[0].upper()}{useless[1:]}"
-        said.append(Text(text, lead="Hardly useful.", tone="warn"))
-    scores: list[Block] = []
-    if rows_of_scores := words.scores(found):
-        meaning = (
-            "Balanced accuracy: mean over the classes of the share labelled right. AUC: chance "
-            "that a row of a class ranks above one of the others. Log-loss: mean of -ln of the "
-            "probability given to what is. Calibration error: ECE of ten bins. A support vector "
-            "machine gives no probabilities."
+        said.append(Text(f"{useless[0].upper()}{useless[1:]}", "Hardly useful.", "warn"))
+    if found.curve:
+        yield Beside(tuple(said), (curves.accuracy(found, epsilon),))
+    else:
+        yield from said
+    if scores := words.scores(found):
+        caption = "Other scores; calibration error in ten bins; an SVM gives no probabilities"
+        yield listed(caption, words.SCORES, *scores)
+    if found.curve:
+        points = (
+            (
+                about(each.epsilon),
+                percent(each.accuracy.value),
+                _range(each.accuracy),
+                f"{each.repeats:,}",
+            )
+            for each in found.curve
         )
-        caption = "The same models by other scores"
-        scores = [listed(caption, words.SCORES, *rows_of_scores), Text(meaning)]
-    if not found.curve:
-        return [*said, *scores]
-    points = tuple(
-        (about(each.epsilon), percent(each.accuracy.value), _span(each.accuracy), str(each.repeats))
-        for each in found.curve
-    )
-    head = ("epsilon", "mean accuracy", "interval of the mean", "releases")
-    numbers = listed("Mean accuracy of releases by epsilon, all else equal", head, *points)
-    curve = Folded("The accuracy/epsilon curve in numbers", (numbers,), printed=False)
-    return [Beside(tuple(said), (curves.accuracy(found, epsilon),)), *scores, curve]
+        head = ("epsilon", "mean accuracy", "interval of the mean", "releases")
+        numbers = listed("Mean accuracy of releases by epsilon, all else equal", head, *points)
+        yield Folded("The accuracy/epsilon curve in numbers", (numbers,), printed=False)
 
 
-def _span(measure: Measure) -> str:
+def _range(measure: result.Measure) -> str:
     return f"{percent(measure.low)} to {percent(measure.high)}"
 
 
 # --- SGD's own noise
 
 
-def _noise(assessment: Assessment) -> Section:
-    own, estimated = assessment.own_noise, assessment.release_estimated
-    if own is None and estimated is None:
-        return Section("noise", "SGD's own noise", (Text("It was not measured."),))
-    warning = (
-        "Everything in this section is an estimate, not a guarantee: measured on some seeds and "
-        "some pairs of datasets, taking the noise for Gaussian."
-    )
-    intro = (
-        "Training is random: the seed decides in which order records are seen. If another seed "
-        "moves the final weights more than another record does, the seed may hide the record."
-    )
-    blocks: list[Block] = [Text(warning, tone="warn"), Text(intro)]
+def _noise(assessment: Assessment) -> Iterator[Block]:
+    own = assessment.own_noise
+    known = [row for row in assessment.triples if row.estimated is not None]
+    if not known:
+        yield Text("It was not measured.")
+        return
+    warning = "measured on some seeds and pairs of datasets, the noise taken for Gaussian."
+    yield Text(warning, lead="An estimate, not a guarantee:", tone="warn")
     if own is not None:
-        facts = Beside((Facts(tuple(_own(own))),), (curves.distances(own),))
-        blocks += [Heading("Un-noised SGD"), facts, *_bullets(own.notes)]
-    table, after = [], []
-    for row in assessment.triples:
-        if row.estimated is not None:
-            table += _estimates(row)
-            after += list(_described(row))
+        yield Heading("Un-noised SGD")
+        yield Beside((Facts(tuple(_own(own))),), (curves.distances(own),))
+        yield Bullets(own.notes)
+    yield Heading("The estimates")
+    groups: list[Group] = []
+    after: list[Block] = []
+    for row in known:
+        found = row.estimated
+        assert found is not None
+        ways = {
+            "one sigma for all directions": found.isotropic,
+            "along the most telling direction": found.directional,
+        }
+        if found.headline not in ways.values():
+            ways["on the axis"] = found.headline
+        rows = tuple(
+            (way, Span(f"about {about(each.epsilon)}", "estimated"), words.interval(each))
+            for way, each in ways.items()
+            if each is not None
+        )
+        groups += [Group(row.of, rows)] * bool(rows)
+        lines = found.words
+        if found.headline is None:
+            why = found.why_none or words.NO_REASON
+            after.append(Text(why, lead=f"No estimate of {row.of}."))
+        else:
+            lines = (*lines, f"By {found.headline.method}; {found.headline.caveat}.")
+        if lines:
+            after += [Text("", lead=f"How it was measured for {row.of}."), Bullets(lines)]
     head = ("way", "epsilon", "interval")
-    shown: list[Block] = []
-    if table:
-        shown = [Table("Estimates, none of them a guarantee", head, tuple(table))]
-    if drawn := axis.estimates(assessment):
-        shown = [Beside(tuple(shown), (drawn,))]
-    blocks += [Heading("The estimates"), *shown, *after]
-    return Section("noise", "SGD's own noise", tuple(blocks))
+    table = Table("Estimates, none of them a guarantee", head, tuple(groups))
+    drawn = axis.estimates(assessment)
+    yield table if drawn is None else Beside((table,), (drawn,))
+    yield from after
 
 
-def _own(own: OwnNoise) -> Iterator[tuple[str, str]]:
+def _own(own: result.OwnNoise) -> Iterator[tuple[str, str]]:
     yield "Training", own.training
-    yield (
-        "Measured over",
-        f"{own.runs:,} trainings: {own.seeds:,} seeds, each on the records and on "
-        f"{own.neighbours:,} neighbouring datasets, and more on the attacked pair",
-    )
+    grid = f"{own.seeds:,} seeds on {own.neighbours + 1:,} datasets, and the attacked pair"
+    yield "Measured over", f"{own.runs:,} trainings: {grid}"
     sigma = own.sigma
     ends = f"{about(sigma.low)} to {about(sigma.high)}"
     spread = f"{about(sigma.value)} ({confidence(sigma.level)} interval {ends})"
     yield "Sigma: how widely the seed spreads a weight", spread
-    seen = f"by {lower(own.sensitivity)} or more"
-    yield "One record moves the weights, as seen (the crafted one, too)", seen
+    yield "One record moves the weights, as seen", f"by {lower(own.sensitivity)} or more"
     none = own.no_bound or "no bound is known"
     bound = none if own.bound is None else f"by {upper(own.bound)} at most"
     yield "One record moves the weights, as proved", bound
     if own.gaussian_share is not None:
-        share = f"{percent(own.gaussian_share, 0)} (a test at 5% would call 95% so if all were)"
+        share = f"{percent(own.gaussian_share, 0)} (95% if all were, by a test at 5%)"
         yield "Weights whose noise looks Gaussian", share
-
-
-def _estimates(row: Triple) -> list[Group]:
-    found = row.estimated
-    assert found is not None
-    ways = [
-        ("one sigma for all directions", found.isotropic),
-        ("along the most telling direction", found.directional),
-    ]
-    if found.headline not in (found.isotropic, found.directional):
-        ways.append(("on the axis", found.headline))
-    rows = tuple(
-        (way, Span(f"about {about(each.epsilon)}", "estimated"), words.interval(each))
-        for way, each in ways
-        if each is not None
-    )
-    return [Group(row.of, rows)] if rows else []
-
-
-def _described(row: Triple) -> Iterator[Block]:
-    found = row.estimated
-    assert found is not None
-    lines = found.words
-    if found.headline is None:
-        yield Text(found.why_none or words.NO_REASON, lead=f"No estimate of {row.of}.")
-    else:
-        lines = (*lines, f"By {found.headline.method}; {found.headline.caveat}.")
-    if lines:
-        yield Text("", lead=f"How it was measured for {row.of}.")
-        yield Bullets(lines)
 
 
 # --- The attacks
 
 
-def _attacks(assessment: Assessment) -> Section:
+def _attacks(assessment: Assessment) -> Iterator[Block]:
     found = assessment.attacks
-    title = "The attack" if len(found) <= 1 else "The attacks"
     if not found:
-        return Section("attack", title, (Text("No attack was made."),))
+        yield Text("No attack was made.")
+        return
     intro = (
-        "Train many times on a dataset and on a neighbour that differs in one record, and guess "
-        "from each result which it was: half of the runs teach the attack, the other half test "
-        "it. Whoever guesses better than an epsilon allows has refuted that epsilon. An attack "
-        "that finds nothing proves nothing."
+        "Train many times on two datasets that differ in one record, and guess from each result "
+        "which it was: half of the runs teach, half test. Finding nothing proves nothing."
     )
-    blocks: list[Block] = [Text(intro, lead="The game.")]
+    yield Text(intro, lead="The game.")
     same_pair = len({attack.pair for attack in found}) == 1
     if same_pair:
-        blocks.append(Text(_sentence(found[0].pair), lead="The two datasets."))
+        yield Text(_sentence(found[0].pair), lead="The two datasets.")
     groups = []
     for attack in found:
         of = f"On {'' if attack.of == 'un-noised SGD' else 'the '}{attack.of}"
-        pair = [] if same_pair else [("The two datasets", attack.pair)]
+        yield Heading(of)
         refuted = attack.violated or attack.curve_refuted is True
         outcome = Text(_sentence(attack.verdict), "Outcome.", "warn" if refuted else "")
-        facts = Facts((*pair, *_attack_facts(attack)))
-        blocks += [Heading(of), Beside((outcome, facts), (curves.roc(attack),))]
+        pair = ("The two datasets", "" if same_pair else attack.pair)
+        yield Beside((outcome, Facts((pair, *_attack_facts(attack)))), (curves.roc(attack),))
         groups.append(Group(of if len(found) > 1 else "", tuple(_lower_bounds(attack))))
-    caption = "Lower bounds from the same runs. Some assume more, and hold only if that is so"
-    head = ("bound, and what it assumes", "epsilon", "confidence")
-    return Section("attack", title, (*blocks, Table(caption, head, tuple(groups))))
+    caption = "Lower bounds from the same runs, each with what it assumes"
+    yield Table(caption, ("bound", "epsilon", "confidence"), tuple(groups))
 
 
-def _attack_facts(attack: Attack) -> Iterator[tuple[str, str]]:
+def _attack_facts(attack: result.Attack) -> Iterator[tuple[str, str]]:
     observed = attack.observed
     yield "The attack looks at", attack.score
     yield "Runs", f"{attack.runs:,} on each of the two, {attack.tested:,} of them to test"
     claim = "nothing: no epsilon is promised"
+    most = max(attack.reach, observed.epsilon)
+    power = f"shown an epsilon of {lower(most)} at most"
     if attack.claimed is not None:
         claim = f"epsilon at most {upper(attack.claimed)} at delta = {about(observed.delta)}"
+        family = f", and one below {lower(attack.gaussian_reach or 0.0)} if taken for Gaussian"
+        less = f"an epsilon below {lower(attack.reach)}" if attack.reach > 0 else "no epsilon"
+        power = f"refuted {less} of noise that leaks all that is allowed"
+        power += family if attack.gaussian_reach else ""
     yield "To refute", claim
-    wrong = about(100 * (1 - observed.confidence))
-    curve = ", and the test of the whole curve in as many again"
-    sure = f"an audit like this one shows too much in at most {wrong} of 100 cases"
-    more = "" if attack.curve_refuted is None else curve
-    yield "Confidence", f"{confidence(observed.confidence)}: {sure}{more}"
-    yield "Power", f"{attack.tested:,} tested runs could have {_power(attack)}"
+    each = "" if attack.curve_refuted is None else " of each of the two tests"
+    yield "Confidence", f"{confidence(observed.confidence)}{each}"
+    yield "Power", f"{attack.tested:,} tested runs could have {power}"
     if attack.curve_refuted is not None:
         refuted = "refuted" if attack.curve_refuted else "not refuted"
         yield "The whole curve", f"{refuted} by a second test, over all thresholds"
 
 
-def _power(attack: Attack) -> str:
-    if attack.claimed is None:
-        return f"shown an epsilon of {lower(max(attack.reach, attack.observed.epsilon))} at most"
-    most = f"an epsilon below {lower(attack.reach)}" if attack.reach > 0 else "no epsilon"
-    family = ""
-    if attack.gaussian_reach:
-        family = f", and one below {lower(attack.gaussian_reach)} if taken for Gaussian"
-    return f"refuted {most} of Gaussian noise that leaks all that is allowed{family}"
-
-
-def _lower_bounds(attack: Attack) -> Iterator[tuple[Line, ...]]:
+def _lower_bounds(attack: result.Attack) -> Iterator[tuple[Line, ...]]:
     found = (attack.observed, *attack.others)
     # All begin with the score, which is said above.
     scores = {observation.attack.partition("; ")[0] for observation in found}
     shared = f"{scores.pop()}; " if len(scores) == 1 else ""
-    for observation in found:
-        headline = " (the headline)" if observation is attack.observed else ""
-        yield (
-            observation.attack.removeprefix(shared) + headline,
-            Span(f"at least {lower(observation.epsilon)}", "observed"),
-            confidence(observation.confidence),
-        )
+    for each in found:
+        name = each.attack.removeprefix(shared) + " (the headline)" * (each is attack.observed)
+        observed = Span(f"at least {lower(each.epsilon)}", "observed")
+        yield name, observed, confidence(each.confidence)
 
 
 def _sentence(text: str) -> str:
@@ -613,25 +511,22 @@ def _sentence(text: str) -> str:
 # --- How the page ends
 
 
-def _caveats(assessment: Assessment) -> Section:
+def _caveats(assessment: Assessment) -> Iterator[Block]:
     leaks, records = words.not_covered(assessment), assessment.records
     advice = records.advice if records is not None and leaks else ""
-    blocks: list[Block] = []
     if leaks:
-        lead = "The guarantee does not cover what was read off the records beforehand:"
-        blocks.append(Text(f"{'; '.join(leaks)}. {advice}".strip(), lead=lead, tone="warn"))
+        lead = "Not covered, since read off the records beforehand:"
+        yield Text(f"{'; '.join(leaks)}. {advice}".strip(), lead=lead, tone="warn")
     known = (*leaks, *filter(None, [advice]))
-    blocks += _bullets(
-        tuple(each for each in assessment.caveats if not any(part in each for part in known))
-    )
-    return Section("caveats", "Caveats", tuple(blocks) or (Text("None was recorded."),))
+    others = [each for each in assessment.caveats if not any(part in each for part in known)]
+    yield Bullets(tuple(others) or (("None was recorded.",) * (not leaks)))
 
 
-def _provenance(assessment: Assessment) -> Section:
+def _provenance(assessment: Assessment) -> Iterator[Block]:
     found, given, release = assessment.provenance, assessment.question.settings, assessment.release
     # Known stages in their order, then others.
-    order = sorted(found.seconds, key=lambda stage: [*STAGES, stage].index(stage))
-    each = [f"{STAGES.get(stage, stage)} {seconds(found.seconds[stage])}" for stage in order]
+    order = sorted(found.seconds, key=lambda stage: [*result.STAGES, stage].index(stage))
+    each = [f"{result.STAGES.get(stage, stage)} {seconds(found.seconds[stage])}" for stage in order]
     total = seconds(sum(found.seconds.values()))
     facts = (
         ("Date", found.date),
@@ -639,41 +534,44 @@ def _provenance(assessment: Assessment) -> Section:
         ("Versions", versions(found.versions)),
         ("Time", f"{total} together: {'; '.join(each)}" if each else ""),
     )
-    blocks: list[Block] = [Facts(facts)]
+    yield Facts(facts)
     if given:
         left_out = ", ".join(
             name.replace("_", " ") for name, value in given.items() if value is None
         )
         asked = settings({name: value for name, value in given.items() if value is not None})
         pairs = (*asked, ("left to sordino", left_out))
-        blocks.append(Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),)))
-    if found.fingerprint:
-        label = "Fingerprint of the records (SHA-256), which lets somebody test a guess of them all"
-        blocks.append(Code(found.fingerprint, label))
-    if found.specs:
-        specs = tuple(Code(spec, name) for name, spec in found.specs.items())
-        title = f"The trainings, letter by letter ({len(specs)})"
-        blocks.append(Folded(title, specs, printed=False))
+        yield Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),))
+    yield Code(found.fingerprint, "SHA-256 of the records, which tests any guess")
+    specs = tuple(Code(spec, name) for name, spec in found.specs.items())
+    yield Folded(f"The trainings, letter by letter ({len(specs)})", specs, printed=False)
     if release is not None and release.certificate:
         code = (Code(release.certificate),)
-        blocks.append(Folded("The certificate of the release", code, printed=False))
-    return Section("provenance", "Where the numbers come from", tuple(blocks))
+        yield Folded("The certificate of the release", code, printed=False)
 
 
-def _rerun(assessment: Assessment) -> Section:
-    text = "The same command attacks the same mechanism again."
+def _rerun(assessment: Assessment) -> Iterator[Block]:
     if not assessment.question.mechanism:
-        text = (
-            "The same command gives the same estimates and attacks, up to the last digits on "
-            "another machine. It also makes another release of the same records: together the two "
-            "tell more than either."
-        )
-    command = [Code(assessment.question.rerun)] if assessment.question.rerun else []
-    return Section("rerun", "How to run it again", (Text(text), *command))
+        yield Text("This makes another release: two together tell more than either.")
+    yield Code(assessment.question.rerun)
 
 
-def glossary(*, only_proved: bool = False) -> Section:
-    """The words; `only_proved` where nothing else is shown."""
-    left_out = ("Estimated", "Observed") if only_proved else ()
-    pairs = tuple(pair for pair in _GLOSSARY if pair[0] not in left_out)
-    return Section("words", "The words", (Facts(pairs),))
+def glossary(assessment: Assessment | None = None) -> Iterator[Block]:
+    """The words; those of what is proved alone where there is no assessment."""
+    left_out = {"Estimated", "Observed"} if assessment is None else set()
+    yield Facts(tuple(pair for pair in _GLOSSARY.items() if pair[0] not in left_out))
+
+
+_SECTIONS: dict[str, tuple[str, Callable[[Assessment], Iterator[Block]]]] = {
+    "numbers": ("The three numbers", _numbers),
+    "protection": ("What is released, and who is protected", _protection),
+    "release": ("The release", _release),
+    "proof": ("How it was proved", _proof),
+    "noise": ("SGD's own noise", _noise),
+    "attack": ("The attacks", _attacks),
+    "caveats": ("Caveats", _caveats),
+    "provenance": ("Where the numbers come from", _provenance),
+    "rerun": ("How to run it again", _rerun),
+    "words": ("The words", glossary),
+}
+_OF_RELEASES = ("protection", "release", "proof", "noise")

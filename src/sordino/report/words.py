@@ -26,6 +26,7 @@ MEANINGS: dict[Kind, str] = {
 }
 """In five words."""
 NO_REASON = "The reason was not recorded."
+NOT_COVERED = "; not covered is what was read off the records beforehand"
 HARDLY_ANYTHING = 10.0
 """From this epsilon on a guarantee is called next to nothing: odds may change 22,026-fold."""
 _LEARNED = (
@@ -82,12 +83,11 @@ def verdict(assessment: Assessment) -> str:
         records, release = assessment.records, assessment.release
         rows = None if records is None else records.rows
         kept = release is None or release.directory
-        leaks = "; not covered is what was read off the records beforehand"
         sentence = (
             f"{'Whoever gets this model' if kept else 'Whoever got a model made like this'} "
             f"{learns(proved, unit(assessment.question), rows)}: epsilon is at most "
             f"{upper(proved.epsilon)} (proved), {_estimate_words(assessment.estimated)}, and "
-            f"{learned}{leaks if not_covered(assessment) else ''}."
+            f"{learned}{NOT_COVERED if not_covered(assessment) else ''}."
         )
     return printable(sentence)
 
@@ -107,9 +107,7 @@ def _broken(assessment: Assessment) -> str:
     attack, name = assessment.attack, assessment.question.mechanism
     assert attack is not None
     promised = f"claimed for {name}" if name else "proved for this model"
-    wrong = "the claim is wrong"
-    if not name:
-        wrong = "the proof, its code or what it trusts is wrong, and the model must not be released"
+    wrong = "the claim is wrong" if name else "the proof is wrong, and the model must not leave"
     sure = f"with {confidence(attack.observed.confidence)} confidence"
     if attack.violated and attack.claimed is not None:
         seen, most = compared(attack.observed.epsilon, attack.claimed)
@@ -154,7 +152,7 @@ def _notes(assessment: Assessment) -> Iterator[str]:
             seen, said = compared(each.least, each.estimate.epsilon, measured=True)
             yield (
                 f"Estimate refuted for {each.of}: our attack shows an epsilon of at least {seen}, "
-                f"more than the estimated {said}. What the estimate assumes does not hold."
+                f"more than the estimated {said}."
             )
     if proved and estimated and estimated.epsilon > proved.epsilon and not assessment.broken:
         said, most = compared(estimated.epsilon, proved.epsilon)
@@ -165,9 +163,7 @@ def _notes(assessment: Assessment) -> Iterator[str]:
         most, least = compared(estimated.epsilon, plain.epsilon, measured=True)
         yield (
             f"Un-noised SGD looks more private than the release (about {least} and {most} by our "
-            f"estimates), which means little: nothing limits its epsilon. It made {own.training}. "
-            "One record shows only in the few runs that saw it among the last, and the estimate "
-            "takes these for Gaussian noise."
+            f"estimates), which means little: nothing limits its epsilon. It made {own.training}."
         )
     if parts is not None and proved is None and parts.why_none:
         yield f"Why nothing is proved: {parts.why_none}"
@@ -175,7 +171,7 @@ def _notes(assessment: Assessment) -> Iterator[str]:
         yield f"Not covered by the guarantee: {'; '.join(leaks)}."
     if proved and records and delta_too_large(proved, records.rows):
         yield (
-            f"Delta is too large: with {records.rows:,} records, {chance(proved.delta)} for each "
+            f"Delta is too large: {chance(proved.delta)} for each of {records.rows:,} records "
             f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
         )
     if release and release.accuracy and (said := useless(release.accuracy)):
@@ -277,32 +273,20 @@ def useless(found: Accuracy) -> str:
         return ""
     some = "releases like this one are on average" if released <= constant else "some releases are"
     # Less noise brings releases no further than the model gets without any.
-    if without < constant + _MATTERS:
-        advice = (
-            f"Without privacy the model is hardly better ({percent(without)}): other columns or "
-            "another model might help, not a larger epsilon or more rows."
-        )
-    elif without < released + _MATTERS:
-        advice = (
-            f"The noise costs little ({percent(without)} without privacy): other columns or "
-            "another model might help."
-        )
+    if without < max(constant, released) + _MATTERS:
+        advice = "other columns or another model might help"
     else:
-        advice = (
-            f"Without privacy the model is right {percent(without)} of the time: more rows or a "
-            "larger epsilon would bring releases nearer to that."
-        )
+        advice = "more rows or a larger epsilon would help"
+    advice = f"Without privacy {percent(without)} are right: {advice}."
     # Labels of uneven classes may be useless where the ranking behind them is not.
     scored = [("without privacy", found.before_scores), (_one(found), found.after_scores)]
     areas = [(name, each.auc) for name, each in scored if each is not None]
     ranks = max((area or 0.0 for _, area in areas), default=0.0) >= _RANKS
     if without < constant + _MATTERS and ranks:
         said = ", ".join(f"{_number(area)} {name}" for name, area in areas)
-        advice += f" It ranks rows better than by chance (AUC {said}): try another threshold."
-    return (
-        f"{some} no better than always saying the label most frequent in training "
-        f"({percent(released)} right on average, against {percent(constant)}). {advice}"
-    )
+        advice += f" Rows are ranked better than by chance (AUC {said}): move the threshold."
+    rates = f"{percent(released)} right on average, against {percent(constant)}"
+    return f"{some} no better than always saying the most frequent label ({rates}). {advice}"
 
 
 def scores(found: Accuracy) -> list[tuple[str, ...]]:

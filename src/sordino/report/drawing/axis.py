@@ -186,25 +186,21 @@ class Sheet:
         self, span: tuple[float, float], words: str, *, left_first: bool = False, **look: Any
     ) -> None:
         """Write beside a mark that covers `span`, or where that has no room, a line below it."""
-        words = _fitted(words, look.get("size", TEXT), look.get("bold", False))
-        for size in (look.get("size", TEXT), SMALL):
-            wide = _width(words, size, look.get("bold", False), look.get("lead", ""))
-            left = span[0] - _GAP - wide >= _EDGE
+        size, lead = look.pop("size", TEXT), look.get("lead", "")
+        words = _fitted(words, size, False)
+        for each in (size, SMALL):
+            wide = _width(words, each, False, lead)
             right = span[1] + _GAP + wide <= WIDTH - _EDGE
-            if left or right:
-                break
-        else:
-            size = look.get("size", TEXT)
-            wide = _width(words, size, look.get("bold", False), look.get("lead", ""))
-        look["size"] = size
-        if left and (left_first or not right):
-            self.say(span[0] - _GAP, words, anchor="right", **look)
-        elif right:
-            self.say(span[1] + _GAP, words, **look)
-        else:
-            self.y += 0.75 * _LINE  # nearer to its own mark than to the next
-            middle, half = sum(span) / 2, wide / 2 + _EDGE
-            self.say(min(max(middle, half), WIDTH - half), words, anchor="center", **look)
+            if span[0] - _GAP - wide >= _EDGE and (left_first or not right):
+                self.say(span[0] - _GAP, words, anchor="right", size=each, **look)
+                return
+            if right:
+                self.say(span[1] + _GAP, words, size=each, **look)
+                return
+        self.y += 0.75 * _LINE  # nearer to its own mark than to the next
+        half = _width(words, size, False, lead) / 2 + _EDGE
+        x = min(max(sum(span) / 2, half), WIDTH - half)
+        self.say(x, words, anchor="center", size=size, **look)
 
     def bound(self, x: float, way: int, colour: str) -> tuple[float, float]:
         """A wall with an arrow from it: way -1 is "at most", 1 "at least"; returns its span."""
@@ -476,8 +472,7 @@ def estimates(assessment: Assessment) -> Figure | None:
         "estimates",
         "Two ways to estimate",
         f"Estimates of epsilon, none of them a guarantee. {said}",
-        "One sigma for all directions is the papers' way; by direction looks where the two "
-        "datasets differ most. What was observed refutes an estimate below it.",
+        "One sigma for all directions is the papers' way. What was observed refutes any below it.",
     )
 
 

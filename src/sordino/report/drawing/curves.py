@@ -132,10 +132,7 @@ def roc(attack: Attack) -> Figure:
         )
     if attack.claimed is not None:
         alt.append(f"The claim is epsilon {upper(attack.claimed)}.")
-    caption = (
-        f"The attack on {of}: the higher above the dotted line, the more it learned. What was "
-        "counted varies by chance; what counts is the tested point."
-    )
+    caption = f"The attack on {of}: the higher above the dotted line, the more it learned."
     name, title = "-".join(letters.split()).lower(), f"ROC of the attack on {of}"
     return inline(figure, name, title, " ".join(alt), caption)
 
@@ -155,7 +152,7 @@ def tradeoff(proved: Proved, attack: Attack | None = None) -> Figure:
         panel.set(xlabel="false positives", ylabel="false negatives")
         canvas.in_percent(panel.xaxis)
         canvas.in_percent(panel.yaxis)
-    alt = ["Nothing is proved, so an attack without any error is not ruled out."]
+    alt = ["Nothing is proved: an attack without any error is possible."]
     if proved.tradeoff is not None:
         at = "; ".join(
             f"at {percent(share, 0)} false positives {percent_down(least_missed(curve, share))}"
@@ -167,10 +164,7 @@ def tradeoff(proved: Proved, attack: Attack | None = None) -> Figure:
         errors = np.asarray(attack.roc.x) + np.asarray(attack.roc.y)
         right = percent(1 - float(errors.min()) / 2)
         alt.append(f"Our attack, as counted, was right {right} of the time at its best.")
-    caption = (
-        "False positives: an attacker says that a record was used, and it was not. False "
-        "negatives: the reverse. Nobody gets below the line."
-    )
+    caption = "False positives: a record is said to be used, and is not; negatives: the reverse."
     return inline(figure, "tradeoff", "The least errors of any attack", " ".join(alt), caption)
 
 
@@ -241,7 +235,7 @@ def accuracy(accuracy: Accuracy, epsilon: float) -> Figure:
     if points:
         both = (f"{percent(means[at].value)} at epsilon {upper(x[at])}" for at in (0, -1))
         alt.append(f"On average {', '.join(both)}.")
-    caption = "Accuracies are computed from the records: no guarantee covers them."
+    caption = "No guarantee covers these accuracies."
     return inline(figure, "accuracy", "Accuracy against epsilon", " ".join(alt), caption)
 
 
@@ -278,7 +272,7 @@ def distances(own: OwnNoise) -> Figure:
         panel.set_ylim(bottom=0)
     alt.append(f"One record was seen to move them {lower(own.sensitivity)}; {proved}.")
     caption = (
-        "SGD's own noise hides a record where another seed moves the weights further than another "
-        "record does. This is measured, not a guarantee."
+        "SGD's own noise may hide a record where another seed moves the weights further than "
+        "another record does."
     )
     return inline(figure, "distances", "Distances of final weights", " ".join(alt), caption)
