@@ -139,8 +139,7 @@ def test_an_svg_is_the_same_every_time(tmp_path: Path) -> None:
 
 RNG = randomness.stream("test", "figures")
 DATA, SEED, BOTH = (scale * RNG.lognormal(0, 0.3, 500) for scale in (0.01, 1.0, 1.1))
-HILLS = densities([DATA, SEED, BOTH, DATA, 0.2 * SEED, 0.2 * BOTH])
-SETS = {"vary": HILLS[:3], "fixed": HILLS[3:]}
+SETS = densities({"vary": [DATA, SEED, BOTH], "fixed": [DATA, 0.2 * SEED, 0.2 * BOTH]})
 
 
 def lines(axes) -> dict[str, np.ndarray]:
@@ -203,7 +202,7 @@ def test_distances_show_both_inits_and_the_bound_dashed() -> None:
 def test_distances_without_a_bound_and_with_zeros_say_so() -> None:
     some = DATA.copy()
     some[:125] = 0
-    said = named(figures.distances({"vary": densities([some, SEED, BOTH])}))
+    said = named(figures.distances(densities({"vary": [some, SEED, BOTH]})))
     assert any("(25% are 0)" in text for text in said)
     assert not any("bound" in text for text in said)
 
@@ -213,7 +212,7 @@ def test_nothing_but_zeros_and_single_numbers_can_be_drawn(tmp_path: Path) -> No
     zeros, one = np.zeros(20), np.ones(1)
     band = ((1,), one, one, one)
     for figure in (
-        figures.distances({"fixed": densities([zeros, zeros, zeros])}),
+        figures.distances(densities({"fixed": [zeros, zeros, zeros]})),
         figures.pairwise({"fixed": zeros}, {"fixed": zeros}, delta=1e-6),
         figures.convergence({"fixed": band}, {"fixed": ((2, 3), *[np.zeros(2)] * 3)}),
         figures.normality({"fixed": one * 0.5}),

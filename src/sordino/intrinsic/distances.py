@@ -12,7 +12,7 @@ replaced record covers their distance only twice over. `against` compares with o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -194,20 +194,24 @@ def density(
     return x, np.asarray(found)
 
 
-def densities(samples: Sequence[Floats]) -> list[tuple[Floats, Floats, float]]:
+def densities(
+    samples: Mapping[str, Sequence[Floats]],
+) -> dict[str, list[tuple[Floats, Floats, float]]]:
     """Densities of log10(distance) between ends that all samples share, and shares that are 0.
 
     Tiny distances, below a quantile of 0.002 or a millionth of the largest, lie beyond the ends.
     """
-    positive = [values[values > 0] for values in samples if (values > 0).any()]
+    every = [values for named in samples.values() for values in named]
+    positive = [values[values > 0] for values in every if (values > 0).any()]
     low, high = 0.1, 10.0
     if positive:
         high = max(float(values.max()) for values in positive)
         tiny = min(float(np.quantile(values, 0.002)) for values in positive)
         low, high = max(tiny, high * 1e-6) / 1.6, high * 1.6
-    return [
-        (*density(values, low, high, log=True), float((values == 0).mean())) for values in samples
-    ]
+    return {
+        name: [(*density(each, low, high, log=True), float((each == 0).mean())) for each in named]
+        for name, named in samples.items()
+    }
 
 
 def largest_by_pair(weights: npt.ArrayLike) -> Floats:
