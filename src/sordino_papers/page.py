@@ -16,11 +16,11 @@ from typing import Any
 from markupsafe import Markup
 
 import sordino
-from sordino.report import render
-from sordino.report.blocks import (
+from sordino.report import page as engine
+from sordino.report.numbers import seconds
+from sordino.report.page import (
     Block,
     Bullets,
-    Drawn,
     Figure,
     Folded,
     Group,
@@ -34,7 +34,6 @@ from sordino.report.blocks import (
     Text,
     listed,
 )
-from sordino.report.words_numbers import seconds
 from sordino_papers import score, words
 from sordino_papers.claims import Paper, Place
 from sordino_papers.reproduction import ClaimVerdict, Picture, Reproduction, Result
@@ -109,12 +108,12 @@ def markdown(reproduction: Reproduction, pictures: str | None = None) -> str:
         Address, seen from the text, of the directory of PNG files; without one none is linked.
     """
 
-    def drawn(picture: Picture, title: str) -> Drawn | None:
+    def drawn(picture: Picture, title: str) -> Figure | None:
         if pictures is None:
             return None
         return Drawn("", title, picture.says, f"{pictures}/{Path(picture.png).name}")
 
-    return render.markdown(_Account(reproduction, drawn, in_layout=False).page())
+    return engine.markdown(_Account(reproduction, drawn, in_layout=False).page())
 
 
 def summary(reproduction: Reproduction) -> str:
@@ -389,7 +388,7 @@ class _Account:
     def _figures(self, place: Place) -> Iterator[Figure]:
         for picture in self.whole.pictures:
             if picture.place == place.name and (drawn := self.drawn(picture, place.title)):
-                yield Figure(drawn)
+                yield drawn
 
     def _ours(self, key: str, about: str) -> tuple[Block, ...]:
         """Slips or checks, with the numbers and the reasons."""
