@@ -80,7 +80,7 @@ def html(reproduction: Reproduction, directory: Path) -> str:
         Where the files of its pictures are.
     """
 
-    def drawn(picture: Picture, title: str) -> Drawn:
+    def drawn(picture: Picture, title: str) -> Figure:
         # A drawing as an address that holds it: ids and styles of one never reach another.
         path, kind = directory / picture.svg, "svg+xml"
         other = directory / picture.png
@@ -89,10 +89,10 @@ def html(reproduction: Reproduction, directory: Path) -> str:
         data = base64.b64encode(path.read_bytes()).decode("ascii")
         alt = f"Drawn from our runs: {title}"
         source = f"data:image/{kind};base64,{data}"
-        return Drawn(Markup('<img src="{}" alt="{}">').format(source, alt), alt, picture.says)
+        return Figure(Markup('<img src="{}" alt="{}">').format(source, alt), alt, picture.says)
 
     style = _STYLE.read_text(encoding="utf-8")
-    return render.html(_Account(reproduction, drawn, in_layout=True).page(), style)
+    return engine.html(_Account(reproduction, drawn, in_layout=True).page(), style)
 
 
 def markdown(reproduction: Reproduction, pictures: str | None = None) -> str:
@@ -111,14 +111,14 @@ def markdown(reproduction: Reproduction, pictures: str | None = None) -> str:
     def drawn(picture: Picture, title: str) -> Figure | None:
         if pictures is None:
             return None
-        return Drawn("", title, picture.says, f"{pictures}/{Path(picture.png).name}")
+        return Figure("", title, picture.says, f"{pictures}/{Path(picture.png).name}")
 
     return engine.markdown(_Account(reproduction, drawn, in_layout=False).page())
 
 
 def summary(reproduction: Reproduction) -> str:
     """The score, and what differs and why, as a short Markdown page without times."""
-    return render.markdown(_Account(reproduction, lambda *_: None, in_layout=False).summary())
+    return engine.markdown(_Account(reproduction, lambda *_: None, in_layout=False).summary())
 
 
 def document(reproduction: Reproduction) -> str:
@@ -215,7 +215,7 @@ class _Account:
     """
 
     whole: Reproduction
-    drawn: Callable[[Picture, str], Drawn | None]
+    drawn: Callable[[Picture, str], Figure | None]
     in_layout: bool
 
     def page(self) -> Page:
