@@ -4,7 +4,7 @@ Raw files are looked for in `--data-dir` (or `SORDINO_DATA`), then in the cache 
 else `~/.cache/sordino`), and are else downloaded from their publisher into the cache. Every copy is
 checked against the published checksum.
 
-docs/data.md says how each dataset is prepared and what that reads from the records.
+docs/guide.md says how each dataset is prepared and what that reads from the records.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def list_recipes(data_dir: DataDir = None) -> None:
         )
     columns = [("name", "l"), ("train/validation/test" if every else "train", "r"), ("dim", "r")]
     print_table(console, [*columns, ("files", "l"), *[("licence", "l")] * licences], rows)
-    more = "" if every else " docs/data.md and a wider terminal show more."
+    more = "" if every else " docs/guide.md and a wider terminal show more."
     say(f"`sordino data fetch NAME` checks the content of files.{more}", hang=True)
 
 

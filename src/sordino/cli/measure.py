@@ -7,14 +7,14 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import _cost, checks
+from sordino import _cost, checks, tasks
 from sordino._files import reason
 from sordino.cli.options import (
     DATA,
@@ -36,8 +36,8 @@ from sordino.intrinsic.training import TrainedModel, Training
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
+    from sordino.intrinsic.grid import Measured
     from sordino.intrinsic.measure import StudyProgress
-    from sordino.intrinsic.measured import Measured
     from sordino.intrinsic.spread import SubsetCurve
     from sordino.intrinsic.summary import InitSummary, Summary
     from sordino.intrinsic.utility import Utility
@@ -154,16 +154,14 @@ def measure(
         f"{model.value} on {material.train.name}: {spec.steps:,} steps ({length}), batches of "
         f"{spec.batch_size}, learning rate {spec.schedule.rate:g}."
     )
-    from sordino.intrinsic import remote
     from sordino.intrinsic.measure import measure as train_grid
     from sordino.study.refusal import DamagedCell, StudyError
 
     watch = _Watch()
-    cluster = nullcontext() if dask is None else remote.connect(dask)
     try:
         with (
             resumable(lambda: f"{watch.cells} are done. The same command resumes."),
-            cluster as client,
+            tasks.connect(dask) as client,
             bar("") as watch.show,
         ):
             study = train_grid(
@@ -263,7 +261,7 @@ def show(
     `sordino measure show study/ --figures figures/ --format png`
     """
     with _new_directory(figures):
-        from sordino.intrinsic.measured import load
+        from sordino.intrinsic.grid import load
         from sordino.intrinsic.summary import summary
         from sordino.study import StudyError
         from sordino.study.refusal import DamagedCell
