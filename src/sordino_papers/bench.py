@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from sordino import _files, checks
-from sordino.study.refusal import UNREADABLE
+from sordino.study.files import UNREADABLE
 from sordino.types import Progress
 from sordino_papers import identity
 from sordino_papers.claims import PaperRun

@@ -193,8 +193,7 @@ def _explanations(console: Screen, found: Reproduction) -> None:
 def _write(found: Reproduction, out: str, markdown: str | None) -> Path:
     from pathlib import Path
 
-    from sordino.study.disk import Disk
-    from sordino.study.refusal import explained
+    from sordino.study.files import Disk, explained
     from sordino_papers.document import document
     from sordino_papers.page import page
 

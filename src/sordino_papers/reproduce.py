@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sordino import checks
-from sordino.study.disk import Disk
-from sordino.study.refusal import first_foreign
+from sordino.study.files import Disk, unknown_file
 from sordino_papers.bench import Bench, NotHere
 from sordino_papers.claims import Drawing, PaperClaim, Place
 from sordino_papers.judging import explained, measured
@@ -113,7 +112,7 @@ def _prepared(directory: Path) -> Path:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         readme = directory / README_NAME
         ours = readme.is_file() and readme.read_bytes().startswith(README.encode()[:_TELLS])
-        foreign = None if ours else first_foreign(directory, ())
+        foreign = None if ours else unknown_file(directory, ())
         if foreign is None:
             os.chmod(directory, 0o700)
             Disk(directory).put(README_NAME, README.encode())

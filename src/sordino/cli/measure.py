@@ -155,7 +155,7 @@ def measure(
         f"{spec.batch_size}, learning rate {spec.schedule.rate:g}."
     )
     from sordino.intrinsic.measure import measure as train_grid
-    from sordino.study.refusal import DamagedCell, StudyError
+    from sordino.study.files import DamagedCell, StudyError
 
     watch = _Watch()
     try:
@@ -264,7 +264,7 @@ def show(
         from sordino.intrinsic.grid import load
         from sordino.intrinsic.summary import summary
         from sordino.study import StudyError
-        from sordino.study.refusal import DamagedCell
+        from sordino.study.files import DamagedCell
 
         try:
             found = summary(load(directory), delta=delta)
