@@ -25,8 +25,8 @@ from sordino.release.certificate import MOST_BYTES, Certificate, CertificateErro
 from sordino.types import Floats
 
 WEIGHTS, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certificate.json.sig"
-MOST_WEIGHTS_BYTES = 2**31
-SIGNATURE_BYTES = 64
+_MOST_WEIGHTS_BYTES = 2**31
+_SIGNATURE_BYTES = 64
 _HEADER_BYTES = 2**16
 """More than safetensors needs to describe two tensors."""
 _CERTIFICATE_BYTES = 2**20
@@ -188,12 +188,12 @@ def read(directory: str | os.PathLike[str]) -> Bundle:
         checks.fail("bundle", path, "to be a directory", f"It holds {WEIGHTS} and {CERTIFICATE}.")
     certificate, content = read_certificate(path)
     most = _HEADER_BYTES + 8 * certificate.model.problems * (certificate.model.features + 1)
-    weights = _read_file(_inside(path, WEIGHTS), min(most, MOST_WEIGHTS_BYTES))
+    weights = _read_file(_inside(path, WEIGHTS), min(most, _MOST_WEIGHTS_BYTES))
     coef, intercept = _weights(certificate, weights)
     signature = None
     if os.path.lexists(path / SIGNATURE):
-        signature = _read_file(_inside(path, SIGNATURE), SIGNATURE_BYTES)
-        if len(signature) != SIGNATURE_BYTES:
+        signature = _read_file(_inside(path, SIGNATURE), _SIGNATURE_BYTES)
+        if len(signature) != _SIGNATURE_BYTES:
             raise CertificateError(f"{SIGNATURE} has {len(signature)} bytes, not 64.")
     return Bundle(certificate, coef, intercept, content, signature)
 
