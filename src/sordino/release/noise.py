@@ -309,6 +309,9 @@ class CryptoNormals:
     to (Mironov 2012; Jin et al. 2022); sums have far too many origins to search (Holohan & Braghin
     2021). That defeats the attacks known; it is no proof for every bit, as `OsGaussian`'s is. In a
     training the numbers are scaled, added to gradients and summed over many steps on top of that.
+
+    >>> CryptoNormals().stream().standard_normal((2, 3)).shape
+    (2, 3)
     """
 
     repeatable = False
@@ -395,6 +398,9 @@ class SeededNoise:
     """Repeatable noise for experiments: same seed, same noise. A release with it is no release.
 
     The n-th `perturb` of one instance draws the n-th part of a sequence that the seed determines.
+
+    >>> bool(SeededNoise(1).perturb([0.0], 1.0) == SeededNoise(1).perturb([0.0], 1.0))
+    True
     """
 
     repeatable = True

@@ -226,6 +226,15 @@ class Study:
         Its axes and cells.
     address
         SHA-256 of what it is of.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> layout = Layout.cut(["vary"], range(2), [-1], [10], 3, cell=(1, 1))
+    >>> with Study.open_or_create(tempfile.mkdtemp(), {"data": "example"}, layout) as study:
+    ...     study.write(study.missing()[0], np.zeros((1, 1, 1, 3), "float32"))
+    ...     print(study.status())
+    ['done' 'missing']
     """
 
     def __init__(self, directory: Path, document: Document, lock: WriterLock | None) -> None:
