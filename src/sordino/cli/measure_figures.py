@@ -12,9 +12,9 @@ from sordino.report import intrinsic as figures
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sordino.intrinsic.augment import Utility
     from sordino.intrinsic.spread import SubsetCurve
     from sordino.intrinsic.summary import InitSummary, Summary
-    from sordino.intrinsic.utility import Utility
     from sordino.privacy import Estimate
 
 

@@ -22,11 +22,11 @@ from sordino.errors import PrivacyLeakWarning
 if TYPE_CHECKING:
     from sordino.cli.measure_tables import Shown
     from sordino.data import Dataset
+    from sordino.intrinsic.augment import Utility
     from sordino.intrinsic.distances import Distances
     from sordino.intrinsic.epsilon import IntrinsicEpsilon
     from sordino.intrinsic.grid import Measured
     from sordino.intrinsic.summary import InitSummary, Summary
-    from sordino.intrinsic.utility import Utility
 
 SCHEMA = 1
 NOT_PRIVATE = "NOT PRIVATE: how much noise was measured on the records themselves."
@@ -157,8 +157,7 @@ def _held_out(measured: Measured, data_dir: str | None) -> Dataset | str:
 def _utilities(summary: Summary, test: Dataset) -> dict[str, Utility]:
     """By sensitivity: accuracies with all noise, and with what SGD's own leaves of it."""
     from sordino import randomness
-    from sordino.intrinsic.augment import Basis, augment_each
-    from sordino.intrinsic.utility import evaluate
+    from sordino.intrinsic.augment import Basis, augment_each, evaluate
 
     one, bound = summary.of(_INIT), summary.theory.bound
     sizes = {"empirical": one.sensitivity}

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks, randomness
-from sordino.intrinsic.utility import paired_test
+from sordino.intrinsic.augment import paired_test
 from sordino.types import Floats
 from sordino_papers.found import Found, Numbers
 
