@@ -229,7 +229,7 @@ def test_one_epsilon_is_no_list_of_them():
 
 # Accuracies -----------------------------------------------------------------------------------
 
-ACCURACY_DELTA = 1e-8
+TARGET_DELTA = 1e-8
 BASIS = Basis(0.1, "empirical", 0.3, "public")
 EPSILONS = (0.3, 1.0, 1.5, 5.0)  # the last one adds nothing
 SEEDS, NEIGHBOURS, FEATURES = 30, 20, 6
@@ -248,7 +248,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def found(problem):
-    augmented = augment_each(EPSILONS, ACCURACY_DELTA, BASIS)
+    augmented = augment_each(EPSILONS, TARGET_DELTA, BASIS)
     return evaluate(*problem, augmented, stream=stream("u"), models=200)
 
 
@@ -274,7 +274,7 @@ class TestAccuracies:
 
     def test_a_weight_without_an_intercept_is_a_feature_of_its_own(self, problem):
         weights, X, y = problem
-        augmented = augment_each([1.0], ACCURACY_DELTA, BASIS)
+        augmented = augment_each([1.0], TARGET_DELTA, BASIS)
         ones = np.hstack([X, np.ones((len(X), 1))])
         with_intercept = evaluate(weights, X, y, augmented, stream=stream("u"), models=50)
         as_feature = evaluate(weights, ones, y, augmented, stream=stream("u"), models=50)
@@ -283,7 +283,7 @@ class TestAccuracies:
     def test_many_rows_are_cut_into_blocks(self, problem):
         """More rows than a block holds: one model at a time, and the same answer."""
         weights, X, y = problem
-        augmented = augment_each([1.0], ACCURACY_DELTA, BASIS)
+        augmented = augment_each([1.0], TARGET_DELTA, BASIS)
         few = evaluate(weights, X, y, augmented, stream=stream("u"), models=7)
         times = 700  # 280,000 rows
         many = evaluate(
@@ -305,7 +305,7 @@ class TestAccuracies:
         rows = np.hstack([X, np.ones((50, 1))])
         y = rows @ w > 0
         weights = np.broadcast_to(w, (100, 60, 3))
-        augmented = augment_each([0.5, 1.0], ACCURACY_DELTA, BASIS)
+        augmented = augment_each([0.5, 1.0], TARGET_DELTA, BASIS)
         found = evaluate(weights, X, y, augmented, stream=stream("u"), models=6000)
         for at, row in enumerate(found.rows):
             for sigma, accuracies in (
@@ -320,7 +320,7 @@ class TestAccuracies:
 class TestPaired:
     def test_without_noise_of_sgds_own_there_is_no_difference_at_all(self, problem):
         nothing = dataclasses.replace(BASIS, sigma_i=0.0)
-        augmented = augment_each(EPSILONS, ACCURACY_DELTA, nothing)
+        augmented = augment_each(EPSILONS, TARGET_DELTA, nothing)
         found = evaluate(*problem, augmented, stream=stream("u"), models=100)
         np.testing.assert_array_equal(found.random, found.deterministic)
         for row in found.rows:
@@ -337,7 +337,7 @@ class TestPaired:
         w = weights[0, 0]
         scales = stream("test", "scales").uniform(0.5, 2, (SEEDS, NEIGHBOURS, 1))
         y = X @ w[:-1] + w[-1] > 0
-        augmented = augment_each(EPSILONS, ACCURACY_DELTA, BASIS)
+        augmented = augment_each(EPSILONS, TARGET_DELTA, BASIS)
         found = evaluate(scales * w, X, y, augmented, stream=stream("u"))
         assert (found.noiseless == 1).all()
         assert (found.random >= found.deterministic).all()
@@ -350,12 +350,12 @@ class TestPaired:
     def test_the_same_noise_at_every_epsilon_and_for_another_list(self, problem, found):
         again = evaluate(
             *problem,
-            augment_each([9.0, 1.0], ACCURACY_DELTA, BASIS),
+            augment_each([9.0, 1.0], TARGET_DELTA, BASIS),
             stream=stream("u"),
             models=200,
         )
         np.testing.assert_array_equal(again.deterministic[1], found.deterministic[1])
-        other = evaluate(*problem, augment_each([1.0], ACCURACY_DELTA, BASIS), stream=stream("v"))
+        other = evaluate(*problem, augment_each([1.0], TARGET_DELTA, BASIS), stream=stream("v"))
         assert other.rows[0].random != found.rows[1].random
 
     def test_the_t_test_is_scipys(self, found):
@@ -400,7 +400,7 @@ class TestSummary:
         weights, X, y = problem
         small = dataclasses.replace(BASIS, sensitivity=1e-9, sigma_i=1e-9)
         for labels, basis in ((y, small), (1 - y, BASIS)):
-            augmented = augment_each([0.5], ACCURACY_DELTA, basis)
+            augmented = augment_each([0.5], TARGET_DELTA, basis)
             found = evaluate(weights, X, labels, augmented, stream=stream("u"))
             assert found.rows[0].deterministic.value >= found.noiseless_mean.value
             assert found.rows[0].percent_closed is None
@@ -414,7 +414,7 @@ class TestSummary:
         weights = np.broadcast_to(by_seed, (SEEDS, NEIGHBOURS, FEATURES))
         X = rng.standard_normal((300, FEATURES))
         y = X.sum(axis=1) > 0
-        augmented = augment_each([1.0], ACCURACY_DELTA, BASIS)
+        augmented = augment_each([1.0], TARGET_DELTA, BASIS)
         found = evaluate(weights, X, y, augmented, stream=stream("u"), models=600, draws=2000)
         accuracies = found.noiseless.reshape(SEEDS, NEIGHBOURS)[:, 0]
         width = 2 * 1.96 * accuracies.std() / math.sqrt(SEEDS)
@@ -438,14 +438,14 @@ class TestSummary:
 
     def test_the_same_stream_gives_the_same_numbers(self, problem, found):
         again = evaluate(
-            *problem, augment_each(EPSILONS, ACCURACY_DELTA, BASIS), stream=stream("u"), models=200
+            *problem, augment_each(EPSILONS, TARGET_DELTA, BASIS), stream=stream("u"), models=200
         )
         assert again.table() == found.table()
         assert again.rows == found.rows
 
     def test_a_small_grid_is_used_up(self, problem):
         weights, X, y = problem
-        augmented = augment_each([1.0], ACCURACY_DELTA, BASIS)
+        augmented = augment_each([1.0], TARGET_DELTA, BASIS)
         found = evaluate(weights[:3, :1], X, y, augmented, stream=stream("u"))
         assert found.models == 3
         assert found.seeds.tolist() == [0, 1, 2]
@@ -472,7 +472,7 @@ def test_nonsense_is_refused(problem, change, message):
         "weights": weights,
         "X_test": X,
         "y_test": y,
-        "augmented": augment_each([1.0], ACCURACY_DELTA, BASIS),
+        "augmented": augment_each([1.0], TARGET_DELTA, BASIS),
         **change,
     }
     with pytest.raises(InvalidArgument, match=message):
@@ -482,7 +482,7 @@ def test_nonsense_is_refused(problem, change, message):
 def test_perturbed_weights_are_those_of_the_random_setting(problem):
     """One model by hand, through `perturbed`: the same noise law, the same accuracy on average."""
     weights, X, y = problem
-    (one,) = augment_each([1.0], ACCURACY_DELTA, BASIS)
+    (one,) = augment_each([1.0], TARGET_DELTA, BASIS)
     found = evaluate(weights, X, y, [one], stream=stream("u"), models=600)
     model = build(ObjectiveSpec("logistic"), FEATURES)
     flat = weights.reshape(-1, FEATURES + 1)

@@ -255,7 +255,7 @@ def quiet(name, size=0.05):
     return basis, (basis * sizes) @ basis.T
 
 
-def released_runs(rng, root, shift, *, seeds=SEEDS, own=0.02):
+def paired_runs(rng, root, shift, *, seeds=SEEDS, own=0.02):
     """Two datasets' runs under one seed: the second's are the first's, but for `own` of noise."""
     noise, other = rng.standard_normal((2, seeds, len(root))) @ root
     return noise + shift, noise + own * other
@@ -274,7 +274,7 @@ def test_the_known_distance_is_found_from_below(scale):
     rng = stream("test", "known runs", str(scale))
     found = [
         directional.between(
-            *released_runs(rng, root, shift, seeds=4 * PARAMETERS),
+            *paired_runs(rng, root, shift, seeds=4 * PARAMETERS),
             scale,
             stream=stream("p", t),
             repeats=1,
@@ -299,7 +299,7 @@ def test_the_interval_covers_the_distance_where_the_direction_is_learned_well():
     truth = mahalanobis(root, shift, 0.1)
     covered = 0
     for trial in range(20):
-        both = released_runs(rng, root, shift, seeds=200, own=0.3)
+        both = paired_runs(rng, root, shift, seeds=200, own=0.3)
         found = directional.between(*both, 0.1, stream=stream("p", trial), repeats=1).distance
         covered += found.low <= truth <= found.high
     # Of twenty at 95 %, sixteen or more have probability .997; a bootstrap is a little short.
@@ -322,7 +322,7 @@ def test_no_inflation_where_means_differ_by_chance_alone():
 def test_where_the_added_noise_is_all_there_is_the_distance_is_exact():
     _, root = quiet("dominated")
     shift = stream("test", "shift").standard_normal(PARAMETERS)
-    first, second = released_runs(stream("test", "dominated"), 1e-4 * root, shift, own=0.001)
+    first, second = paired_runs(stream("test", "dominated"), 1e-4 * root, shift, own=0.001)
     scale = 2.0
     found = directional.between(first, second, scale, stream=stream("p"))
     # Their own noise is 1e-4 of the shift, and its square beside scale^2 is nothing.

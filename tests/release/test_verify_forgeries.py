@@ -25,7 +25,8 @@ from sordino.estimators import methods
 from sordino.estimators.saved import KEPT_INSIDE
 from sordino.privacy import Relation
 from sordino.proofs import asked
-from sordino.release import bundle, contradictions, signature
+from sordino.release import bundle, signature
+from sordino.release import verify as verifier
 from sordino.release.certificate import Certificate, CertificateError
 from sordino.release.noise import SeededNoise
 from sordino.release.verify import verify, verify_certificate
@@ -213,7 +214,7 @@ def test_every_free_value_stands_in_some_papers() -> None:
         ("_check_noise", "objective-two", "noise"),
         ("_check_model", "output-gd-two", "model.settings.fit_intercept"),
         ("_check_columns", "people-0", "model.feature_names.0"),
-        ("_check_papers", "people-0", "ledger_entry"),
+        ("_check_record", "people-0", "ledger_entry"),
         ("_check_rows", "noisy-gd-two", "model.settings.public_rows"),
     ],
 )
@@ -222,7 +223,7 @@ def test_a_verifier_without_a_check_is_caught(
 ) -> None:
     forged = Forged(name, tmp_path)
     before = forged.slipped(path, listed=False)
-    monkeypatch.setattr(contradictions, check, lambda *_: None)
+    monkeypatch.setattr(verifier, check, lambda *_: None)
     assert len(forged.slipped(path, listed=False)) > len(before)
 
 
@@ -234,7 +235,7 @@ def test_a_verifier_that_does_not_compare_settings_is_caught(
     if name in ("data_norm", "l2"):  # no numbers of that one's proof
         forged = Forged("noisy-gd-two", tmp_path)
     assert forged.slipped(path) == []
-    monkeypatch.setattr(contradictions, "_same", lambda *_: None)
+    monkeypatch.setattr(verifier, "_same", lambda *_: None)
     assert forged.slipped(path)
 
 
