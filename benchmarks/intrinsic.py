@@ -32,7 +32,7 @@ from sordino.intrinsic.measure import measure
 from sordino.intrinsic.summary import InitSummary, summary
 from sordino.models import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
-from sordino_papers.reading import papers
+from sordino_papers.claims import papers
 
 FRESH_SEEDS = range(10_000, 12_000)
 """For the worst pair: none of them is among those that chose it."""
