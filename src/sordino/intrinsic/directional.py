@@ -80,6 +80,14 @@ class Directional:
         The Mahalanobis distance without the loss, if the noise is Gaussian (`between` only).
     in_sample
         Learned and tested on the same seeds: INFLATED, to show by how much.
+
+    Examples
+    --------
+    >>> from sordino.randomness import stream
+    >>> runs = stream("doc").standard_normal((2, 40, 3))
+    >>> found = between(runs[0], runs[1] + 2, stream=stream("folds"), draws=20)
+    >>> 1 < found.distance.value < 5
+    True
     """
 
     pair: tuple[int, int]
