@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from erm_study.design import L2, PEER
 
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitRecords
 from sordino_papers.bench import Bench
 from sordino_papers.erm.settings import ErmSettings, stored
 from sordino_papers.found import Numbers

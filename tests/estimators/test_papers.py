@@ -24,7 +24,7 @@ import sordino
 from sordino import BudgetExceeded, InvalidArgument, Ledger, NotApplicable, PrivateLinearSVC
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import methods
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.release import bundle, signature
 from sordino.release.certificate import Certificate, CertificateError
 from sordino.release.fingerprint import salted

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sordino.errors import InvalidArgument
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitRecords
 from sordino.estimators.risk import NoMinimum, Risk
 from sordino_papers import sizes
 from sordino_papers.bench import Bench, NotHere

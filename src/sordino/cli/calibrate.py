@@ -14,7 +14,7 @@ from sordino.cli.terminal import errors, print_json, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sordino.proofs.run import Run
+    from sordino.proofs.steps import Run
     from sordino.proofs.theorems import Finding
 
 
@@ -112,7 +112,7 @@ def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding],
         finding
         if finding.value is None or finding.kind == "as printed"
         else replace(finding, value=_over(finding.value, worth))
-        for finding in theorems.calibrated(run, epsilon, given.delta)
+        for finding in theorems.least_noise(run, epsilon, given.delta)
     ]
     return found, theorems.best(found)
 
@@ -140,7 +140,7 @@ def _for_most(
         checks.fail("noise_multiplier", None, f"to be given where --find {find.value} is", hint)
     checks.non_negative("noise_multiplier", noise)
     run_at, most = _runs(given, find, noise)
-    found = theorems.most(run_at, epsilon, given.delta, at_most=most)
+    found = theorems.largest_count(run_at, epsilon, given.delta, at_most=most)
     best = theorems.best(found, largest=True)
     value = find.value.replace("-", "_")
     if json:

@@ -14,7 +14,8 @@ from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
 
 if TYPE_CHECKING:
     from sordino.accounting.subsampled import NoisySteps
-    from sordino.proofs.run import Released, Run
+    from sordino.proofs.proof import Released
+    from sordino.proofs.steps import Run
     from sordino.sgd.spec import TrainSpec
 
 
@@ -222,7 +223,7 @@ class RunOptions:
     def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
         """The run as plain numbers."""
         from sordino.accounting.subsampled import NoisySteps
-        from sordino.proofs.run import Run
+        from sordino.proofs.steps import Run
 
         noisy = NoisySteps(
             noise_multiplier=noise_multiplier,
@@ -243,7 +244,7 @@ class RunOptions:
     def _run_with_loss(self, noisy: NoisySteps, released: Released) -> Run:
         from sordino import proofs
         from sordino.accounting.hidden_state import HiddenState
-        from sordino.proofs.run import Run
+        from sordino.proofs.steps import Run
 
         if self.loss == "linear":
             if self.l2:

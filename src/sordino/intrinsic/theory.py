@@ -14,7 +14,7 @@ from sordino.errors import NotApplicable
 from sordino.intrinsic.spread import printed_sensitivity
 from sordino.models.objective import Constants
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.run import batches_of, checked_convexity, rates_of
+from sordino.proofs.steps import batches_of, convex_constants, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -73,7 +73,7 @@ def _constants(spec: TrainSpec | None, norm_bound: float | None) -> Constants:
     if norm_bound is None:
         raise NotApplicable("No bound on the rows' norm is claimed, so none on their gradients is.")
     constants = spec.objective.constants(norm_bound)
-    checked_convexity(spec, constants)
+    convex_constants(spec, constants)
     assert constants is not None  # a linear loss has some
     return constants
 

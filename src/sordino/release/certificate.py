@@ -24,8 +24,8 @@ import sordino
 from sordino import checks, serialize
 from sordino.errors import InvalidArgument, Refused, printable
 from sordino.privacy import RELATIONS, Guarantee
-from sordino.proofs.evidence import Evidence, from_plain
-from sordino.proofs.evidence_kinds import SelectionEvidence
+from sordino.proofs.evidence import SelectionEvidence, from_plain
+from sordino.proofs.proof import Evidence
 from sordino.release import certificate_words as words
 from sordino.release.fingerprint import is_sha256
 

@@ -5,7 +5,7 @@ model, the settings it was asked for, the noise's source, the columns, the ledge
 reader believes these too. Whoever forges papers without a contradiction has to forge the numbers
 themselves, and against that only a signature helps.
 
-`proofs/asked.py` compares the settings with the numbers, this file all the rest.
+`proofs/settings.py` compares the settings with the numbers, this file all the rest.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ import numpy as np
 
 import sordino
 from sordino.privacy import Relation, default_delta, large_delta
-from sordino.proofs.asked import ESTIMATORS, GENERAL, HOW, METHODS, Asked, method_of
-from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import (
-    ObjectiveEvidence,
-    OutputEvidence,
-    SelectionEvidence,
-    TrainingEvidence,
-)
+from sordino.proofs.evidence import SelectionEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence
+from sordino.proofs.proof import Evidence, TrainingEvidence
+from sordino.proofs.settings import ESTIMATORS, GENERAL, HOW, METHODS, TrainingRequest, method_of
 from sordino.release.certificate import PACKAGES, CertificateError, Model, Preprocessing, refuse
 from sordino.release.ledger_terms import dataset_name
 from sordino.release.noise import CryptoNormals, OsGaussian
@@ -164,7 +161,7 @@ def _check_promise(certificate: Certificate) -> None:
             refuse(
                 f"has a setting {name}={settings[name]!r}, which {certificate.method} does not take"
             )
-    asked = Asked.of(certificate.model.estimator, settings, certificate.method)
+    asked = TrainingRequest.of(certificate.model.estimator, settings, certificate.method)
     for name, said, found in asked.compared(one):
         _same(name, said, "its proof", found)
     if isinstance(evidence, SelectionEvidence):
@@ -226,7 +223,7 @@ def _check_others(certificate: Certificate, evidence: SelectionEvidence) -> None
         if each.relation is not Relation.ADD_OR_REMOVE_ONE:
             rows = [one.rows for one in (chosen, each) if isinstance(one, TrainingEvidence)]
             _same("rows", rows[:1], "a candidate", rows[-1:])
-        for name, said, found in Asked(method_of(each), {}).compared(each):
+        for name, said, found in TrainingRequest(method_of(each), {}).compared(each):
             _same(name, said, "a candidate", found)
 
 

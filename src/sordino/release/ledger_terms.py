@@ -12,8 +12,7 @@ from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.accounting.total import Part
 from sordino.privacy import Relation
-from sordino.proofs.evidence import MOST_ROWS_PER_PERSON
-from sordino.proofs.proof import unit_of
+from sordino.proofs.proof import MOST_ROWS_PER_PERSON, unit_of
 from sordino.release.ledger_file import LedgerError, refuse
 from sordino.release.mechanism import SLACK
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 import sordino
 from sordino.errors import NotApplicable, printable
 from sordino.privacy import Guarantee, rounded
-from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import SelectionEvidence
+from sordino.proofs.evidence import SelectionEvidence
+from sordino.proofs.proof import Evidence
 from sordino.release import contradictions
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
 from sordino.release.certificate import Certificate, CertificateError, refuse

@@ -26,10 +26,8 @@ from sordino.accounting.loss import DIRECTIONS, PoissonLoss
 from sordino.accounting.root import first_below
 from sordino.errors import NotApplicable
 from sordino.estimators import methods
-from sordino.estimators.noisy import DpSgd
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import FitRecords
-from sordino.estimators.task import FitPlan, Settings, Task
+from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Settings, Task
+from sordino.estimators.methods.noisy_steps import DpSgd
 from sordino.release.mechanism import SLACK
 from sordino.types import Floats
 from sordino_papers.erm.settings import ErmSettings

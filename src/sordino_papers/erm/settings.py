@@ -17,8 +17,7 @@ from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
     from sordino.data.recipe import Splits
-    from sordino.estimators.records import FitRecords
-    from sordino.estimators.task import Task
+    from sordino.estimators.fit import FitRecords, Task
     from sordino_papers.bench import Bench
 
 LOSSES = {"logistic": "logistic", "svm": "huber-svm"}
@@ -87,7 +86,7 @@ class ErmSettings:
 
     def task(self, rows: int, columns: int, epsilon: float) -> Task:
         """One fit, as an estimator would state it."""
-        from sordino.estimators.task import Task
+        from sordino.estimators.fit import Task
 
         return Task(
             kind=LOSSES[self.loss],
@@ -164,7 +163,7 @@ class StoredRows:
 
     def fold(self, held_out: int) -> tuple[FitRecords, FitRecords]:
         """Rows to train on and those held out; all folds have the same number to train on."""
-        from sordino.estimators.records import FitRecords
+        from sordino.estimators.fit import FitRecords
 
         X, y = self.read()
         return tuple(  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""What was asked of a training, against the numbers of its proof: settings, shape, schedule.
+"""The methods of the estimators: their settings, and their settings against a proof's numbers.
 
 What was left to a public rule (a setting that is null) is not looked up in the rules: these may
 change from version to version. The shape of each method's training does not.
@@ -13,20 +13,16 @@ from typing import Any
 from sordino import checks
 from sordino.models.objective import ObjectiveSpec
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import (
-    AdaptiveEvidence,
-    ObjectiveEvidence,
-    OutputEvidence,
-    StepsEvidence,
-    TrainingEvidence,
-)
-from sordino.proofs.output import SOURCES
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.evidence import StepsEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence
+from sordino.proofs.proof import Evidence, TrainingEvidence
 from sordino.sgd.spec import Schedule, TrainSpec
 
 ESTIMATORS = {"PrivateLogisticRegression": "logistic", "PrivateLinearSVC": "huber-svm"}
 """Who makes certificates, and the loss of each."""
-HUBER_WIDTH = 0.5
+_HUBER_WIDTH = 0.5
 """Written down where the loss has none."""
 GENERAL = (
     *("epsilon", "delta", "relation", "method", "l2", "data_norm"),
@@ -37,37 +33,40 @@ HOW = (
     *("average_every", "max_grad_norm", "accountant"),
 )
 """Settings of every model; those in `HOW` are null where a method has none, or a rule chose."""
+_Compared = Iterator[tuple[str, object, object]]
 
 
 @dataclass(frozen=True)
-class AskedMethod:
-    """What a method's papers look like: the kind of its numbers, and the settings it takes."""
+class MethodRecord:
+    """What a method's certificates hold: the kind of its numbers, its settings, who it is by."""
 
     kind: type[Evidence]
-    takes: tuple[str, ...]
+    takes: tuple[str, ...] = ()
+    source: str = ""
 
 
+_PASSES = ("epochs", "batch_size", "learning_rate", "max_grad_norm")
+_DESCENT = ("steps", "learning_rate", "max_grad_norm")
 METHODS = {
-    "rsgd-ar": AskedMethod(
-        OutputEvidence, ("epochs", "batch_size", "learning_rate", "average_every", "max_grad_norm")
+    "rsgd-ar": MethodRecord(
+        *(OutputEvidence, (*_PASSES, "average_every")),
+        "RSGD-AR (Chen, Lee & Kifer 2019, Proposition 3, corrected)",
     ),
-    "nsgd": AskedMethod(OutputEvidence, ("epochs", "batch_size", "learning_rate", "max_grad_norm")),
-    "bolt-on": AskedMethod(
-        OutputEvidence, ("epochs", "batch_size", "learning_rate", "max_grad_norm")
+    "nsgd": MethodRecord(OutputEvidence, _PASSES, "NSGD (Chen, Lee & Kifer 2019, Lemma 2)"),
+    "bolt-on": MethodRecord(OutputEvidence, _PASSES, "bolt-on SGD (Wu et al. 2017)"),
+    "output-gd": MethodRecord(
+        *(OutputEvidence, _DESCENT),
+        "output perturbation of gradient descent (Zhang et al. 2017; Chen et al. 2019)",
     ),
-    "output-gd": AskedMethod(OutputEvidence, ("steps", "learning_rate", "max_grad_norm")),
-    "noisy-gd": AskedMethod(StepsEvidence, ("steps", "learning_rate", "max_grad_norm")),
-    "dp-sgd": AskedMethod(
-        StepsEvidence,
-        ("epochs", "steps", "batch_size", "learning_rate", "max_grad_norm", "accountant"),
-    ),
-    "objective": AskedMethod(ObjectiveEvidence, ()),
-    "dp-agd": AskedMethod(AdaptiveEvidence, ("steps", "learning_rate", "max_grad_norm")),
+    "noisy-gd": MethodRecord(StepsEvidence, _DESCENT),
+    "dp-sgd": MethodRecord(StepsEvidence, (*_PASSES, "steps", "accountant")),
+    "objective": MethodRecord(ObjectiveEvidence),
+    "dp-agd": MethodRecord(AdaptiveEvidence, _DESCENT),
 }
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainingRequest:
     """What was asked of one training: the method, and the settings that were given for it.
 
     Without `settings`, all that a certificate states of an estimator, nothing is known but the
@@ -80,22 +79,17 @@ class Asked:
     settings: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, estimator: str, settings: Mapping[str, Any], method: str) -> Asked:
+    def of(cls, estimator: str, settings: Mapping[str, Any], method: str) -> TrainingRequest:
         """Of the model that was released."""
         checks.positive("data_norm", settings["data_norm"])
         checks.non_negative("l2", settings["l2"])
-        checks.positive("huber_width", settings.get("huber_width", HUBER_WIDTH))
+        checks.positive("huber_width", settings.get("huber_width", _HUBER_WIDTH))
         given = {name: settings[name] for name in HOW if settings[name] is not None}
-        for name in {"epochs", "steps", "batch_size", "average_every"} & set(given):
-            checks.whole(name, given[name], at_least=1)
-        if {"epochs", "steps"} <= set(given):
-            checks.fail("steps", given["steps"], "or epochs to be given, not both")
-        for name in {"learning_rate", "max_grad_norm"} & set(given):
-            checks.positive(name, given[name], allow_infinite=True)
+        check_settings(given, allow_infinite=True)
         return cls(method, given, ESTIMATORS[estimator], settings)
 
-    def compared(self, evidence: Evidence) -> Iterator[tuple[str, object, object]]:
-        """Name, what was said, and what the numbers are of."""
+    def compared(self, evidence: Evidence) -> _Compared:
+        """Name, what was asked, and what the numbers are of."""
         if self.settings is not None:
             norm = self.settings["data_norm"]
             yield "data_norm", norm, getattr(evidence, "norm", norm)
@@ -106,48 +100,42 @@ class Asked:
         elif isinstance(evidence, AdaptiveEvidence) and self.settings is not None:
             yield "max_grad_norm", self._clip(self.settings["data_norm"]), evidence.clip
 
-    def _loss(self, objective: ObjectiveSpec) -> Iterator[tuple[str, object, object]]:
-        width = HUBER_WIDTH if objective.kind == "logistic" else objective.huber_width
+    def _loss(self, objective: ObjectiveSpec) -> _Compared:
+        width = _HUBER_WIDTH if objective.kind == "logistic" else objective.huber_width
         if self.settings is not None:
             yield "loss", self.loss, objective.kind
-            width = self.settings.get("huber_width", HUBER_WIDTH)
+            width = self.settings.get("huber_width", _HUBER_WIDTH)
         yield "huber_width", width, objective.huber_width
 
-    def _training(self, evidence: TrainingEvidence) -> Iterator[tuple[str, object, object]]:
-        spec = evidence.spec
-        yield from self._loss(spec.objective)
+    def _training(self, evidence: TrainingEvidence) -> _Compared:
+        spec, objective = evidence.spec, evidence.spec.objective
+        yield from self._loss(objective)
         if self.settings is not None:
-            raised = spec.objective.l2 if self.method == "bolt-on" else 0.0
-            yield "l2", max(self.settings["l2"], raised), spec.objective.l2
+            raised = objective.l2 if self.method == "bolt-on" else 0.0
+            yield "l2", max(self.settings["l2"], raised), objective.l2
         if isinstance(evidence, OutputEvidence):
-            yield "source", SOURCES[self.method], evidence.source
+            yield "source", METHODS[self.method].source, evidence.source
         if isinstance(evidence, StepsEvidence) and self.settings is not None:
             default = "pld" if self.method == "dp-sgd" else "best"
             yield "accountant", self.given.get("accountant", default), evidence.accountant
-        expected = self._spec(evidence).to_dict()
-        for name, found in spec.to_dict().items():
-            yield name, expected[name], found
-
-    def _spec(self, evidence: TrainingEvidence) -> TrainSpec:
-        """The training as this method does it; numbers that a rule chose are as recorded."""
-        spec, rows = evidence.spec, evidence.rows
-        objective = ObjectiveSpec(
-            spec.objective.kind,
-            l2=spec.objective.l2,
-            intercept=False,  # a column like any other
-            huber_width=spec.objective.huber_width,
-        )
-        how = self._output(spec, rows)
-        if isinstance(evidence, StepsEvidence):
-            how = {**self._steps(evidence), "noise_multiplier": spec.noise_multiplier}
-        return TrainSpec(objective, self._schedule(evidence), init="given", dtype="float64", **how)
+        # The training as this method does it; numbers that a rule chose are as recorded. The
+        # intercept is a column like any other.
+        of_steps = isinstance(evidence, StepsEvidence)
+        how = self._steps(evidence) if of_steps else self._output(spec, evidence.rows)
+        loss = ObjectiveSpec(objective.kind, objective.l2, False, objective.huber_width)
+        rate = self._schedule(evidence)
+        expected = TrainSpec(loss, rate, init="given", dtype="float64", **how).to_dict()
+        for name, value in spec.to_dict().items():
+            yield name, expected[name], value
 
     def _output(self, spec: TrainSpec, rows: int) -> dict[str, Any]:
         """Equal batches of a secret order, without noise."""
         length = "steps" if self.method == "output-gd" else "epochs"
-        every = None
+        every, clip = None, spec.max_grad_norm
         if self.method == "rsgd-ar":
             every = self.given.get("average_every", spec.average_every or 1)
+        if self.settings is not None:
+            clip = self.given.get("max_grad_norm")
         batches = rows // min(spec.batch_size, rows)
         if "batch_size" in self.given:
             batches = -(-rows // min(self.given["batch_size"], rows))
@@ -157,14 +145,12 @@ class Asked:
             "batch_size": rows // batches,
             "order": "permute-once" if batches > 1 else "fixed",
             "drop_last": True,
-            "max_grad_norm": self.given.get("max_grad_norm")
-            if self.settings is not None
-            else spec.max_grad_norm,
+            "max_grad_norm": clip,
             "average_every": every,
             "restart_every": every,
         }
 
-    def _steps(self, evidence: StepsEvidence) -> dict[str, Any]:
+    def _steps(self, evidence: TrainingEvidence) -> dict[str, Any]:
         """Full batches, or such as chance draws; clipped to the norm at most."""
         spec, rows = evidence.spec, evidence.rows
         clip = self._clip(evidence.norm)
@@ -173,7 +159,11 @@ class Asked:
         steps, batch = spec.total_steps(rows), self.given.get("batch_size", spec.batch_size)
         if "epochs" in self.given:
             steps = self.given["epochs"] * -(-rows // batch)
-        how = {"steps": self.given.get("steps", steps), "max_grad_norm": clip}
+        how = {
+            "steps": self.given.get("steps", steps),
+            "max_grad_norm": clip,
+            "noise_multiplier": spec.noise_multiplier,
+        }
         if self.method == "noisy-gd":
             return {**how, "batch_size": rows, "order": "fixed", "fixed_divisor": True}
         private = evidence.relation is Relation.ADD_OR_REMOVE_ONE
@@ -198,11 +188,23 @@ class Asked:
         return Schedule.constant(rate)
 
 
+def check_settings(given: Mapping[str, Any], *, allow_infinite: bool = False) -> None:
+    """Refuse settings of a training that are no counts or no lengths."""
+    for name in ("epochs", "steps", "batch_size", "average_every"):
+        if given.get(name) is not None:
+            checks.whole(name, given[name], at_least=1)
+    for name in ("learning_rate", "max_grad_norm"):
+        if given.get(name) is not None:
+            checks.positive(name, given[name], allow_infinite=allow_infinite)
+    if given.get("epochs") is not None and given.get("steps") is not None:
+        checks.fail("steps", given["steps"], "or epochs to be given, not both")
+
+
 def method_of(evidence: Evidence) -> str:
     """Whose numbers they are."""
     if isinstance(evidence, StepsEvidence):
         return "dp-sgd" if evidence.spec.order == Sampling.POISSON else "noisy-gd"
     if isinstance(evidence, OutputEvidence):
-        named = [name for name, source in SOURCES.items() if source == evidence.source]
-        return named[0] if named else "output-gd"
+        sources = {row.source: name for name, row in METHODS.items()}
+        return sources.get(evidence.source, "output-gd") if evidence.source else "output-gd"
     return "objective" if isinstance(evidence, ObjectiveEvidence) else "dp-agd"
