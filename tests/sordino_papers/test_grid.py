@@ -9,7 +9,7 @@ import pytest
 from sordino import randomness
 from sordino.data import load as load_data
 from sordino.errors import InvalidArgument
-from sordino.intrinsic.measured import load
+from sordino.intrinsic.grid import load
 from sordino.intrinsic.summary import summary
 from sordino.models import build
 from sordino_papers.bench import Bench
@@ -150,8 +150,8 @@ def test_a_network_has_no_bound_and_follows_its_weights(tmp_path):
 
 
 def test_a_claimed_norm_gives_the_papers_bound_and_none_that_holds(tmp_path, monkeypatch):
+    from sordino.data.catalogue.recipe import Splits
     from sordino.data.dataset import Dataset
-    from sordino.data.recipe import Splits
 
     real = load_data("digits/binary")
     train = Dataset(real.train.X * 3, real.train.y, None, "scaled up")

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino.release.ledger_open import is_open
+from sordino.release.ledger import is_open
 
 if TYPE_CHECKING:
-    from sordino.assessment.source import Source
+    from sordino.data.source import Source
 
 _NOTES, _KEY = "released", "key"
 

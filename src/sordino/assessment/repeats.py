@@ -22,9 +22,9 @@ from sordino.estimators import methods
 from sordino.estimators.fit import FitPlan, PlannedFit, Randomness, Settings
 from sordino.estimators.methods import NoPrivacy
 from sordino.estimators.methods.training import train_together
-from sordino.sgd.planning import default_threads
 from sordino.study.disk import Disk
 from sordino.study.refusal import UNREADABLE, StudyError, explained
+from sordino.tasks import available_cores
 from sordino.types import Floats
 
 SEED = 8
@@ -140,7 +140,7 @@ def _one_by_one(plan: FitPlan, job: PlannedFit, repeats: int, near: Floats) -> I
     def one(repeat: int) -> Floats:
         return method.train(plan, job.records, Randomness.seeded(SEED + repeat), start)[None]
 
-    pool = ThreadPoolExecutor(default_threads())
+    pool = ThreadPoolExecutor(available_cores())
     with threadpool_limits(1, "blas"):
         try:
             yield from pool.map(one, range(repeats))

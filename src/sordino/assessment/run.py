@@ -254,7 +254,7 @@ def provenance(
 ) -> Provenance:
     """Where an assessment's numbers come from: versions, fingerprint, trainings and times."""
     from sordino.release.certificate import today, versions
-    from sordino.sgd.planning import default_threads
+    from sordino.tasks import available_cores
 
     return Provenance(
         date=today(),
@@ -264,7 +264,7 @@ def provenance(
             name: json.dumps(spec.to_dict(), sort_keys=True) for name, spec in (specs or {}).items()
         },
         seconds=dict(stages.seconds),
-        machine=f"{default_threads()} cores, {platform.system()} on {platform.machine()}",
+        machine=f"{available_cores()} cores, {platform.system()} on {platform.machine()}",
     )
 
 
@@ -277,7 +277,7 @@ def rerun(brief: Brief, directory: Path) -> str:
 
 def _check_no_ledger(brief: Brief) -> None:
     """A model that nobody keeps is not worth a budget."""
-    from sordino.release.ledger_open import is_open
+    from sordino.release.ledger import is_open
 
     if is_open() or brief.ledger is not None:
         hint = "Pass the directory that keeps the model, or close the ledger first."

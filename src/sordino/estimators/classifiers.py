@@ -43,8 +43,11 @@ from sordino.estimators.methods.training import initial
 from sordino.privacy import Guarantee, Relation, default_delta, large_delta
 from sordino.proofs.proof import Evidence
 from sordino.proofs.settings import HOW
-from sordino.release import bundle, contradictions
+from sordino.release import bundle
 from sordino.release.certificate import (
+    CLASSES_READ,
+    FITTED_INSIDE,
+    STEPS_FITTED,
     Certificate,
     CertificateError,
     Model,
@@ -52,12 +55,10 @@ from sordino.release.certificate import (
     Tuning,
     plain_labels,
 )
-from sordino.release.certificate_words import CLASSES_READ, FITTED_INSIDE, STEPS_FITTED
-from sordino.release.ledger import Entry
-from sordino.release.ledger_open import is_open
+from sordino.release.ledger import Entry, is_open
 from sordino.release.mechanism import Release, ReleaseRefused, release
 from sordino.release.signature import load_public
-from sordino.release.verify import verify
+from sordino.release.verify import check_consistent, verify
 from sordino.types import Array
 
 KEPT_INSIDE = ("classes", "initial_weights", "random_state")
@@ -591,7 +592,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             if payment is not None:
                 self._ledger_entry = payment.record()
 
-        contradictions.check(papers)  # what `load` would refuse is not written, nor charged
+        check_consistent(papers)  # what `load` would refuse is not written, nor charged
         signature = None if sign is None else sign(papers.to_json().encode())
         if sign is not None and (not isinstance(signature, bytes) or len(signature) != 64):
             checks.fail("sign", "[what it returned]", "to be the 64 bytes of an Ed25519 signature")

@@ -24,14 +24,13 @@ from sordino import checks
 from sordino.accounting import gaussian
 from sordino.data.dataset import NORM_SLACK, Dataset, row_norms
 from sordino.estimators.risk import Risk
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import Proof
 from sordino.proofs.proof import Evidence
 from sordino.proofs.settings import check_settings
 from sordino.randomness import Name, SeededStreams, Streams
-from sordino.release.certificate import DatasetFacts
-from sordino.release.fingerprint import new_salt, salted
+from sordino.release.certificate import DatasetFacts, new_salt, salted
 from sordino.release.ledger import Charge, Entry, Ledger, LedgerError, current, new_id
 from sordino.release.mechanism import ReleaseRefused
 from sordino.release.noise import CryptoNormals, Noise, NoiseStream, OsGaussian, SeededNoise

@@ -24,7 +24,7 @@ from sordino import sensitivity
 from sordino.errors import NotApplicable
 from sordino.estimators.fit import Settings, Task
 from sordino.estimators.risk import most_rounding
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import Relation
 from sordino.proofs.objective import ObjectiveEvidence, objective_noise, problem_of
 

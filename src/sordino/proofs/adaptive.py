@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sordino import checks
-from sordino.accounting import calibrate, concentrated
-from sordino.accounting.concentrated import ConcentratedProfile
+from sordino.accounting import calibrate, zcdp
 from sordino.accounting.group import group
+from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.proof import Evidence, Proof, unit_of
 
@@ -69,7 +69,7 @@ def concentrated_budget(
 ) -> float:
     """The largest rho whose zero-concentrated DP proves (epsilon, delta), rounded down."""
     if checks.whole("rows_per_person", rows_per_person, at_least=1) == 1:
-        return concentrated.rho(epsilon, delta)
+        return zcdp.rho(epsilon, delta)
     noise = calibrate.least_noise(
         lambda noise: _profile(1 / noise, relation, rows_per_person), epsilon, delta
     )

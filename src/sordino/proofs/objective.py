@@ -12,7 +12,7 @@ from sordino.accounting.compose import times
 from sordino.accounting.group import group
 from sordino.accounting.objective import Problem
 from sordino.accounting.profile import Profile
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.proof import NORM_SLACK, Evidence, Proof, unit_of
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from sordino import checks, serialize
 from sordino.accounting.profile import Profile
 from sordino.errors import InvalidArgument
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.sgd.spec import TrainSpec
 

@@ -15,23 +15,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from sordino import checks, sensitivity
-from sordino.accounting import (
-    calibrate,
-    composition,
-    concentrated,
-    gaussian,
-    permuted,
-    printed,
-    renyi,
-    subsampled,
-)
+from sordino.accounting import calibrate, classical, dp_sgd, gaussian, renyi, zcdp
+from sordino.accounting.classical import AsPrinted
+from sordino.accounting.dp_sgd import NoisySteps
 from sordino.accounting.group import group
-from sordino.accounting.last_iterate import linear_heuristic, linear_loss
-from sordino.accounting.printed import AsPrinted
+from sordino.accounting.last_iterate import permuted
+from sordino.accounting.last_iterate.convex import linear_heuristic, linear_loss
 from sordino.accounting.profile import ApproximateProfile, LossProfile, Profile, RenyiProfile
-from sordino.accounting.subsampled import NoisySteps
 from sordino.errors import NotApplicable
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import PASSES, Estimate, Guarantee, Relation, Sampling
 from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.proofs.objective import ObjectiveEvidence
@@ -477,7 +469,7 @@ def _need(reason: str, holds: Callable[[Any, float], bool]) -> _Need:
 
 
 def _of_number_of_records(run: Run, delta: float) -> None:
-    subsampled.refuse(run.steps)
+    dp_sgd.refuse(run.steps)
 
 
 def _known_loss(run: Run, delta: float) -> None:
@@ -514,7 +506,7 @@ def _notes(
         if delta == 0:
             raise NotApplicable("The notes' formula needs delta > 0.")
         steps = run.steps
-        return printed.notes_naive_epsilon(
+        return classical.notes_naive_epsilon(
             steps.noise_multiplier, steps.sample_rate, steps.steps, delta
         )
 
@@ -534,7 +526,7 @@ def _notes(
     )
 
 
-def _composition(name: str, title: str, rule: composition.Composition) -> Theorem[Run]:
+def _composition(name: str, title: str, rule: classical.Composition) -> Theorem[Run]:
     """Of sampled steps; where a record is met once a pass, of passes without sampling."""
 
     def numbers(steps: NoisySteps) -> tuple[float, int, float]:
@@ -600,7 +592,7 @@ def _searched(ask: Callable[[Run, float], Profile]) -> Callable[[Run, float, flo
 def _last_iterate(run: Run, delta: float) -> Profile:
     assert not isinstance(run.hidden, NotApplicable)  # `_known_loss`
     if run.steps.is_trivial:
-        return subsampled.pld(**vars(replace(run.steps, noise_multiplier=math.inf)))
+        return dp_sgd.pld(**vars(replace(run.steps, noise_multiplier=math.inf)))
     return group(run.hidden.profile(run.steps, delta), run.rows_per_person)
 
 
@@ -620,14 +612,14 @@ def _linear_or_heuristic(run: Run, delta: float) -> Profile | Estimate:
 
 
 STEPS: tuple[Theorem[Run], ...] = (
-    _notes("notes-naive", "the notes' naive formula", printed.notes_naive_noise, epsilon=True),
-    _notes("notes-strong", "the notes' strong formula", printed.notes_strong_noise),
-    _notes("notes-moments", "the notes' moments formula", printed.notes_moments_noise),
-    _composition("naive", "naive composition", composition.naive),
-    _composition("strong-dwork", "strong composition (Dwork et al.)", composition.strong_dwork),
-    _composition("strong", "strong composition (Kairouz et al.)", composition.strong_kairouz),
-    _accountant("rdp", "moments accountant (Renyi DP)", subsampled.rdp),
-    _accountant("pld", "privacy loss distributions", subsampled.pld),
+    _notes("notes-naive", "the notes' naive formula", classical.notes_naive_noise, epsilon=True),
+    _notes("notes-strong", "the notes' strong formula", classical.notes_strong_noise),
+    _notes("notes-moments", "the notes' moments formula", classical.notes_moments_noise),
+    _composition("naive", "naive composition", classical.naive),
+    _composition("strong-dwork", "strong composition (Dwork et al.)", classical.strong_dwork),
+    _composition("strong", "strong composition (Kairouz et al.)", classical.strong_kairouz),
+    _accountant("rdp", "moments accountant (Renyi DP)", dp_sgd.rdp),
+    _accountant("pld", "privacy loss distributions", dp_sgd.pld),
     Theorem(
         *("last-iterate", "last iterate (hidden state)"),
         source="shifted interpolation (Bok, Su & Altschuler 2024)",
@@ -963,7 +955,7 @@ OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
 
 def _closed_form(done: AdaptiveEvidence, delta: float) -> _Stated:
     rho = done.profile().rho
-    epsilon = concentrated.bun_steinke(rho, delta) * (1 + 1e-12)
+    epsilon = zcdp.bun_steinke(rho, delta) * (1 + 1e-12)
     return _Stated(epsilon, (("zero-concentrated DP", f"rho = {rho:.6g}"),))
 
 

@@ -16,7 +16,7 @@ from sordino.types import Array
 from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Splits
+    from sordino.data.catalogue.recipe import Splits
     from sordino.estimators.fit import FitRecords, Task
     from sordino_papers.bench import Bench
 
@@ -205,7 +205,7 @@ def with_constant(X: Array, kind: str = "scaled") -> Array:
 
 def _splits(settings: ErmSettings, bench: Bench) -> Splits:
     from sordino.data import load
-    from sordino.data.recipes import recipe
+    from sordino.data.catalogue.recipes import recipe
     from sordino.data.sources import data_directory
     from sordino_papers.bench import NotHere
 
@@ -215,5 +215,5 @@ def _splits(settings: ErmSettings, bench: Bench) -> Splits:
     place = None if parent is None else parent / settings.folder
     if place is None or not place.is_dir():
         files = ", ".join(file.name for file in recipe(settings.data).files)
-        raise NotHere(f"{settings.folder}/{files} is not in the data directory (docs/data.md).")
+        raise NotHere(f"{settings.folder}/{files} is not in the data directory (docs/guide.md).")
     return load(settings.data, form="erm", data_dir=place)
