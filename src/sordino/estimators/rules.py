@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 from sordino import sensitivity
 from sordino.errors import NotApplicable
@@ -46,7 +47,7 @@ _MOST_EPOCHS = 150
 _MOST_STEPS = 300
 """Longer trainings gain next to nothing and take their time."""
 
-_Defaults = dict[str, float | int]
+_Defaults = dict[str, Any]
 
 
 def best_method(task: Task, starts: bool = False) -> str:
@@ -150,8 +151,7 @@ def noisy_gd(task: Task, given: Settings) -> _Defaults:
 
 def output_gd(task: Task, given: Settings) -> _Defaults:
     """Full gradients at nearly twice the inverse curvature."""
-    found = _steps(length(task, _OUTSIDE), given, _FASTEST / task.constants.smooth, task)
-    return {"batch_size": task.rows, **found}
+    return _steps(length(task, _OUTSIDE), given, _FASTEST / task.constants.smooth, task)
 
 
 def dp_sgd(task: Task, given: Settings) -> _Defaults:
@@ -166,7 +166,7 @@ def dp_sgd(task: Task, given: Settings) -> _Defaults:
     if steps is None:
         steps = max(min(math.ceil(total * task.constants.smooth), _MOST_STEPS), 4 * per_pass)
     rate = min(total / steps, _FASTEST / task.constants.smooth)
-    found: _Defaults = {"batch_size": batch, "learning_rate": rate}
+    found = {"batch_size": batch, "learning_rate": rate, "accountant": "pld"}
     return found if given.epochs is not None else {**found, "steps": steps}
 
 
@@ -223,11 +223,13 @@ def bolt_on(task: Task, given: Settings) -> _Defaults:
 
 
 def _steps(total: float, given: Settings, wanted: float, task: Task) -> _Defaults:
-    """Steps of this length together, none longer than `wanted` unless there would be too many."""
+    """Full steps of this length together, none above `wanted` unless there would be too many."""
+    found: _Defaults = {"batch_size": task.rows}
     if given.steps is None and given.learning_rate is not None:
-        return {"steps": max(1, math.ceil(total / given.learning_rate))}
+        return {**found, "steps": max(1, math.ceil(total / given.learning_rate))}
     steps = given.steps or max(1, min(math.ceil(total / wanted), _MOST_STEPS))
-    return {"steps": steps, "learning_rate": min(total / steps, _FASTEST / task.constants.smooth)}
+    rate = min(total / steps, _FASTEST / task.constants.smooth)
+    return {**found, "steps": steps, "learning_rate": rate}
 
 
 @functools.lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ change from version to version. The shape of each method's training does not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sordino import checks
@@ -118,74 +118,84 @@ class TrainingRequest:
         if isinstance(evidence, StepsEvidence) and self.settings is not None:
             default = "pld" if self.method == "dp-sgd" else "best"
             yield "accountant", self.given.get("accountant", default), evidence.accountant
-        # The training as this method does it; numbers that a rule chose are as recorded. The
-        # intercept is a column like any other.
-        of_steps = isinstance(evidence, StepsEvidence)
-        how = self._steps(evidence) if of_steps else self._output(spec, evidence.rows)
-        loss = ObjectiveSpec(objective.kind, objective.l2, False, objective.huber_width)
-        rate = self._schedule(evidence)
-        expected = TrainSpec(loss, rate, init="given", dtype="float64", **how).to_dict()
+        expected = self._expected(evidence).to_dict()
         for name, value in spec.to_dict().items():
             yield name, expected[name], value
 
-    def _output(self, spec: TrainSpec, rows: int) -> dict[str, Any]:
-        """Equal batches of a secret order, without noise."""
-        length = "steps" if self.method == "output-gd" else "epochs"
-        every, clip = None, spec.max_grad_norm
-        if self.method == "rsgd-ar":
-            every = self.given.get("average_every", spec.average_every or 1)
-        if self.settings is not None:
-            clip = self.given.get("max_grad_norm")
-        batches = rows // min(spec.batch_size, rows)
-        if "batch_size" in self.given:
-            batches = -(-rows // min(self.given["batch_size"], rows))
-        batches = 1 if self.method == "output-gd" else batches
-        return {
-            length: self.given.get(length, getattr(spec, length) or 1),
-            "batch_size": rows // batches,
-            "order": "permute-once" if batches > 1 else "fixed",
-            "drop_last": True,
-            "max_grad_norm": clip,
-            "average_every": every,
-            "restart_every": every,
-        }
-
-    def _steps(self, evidence: TrainingEvidence) -> dict[str, Any]:
-        """Full batches, or such as chance draws; clipped to the norm at most."""
-        spec, rows = evidence.spec, evidence.rows
-        clip = self._clip(evidence.norm)
-        if self.settings is None:
-            clip = min(clip, spec.max_grad_norm or clip)
-        steps, batch = spec.total_steps(rows), self.given.get("batch_size", spec.batch_size)
-        if "epochs" in self.given:
-            steps = self.given["epochs"] * -(-rows // batch)
-        how = {
-            "steps": self.given.get("steps", steps),
-            "max_grad_norm": clip,
-            "noise_multiplier": spec.noise_multiplier,
-        }
-        if self.method == "noisy-gd":
-            return {**how, "batch_size": rows, "order": "fixed", "fixed_divisor": True}
-        private = evidence.relation is Relation.ADD_OR_REMOVE_ONE
-        rate = batch / rows if private else None
-        return {**how, "batch_size": batch, "order": "poisson", "sample_rate": rate}
+    def _expected(self, evidence: TrainingEvidence) -> TrainSpec:
+        """The training as this method does it; numbers that a rule chose are as recorded."""
+        spec, rows, given = evidence.spec, evidence.rows, self.given
+        of, private = spec.objective, evidence.relation is Relation.ADD_OR_REMOVE_ONE
+        how = {"batch_size": spec.batch_size, "learning_rate": spec.schedule.rate, **given}
+        noise = 0.0
+        if isinstance(evidence, StepsEvidence):
+            how["max_grad_norm"], noise = self._clip(evidence.norm), spec.noise_multiplier
+            if self.settings is None and spec.max_grad_norm:
+                how["max_grad_norm"] = min(how["max_grad_norm"], spec.max_grad_norm)
+            if not {"steps", "epochs"} & set(given):
+                how["steps"] = spec.total_steps(rows)
+        else:
+            length = "steps" if self.method == "output-gd" else "epochs"
+            how.setdefault(length, getattr(spec, length) or 1)
+            if self.settings is None:
+                how["max_grad_norm"] = spec.max_grad_norm
+            if self.method == "rsgd-ar":
+                how.setdefault("average_every", spec.average_every or 1)
+            if "batch_size" not in given:  # they are equal: no more of them than fit
+                how["batches"] = rows // min(spec.batch_size, rows)
+            falls = spec.schedule.kind == "strongly-convex"
+            if self.settings is not None:
+                falls = self.settings["l2"] > 0 and "learning_rate" not in given
+            if self.method == "bolt-on" and falls:
+                how["learning_rate"] = None
+        loss = ObjectiveSpec(of.kind, of.l2, False, of.huber_width)
+        made = training(self.method, loss, rows, evidence.norm, how, private_size=private)
+        return replace(made, noise_multiplier=noise)
 
     def _clip(self, norm: float) -> float:
         return float(min(self.given.get("max_grad_norm", norm), norm))
 
-    def _schedule(self, evidence: TrainingEvidence) -> Schedule:
-        """The learning rate: of the method's kind, and the one that was given."""
-        recorded = evidence.spec.schedule
-        rate = self.given.get("learning_rate", recorded.rate)
-        if self.method in ("rsgd-ar", "nsgd"):
-            return Schedule.per_epoch(rate)
-        falls = recorded.kind == "strongly-convex"
-        if self.settings is not None:
-            falls = self.settings["l2"] > 0 and "learning_rate" not in self.given
-        if self.method == "bolt-on" and falls:
-            loss = evidence.constants
-            return Schedule.strongly_convex_rate(loss.smooth, loss.strongly_convex)
-        return Schedule.constant(rate)
+
+def training(
+    method: str,
+    objective: ObjectiveSpec,
+    rows: int,
+    norm: float,
+    how: Mapping[str, Any],
+    *,
+    private_size: bool,
+) -> TrainSpec:
+    """The training of a method by settings `how`, which are complete; noise inside is still to set.
+
+    Without noise inside, batches are equal: in a smaller one a record would count for more. The few
+    records that are left over after the secret permutation sit out.
+    """
+    rate, batch = how["learning_rate"], how["batch_size"]
+    if rate is None:  # bolt-on
+        constants = objective.constants(norm)
+        assert constants is not None
+        schedule = Schedule.strongly_convex_rate(constants.smooth, constants.strongly_convex)
+    else:
+        per_epoch = method in ("rsgd-ar", "nsgd")
+        schedule = Schedule.per_epoch(rate) if per_epoch else Schedule.constant(rate)
+    spec: dict[str, Any] = {"steps": how.get("steps"), "max_grad_norm": how.get("max_grad_norm")}
+    if method == "noisy-gd":
+        # A constant rate: a falling one would undo what hiding the iterates gains.
+        spec |= {"batch_size": rows, "order": Sampling.CYCLIC, "fixed_divisor": True}
+    elif method == "dp-sgd":
+        # Every record in every batch with the same probability, by public numbers.
+        spec |= {"batch_size": batch, "order": Sampling.POISSON}
+        spec["sample_rate"] = batch / rows if private_size else None
+        if spec["steps"] is None:
+            spec["steps"] = how["epochs"] * -(-rows // batch)
+    else:
+        batches = how.get("batches") or -(-rows // min(batch, rows))
+        batches = 1 if method == "output-gd" else batches
+        spec |= {"batch_size": rows // batches, "epochs": how.get("epochs"), "drop_last": True}
+        spec["order"] = Sampling.PERMUTE_ONCE if batches > 1 else Sampling.CYCLIC
+        spec["average_every"] = spec["restart_every"] = how.get("average_every")
+    # Rounding counts in the sensitivity of the final weights.
+    return TrainSpec(objective, schedule, init="given", dtype="float64", **spec)
 
 
 def check_settings(given: Mapping[str, Any], *, allow_infinite: bool = False) -> None:

@@ -13,7 +13,7 @@ from sordino import checks
 from sordino.estimators import rules
 from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Settings, Task
 from sordino.estimators.methods.adaptive import AdaptiveDescent
-from sordino.estimators.methods.noisy_steps import DpSgd, NoisyGradientDescent
+from sordino.estimators.methods.noisy_steps import DP_SGD, NOISY_GD
 from sordino.estimators.methods.objective_perturbation import NoisyObjective
 from sordino.estimators.methods.output_perturbation import OUTPUT_METHODS
 from sordino.estimators.methods.training import Method
@@ -65,7 +65,7 @@ class Majority(_Reference):
 
 REFERENCES = (NoPrivacy.name, Majority.name)
 """Methods that add no noise."""
-_NOISY = (NoisyGradientDescent(), DpSgd(), NoisyObjective(), AdaptiveDescent())
+_NOISY = (NOISY_GD, DP_SGD, NoisyObjective(), AdaptiveDescent())
 METHODS: dict[str, Method] = {
     method.name: method for method in (*OUTPUT_METHODS, *_NOISY, NoPrivacy(), Majority())
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sordino import checks
 from sordino.errors import NotApplicable
 from sordino.estimators.fit import FitPlan, FitRecords, Randomness, ScaledNoise, Settings, Task
-from sordino.proofs.settings import METHODS
+from sordino.proofs.settings import METHODS, training
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
@@ -24,7 +24,7 @@ class Method(ABC):
     name: str
     starts: ClassVar[bool] = True
     """Whether it starts from initial weights; a minimiser does not."""
-    public_size: ClassVar[bool] = True
+    public_size: bool = True
     """Whether it divides by the number of records, which must then be public."""
     raises_l2: bool = False
     """Whether it may use a larger regulariser than was asked for."""
@@ -60,16 +60,34 @@ class Method(ABC):
         """Weights [problem, column] as the plan says, before the release adds its noise."""
 
 
+@dataclass(frozen=True)
 class TrainedMethod(Method):
-    """A method whose training is a `TrainSpec`, made of the task and the settings."""
+    """A method whose training is a `TrainSpec`, made of the task and the settings.
 
-    @abstractmethod
+    Parameters
+    ----------
+    name
+        As the estimators call it.
+    rule
+        Settings from public facts, where none are given.
+    public_size, raises_l2
+        As in `Method`.
+    """
+
+    name: str
+    rule: Callable[[Task, Settings], dict[str, Any]]
+    public_size: bool = True
+    raises_l2: bool = False
+
     def settings(self, task: Task, given: Settings) -> Settings:
         """The given ones, completed by the public rule."""
+        return given.filled(**self.rule(task, given))
 
-    @abstractmethod
     def spec(self, task: Task, settings: Settings) -> TrainSpec:
         """The training; noise inside it is still to be set."""
+        objective = task.objective_with(settings.l2 or task.l2)
+        public = objective, task.rows, task.norm, vars(settings)
+        return training(self.name, *public, private_size=task.private_size)
 
     def train(
         self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
