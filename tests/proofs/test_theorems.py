@@ -422,7 +422,7 @@ def test_no_epsilon_falls_with_noisy_steps(sampling):
 @pytest.mark.parametrize(
     ("evidence", "name", "reason"),
     [
-        (descent(), "gaussian-mixture", "No secret order hides"),
+        (descent(), "gaussian-mixture", "one place only"),
         (output(order="fixed"), "gaussian-mixture", "order='permute-once'"),
         (descent(), "classical", "epsilon < 1 only"),
         (output(learning_rate=9.0), "bolt-on-convex", "above 2 / smoothness"),
@@ -458,8 +458,8 @@ def test_no_epsilon_falls_with_noisy_steps(sampling):
         (output(), "objective", "not in the objective"),
         (steps(), "output", "The noise is in every step"),
         (steps(), "objective", "in the steps of the descent"),
-        (steps(rows_per_person=2), "naive", "for 2 of a person delta grows beyond 1e-05"),
-        (steps(rows_per_person=2), "strong", "for 2 of a person"),
+        (steps(rows_per_person=2), "naive", "for 2 records of a person delta grows beyond 1e-05"),
+        (steps(rows_per_person=2), "strong", "one (epsilon, delta) for one record"),
         (objective(), "objective-pure", "Gamma law"),
         (objective(), "output", "2 R / (n l2) = 0.4"),
         (objective(), "steps", "no noisy steps to compose"),

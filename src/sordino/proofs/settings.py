@@ -37,7 +37,7 @@ _Compared = Iterator[tuple[str, object, object]]
 
 
 @dataclass(frozen=True)
-class MethodRecord:
+class _MethodRecord:
     """What a method's certificates hold: the kind of its numbers, its settings, who it is by."""
 
     kind: type[Evidence]
@@ -48,20 +48,20 @@ class MethodRecord:
 _PASSES = ("epochs", "batch_size", "learning_rate", "max_grad_norm")
 _DESCENT = ("steps", "learning_rate", "max_grad_norm")
 METHODS = {
-    "rsgd-ar": MethodRecord(
+    "rsgd-ar": _MethodRecord(
         *(OutputEvidence, (*_PASSES, "average_every")),
         "RSGD-AR (Chen, Lee & Kifer 2019, Proposition 3, corrected)",
     ),
-    "nsgd": MethodRecord(OutputEvidence, _PASSES, "NSGD (Chen, Lee & Kifer 2019, Lemma 2)"),
-    "bolt-on": MethodRecord(OutputEvidence, _PASSES, "bolt-on SGD (Wu et al. 2017)"),
-    "output-gd": MethodRecord(
+    "nsgd": _MethodRecord(OutputEvidence, _PASSES, "NSGD (Chen, Lee & Kifer 2019, Lemma 2)"),
+    "bolt-on": _MethodRecord(OutputEvidence, _PASSES, "bolt-on SGD (Wu et al. 2017)"),
+    "output-gd": _MethodRecord(
         *(OutputEvidence, _DESCENT),
         "output perturbation of gradient descent (Zhang et al. 2017; Chen et al. 2019)",
     ),
-    "noisy-gd": MethodRecord(StepsEvidence, _DESCENT),
-    "dp-sgd": MethodRecord(StepsEvidence, (*_PASSES, "steps", "accountant")),
-    "objective": MethodRecord(ObjectiveEvidence),
-    "dp-agd": MethodRecord(AdaptiveEvidence, _DESCENT),
+    "noisy-gd": _MethodRecord(StepsEvidence, _DESCENT),
+    "dp-sgd": _MethodRecord(StepsEvidence, (*_PASSES, "steps", "accountant")),
+    "objective": _MethodRecord(ObjectiveEvidence),
+    "dp-agd": _MethodRecord(AdaptiveEvidence, _DESCENT),
 }
 
 

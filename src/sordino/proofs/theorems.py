@@ -151,8 +151,8 @@ class Finding:
             return replace(found, checked=answer.checked)
         if group_of > 1 and isinstance(answer, ApproximateProfile):
             reason = (
-                f"It proves one (epsilon, delta) for one record; for {group_of} of a person "
-                f"delta grows beyond {self.delta:g}."
+                f"It proves one (epsilon, delta) for one record; for {group_of} records of a "
+                f"person delta grows beyond {self.delta:g}."
             )
             return replace(self, theorem=answer.theorem, reason=reason)
         more = answer.fallbacks(self.delta) if isinstance(answer, LossProfile) else ()
@@ -657,7 +657,7 @@ def _elsewhere(name: str, title: str, source: str, reason: str) -> Theorem[Any]:
 
 
 _SECRET_PLACE = _need(
-    "No secret order hides the record's place among several; use batches and order='permute-once'.",
+    "A record has one place only, or a known one; use several batches and order='permute-once'.",
     lambda done, _: done.secret_place,
 )
 
@@ -807,7 +807,7 @@ def _of_descent(done: OutputPerturbation) -> dict[str, Any]:
     }
 
 
-OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
+_OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
     Theorem(
         *("gaussian-mixture", "exact Gaussian, random sensitivity"),
         source="mean over the record's batch, by convexity of the hockey-stick divergence",
@@ -914,7 +914,7 @@ _ANY_LOSS = (
     "(docs/math.md 10.1)"
 )
 _OBJECTIVE_RENYI = "Renyi DP of objective perturbation, converted by the least of three theorems"
-OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
+_OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
     Theorem(
         *("objective-logistic", "objective perturbation, logistic loss", _LINEAR_MODEL),
         lambda noisy, delta: noisy.profile(),
@@ -959,7 +959,7 @@ def _closed_form(done: AdaptiveEvidence, delta: float) -> _Stated:
     return _Stated(epsilon, (("zero-concentrated DP", f"rho = {rho:.6g}"),))
 
 
-ADAPTIVE: tuple[Theorem[AdaptiveEvidence], ...] = (
+_ADAPTIVE: tuple[Theorem[AdaptiveEvidence], ...] = (
     Theorem(
         *("zcdp-filter", "zCDP filter", "Feldman & Zrnic 2021; Bun & Steinke 2016"),
         ask=lambda done, delta: done.profile(),
@@ -995,7 +995,7 @@ def _chosen_alone(chosen: Proof, delta: float) -> Profile:
     )
 
 
-SELECTION: tuple[Theorem[Proof], ...] = (
+_SELECTION: tuple[Theorem[Proof], ...] = (
     # What the choice costs depends on all candidates: the evidence proves it.
     Theorem("repeat-and-select", "repeat and select", "Papernot & Steinke 2022", _chosen_alone),
     Theorem(
@@ -1030,9 +1030,9 @@ _NOT_NETWORKS = (
 THEOREMS: dict[str, tuple[Theorem[Any], ...]] = {
     "noisy-steps": (*STEPS, *_NOT_STEPS),
     "noisy-steps-of-a-network": (*STEPS, *_NOT_NETWORKS),
-    "output-perturbation": OUTPUT,
-    "objective-perturbation": OBJECTIVE,
-    "adaptive": ADAPTIVE,
-    "selection": SELECTION,
+    "output-perturbation": _OUTPUT,
+    "objective-perturbation": _OBJECTIVE,
+    "adaptive": _ADAPTIVE,
+    "selection": _SELECTION,
 }
 """By the kind of evidence, which is where the noise is."""

@@ -14,7 +14,7 @@ from sordino.proofs.theorems import noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
 
-class NoisyMethod(TrainedMethod):
+class _NoisyMethod(TrainedMethod):
     """A training with Gaussian noise on each sum of gradients, clipped to the norm at most."""
 
     def settings(self, task: Task, given: Settings) -> Settings:
@@ -56,9 +56,9 @@ def _calibrate(
     return evidence, evidence.proof()
 
 
-NOISY_GD = NoisyMethod("noisy-gd", rules.noisy_gd)
+NOISY_GD = _NoisyMethod("noisy-gd", rules.noisy_gd)
 """All records in every step; last iterate or composition, whichever needs less noise."""
-DP_SGD = NoisyMethod("dp-sgd", rules.dp_sgd, public_size=False)
+DP_SGD = _NoisyMethod("dp-sgd", rules.dp_sgd, public_size=False)
 """DP-SGD of Abadi et al. 2016: Poisson batches, per-example clipping.
 
 With accountant="moments" it is the SGD-MA of Chen, Lee & Kifer 2019.

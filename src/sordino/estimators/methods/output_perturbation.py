@@ -12,7 +12,7 @@ from sordino.proofs.output import OutputEvidence, OutputPerturbation
 from sordino.proofs.settings import METHODS
 
 
-class OutputMethod(TrainedMethod):
+class _OutputMethod(TrainedMethod):
     """A training whose final weights get Gaussian noise, once."""
 
     def _plan(self, task: Task, given: Settings, start_norm: float) -> FitPlan:
@@ -51,15 +51,15 @@ def _perturbation(evidence: OutputEvidence) -> OutputPerturbation:
 
 OUTPUT_METHODS = (
     # RSGD-AR of Chen, Lee & Kifer 2019: permute once, average and restart every few epochs.
-    OutputMethod("rsgd-ar", rules.restarted_averages),
+    _OutputMethod("rsgd-ar", rules.restarted_averages),
     # NSGD of Chen, Lee & Kifer 2019: rate / h in epoch h, sensitivity by the recurrence. The paper
     # goes through the records as they lie. Here they are permuted once, so that records sorted by
     # class do no harm; the secret order then also counts in the proof.
-    OutputMethod("nsgd", rules.numeric_sgd),
+    _OutputMethod("nsgd", rules.numeric_sgd),
     # Bolt-on SGD of Wu et al. 2017. With a regulariser the rate min(1/smooth, 1/(l2 t)) of their
     # strongly convex theorem, unless a constant learning rate is given; without one, their convex
     # theorem with a constant rate.
-    OutputMethod("bolt-on", rules.bolt_on, raises_l2=True),
+    _OutputMethod("bolt-on", rules.bolt_on, raises_l2=True),
     # Full-batch gradient descent with a fixed rate (OutPert-GD of Zhang et al. 2017).
-    OutputMethod("output-gd", rules.output_gd),
+    _OutputMethod("output-gd", rules.output_gd),
 )
