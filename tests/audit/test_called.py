@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
-from sordino.audit.worlds import outputs
+from sordino.audit.runners.outputs import outputs
 from sordino.errors import InvalidArgument
 
 ONE = np.array([0.0, 0.0, 1.0])

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from sordino.audit.difference import Difference, difference, has_silent_record, records
+from sordino.audit.pairs import Difference, difference, has_silent_record, records
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation

@@ -148,7 +148,7 @@ class TestBounds:
     def test_the_tested_half_is_what_is_counted(self):
         found = audit(noise_of(SIGMA), ZERO, ONE, 1001, delta=DELTA, score=lambda o: o[:, 0])
         from sordino.audit.bounds import at_threshold
-        from sordino.audit.worlds import outputs
+        from sordino.audit.runners.outputs import outputs
 
         worlds = outputs(noise_of(SIGMA), ZERO, ONE, 1001)
         np.testing.assert_array_equal(found.negative, worlds[0][500:, 0])
@@ -270,7 +270,7 @@ class TestScores:
 
     @pytest.mark.parametrize("kind", ["logistic", "huber-svm", "least-squares"])
     def test_the_loss_is_that_of_the_objective(self, kind):
-        from sordino.audit.laws import loss
+        from sordino.audit.scores import loss
         from sordino.models import build
 
         objective = ObjectiveSpec(kind, huber_width=0.7)
@@ -296,7 +296,7 @@ class TestScores:
 
     def test_the_loss_where_slots_are_not_rows(self):
         """Record 3 stands in slot 2, and record 0 replaces it."""
-        from sordino.audit.laws import loss
+        from sordino.audit.scores import loss
 
         release = TrainedRelease(spec(**FIXED), scale=0.02)
         overlay = nb.replace_by_first(D, [3])

@@ -9,10 +9,10 @@ import pytest
 from scipy.linalg import cho_factor
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.audit import audit, minimised, neighbour, own
-from sordino.audit.minimised import TOGETHER, MinimisedFit, Minimisers, OwnFit, records_of
-from sordino.audit.score_file import OutputFileError
-from sordino.audit.worlds import outputs
+from sordino.audit import audit, pairs
+from sordino.audit.runners import fits, minimised
+from sordino.audit.runners.minimised import TOGETHER, MinimisedFit, Minimisers, SingleFit, records_of
+from sordino.audit.runners.outputs import OutputFileError, outputs
 from sordino.estimators.perturbed import NoisyObjective, mechanism
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.risk import Risk
@@ -27,8 +27,8 @@ Z = np.digitize(X[:, 1], [-0.5, 0.5])
 
 def prepared(kind=PrivateLogisticRegression, labels=Y, epsilon=1.0):
     how = {"delta": 1e-5, "classes": sorted(set(labels.tolist())), "method": "objective"}
-    mechanism, D, claim = own.mechanism(kind(epsilon=epsilon, **how), X, labels)
-    return mechanism, neighbour.canary(D), claim
+    mechanism, D, claim = fits.mechanism(kind(epsilon=epsilon, **how), X, labels)
+    return mechanism, pairs.canary(D), claim
 
 
 def exact(fit):
@@ -151,7 +151,7 @@ def test_too_many_columns_are_fitted_one_by_one():
     wide = dataclasses.replace(fit.plan.task, columns=5000)
     assert MinimisedFit.can_do(fit.plan)
     assert not MinimisedFit.can_do(dataclasses.replace(fit.plan, task=wide))
-    assert isinstance(fit, OwnFit)
+    assert isinstance(fit, SingleFit)
 
 
 class TestWorstPair:
@@ -163,7 +163,7 @@ class TestWorstPair:
     def audited(self, factor):
         how = {"epsilon": 1.0, "delta": 1e-5, "classes": [0, 1], "fit_intercept": False}
         private = PrivateLogisticRegression(method="objective", **how)
-        fit, D, D_prime, claim = own.worst_case(private, 2000)
+        fit, D, D_prime, claim = fits.worst_case(private, 2000)
         less = dataclasses.replace(fit.plan, sigma=factor * fit.plan.sigma)
         fit = dataclasses.replace(fit, plan=less)
         return audit(fit, D, D_prime, 8000, claim=claim, confidence=0.999)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from sordino import PrivateLogisticRegression
-from sordino.audit import audit, neighbour, own
-from sordino.audit.laws import record_losses
-from sordino.audit.minimised import records_of
-from sordino.audit.score_file import OutputFileError
-from sordino.audit.trained import TOGETHER, TrainedProblems
-from sordino.audit.worlds import outputs
+from sordino.audit import audit, pairs
+from sordino.audit.runners import fits
+from sordino.audit.runners.minimised import records_of
+from sordino.audit.runners.outputs import OutputFileError, outputs
+from sordino.audit.runners.trained import TOGETHER, TrainedProblems
+from sordino.audit.scores import record_losses
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
 from sordino.estimators.randomness import Randomness
@@ -32,8 +32,8 @@ def job(method, **values):
 
 
 def prepared(method, **values):
-    found = own.of_job(job(method, **values))
-    pair = neighbour.canary(found.D, relation=found.claim.relation)
+    found = fits.of_job(job(method, **values))
+    pair = pairs.canary(found.D, relation=found.claim.relation)
     return found.mechanism, pair, found.claim
 
 

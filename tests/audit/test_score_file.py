@@ -15,8 +15,13 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sordino.audit.score_file import OutputFile, OutputFileError, digest
-from sordino.audit.worlds import TrainedRelease, outputs
+from sordino.audit.runners.outputs import (
+    OutputFile,
+    OutputFileError,
+    TrainedRelease,
+    digest,
+    outputs,
+)
 from sordino.data.dataset import Dataset
 from sordino.models.objective import ObjectiveSpec
 from sordino.sgd import TrainSpec
@@ -268,7 +273,7 @@ def test_digests_tell_data_apart():
 KILLED = """
 import sys, time
 import numpy as np
-from sordino.audit.worlds import outputs
+from sordino.audit.runners.outputs import outputs
 
 def slow(data, generator):
     time.sleep(0.01)

@@ -11,9 +11,9 @@ import pytest
 import torch
 from sklearn.base import BaseEstimator
 
-from sordino.audit import turns
-from sordino.audit.called import Block, Called, Rehearsal, Stretch
-from sordino.audit.worlds import outputs
+from sordino.audit.runners import functions
+from sordino.audit.runners.functions import Block, Called, Rehearsal, Stretch
+from sordino.audit.runners.outputs import outputs
 from sordino.errors import InvalidArgument
 
 ZERO, ONE = np.zeros(3), np.array([0.0, 0.0, 1.0])
@@ -50,7 +50,7 @@ class TestTurns:
     def test_batches_and_what_goes_to_a_pool_take_turns_too(self):
         both = [Stretch(0, 0, 5000), Stretch(1, 0, 5000)]
         for batch, most in ((None, 25), (1000, 1)):
-            found = turns._Left(both, batch, np.random.default_rng(0)).cut(most)
+            found = functions._Left(both, batch, np.random.default_rng(0)).cut(most)
             assert sum(map(len, found)) == 10_000
             for one, other in zip(found[::2], found[1::2], strict=True):
                 assert {one.world, other.world} == {0, 1}
@@ -58,7 +58,7 @@ class TestTurns:
             assert len({task.world for task in found[::2]}) == 2
 
     def test_what_is_left_of_one_world_is_made(self):
-        left = turns._Left(
+        left = functions._Left(
             [Stretch(0, 3, 5), Stretch(0, 8, 9), Stretch(1, 4, 5)], None, np.random.default_rng(0)
         )
         assert sorted((t.world, t.start) for t in left.cut(1)) == [(0, 3), (0, 4), (0, 8), (1, 4)]
@@ -117,7 +117,7 @@ class TestAStateOfItsOwn:
 
     def test_another_state_is_noticed_by_rehearsal(self, pooled, monkeypatch):
         started = []
-        run_all = turns.run_all
+        run_all = functions.run_all
         monkeypatch.setattr(turns, "run_all", lambda *a, **k: started.append(1) or run_all(*a, **k))
         state = [1]
 
@@ -154,8 +154,8 @@ class TestAStateOfItsOwn:
     )
     def test_what_a_rehearsal_shows(self, one, other, repeated):
         pair = [self.rehearsed(*one), self.rehearsed(*other)]
-        assert turns._repeated(pair) is repeated
-        assert turns._repeated(pair[:1]) is False
+        assert functions._repeated(pair) is repeated
+        assert functions._repeated(pair[:1]) is False
 
     def test_only_with_the_same_randomness_given(self):
         """Else mechanisms that draw from global generators would seem to have a state."""

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sordino import Ledger, PrivateLogisticRegression
-from sordino.audit.worlds import TrainedRelease, outputs
+from sordino.audit.runners.outputs import TrainedRelease, outputs
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument

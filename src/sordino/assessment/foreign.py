@@ -14,9 +14,9 @@ from sordino import checks
 from sordino.assessment.brief import Brief
 from sordino.assessment.source import Prepared
 from sordino.audit import game as audit_game
-from sordino.audit import neighbour
-from sordino.audit.claim import Claim
-from sordino.audit.worlds import identity
+from sordino.audit import pairs
+from sordino.audit.pairs import Claim
+from sordino.audit.runners.outputs import identity
 from sordino.data import Dataset
 from sordino.data.preprocess import clip_rows
 from sordino.privacy import Relation
@@ -88,7 +88,7 @@ def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignG
             norm = math.sqrt(prepared.data_norm**2 - 1)
             prepared = dataclasses.replace(prepared, data_norm=norm)
         D = rows(prepared)
-        first, second = neighbour.canary(D)
+        first, second = pairs.canary(D)
         assert isinstance(second, Dataset)
         pair = (first.X, first.y), (second.X, second.y)
         words = (

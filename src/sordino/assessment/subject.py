@@ -19,8 +19,8 @@ from sordino.assessment import network
 from sordino.assessment.brief import Brief
 from sordino.assessment.network import NetworkPlan
 from sordino.assessment.source import Prepared, held_out
-from sordino.audit import neighbour
-from sordino.audit.neighbour import Pair
+from sordino.audit import pairs
+from sordino.audit.pairs import Pair
 from sordino.data import Dataset, recipe
 from sordino.data.preprocess import clip_rows
 from sordino.data.recipe import Recipe
@@ -132,7 +132,7 @@ class Subject:
             delta_reason=reason,
             problem=0,
             D=D,
-            pair=neighbour.canary(D),
+            pair=pairs.canary(D),
             plain=plain,
             plain_words=_in_words(plain, D.rows),
         )

@@ -28,7 +28,7 @@ from sordino.accounting.linear_loss import binomial, linear_heuristic, linear_lo
 from sordino.accounting.profile import Profile, Which
 from sordino.audit import bounds
 from sordino.audit.band import band, refutes
-from sordino.audit.claim import Claim
+from sordino.audit.pairs import Claim
 from sordino.errors import NotApplicable
 from sordino.privacy import USUAL_DELTA, Estimate, Observation, Relation, rounded
 from sordino.randomness import Name, SeededStreams

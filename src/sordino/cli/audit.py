@@ -37,10 +37,9 @@ from sordino.cli.terminal import (
 from sordino.privacy import USUAL_DELTA, Observation, rounded
 
 if TYPE_CHECKING:
-    from sordino.audit.claim import Claim
-    from sordino.audit.gallery.entry import GalleryEntry
-    from sordino.audit.gallery.play import Played
+    from sordino.audit.gallery.entry import GalleryEntry, Played
     from sordino.audit.game import Audit
+    from sordino.audit.pairs import Claim
     from sordino.audit.worst_case import WorstCaseAudit
 
 RUN = "run"
@@ -435,7 +434,7 @@ def gallery(
     `sordino audit gallery one-byte-seed --json`
     """
     from sordino.audit import gallery as room
-    from sordino.audit.gallery.play import play
+    from sordino.audit.gallery.entry import play
 
     entries = _chosen(room.ENTRIES, names)
     if list_only:

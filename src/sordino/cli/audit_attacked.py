@@ -19,7 +19,7 @@ from sordino.privacy import Relation, default_delta
 
 if TYPE_CHECKING:
     from sordino.assessment.source import Prepared
-    from sordino.audit.claim import Claim
+    from sordino.audit.pairs import Claim
     from sordino.data import Dataset
 
 COMMANDS = ("power", "worst-case", "gallery", "run")
@@ -211,18 +211,18 @@ class Attacked(options.RecordOptions):
         return replace(prepared, X=X, y=prepared.y[rows])
 
     def _own(self, prepared: Prepared, score: Any) -> Game:
-        from sordino.audit import own
+        from sordino.audit.runners import fits
 
         estimator = self._promise().estimator(prepared)
         mechanism: Any
         pair: list[Any]
         if self.study is not None:
             first, second, words = self._worst()
-            found = own.prepare(estimator, (first.X, first.y), (second.X, second.y))
+            found = fits.prepare(estimator, (first.X, first.y), (second.X, second.y))
             mechanism, *pair, claim = found
         else:
-            mechanism, D, claim = own.mechanism(estimator, prepared.X, prepared.y)
-            *pair, words = self._near(D, own.held_back(mechanism, D.rows))
+            mechanism, D, claim = fits.mechanism(estimator, prepared.X, prepared.y)
+            *pair, words = self._near(D, fits.held_back(mechanism, D.rows))
         assert self.source is not None
         title = f"{self.method} at epsilon {self.epsilon:g}, {self.model.value}, {self.source.data}"
         size = f"{pair[0].rows:,} records, {pair[0].features} weights"
@@ -231,23 +231,23 @@ class Attacked(options.RecordOptions):
 
     def _near(self, dataset: Dataset, l2: float | None = None) -> tuple[Any, Any, str]:
         """A crafted pair, and what it is; `l2` if it is known what holds a model back."""
-        from sordino.audit import neighbour
+        from sordino.audit import pairs
 
         if self.neighbour is Neighbour.CANARY:
             words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
-            return *neighbour.canary(dataset, relation=self._relation, l2=l2), words
+            return *pairs.canary(dataset, relation=self._relation, l2=l2), words
         if self._relation is not Relation.REPLACE_ONE:
             hint = "The synthetic pair has one record replaced; use --neighbour canary."
             checks.fail("--relation", self.relation, "to be replace-one", hint)
         assert dataset.norm_bound is not None
         size = dataset.rows, dataset.features, dataset.norm_bound
-        D, D_prime, _ = neighbour.worst_case_pair(*size, start=False, l2=l2)
+        D, D_prime, _ = pairs.worst_case_pair(*size, start=False, l2=l2)
         return D, D_prime, "a synthetic worst case of this shape"
 
     def _worst(self) -> tuple[Dataset, Dataset, str]:
         """The worst pair of a study, which its seeds chose and the audit's do not."""
         from sordino.assessment.training import TrainedModel, Training
-        from sordino.audit import neighbour
+        from sordino.audit import pairs
         from sordino.data import Dataset
         from sordino.intrinsic.measured import load
 
@@ -255,7 +255,7 @@ class Attacked(options.RecordOptions):
         assert self.source is not None
         training = Training(TrainedModel.LOGISTIC, None, False, None, None, 0.0)
         dataset: Dataset = training.read(self.source).train
-        found = neighbour.worst_of_grid(load(self.study), dataset)
+        found = pairs.worst_of_grid(load(self.study), dataset)
         words = (
             f"the worst of {self.study} (without records {found.records[0]} and "
             f"{found.records[1]}; {len(found.seeds)} other seeds chose it)"
@@ -267,7 +267,7 @@ class Attacked(options.RecordOptions):
     def _foreign(
         self, thing: Any, given: tuple[Any, Any] | None, prepared: Prepared | None, score: Any
     ) -> Game:
-        from sordino.audit.claim import Claim
+        from sordino.audit.pairs import Claim
 
         assert self.mechanism is not None
         said = f"Attacking {self.mechanism}."

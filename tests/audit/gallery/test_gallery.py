@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from sordino.audit.claim import Claim
 from sordino.audit.gallery import ENTRIES, Case, GalleryEntry, named
-from sordino.audit.gallery.play import play
+from sordino.audit.gallery.entry import play
 from sordino.audit.game import audit
+from sordino.audit.pairs import Claim
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
@@ -55,7 +55,7 @@ def test_each_mechanism_meets_the_attack_that_is_its_worst(monkeypatch):
         asked.append((mechanism, how["score"], how["workers"]))
         return audit(mechanism, D, D_prime, **how)
 
-    monkeypatch.setattr("sordino.audit.gallery.play.audit", audited)
+    monkeypatch.setattr("sordino.audit.gallery.entry.audit", audited)
     case = play(named("shuffled-as-poisson"), runs=40, smoke=True).case
     assert case.correct_score is not None
     worst = [(case.broken, case.score, 1), (case.correct, case.correct_score, 1)]
@@ -125,5 +125,5 @@ def test_another_name_is_refused_with_the_nearest():
 
 
 def test_looking_at_the_gallery_is_cheap():
-    code = "import sys, sordino.audit.gallery.play as p; assert 'torch' not in sys.modules; p.play"
+    code = "import sys, sordino.audit.gallery.entry as p; assert 'torch' not in sys.modules; p.play"
     subprocess.run([sys.executable, "-c", code], check=True)

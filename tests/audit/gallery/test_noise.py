@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.audit.gallery import release
+from sordino.audit.gallery import output
 
 
 def outputs(mechanism, data, runs, seed):
     return mechanism(data, np.random.default_rng(seed), runs)
 
 
-@pytest.mark.parametrize(("make", "few"), [(release.fixed_seed, 1), (release.one_byte_seed, 256)])
+@pytest.mark.parametrize(("make", "few"), [(output.fixed_seed, 1), (output.one_byte_seed, 256)])
 def test_the_worlds_have_few_outputs_and_none_in_common(make, few):
     case = make()
     # Each of 256 is missed with probability e^-15.6.
@@ -26,7 +26,7 @@ def test_the_worlds_have_few_outputs_and_none_in_common(make, few):
 
 
 def test_the_twin_is_the_gaussian_mechanism_at_its_claim():
-    case = release.one_byte_seed()
+    case = output.one_byte_seed()
     assert case.correct.scale == case.broken.scale
     one, two = (outputs(case.correct, data, 4000, 0) for data in (case.D, case.D_prime))
     assert len({tuple(row) for row in one}) == 4000

@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import norm
 
 from sordino.accounting import gaussian
-from sordino.audit.gallery import release
+from sordino.audit.gallery import output
 
 
 def test_the_intercept_leaves_as_it_was_trained():
-    case = release.unnoised_bias()
+    case = output.unnoised_bias()
     runs = 4000
     worlds = [
         case.broken(data, np.random.default_rng(seed), runs)
@@ -28,7 +28,7 @@ def test_the_intercept_leaves_as_it_was_trained():
 
 
 def test_the_twin_is_the_gaussian_mechanism_at_its_claim():
-    case = release.unnoised_bias()
+    case = output.unnoised_bias()
     assert case.correct.scale == case.broken.scale
     assert case.correct.noised == 2
     # The same generator gives both worlds the same noise, so the gap is the training's alone.
@@ -41,7 +41,7 @@ def test_the_twin_is_the_gaussian_mechanism_at_its_claim():
 
 
 def test_the_classical_formula_is_false_at_its_claim():
-    case = release.classical_gaussian()
+    case = output.classical_gaussian()
     broken, correct = case.exact()
     delta = case.claim.delta
     # The library's own formula, from where it is a theorem; sigma goes like 1 / epsilon.

@@ -10,7 +10,7 @@ import pytest
 
 from sordino.accounting import gaussian, subsampled
 from sordino.audit.gallery import steps
-from sordino.audit.worlds import outputs
+from sordino.audit.runners.outputs import outputs
 
 RUNS = 2000
 

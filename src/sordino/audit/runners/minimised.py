@@ -13,9 +13,6 @@ what a fit calls.
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +21,8 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
-from sordino.audit.called import Stretch
-from sordino.audit.trained import Found, OwnRuns
+from sordino import tasks
+from sordino.audit.runners.runner import Blocks, Runner, Stretch
 from sordino.data.dataset import Dataset
 from sordino.estimators import methods
 from sordino.estimators.perturbed import mechanism
@@ -35,9 +32,17 @@ from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Ris
 from sordino.estimators.task import FitPlan
 from sordino.types import Floats
 
+_TOGETHER = 64  # runs minimised together; part of what a seed stands for
+_MIXED = 5  # steps that are mixed into the next one
+_PASSES = 16  # over the records, before another Hessian is tried
+_REFRESHED = 8  # runs whose Hessians make the next one, on the average
+_ROWS = 1024  # and their scores, of so many runs, stay in a core's own cache
+_MANY_ROWS = 1 << 22  # above, sums by so few rows would be longer than those of a fit
+_TINY = float(np.finfo(np.float64).tiny)
+
 
 @dataclass(frozen=True, eq=False)
-class OwnFit:
+class SingleFit:
     """One fit of a method that is no `TrainSpec`: (data, generator) -> released weights.
 
     Its randomness is the operating system's, as that of a real fit; the generator is not used.
@@ -69,24 +74,11 @@ def records_of(plan: FitPlan, data: Dataset) -> FitRecords:
     return FitRecords(data.X, data.y.astype(np.int64), max(2, task.problems), task.norm)
 
 
-TOGETHER = 64
-"""Runs minimised together; part of what a seed stands for."""
-MIXED = 5
-"""Steps that are mixed into the next one."""
-PASSES = 16
-"""Over the records, before another Hessian is tried."""
-REFRESHED = 8
-"""Runs whose Hessians make the next one, on the average."""
-_ROWS = 1024  # and their scores, of so many runs, stay in a core's own cache
-_MANY_ROWS = 1 << 22  # above, sums by so few rows would be longer than those of a fit
-_TINY = float(np.finfo(np.float64).tiny)
-
-
 @dataclass(frozen=True, eq=False)
-class MinimisedFit(OwnFit):
+class MinimisedFit(SingleFit):
     """A fit by objective perturbation; audits make many runs at once, with seeded noise."""
 
-    def described(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """Everything that makes it, as plain values."""
         plan = self.plan
         task = dataclasses.asdict(plan.task) | {"relation": plan.task.relation.value}
@@ -99,48 +91,33 @@ class MinimisedFit(OwnFit):
         return plan.method == "objective" and plan.task.columns <= LARGEST_DENSE_DIMENSION
 
 
-class Minimised(OwnRuns):
+class Minimised(Runner):
     """Runs of a `MinimisedFit` in two worlds; independent of each other, also between worlds."""
 
-    def __call__(self, runs: int, missing: list[Stretch], workers: int) -> Found:
+    def __call__(self, runs: int, missing: list[Stretch], workers: int, client: Any) -> Blocks:
         """Make the missing runs, in blocks, some of them at the same time."""
-        if not missing:
-            return
+        fit = self.mechanism
         with threadpool_limits(1, "blas"):  # the blocks are the parallelism
-            risks = {world: self._risks(world) for world in {task.world for task in missing}}
-            pool = ThreadPoolExecutor(workers)
-            try:
-                under_way: deque[tuple[Stretch, Future[Floats]]] = deque()
-                for task in (block for each in missing for block in each.blocks(TOGETHER)):
-                    under_way.append((task, pool.submit(self._released, task, risks[task.world])))
-                    if len(under_way) > workers:
-                        yield _finished(*under_way.popleft())
-                while under_way:
-                    yield _finished(*under_way.popleft())
-            finally:
-                pool.shutdown(cancel_futures=True)
+            risks = {  # one a problem
+                world: minimisers(fit.plan, records_of(fit.plan, self.worlds[world]), fit.start)
+                for world in {task.world for task in missing}
+            }
 
-    def _risks(self, world: int) -> list[Minimisers]:
-        """One a problem."""
-        plan, data = self.release.plan, (self.D, self.D_prime)[world]
-        assert isinstance(data, Dataset)
-        return minimisers(plan, records_of(plan, data), self.release.start)
+            def released(task: Stretch) -> Floats:
+                """[run, weight], the problems one after the other."""
+                weights = []
+                for problem, risk in enumerate(risks[task.world]):
+                    normals = self.normals("linear term", task, _TOGETHER, risk.columns, problem)
+                    weights.append(risk(normals * fit.plan.sigma / risk.rows))
+                rows = np.concatenate(weights, axis=1)
+                if fit.plan.scale:
+                    normals = self.normals("release", task, _TOGETHER, rows.shape[1], 0)
+                    rows += fit.plan.scale * normals
+                return rows
 
-    def _released(self, task: Stretch, risks: list[Minimisers]) -> Floats:
-        """[run, weight], the problems one after the other."""
-        plan = self.release.plan
-        weights = [
-            each(
-                self.normals("linear term", task, TOGETHER, each.columns, problem)
-                * plan.sigma
-                / each.rows
-            )
-            for problem, each in enumerate(risks)
-        ]
-        found = np.concatenate(weights, axis=1)
-        if plan.scale:
-            found += plan.scale * self.normals("release", task, TOGETHER, found.shape[1], 0)
-        return found
+            blocks = [block for each in missing for block in each.blocks(_TOGETHER)]
+            for task, rows in tasks.run(released, blocks, workers=workers, threads=True):
+                yield task.world, task.start, rows
 
 
 def minimisers(
@@ -156,10 +133,6 @@ def minimisers(
         Minimisers(records.risk(problem, task, l2), tolerance, task.norm, start)
         for problem, start in enumerate(starts)
     ]
-
-
-def _finished(task: Stretch, found: Future[Floats]) -> tuple[int, int, Floats]:
-    return task.world, task.start, found.result()
 
 
 class Minimisers:
@@ -184,38 +157,40 @@ class Minimisers:
         self.start = start
         self.rows, self.columns = risk.X.shape
         many = _ROWS if self.rows <= _MANY_ROWS else BLOCK
-        starts = range(0, self.rows, many)
-        self._parts = [self._part(slice(first, first + many)) for first in starts]
+        parts = [slice(first, first + many) for first in range(0, self.rows, many)]
+        self._parts = [dataclasses.replace(risk, X=risk.X[some], y=risk.y[some]) for some in parts]
         self._centre = risk.minimise(None, tolerance, start)
         self._factor = cho_factor(risk.hessian(self._centre))
 
     def __call__(self, linear: Floats) -> Floats:
         """Weights [run, column] for linear terms [run, column]."""
-        found = _Descents(linear, self._centre - self._solved(self._factor, linear))
+        best = self._centre - _solve(self._factor, linear)
+        norms = np.full(len(linear), np.inf)
         with np.errstate(over="ignore", invalid="ignore"):  # of runs that go astray, and are left
-            self._descend(found, self._factor)
-            if len(left := found.left):
-                chosen = found.weights[left[:REFRESHED]]
-                self._descend(found, cho_factor(_mean(self.risk.hessian(w) for w in chosen)))
-        for run in found.left:
-            found.weights[run] = self.risk.minimise(linear[run], self.tolerance, self.start)
-        return found.weights
+            self._descend(best, norms, linear, self._factor)
+            if len(left := np.flatnonzero(norms > self.tolerance)):
+                hessians = [self.risk.hessian(w) for w in best[left[:_REFRESHED]]]
+                factor = cho_factor(np.mean(hessians, axis=0))
+                self._descend(best, norms, linear, factor)
+        for run in np.flatnonzero(norms > self.tolerance):
+            best[run] = self.risk.minimise(linear[run], self.tolerance, self.start)
+        return np.asarray(best)
 
-    def _descend(self, runs: _Descents, factor: Any) -> None:
-        """Bring those that are left within the tolerance; what is not, stays where it was best."""
-        left = runs.left
-        weights, linear, hidden = runs.weights[left], runs.linear[left], self._hidden(runs, left)
+    def _descend(self, best: Floats, norms: Floats, linear: Floats, factor: Any) -> None:
+        """Bring runs within the tolerance; `best` and `norms` keep where each was best."""
+        left = np.flatnonzero(norms > self.tolerance)
+        weights, hidden = best[left], np.array([self._hidden(linear[run]) for run in left])
         mixing = _Mixing()
-        for _ in range(PASSES):
-            gradient = self.gradients(weights, linear)
-            norms = np.linalg.norm(gradient, axis=1) + hidden
-            runs.note(left, weights, norms, self.tolerance)
-            on = ~(norms <= self.tolerance)
+        for _ in range(_PASSES):
+            gradient = self.gradients(weights, linear[left])
+            now = np.linalg.norm(gradient, axis=1) + hidden
+            better = now < norms[left]
+            best[left[better]], norms[left[better]] = weights[better], now[better]
+            on = ~(now <= self.tolerance)
             if not on.any():
                 return
-            left, linear, hidden = left[on], linear[on], hidden[on]
-            step = -self._solved(factor, gradient[on])
-            weights = mixing(weights, step, on)
+            left, hidden = left[on], hidden[on]
+            weights = mixing(weights, -_solve(factor, gradient[on]), on)
 
     def gradients(self, weights: Floats, linear: Floats) -> Floats:
         """Of F + b.w for each run, [run, column], in float64."""
@@ -227,53 +202,21 @@ class Minimisers:
             total += part.derivatives(np.asarray(scores)).T @ rows
         return np.asarray(total / self.rows + self.risk.l2 * weights + linear)
 
-    def _part(self, rows: slice) -> Risk:
-        risk = self.risk
-        return dataclasses.replace(risk, X=risk.X[rows], y=risk.y[rows])
-
-    def _solved(self, factor: Any, gradients: Floats) -> Floats:
-        return np.asarray(cho_solve(factor, gradients.T, check_finite=False).T)
-
-    def _hidden(self, runs: _Descents, left: npt.NDArray[np.intp]) -> Floats:
-        """What rounding may hide of each gradient, at most."""
-        risk = self.risk
-        bounds = [
-            most_rounding(
-                rows=self.rows,
-                dimension=self.columns,
-                curvature=risk.largest_curvature,
-                huber_width=risk.huber_width,
-                l2=risk.l2,
-                norm=self.norm,
-                linear=float(np.linalg.norm(runs.linear[run])),
-            )
-            for run in left
-        ]
-        return np.array(bounds)
+    def _hidden(self, linear: Floats) -> float:
+        """What rounding may hide of a run's gradient, at most."""
+        return most_rounding(
+            rows=self.rows,
+            dimension=self.columns,
+            curvature=self.risk.largest_curvature,
+            huber_width=self.risk.huber_width,
+            l2=self.risk.l2,
+            norm=self.norm,
+            linear=float(np.linalg.norm(linear)),
+        )
 
 
-class _Descents:
-    """Where each run is at its best so far."""
-
-    def __init__(self, linear: Floats, weights: Floats) -> None:
-        self.linear = linear
-        self.weights = weights
-        self.norms = np.full(len(linear), np.inf)
-        self.done = np.zeros(len(linear), dtype=bool)
-
-    @property
-    def left(self) -> npt.NDArray[np.intp]:
-        """Runs that are not yet within the tolerance."""
-        return np.flatnonzero(~self.done)
-
-    def note(
-        self, which: npt.NDArray[np.intp], weights: Floats, norms: Floats, tolerance: float
-    ) -> None:
-        """Keep what is better than before."""
-        better = norms < self.norms[which]
-        kept = which[better]
-        self.weights[kept], self.norms[kept] = weights[better], norms[better]
-        self.done[kept] = norms[better] <= tolerance
+def _solve(factor: Any, gradients: Floats) -> Floats:
+    return np.asarray(cho_solve(factor, gradients.T, check_finite=False).T)
 
 
 class _Mixing:
@@ -285,33 +228,24 @@ class _Mixing:
         self._turns: list[Floats] = []
 
     def __call__(self, weights: Floats, step: Floats, on: npt.NDArray[np.bool_]) -> Floats:
-        """The next weights of the runs that go on; `step` is theirs alone."""
+        """The next weights of the runs that are left; `step` is theirs alone."""
         weights = weights[on]
         if self._last is not None:
             move, turn = weights - self._last[0][on], step - self._last[1][on]
-            self._moves = [*(each[on] for each in self._moves), move][-MIXED:]
-            self._turns = [*(each[on] for each in self._turns), turn][-MIXED:]
+            self._moves = [*(each[on] for each in self._moves), move][-_MIXED:]
+            self._turns = [*(each[on] for each in self._turns), turn][-_MIXED:]
         self._last = weights, step
         if not self._moves:
             return np.asarray(weights + step)
         turns = np.stack(self._turns, axis=1)  # [run, step, column]
         gram = turns @ turns.transpose(0, 2, 1)
         size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
-        ridge = (1e-12 * size + _TINY) * np.eye(len(self._turns))
-        shares = _solved(gram + ridge, turns @ step[:, :, None])
+        gram += (1e-12 * size + _TINY) * np.eye(len(self._turns))
+        right = turns @ step[:, :, None]
+        # Zeros for runs where there is no solution to be found.
+        sound = np.isfinite(np.concatenate([gram, right], axis=2)).all(axis=(1, 2))[:, None, None]
+        shares = np.linalg.solve(
+            np.where(sound, gram, np.eye(len(self._turns))), np.where(sound, right, 0.0)
+        )
         along = np.stack(self._moves, axis=1) + turns
         return np.asarray(weights + step - (shares.transpose(0, 2, 1) @ along)[:, 0])
-
-
-def _solved(matrices: Floats, right: Floats) -> Floats:
-    """Solutions, and zeros where there is none to be found."""
-    both = np.concatenate([matrices, right], axis=2)
-    sound = np.asarray(np.isfinite(both).all(axis=(1, 2)))
-    eye = np.eye(matrices.shape[1])
-    return np.linalg.solve(
-        np.where(sound[:, None, None], matrices, eye), np.where(sound[:, None, None], right, 0.0)
-    )
-
-
-def _mean(hessians: Iterator[Floats]) -> Floats:
-    return np.asarray(np.mean(list(hessians), axis=0))
