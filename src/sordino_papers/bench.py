@@ -22,7 +22,7 @@ from sordino_papers.claims import PaperRun
 from sordino_papers.kinds import makers
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Form, Splits
+    from sordino.data.catalogue.recipe import Form, Splits
     from sordino_papers.found import Numbers
 
 _RUN = "_run"

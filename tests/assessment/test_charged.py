@@ -15,7 +15,7 @@ from sordino import InvalidArgument, Ledger, assess
 from sordino.assessment import released_before
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError
-from sordino.assessment.source import Source
+from sordino.data.source import Source
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.release import bundle
 from sordino.release.ledger import LedgerError

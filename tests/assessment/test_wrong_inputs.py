@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sordino.assessment.brief import Brief
-from sordino.assessment.source import LEAST_ROWS, held_out
 from sordino.data import DataError, table_file
+from sordino.data.source import LEAST_ROWS, held_out
 from sordino.errors import InvalidArgument, PrivacyLeakWarning
 
 ROWS = "".join(f"{i % 70 + 20},{'fm'[i % 2]},{'no' if i % 3 else 'yes'}\n" for i in range(100))
@@ -50,9 +50,7 @@ class TestUsage:
 
     def test_no_target(self, csv) -> None:
         said = refusal(InvalidArgument, data=csv(f"age,sex,ill\n{ROWS}"), target=None)
-        assert (
-            said == "Expected --target COLUMN for a file. Pass the name of the column to predict."
-        )
+        assert said.startswith("Expected --target COLUMN")
 
     def test_a_directory(self, tmp_path: Path) -> None:
         (tmp_path / "people.csv").mkdir()

@@ -46,7 +46,7 @@ def test_records_are_a_multiset():
     order = [3, 1, 0, 2]
     found = difference((X, Y), (changed()[order], Y[order]))
     assert found == Difference(REPLACE, 2, 3, in_order=False)
-    assert not found.aligned
+    assert found.slot is None
 
 
 def test_one_more_and_one_less():

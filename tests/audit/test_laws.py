@@ -10,7 +10,7 @@ from sordino.audit import scores
 from sordino.audit.runners import fits
 from sordino.errors import InvalidArgument
 from sordino.estimators.records import FitRecords
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, (12, 2)) / np.sqrt(2)
@@ -64,7 +64,7 @@ def test_blocks_do_not_matter(monkeypatch) -> None:
     some = RNG.normal(size=(23, 2))
     whole = law.log_density(some)
     for numbers in (1, 5 * D.X.size, 10**9):
-        monkeypatch.setattr(laws, "_BLOCK_NUMBERS", numbers)
+        monkeypatch.setattr(scores, "_BLOCK_NUMBERS", numbers)
         np.testing.assert_allclose(law.log_density(some), whole, rtol=1e-12)
 
 
@@ -85,7 +85,7 @@ def test_memory_does_not_grow_with_runs_or_with_columns_squared() -> None:
 
 
 def test_many_columns_are_refused_before_any_run() -> None:
-    columns = scores.MOST_COLUMNS + 1
+    columns = scores._MOST_COLUMNS + 1
     wide = np.zeros((6, columns))
     wide[:, 0] = 0.5
     other = wide.copy()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import sordino
-from sordino.assessment import source as records
+from sordino.data import source as records
 from sordino.data import table_file
 from sordino.data.columns import Columns
 from sordino.release import bundle, signature
@@ -205,7 +205,7 @@ def test_files_are_checked_before_they_are_read(
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("targte = 'ill'")
     cases = {
-        "Expected --target COLUMN for a file. Pass the name": ("--data", table),
+        "Expected --target COLUMN": ("--data", table),
         "Did you mean target?": ("--data", table, "--columns", wrong),
         "classes=no,yes to be given once": (
             *("--data", table, "--columns", described),

@@ -8,9 +8,9 @@ import struct
 import numpy as np
 import pytest
 
-from sordino.data import files, images
+from sordino.data.catalogue import files, images
+from sordino.data.catalogue.recipe import Reader
 from sordino.data.preprocess import READS_DIRECTIONS
-from sordino.data.recipe import Reader
 from sordino.data.sources import CorruptFileError, RawFile
 
 RAW = files.MNIST[0]

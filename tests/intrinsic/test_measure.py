@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino import tasks
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
 from sordino.intrinsic import grid
 from sordino.intrinsic.measure import StudyProgress, measure
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import DivergenceWarning, Plan, TrainSpec, planning, train
 from sordino.study import Study, StudyError
 
@@ -112,7 +113,7 @@ def test_a_study_goes_on_as_it_was_cut_where_memory_is_short(
     measure(spec, people, SEEDS, NEIGHBOURS, store=whole)
     with pytest.raises(KeyboardInterrupt):
         measure(spec, people, SEEDS, NEIGHBOURS, store=stopped, progress=Stop(2))
-    monkeypatch.setattr(planning, "default_threads", lambda: 2)
+    monkeypatch.setattr(tasks, "available_cores", lambda: 2)
     monkeypatch.setattr(planning, "default_memory", lambda: 22_000)
     measure(spec, people, SEEDS, NEIGHBOURS, store=stopped)
     assert content(stopped) == content(whole)

@@ -17,7 +17,8 @@ from sordino.audit import game, pairs
 from sordino.audit.game import Audit, audit
 from sordino.audit.runners import fits
 from sordino.audit.runners.minimised import MinimisedFit
-from sordino.audit.runners.outputs import TrainedRelease, identity, outputs
+from sordino.audit.runners.outputs import identity, outputs
+from sordino.audit.runners.trained import TrainedRelease
 from sordino.audit.scores import LOSSES, Score, learned, record_losses
 from sordino.data.dataset import Dataset
 from sordino.estimators.task import FitPlan

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sordino import checks
 from sordino.assessment import brief_file
 from sordino.assessment.effort import EFFORTS, Effort
-from sordino.assessment.source import Source, listed_classes, not_given
+from sordino.data.source import Source, listed_classes
 from sordino.privacy import default_delta
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def check_budget(path: str | None, dataset: str | None) -> None:
     """Refuse one of the two without the other."""
     if path is None and dataset is not None:
         hint = "Pass the file that `sordino ledger init` made, or leave --dataset out."
-        not_given("--ledger FILE", "with --dataset", hint)
+        checks.fail_missing("--ledger FILE", "with --dataset", hint)
     if path is not None and dataset is None:
         hint = f"Pass the name of the budget, as `sordino ledger show {path}` lists it."
-        not_given("--dataset NAME", "with --ledger", hint)
+        checks.fail_missing("--dataset NAME", "with --ledger", hint)
 
 
 def named_budget(

@@ -147,7 +147,7 @@ def _placed(name: str, value: Any, directory: str) -> Any:
         file = place.endswith(".py")
         return f"{_joined(directory, place)}{colon}{thing}" if file else value
     if name == "data":
-        from sordino.assessment.source import names_file
+        from sordino.data.source import names_file
 
         if not names_file(value, directory):
             return value

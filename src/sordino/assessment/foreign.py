@@ -12,13 +12,13 @@ import numpy as np
 
 from sordino import checks
 from sordino.assessment.brief import Brief
-from sordino.assessment.source import Prepared
 from sordino.audit import game as audit_game
 from sordino.audit import pairs
 from sordino.audit.pairs import Claim
 from sordino.audit.runners.outputs import identity
 from sordino.data import Dataset
 from sordino.data.preprocess import clip_rows
+from sordino.data.source import Prepared
 from sordino.privacy import Relation
 from sordino.report.assessment import Assessment, Question
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from sordino.release.ledger_open import is_open
 
 if TYPE_CHECKING:
-    from sordino.assessment.source import Source
+    from sordino.data.source import Source
 
 _NOTES, _KEY = "released", "key"
 

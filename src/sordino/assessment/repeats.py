@@ -24,9 +24,9 @@ from sordino.estimators.methods import NoPrivacy
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.task import FitPlan, Settings
 from sordino.estimators.training import train_together
-from sordino.sgd.planning import default_threads
 from sordino.study.disk import Disk
 from sordino.study.refusal import UNREADABLE, StudyError, explained
+from sordino.tasks import available_cores
 from sordino.types import Floats
 
 SEED = 8
@@ -142,7 +142,7 @@ def _one_by_one(plan: FitPlan, job: Job, repeats: int, near: Floats) -> Iterator
     def one(repeat: int) -> Floats:
         return method.train(plan, job.records, Randomness.seeded(SEED + repeat), start)[None]
 
-    pool = ThreadPoolExecutor(default_threads())
+    pool = ThreadPoolExecutor(available_cores())
     with threadpool_limits(1, "blas"):
         try:
             yield from pool.map(one, range(repeats))

@@ -254,7 +254,7 @@ def provenance(
 ) -> Provenance:
     """Where an assessment's numbers come from: versions, fingerprint, trainings and times."""
     from sordino.release.certificate import today, versions
-    from sordino.sgd.planning import default_threads
+    from sordino.tasks import available_cores
 
     return Provenance(
         date=today(),
@@ -264,7 +264,7 @@ def provenance(
             name: json.dumps(spec.to_dict(), sort_keys=True) for name, spec in (specs or {}).items()
         },
         seconds=dict(stages.seconds),
-        machine=f"{default_threads()} cores, {platform.system()} on {platform.machine()}",
+        machine=f"{available_cores()} cores, {platform.system()} on {platform.machine()}",
     )
 
 

@@ -18,17 +18,18 @@ from sordino import checks
 from sordino.assessment import network
 from sordino.assessment.brief import Brief
 from sordino.assessment.network import NetworkPlan
-from sordino.assessment.source import Prepared, held_out
 from sordino.audit import pairs
 from sordino.audit.pairs import Pair
-from sordino.data import Dataset, recipe
+from sordino.data import Dataset
+from sordino.data.catalogue.recipe import Recipe
+from sordino.data.catalogue.recipes import recipe
 from sordino.data.preprocess import clip_rows
-from sordino.data.recipe import Recipe
+from sordino.data.source import Prepared, held_out
 from sordino.errors import PrivacyLeakWarning
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.release.certificate_words import CLASSES_READ
 from sordino.release.ledger_open import is_open
 from sordino.report.assessment import Question, Records

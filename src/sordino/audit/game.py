@@ -207,7 +207,7 @@ def audit(
     how: dict[str, Any] = {"seed": seed, "workers": workers, "client": client}
     how |= {"progress": progress, "file": file, "output": output}
     made = outputs(mechanism, D, D_prime, runs, **how)
-    first, second = ([world[part] for world in made] for part in halves(runs))
+    first, second = ((made[0][part], made[1][part]) for part in halves(runs))
     statement = Statement(delta, confidence, tested)
     if judge is None:
         fitted = scores.learned(*first, statement.worth, stream("audit folds", seed))

@@ -135,7 +135,8 @@ def _is_array(part: Any) -> bool:
 
 def _rows(part: Any) -> Any:
     if sparse.issparse(part):
-        return _canonical(part) if part.ndim == 2 else None
+        matrix: Any = part
+        return _canonical(matrix) if matrix.ndim == 2 else None
     if not hasattr(part, "__array__") and not isinstance(part, list):
         return None
     try:
@@ -289,7 +290,7 @@ def has_silent_record(D: Any, D_prime: Any, apart: Difference) -> bool:
     """Whether one of the two records of a replaced pair is 0 in all its features."""
     for data, row in ((D, apart.lost), (D_prime, apart.gained)):
         features = (records(data) or ())[0][[row]]
-        if sparse.issparse(features):
+        if hasattr(features, "toarray"):  # sparse
             features = features.toarray()
         if features.dtype.kind in "fiub" and not np.any(features):
             return True
@@ -319,16 +320,16 @@ def _as_multisets(first: list[bytes], second: list[bytes]) -> Difference:
         shown = f"[{many:,} other records]" if many else "[the same records]"
         checks.fail("D_prime", shown, "to differ from D in one record, replaced, added or removed")
     if lost and gained:
-        places = first.index(lost[0]), second.index(gained[0])
-        return Difference(Relation.REPLACE_ONE, *places, in_order=False)
+        row, other = first.index(lost[0]), second.index(gained[0])
+        return Difference(Relation.REPLACE_ONE, row, other, in_order=False)
     longer, shorter = (first, second) if lost else (second, first)
     # If leaving out any one row gives the other, so does leaving out the first that differs.
     row = next((i for i, each in enumerate(shorter) if each != longer[i]), len(shorter))
     in_order = longer[row + 1 :] == shorter[row:]
     if not in_order:
         row = longer.index((lost or gained)[0])
-    places = (row, None) if lost else (None, row)
-    return Difference(Relation.ADD_OR_REMOVE_ONE, *places, in_order=in_order)
+    left, new = (row, None) if lost else (None, row)
+    return Difference(Relation.ADD_OR_REMOVE_ONE, left, new, in_order=in_order)
 
 
 # Pairs to attack ------------------------------------------------------------------------

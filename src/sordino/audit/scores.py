@@ -40,7 +40,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.errors import InvalidArgument
 from sordino.estimators.risk import Risk
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.types import Array, Floats
 
 Folds = npt.NDArray[np.int64]
@@ -255,7 +255,8 @@ def learned(negative: Floats, positive: Floats, goal: Goal, stream: np.random.Ge
         if best is None or worth > _BETTER * most:
             most, best = worth, (name, whole, cross)
     assert best is not None
-    return Fitted(best[0], best[1](), *best[2])
+    name, whole, cross = best
+    return Fitted(name, whole(), cross[0], cross[1])
 
 
 def _attacks(negative: Floats, positive: Floats) -> list[tuple[str, _Attack]]:
@@ -508,7 +509,7 @@ def record_losses(
     places = (1, D, apart.lost), (-1, D_prime, apart.gained)
     records = [(sign, data.X[row], float(data.y[row])) for sign, data, row in places]
     score = _fit_of(records, problems, kind, huber_width)
-    score.__name__ = LOSSES  # type: ignore[attr-defined]
+    score.__name__ = LOSSES
     return score
 
 

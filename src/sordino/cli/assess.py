@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino import checks
 from sordino.assessment.brief import Brief
-from sordino.assessment.source import not_given
 from sordino.cli import options
 from sordino.cli.options import PROMISE, flag, from_fields, option
 from sordino.cli.terminal import (
@@ -199,7 +199,7 @@ def _check_claim(brief: Brief, epsilon: float | None, study: str | None) -> None
     if brief.mechanism is None or brief.mechanism.startswith("gallery:"):
         return
     if epsilon is None and study is None:
-        not_given("--epsilon E", "with --mechanism", "Pass the epsilon that it claims.")
+        checks.fail_missing("--epsilon E", "with --mechanism", "Pass the epsilon that it claims.")
 
 
 def _check_code(study: str, brief: Brief, typed: dict[str, str | None]) -> None:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import checks
-from sordino.assessment.source import Source, not_given
 from sordino.cli import options
 from sordino.cli.audit_thing import named
 from sordino.cli.options import PROMISE, RECORDS, ModelName, option
 from sordino.cli.promise import Promise
+from sordino.data.source import Source
 from sordino.privacy import Relation, default_delta
 
 if TYPE_CHECKING:
-    from sordino.assessment.source import Prepared
     from sordino.audit.pairs import Claim
     from sordino.data import Dataset
+    from sordino.data.source import Prepared
 
 COMMANDS = ("power", "worst-case", "gallery", "run")
 SCORES = ("learned", "likelihood", "loss")
@@ -111,7 +111,7 @@ class Attacked(options.RecordOptions):
             return Source(self.data, *records, self.data_dir)
         if any(each is not None for each in records):  # a directory of raw files does no harm
             hint = "--target, --columns, --classes and --data-norm are about it."
-            not_given("--data NAME|FILE", "with these options", hint)
+            checks.fail_missing("--data NAME|FILE", "with these options", hint)
         return None
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class Attacked(options.RecordOptions):
             checks.whole("--rows", self.rows, at_least=2)
         if self.source is None and self.pair is None:
             hint = "`sordino data list` shows names; --pair names a function that returns two."
-            not_given("--data NAME or --pair MODULE:NAME", "", hint)
+            checks.fail_missing("--data NAME or --pair MODULE:NAME", "", hint)
         if self.source is not None and self.pair is not None:
             checks.fail("--pair", self.pair, "to be left out where --data is given")
         object.__setattr__(self, "relation", options.relation(self.relation, "--relation").value)
@@ -153,7 +153,7 @@ class Attacked(options.RecordOptions):
     def _check_own(self) -> None:
         if self.epsilon is None:
             hint = "Methods of sordino's are calibrated to it; or name a mechanism of your own."
-            not_given("--epsilon E", "", hint)
+            checks.fail_missing("--epsilon E", "", hint)
         if self.source is None:
             hint = "A pair of your own goes with a mechanism of your own (MODULE:NAME)."
             checks.fail("--pair", self.pair, "to be left out without a mechanism", hint)
@@ -246,10 +246,10 @@ class Attacked(options.RecordOptions):
 
     def _worst(self) -> tuple[Dataset, Dataset, str]:
         """The worst pair of a study, which its seeds chose and the audit's do not."""
-        from sordino.assessment.training import TrainedModel, Training
         from sordino.audit import pairs
         from sordino.data import Dataset
         from sordino.intrinsic.measured import load
+        from sordino.intrinsic.training import TrainedModel, Training
 
         assert self.study is not None
         assert self.source is not None

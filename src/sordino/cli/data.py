@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.assessment.source import not_given
+from sordino import checks
 from sordino.cli.options import DataDir, option
 from sordino.cli.terminal import block, print_table, say, screen
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Recipe
+    from sordino.data.catalogue.recipe import Recipe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,7 +36,7 @@ def list_recipes(data_dir: DataDir = None) -> None:
 
     Nothing is loaded. Example: `sordino data list --data-dir ~/data`
     """
-    from sordino.data import recipes
+    from sordino.data.catalogue import recipes
 
     console = screen()
     every, licences = console.width >= _FOR_ALL_ROWS, console.width >= _FOR_LICENCES
@@ -70,7 +70,8 @@ def fetch(
     Files found in the data directory or the cache are checked; missing ones are downloaded into
     the cache. Example: `sordino data fetch adult`
     """
-    from sordino.data import recipes, sources
+    from sordino.data import sources
+    from sordino.data.catalogue import recipes
 
     recipe = recipes.recipe(name)
     if recipe.embedded:
@@ -99,7 +100,7 @@ def describe(
     typed = shlex.quote(file)
     if target is None:
         next_command = f"sordino data describe {typed} --target COLUMN > columns.toml"
-        not_given("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
+        checks.fail_missing("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
     from sordino.data.table_file import draft
 
     drafted = draft(file, target)

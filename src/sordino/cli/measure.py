@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import _cost, checks
-from sordino.assessment.source import Source, not_given
-from sordino.assessment.training import TrainedModel, Training
 from sordino.cli.options import (
     L2_HELP,
     RECORDS,
@@ -23,6 +21,8 @@ from sordino.cli.options import (
     option,
 )
 from sordino.cli.terminal import bar, kept, resumable, say
+from sordino.data.source import Source
+from sordino.intrinsic.training import TrainedModel, Training
 
 if TYPE_CHECKING:
     from sordino.intrinsic.measure import StudyProgress
@@ -121,9 +121,9 @@ def measure(
             checks.fail("--data" if data else "--out", data or out, "not to be given here", hint)
         return
     if data is None:
-        not_given("--data NAME", "", "`sordino data list` shows the names; or pass your file.")
+        checks.fail_missing("--data NAME", "", "See `sordino data list`, or pass your file.")
     if out is None:
-        not_given("--out DIR", "", "Pass a directory for the study.")
+        checks.fail_missing("--out DIR", "", "Pass a directory for the study.")
     training = Training(model, steps, until_converged, batch_size, learning_rate, l2)
     source = Source(data, target, columns, None, data_norm, data_dir)
     starts = _starts(init)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino import checks
 from sordino.assessment.brief import named_budget
-from sordino.assessment.source import Prepared, not_given
 from sordino.cli import options
 from sordino.cli.options import ModelName
+from sordino.data.source import Prepared
 from sordino.privacy import Relation
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Promise:
             checks.whole("--public-rows", self.public_rows, at_least=1)
         if private and self.public_rows is None:
             hint = "The number of records is private there: pass a public number near it."
-            not_given("--public-rows N", f"for {self.relation}", hint)
+            checks.fail_missing("--public-rows N", f"for {self.relation}", hint)
         if not private and self.public_rows is not None:
             hint = "Only for add-or-remove-one the number of records is private."
             checks.fail("--public-rows", self.public_rows, f"to be left out: {self.relation}", hint)

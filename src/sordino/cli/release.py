@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sordino.assessment.source import Prepared, Source, not_given
+from sordino import checks
 from sordino.cli import options
 from sordino.cli.options import OUTPUT, PROMISE, flag, from_fields, option
 from sordino.cli.promise import Promise
@@ -23,6 +23,7 @@ from sordino.cli.terminal import (
     print_json,
     say,
 )
+from sordino.data.source import Prepared, Source
 from sordino.privacy import rounded
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _place(out: str | None, *, needed: bool) -> Path | None:
     from sordino.release import bundle
 
     if out is None and needed:
-        not_given("--out DIR", "", "Pass a new directory for the bundle, or --dry-run.")
+        checks.fail_missing("--out DIR", "", "Pass a new directory for the bundle, or --dry-run.")
     return None if out is None else bundle.check_target(out, "--out")
 
 

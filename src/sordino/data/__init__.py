@@ -1,9 +1,16 @@
 """Records with an enforced norm bound: datasets, how they are made, and their neighbours."""
 
-from sordino.data.dataset import Dataset
-from sordino.data.recipe import Recipe, Splits
-from sordino.data.recipes import load, names, recipe
-from sordino.data.sources import CorruptFileError, DataError, MissingFileError
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sordino import _lazy
+
+if TYPE_CHECKING:
+    from sordino.data.catalogue.recipe import Recipe, Splits
+    from sordino.data.catalogue.recipes import load, names, recipe
+    from sordino.data.dataset import Dataset
+    from sordino.data.sources import CorruptFileError, DataError, MissingFileError
 
 __all__ = [
     "CorruptFileError",
@@ -16,3 +23,18 @@ __all__ = [
     "names",
     "recipe",
 ]
+
+__getattr__, __dir__ = _lazy.public_names(
+    __name__,
+    {
+        "CorruptFileError": "sources",
+        "DataError": "sources",
+        "Dataset": "dataset",
+        "MissingFileError": "sources",
+        "Recipe": "catalogue.recipe",
+        "Splits": "catalogue.recipe",
+        "load": "catalogue.recipes",
+        "names": "catalogue.recipes",
+        "recipe": "catalogue.recipes",
+    },
+)

@@ -133,13 +133,13 @@ def measure(
         If the directory holds another study (the sentence names what differs), or cannot be
         written; finished cells are kept.
     """
-    from sordino.sgd.planning import default_threads  # heavy
+    from sordino.tasks import available_cores
 
     datasets = grids.datasets(dataset, neighbours)
     how = grids.GIVEN if isinstance(neighbours, Neighbours) else grids.DRAWN
     numbers = grids.seed_numbers(seeds)
     seconds = math.nan
-    many = default_threads() if workers is None else checks.whole("workers", workers, at_least=1)
+    many = available_cores() if workers is None else checks.whole("workers", workers, at_least=1)
     if client is not None:
         remote.check(client)
     present = _present(store)

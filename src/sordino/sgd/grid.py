@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from sordino import checks
+from sordino import checks, tasks
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -18,7 +18,8 @@ from sordino.models import build
 from sordino.models.batched import Objective
 from sordino.privacy import Relation, Sampling
 from sordino.randomness import Name, SeededStreams, Streams
-from sordino.sgd import full_batch, planning
+from sordino.sgd import planning
+from sordino.sgd.kernels import full_batch
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable, lay, table_bytes
@@ -123,7 +124,7 @@ def prepare(
         neighbours=len(neighbours),
         checkpoints=len(kept),
         threads=checks.whole(
-            "threads", planning.default_threads() if threads is None else threads, at_least=1
+            "threads", tasks.available_cores() if threads is None else threads, at_least=1
         ),
         table=table_bytes(objective, dataset, neighbours, dtype),
         splits_neighbours=streams.repeatable and noise.repeatable,

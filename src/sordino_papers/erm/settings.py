@@ -16,7 +16,7 @@ from sordino.types import Array
 from sordino_papers.kinds import read
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Splits
+    from sordino.data.catalogue.recipe import Splits
     from sordino.estimators.records import FitRecords
     from sordino.estimators.task import Task
     from sordino_papers.bench import Bench
@@ -206,7 +206,7 @@ def with_constant(X: Array, kind: str = "scaled") -> Array:
 
 def _splits(settings: ErmSettings, bench: Bench) -> Splits:
     from sordino.data import load
-    from sordino.data.recipes import recipe
+    from sordino.data.catalogue.recipes import recipe
     from sordino.data.sources import data_directory
     from sordino_papers.bench import NotHere
 

@@ -80,12 +80,12 @@ def _identity(given: ErmSettings) -> dict[str, Any]:
 def _made(pieces: Pieces, items: Sequence[Item]) -> Iterator[object]:
     """Yield once a piece: those that are kept first, then as they come."""
     from sordino.intrinsic import pool
-    from sordino.sgd.planning import default_threads
+    from sordino.tasks import available_cores
 
     missing = [item for item in items if not pieces.path(item).exists()]
     yield from range(len(items) - len(missing))
     missing.sort(key=lambda item: _FIRST.index(item[0]) if item[0] in _FIRST else len(_FIRST))
-    workers = min(default_threads(), len(missing))
+    workers = min(available_cores(), len(missing))
     if workers < 2 or pieces.rows.shape[0] * len(missing) <= ALONE:
         for item in missing:
             pieces(item)

@@ -19,12 +19,13 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sordino import checks, randomness
-from sordino.data import files, holdout, images, preprocess, recipes, sources
+from sordino.data import holdout, preprocess, sources
+from sordino.data.catalogue import files, images, recipes
 from sordino.data.dataset import Dataset
 from sordino.types import Floats
 
 if TYPE_CHECKING:
-    from sordino.data.recipe import Splits
+    from sordino.data.catalogue.recipe import Splits
     from sordino_papers.bench import Bench
 
 Preparation = Literal["recipe", "components", "projections", "tests"]

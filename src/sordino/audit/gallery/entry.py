@@ -16,7 +16,7 @@ import numpy as np
 from sordino.audit.game import Audit, audit
 from sordino.audit.pairs import Claim
 from sordino.data.dataset import Dataset
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.output import OutputPerturbation, output_perturbation
 from sordino.proofs.training import noise_for_steps
@@ -95,7 +95,7 @@ class GalleryEntry:
 def entry(
     fault: str, source: str, runs: tuple[int, int] = (20_000, 5_000)
 ) -> Callable[[Callable[[], Case]], GalleryEntry]:
-    """Make an entry, named like the function that makes its case; `runs`, and those of a smoke test."""
+    """Make an entry, named like the function of its case; `runs`, and those of a smoke test."""
 
     def make(case: Callable[[], Case]) -> GalleryEntry:
         return GalleryEntry(case.__name__.replace("_", "-"), fault, source, case, *runs)
@@ -181,7 +181,7 @@ def play(
     if workers is None and smoke:
         workers = 1
     shared = 1 - (1 - confidence) / twins
-    audits = [
+    broken, correct = (
         audit(
             *(mechanism, case.D, case.D_prime, runs),
             claim=case.claim,
@@ -195,9 +195,9 @@ def play(
             (case.broken, case.score, confidence),
             (case.correct, case.correct_score or case.score, shared),
         )
-    ]
-    epsilons = (each.observed.epsilon for each in audits)
-    return Played(entry, case, *audits, *epsilons, time.perf_counter() - started)
+    )
+    epsilons = broken.observed.epsilon, correct.observed.epsilon
+    return Played(entry, case, broken, correct, *epsilons, time.perf_counter() - started)
 
 
 def antipodal(rows: int, slot: int = 0) -> tuple[Dataset, Dataset]:

@@ -34,7 +34,7 @@ from sordino.audit.gallery.entry import (
 from sordino.audit.pairs import Claim
 from sordino.audit.runners.trained import TrainedRelease
 from sordino.data.dataset import Dataset
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.output import OutputPerturbation
 from sordino.release.noise import SeededNoise

@@ -45,6 +45,7 @@ Output = Callable[[Any], npt.ArrayLike]
 
 _SEEDS = ("random_state", "seed", "random_seed", "rng", "generator")
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+_GENERATORS += (np.random.SeedSequence,)
 _BATCH = 1000  # runs of one call of a batched function; part of what a seed stands for
 _LEAST = 4  # runs of a block, from which on a repeated one is noticed
 _CHANCE = 1e-6  # that a mechanism which keeps the contract is stopped
@@ -66,9 +67,8 @@ def check_estimator(estimator: Any) -> None:
     given = estimator.get_params(deep=True)
     for name in sorted(given, key=lambda name: (-name.count("__"), name)):  # the innermost first
         value = given[name]
-        if (name.rpartition("__")[2] in _SEEDS and value is not None) or isinstance(
-            value, _GENERATORS
-        ):
+        generator = isinstance(value, _GENERATORS) or type(value).__name__ == "Generator"  # torch's
+        if generator or (name.rpartition("__")[2] in _SEEDS and value is not None):
             hint = "Every run would repeat the same noise: the bound would be about that seed."
             checks.fail(name, value, "to be None", hint)
     if is_open():
@@ -159,7 +159,7 @@ class Functions(Runner):
                     rows[world].append(self._run(run, world, len(runs)))
             shapes = sorted({row.shape for row in rows[0] + rows[1]})
             if len(shapes) > 1:
-                raise _WrongRunError(f"returned different shapes: {shapes[0]} and {shapes[1]}")
+                raise _WrongRunError(f"returned shapes {shapes[0]} and {shapes[1]}")
             return np.array([each[0] if self.batched else each for each in rows], dtype=np.float64)
         except KeyboardInterrupt:
             raise

@@ -143,7 +143,9 @@ def outputs(
             take(kept.blocks())
             take(runner(runs, _missing(done), cores, client), kept)
     if isinstance(runner, Functions):
-        functions.check_repeats(values, [range(at, at + many) for at, many in starts.items()])
+        functions.check_repeats(
+            (values[0], values[1]), [range(at, at + many) for at, many in starts.items()]
+        )
     return values[0], values[1]
 
 
@@ -304,8 +306,8 @@ class OutputFile:
         for name, value in json.loads(json.dumps(description)).items():
             if there.get(name) != value:
                 begun = f"{name} = {json.dumps(there.get(name))[:200]}"
-                same = f"Expected file={self.path} to be of the same {name}; it was begun with"
-                self._refuse(f"{same} {begun}. Pass another file.")
+                same = f"Expected file={self.path} to be of the same {name}."
+                self._refuse(f"{same} Pass another; this one was begun with {begun}.")
 
     def _next(self) -> tuple[int, int, Floats] | None:
         head = self._file.read(_HEAD.size)

@@ -10,6 +10,7 @@ import inspect
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -94,8 +95,9 @@ class Runner(ABC):
 def digest(value: Any) -> str | None:
     """SHA-256 of data, settings and code; None where they cannot be written down.
 
-    Code is known by its name, the text of its source and the version of its package. What a
-    function closes over, globals that it reads and functions that it calls are not looked into.
+    Code is known by its name and settings, the version of its package or, without one, the text of
+    its file. What a function closes over, values that change while the program runs, and code in
+    other files are not looked into.
     """
     if isinstance(value, Dataset):
         return value.fingerprint
@@ -136,18 +138,18 @@ def _code(value: Any) -> list[Any]:
         settings = None if named is value else vars(value)
     elif named is not value:
         raise TypeError(type(value).__name__)
-    try:
-        text = inspect.getsource(named)
-    except OSError as error:  # typed at a prompt
-        raise TypeError(str(error)) from None
-    module = named.__module__.partition(".")[0]
-    version = getattr(sys.modules.get(module), "__version__", None)
-    if version is None:
-        try:
-            version = importlib.metadata.version(module)
-        except Exception:  # not installed, or no name at all
-            version = None
-    source = hashlib.sha256(text.encode()).hexdigest()
+    package = named.__module__.partition(".")[0]
+    version = getattr(sys.modules.get(package), "__version__", None)
+    with suppress(Exception):  # not installed, or no name at all
+        version = version or importlib.metadata.version(package)
+    text = None
+    # Of code without a version the text of its whole file, so that what stands beside it counts.
+    for source in (sys.modules.get(named.__module__), named)[version is not None :]:
+        with suppress(OSError, TypeError):  # compiled, or typed at a prompt
+            text = text or inspect.getsource(source)
+    if version is None and text is None:
+        raise TypeError(named.__qualname__)
+    source = None if text is None else hashlib.sha256(text.encode()).hexdigest()
     return [f"{named.__module__}.{named.__qualname__}", version, source, _plain(settings)]
 
 

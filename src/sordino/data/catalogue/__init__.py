@@ -1,0 +1,1 @@
+"""Datasets by name: a recipe each, the raw files they are made of, and `load`."""

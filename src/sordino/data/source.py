@@ -1,0 +1,295 @@
+"""`Source`: the records a command works on, a dataset by its name or a file of the user's own."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sordino import checks
+from sordino.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from sordino.data import DataError, Dataset
+    from sordino.data.cells import Unusable
+    from sordino.data.columns import Columns, Label
+    from sordino.data.table_file import UserTable
+
+_ADVICE = {
+    "draft": "{columns} is a draft read from the data: put in what you know without looking, then "
+    "delete read_from_data = true from it",
+    "classes": "Say which classes there can be (--classes, or in the file of columns)",
+    "rest": "Describe the other columns in {columns} too (`sordino data describe` drafts them)",
+    "all": "Describe the columns: {draft}, put in what you know without looking, and pass it as "
+    "--columns columns.toml",
+}
+_TEN_DIGITS = ("digits", "mnist")
+"""Datasets with ten classes; all others have two."""
+_STUDY = "The study"
+"""Where columns are described that no file describes."""
+_FEW_LABELS = 10
+LEAST_ROWS = 50
+"""Rows of a file, below which nothing can be held out and learned from the rest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Records ready for a fit, and what is known of them.
+
+    Parameters
+    ----------
+    X, y
+        Rows and labels.
+    classes
+        The labels there can be; None if nobody said, and the labels themselves must tell.
+    data_norm
+        Public bound on a row's norm, the intercept's 1 included.
+    reads_private_data
+        What preparing them read off the rows.
+    notes
+        How they were prepared, in words.
+    description
+        The public description they were prepared by, as TOML; empty if it is not complete.
+    test
+        Rows that no training sees, where there are some.
+    advice
+        How to prepare them without reading so much off them; empty if nothing can be done.
+    """
+
+    X: Any
+    y: Any
+    classes: list[Any] | None
+    data_norm: float
+    reads_private_data: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    description: str = ""
+    test: Dataset | None = None
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The options that say where records come from; checked before any is read.
+
+    Parameters
+    ----------
+    data, data_dir
+        A dataset by name or a file; where a dataset's raw files are.
+    target, columns, classes
+        Of a file: what to predict, the description of its columns or the file that holds it, and
+        the labels there can be, as "no,yes" or one by one.
+    data_norm
+        Public bound on a row's norm, the intercept's 1 included; longer rows are scaled down to it.
+    """
+
+    data: str
+    target: str | None = None
+    columns: str | Columns | None = None
+    classes: str | tuple[Label, ...] | None = None
+    data_norm: float | None = None
+    data_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.data_norm is not None:
+            hint = "Pass a norm that you know without looking at the data, such as 1.0."
+            checks.positive("--data-norm", self.data_norm, hint)
+        if self.is_file:
+            self._check_file()
+        else:
+            self._check_name()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a file of the user's is meant."""
+        return names_file(self.data)
+
+    def _check_file(self) -> None:
+        from sordino.data import frames
+
+        frames.check_path(self.data)
+        known = self.described()
+        if self.target is None and known.target is None:
+            checks.fail_missing("--target COLUMN", "for a file", "Name the column to predict.")
+
+    def _check_name(self) -> None:
+        from sordino.data.catalogue.recipes import recipe
+        from sordino.data.frames import ENDINGS
+
+        try:
+            name = recipe(self.data).name
+        except InvalidArgument as error:
+            files = f"Or pass a file that ends in {', '.join(ENDINGS)}."
+            raise InvalidArgument(f"{error} {files}") from None
+        columns = self.columns if isinstance(self.columns, str | None) else "[...]"
+        given = {"target": self.target, "columns": columns, "classes": self.classes}
+        for option, value in given.items():
+            if value is not None:
+                hint = f"{name} comes with its own."
+                checks.fail(f"--{option}", value, "to be left out for a dataset by name", hint)
+
+    def described(self) -> Columns:
+        """What the options say about the columns of a file."""
+        from sordino.data.columns import Columns
+
+        known = self.columns or Columns()
+        if isinstance(known, str):
+            known = Columns.from_file(known)
+        if self.classes is None:
+            return known
+        if known.classes is not None:
+            hint = f"{self._where} has them too."
+            checks.fail("--classes", self.classes, "to be given once", hint)
+        classes = self.classes
+        return replace(
+            known, classes=listed_classes(classes) if isinstance(classes, str) else classes
+        )
+
+    @property
+    def _where(self) -> str:
+        """What describes the columns."""
+        return self.columns if isinstance(self.columns, str) else _STUDY
+
+    def read(self) -> Prepared:
+        """Read and prepare the records; what that takes from them is warned about."""
+        return self._read_file() if self.is_file else self._read_named()
+
+    def _read_file(self) -> Prepared:
+        import pandas as pd
+
+        from sordino.data import table_file
+        from sordino.data.cells import Unusable
+
+        known = self.described()
+        try:
+            table = table_file.read(self.data, self.target, known)
+        except Unusable as error:
+            raise self._with_next_command(error, known) from None
+        if table.classes is None:
+            _check_labels(str(self.target or known.target), table.y)
+        norm = 1.0 if self.data_norm is None else self.data_norm
+        # What was read off the rows is not published: only that it was.
+        public = not table.reads_private_data and table.classes is not None
+        return Prepared(
+            # With names, so that a certificate tells which weight belongs to what.
+            pd.DataFrame(table.X, columns=list(table.feature_names), copy=False),
+            table.y,
+            None if table.classes is None else list(table.classes),
+            norm,
+            table.reads_private_data,
+            (*table.notes, _clipping(norm)),
+            replace(known, target=self.target or known.target).to_toml() if public else "",
+            advice="" if public else self._advice(known, table),
+        )
+
+    def _with_next_command(self, error: Unusable, known: Columns) -> DataError:
+        """The refusal of a column, and what to type where describing the column would help."""
+        from sordino.data.sources import DataError
+
+        if not error.in_columns:
+            return error
+        where = f"That file is {self._where}."
+        if self.columns is None:
+            where = f"Draft one: {self._describe(known)}, edit it, and pass --columns columns.toml."
+        return DataError(f"{error} {where}")
+
+    def _describe(self, known: Columns) -> str:
+        """The command that drafts a description."""
+        words = ("sordino", "data", "describe", self.data, "--target", self.target or known.target)
+        return f"`{shlex.join(map(str, words))} > columns.toml`"
+
+    def _advice(self, known: Columns, table: UserTable) -> str:
+        if known.read_from_data:
+            case = "draft"
+        elif not table.reads_private_data:
+            case = "classes"
+        else:
+            case = "all" if self.columns is None else "rest"
+        names = {"draft": self._describe(known), "columns": self._where}
+        return f"{_ADVICE[case].format(**names)}, to release without this leak."
+
+    def _read_named(self) -> Prepared:
+        from sordino.data import load
+        from sordino.errors import PrivacyLeakWarning
+
+        splits = load(self.data, data_dir=self.data_dir)
+        train, norm, reads = splits.train, self.data_norm, splits.reads_private_data
+        if norm is None:
+            if train.norm_bound is None:
+                hint = "Pass one you know without looking; longer rows are scaled down to it."
+                checks.fail_missing("--data-norm NORM", f"for {self.data}", hint)
+            norm = math.hypot(train.norm_bound, 1.0)  # the intercept's 1 included
+        for what in reads:
+            said = f"Not private: preparing {self.data} read the {what}."
+            warnings.warn(said, PrivacyLeakWarning, stacklevel=2)
+        classes = list(range(10 if splits.recipe.name in _TEN_DIGITS else 2))
+        notes = () if self.data_norm is None else (_clipping(norm),)
+        return Prepared(train.X, train.y, classes, norm, reads, notes, test=splits.test)
+
+
+def held_out(prepared: Prepared, percent: int = 20) -> tuple[Any, Any, Any, Any]:
+    """Return (rows, labels) to train on and (rows, labels) to test with.
+
+    A dataset by name has its own test rows. Of a file, `percent` % are drawn by position: which
+    ones depends on the number of records, not on what they hold.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are too few rows to do so, or one class only to learn.
+    """
+    X, y, test = prepared.X, prepared.y, prepared.test
+    if test is not None:
+        return X, y, test.X, test.y
+    from sordino.data import holdout
+
+    rows = len(y)
+    if rows < LEAST_ROWS:
+        hint = f"{percent} % are held out to test, and the others must do to learn."
+        checks.fail("rows", rows, f">= {LEAST_ROWS}", hint)
+    kept, held = holdout.shuffled(rows, 100 - percent, "assess")
+    if len(set(y[kept].tolist())) < 2:
+        hint = "There is nothing to learn."
+        checks.fail("labels", f"[{len(kept)} records]", "to be of more than one class", hint)
+    return _rows(X, kept), y[kept], _rows(X, held), y[held]
+
+
+def _rows(X: Any, positions: Any) -> Any:
+    return X.iloc[positions] if hasattr(X, "iloc") else X[positions]
+
+
+def names_file(data: str, directory: str = "") -> bool:
+    """Whether a user's file is meant, seen from `directory`; a dataset's name comes first."""
+    from sordino.data import names
+
+    path = os.path.join(directory, os.path.expanduser(data))
+    return data not in names() and ("." in os.path.basename(data) or os.path.exists(path))
+
+
+def _clipping(norm: float) -> str:
+    return f"rows longer than {norm:g}, the intercept's 1 included, are scaled down to that norm"
+
+
+def _check_labels(target: str, y: Any) -> None:
+    """Refuse labels read off the rows that are no classes: hardly any occurs twice."""
+    from sordino.data.cells import Unusable
+
+    labels = len(set(y.tolist()))
+    if labels > _FEW_LABELS and 2 * labels > len(y):
+        why = "is the target and has hardly a label that occurs twice (an identifier?)"
+        raise Unusable(target, why, "Only classes can be predicted.")
+
+
+def listed_classes(listed: str) -> tuple[Label, ...]:
+    """The classes of a list with commas: numbers if all are."""
+    words = [word.strip() for word in listed.split(",")]
+    if len(words) < 2 or len(set(words)) < len(words) or "" in words:
+        hint = "Pass the labels there can be, such as --classes no,yes."
+        checks.fail("--classes", listed, "to be at least two, all different", hint)
+    try:
+        found = [float(word) for word in words]
+    except ValueError:
+        return tuple(words)
+    return tuple(int(each) if each.is_integer() else each for each in found)

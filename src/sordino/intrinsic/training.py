@@ -1,0 +1,178 @@
+"""`Training`: what is trained on what, from a command's options and the settings of the papers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import warnings
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sordino import checks
+from sordino.data.source import Source
+
+if TYPE_CHECKING:
+    from sordino.data import Dataset
+    from sordino.data.catalogue.recipe import Network, Recipe
+    from sordino.models.constants import ObjectiveSpec
+    from sordino.sgd.spec import TrainSpec
+
+_RATE, _BATCH, _HIDDEN = 0.5, 32, 10
+"""Settings of most of the papers' experiments, for a file of the user's own."""
+_EVERY = 50
+_LONGEST = 10
+"""Times the papers' steps that a training may take to converge; for a file, ten times as many
+passes over the records."""
+
+
+class TrainedModel(StrEnum):
+    """What is trained."""
+
+    LOGISTIC = "logistic"
+    SVM = "svm"
+    MLP = "mlp"
+    CNN = "cnn"
+
+
+_KINDS = {TrainedModel.SVM: "huber-svm"}
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """Records to train on, those to judge convergence by, and what is known of them by name."""
+
+    train: Dataset
+    validation: Dataset | None
+    recipe: Recipe | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """The options that say how to train; what is not given comes from the papers' settings."""
+
+    model: TrainedModel
+    steps: int | None
+    until_converged: bool
+    batch_size: int | None
+    learning_rate: float | None
+    l2: float
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.until_converged:
+            hint = "Without both, a dataset by name is trained as long as in the papers."
+            checks.fail("--steps", self.steps, "or --until-converged, not both", hint)
+        for name in ("steps", "batch_size"):
+            if (value := getattr(self, name)) is not None:
+                checks.whole(f"--{name.replace('_', '-')}", value, at_least=1)
+        if self.learning_rate is not None:
+            checks.positive("--learning-rate", self.learning_rate)
+        checks.non_negative("--l2", self.l2)
+
+    def read(self, source: Source) -> Material:
+        """Read and prepare the records."""
+        if source.is_file:
+            return self._read_file(source)
+        if source.data_norm is not None:
+            hint = "It has its own bound."
+            checks.fail("--data-norm", source.data_norm, "to be left out for a dataset", hint)
+        from sordino.data import load
+
+        splits = load(source.data, data_dir=source.data_dir)
+        return Material(splits.train, splits.validation, splits.recipe)
+
+    def _read_file(self, source: Source) -> Material:
+        import numpy as np
+
+        from sordino.data import Dataset, holdout, preprocess
+        from sordino.errors import PrivacyLeakWarning
+
+        with warnings.catch_warnings():
+            # A study is not for release, whatever was read off its rows.
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            prepared = source.read()
+        bound = self.row_norm(source.data_norm)
+        X = preprocess.clip_rows(np.asarray(prepared.X, dtype=np.float64), bound)
+        _, codes = np.unique(np.asarray(prepared.y), return_inverse=True)
+        name = os.path.basename(source.data)
+        everyone = Dataset(X.astype(np.float32), codes, bound, name)
+        if self.steps is not None:
+            return Material(everyone, None, None)
+        kept, held = holdout.shuffled(everyone.rows, 90, "measure")
+        return Material(everyone.take(kept), everyone.take(held), None)
+
+    def row_norm(self, data_norm: float | None) -> float:
+        """The bound on a row alone: a linear model's intercept has its 1 inside `data_norm`."""
+        if data_norm is None:
+            return 1.0
+        if self.model in (TrainedModel.MLP, TrainedModel.CNN):
+            return data_norm
+        if data_norm <= 1:
+            with_it = math.hypot(data_norm, 1.0)
+            hint = (
+                f"The intercept's 1 counts, too: pass {with_it:.16g} for rows within {data_norm}."
+            )
+            checks.fail("--data-norm", data_norm, "> 1", hint)
+        # So many digits that hypot(row norm, 1), typed again, is the same row norm.
+        return float(f"{math.sqrt((data_norm - 1) * (data_norm + 1)):.12g}")
+
+    def check_same_norm(self, source: Source, study: str) -> None:
+        """Refuse to go on with a study whose `data_norm` was meant without the intercept's 1."""
+        data_norm = source.data_norm if source.is_file else None
+        if data_norm is None or self.row_norm(data_norm) == data_norm:
+            return
+        from pathlib import Path
+
+        from sordino.study import document
+
+        there = document.read(Path(study))
+        if there and there.description.get("dataset", {}).get("norm_bound") == data_norm:
+            hint = (
+                "Its rows alone lie within that norm: an older sordino left the intercept's 1 out "
+                "of --data-norm, and now it counts. Pass that number to resume it."
+            )
+            with_it = math.hypot(data_norm, 1.0)
+            checks.fail("--data-norm", data_norm, f"to be {with_it:.16g} for {study}", hint)
+
+    def spec(self, material: Material) -> tuple[TrainSpec, str]:
+        """The training, and how its length came about."""
+        from sordino.sgd.spec import TrainSpec
+
+        recipe = material.recipe
+        found: Recipe | Network | None = recipe
+        if self.model is TrainedModel.MLP and recipe is not None:
+            found = recipe.network
+        steps = None if found is None else found.steps
+        rate = _RATE if found is None else found.learning_rate
+        batch = self.batch_size or (_BATCH if found is None else found.batch_size)
+        spec = TrainSpec(
+            self._objective(recipe),
+            self.learning_rate or rate,
+            batch,
+            steps=self.steps or steps or 1,
+        )
+        if self.steps is not None or (steps is not None and not self.until_converged):
+            return spec, "as given" if recipe is None or self.steps else recipe.settings_from
+        longest = _LONGEST * (steps or 10 * spec.steps_per_epoch(material.train.rows))
+        return _converged(dataclasses.replace(spec, steps=max(longest, _EVERY)), material)
+
+    def _objective(self, recipe: Recipe | None) -> ObjectiveSpec:
+        from sordino.models.constants import ObjectiveSpec
+
+        network = None if recipe is None else recipe.network
+        hidden = _HIDDEN if network is None else network.hidden_size
+        return ObjectiveSpec(_KINDS.get(self.model, self.model.value), l2=self.l2, hidden=hidden)
+
+
+def _converged(spec: TrainSpec, material: Material) -> tuple[TrainSpec, str]:
+    """The same training, stopped by the papers' rule."""
+    from sordino.sgd import convergence_point
+
+    if material.validation is None:
+        hint = "Pass --steps: this dataset has no validation rows."
+        checks.fail("--until-converged", "", "to have rows to judge by", hint)
+    point = convergence_point(spec, material.train, material.validation, every=_EVERY)
+    judged = f"{len(material.validation.y):,} validation rows every {_EVERY} steps"
+    said = f"converged, by {judged}" if point.converged else f"NOT converged, by {judged}"
+    return dataclasses.replace(spec, steps=point.step), said
