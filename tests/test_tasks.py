@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import signal
@@ -283,3 +284,44 @@ def test_connect_gives_a_client_or_none(here: Any) -> None:
 def test_connect_reaches_worker_processes(processes: Any) -> None:
     with connect(processes.scheduler.address) as client:
         assert gather(draw, [1, 2], client=client) == [draw(1), draw(2)]
+
+
+class Scaled:
+    """A function that is an object with a setting of its own."""
+
+    def __init__(self, scale: object) -> None:
+        self.scale = scale
+
+    def __call__(self, X: Any) -> Any:
+        return self.scale
+
+    def method(self, X: Any) -> Any:
+        return self.scale
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda scale: functools.partial(draw, scale=scale),
+        lambda scale: functools.partial(draw, np.array([scale])),
+        Scaled,
+        lambda scale: Scaled(scale).method,
+    ],
+)
+def test_what_is_bound_to_a_function_is_part_of_it(make: Any) -> None:
+    one, same, other = (tasks.identity(make(scale)) for scale in (1.0, 1.0, 100.0))
+    assert one == same
+    assert one != other
+    assert one["source_sha256"] == other["source_sha256"]
+
+
+def test_a_function_is_known_by_its_name_and_source() -> None:
+    plain = tasks.identity(draw)
+    assert plain["name"] == "draw"
+    assert plain["carries_sha256"] is None
+    assert len(plain["source_sha256"] or "") == 64
+    bound = tasks.identity(functools.partial(draw, power=2))
+    assert {**bound, "carries_sha256": None} == plain
+    assert tasks.identity(Scaled(1))["name"] == "Scaled"
+    assert tasks.identity(eval("lambda task: 1"))["source_sha256"] is None
+    assert tasks.identity(Scaled(threading.Lock()))["carries_sha256"] is None  # not seen

@@ -15,6 +15,8 @@ resume later with the tasks that are missing.
 from __future__ import annotations
 
 import functools
+import hashlib
+import inspect
 import multiprocessing
 import os
 import re
@@ -175,6 +177,40 @@ def connect(address: str | None) -> AbstractContextManager[Any]:
         client.close()
         raise
     return client  # type: ignore[no-any-return]
+
+
+def identity(function: Any) -> dict[str, str | None]:
+    """What tells one user's function from another: name, source text, and what was bound to it.
+
+    Bound are the arguments of a `functools.partial` and the attributes of a callable object. Values
+    that it closes over, globals and functions that it names, and code that has no source text
+    (typed at a prompt, compiled) are not looked at: name such settings beside it.
+
+    Examples
+    --------
+    >>> identity(functools.partial(sorted, reverse=True))["name"]
+    'sorted'
+    """
+    plain, bound = function, []
+    while isinstance(plain, functools.partial):
+        bound += [plain.args, plain.keywords]
+        plain = plain.func
+    named = plain if hasattr(plain, "__qualname__") else type(plain)
+    owner = getattr(plain, "__self__", plain)
+    if named is not owner and hasattr(owner, "__dict__") and not inspect.ismodule(owner):
+        bound.append(vars(owner))
+    found: dict[str, str | None] = {"name": str(named.__qualname__)}
+    found |= {"source_sha256": None, "carries_sha256": None}
+    with suppress(OSError, TypeError):
+        found["source_sha256"] = _sha256(inspect.getsource(named))
+    with suppress(Exception):  # of whatever cannot be copied, each has its own
+        if any(bound):
+            found["carries_sha256"] = _sha256(import_module("joblib").hash(bound))
+    return found
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_client(client: Any) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from sordino.cli.screen import Screen
+    from sordino.cli.terminal import Screen
     from sordino_papers.claims import Place
     from sordino_papers.results import Reproduction, Result
 
@@ -146,7 +146,7 @@ def _run(
     console = errors()
     bars = StageBars(console)
     going_on = resumable(lambda: f"The same command goes on from here: {out}")
-    with going_on, plain_warnings(console), bars.shown():
+    with going_on, plain_warnings(console), bars:
         return run(
             which, directory=out, data_dir=data_dir, quick=quick, pictures=figures, watch=bars
         )

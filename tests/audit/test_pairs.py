@@ -12,7 +12,7 @@ from sordino.audit.runners.trained import TrainedRelease
 from sordino.data.dataset import Dataset, row_norms
 from sordino.data.neighbours import Neighbours
 from sordino.errors import InvalidArgument, NotApplicable
-from sordino.intrinsic import measured
+from sordino.intrinsic import grid
 from sordino.intrinsic.measure import measure
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
@@ -176,7 +176,7 @@ def study(tmp_path_factory):
     data = Dataset(X, np.arange(25) % 2, name="apart")
     spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, 6, epochs=3, dtype="float64")
     directory = tmp_path_factory.mktemp("study") / "one"
-    return data, spec, measured.load(measure(spec, data, 20, 24, init="fixed", store=directory))
+    return data, spec, grid.load(measure(spec, data, 20, 24, init="fixed", store=directory))
 
 
 class TestWorstOfGrid:
@@ -191,8 +191,8 @@ class TestWorstOfGrid:
         assert moved(spec, found.pair).min() > 0
 
     def test_the_datasets_are_those_of_the_study(self, study):
-        from sordino.intrinsic.foreign import arrays
         from sordino.intrinsic.grid import datasets
+        from sordino.intrinsic.measure import arrays
 
         data, _, grid = study
         found = pairs.worst_of_grid(grid, data)
@@ -214,4 +214,4 @@ class TestWorstOfGrid:
         given = nb.replace(data, [3], -data.X[3:4], data.y[3:4])
         found = measure(spec, data, 16, given, init="fixed", store=tmp_path / "given")
         with pytest.raises(NotApplicable, match="drawn"):
-            pairs.worst_of_grid(measured.load(found), data)
+            pairs.worst_of_grid(grid.load(found), data)

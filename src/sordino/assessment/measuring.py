@@ -37,9 +37,9 @@ from sordino.intrinsic import directional, distances, normality, spread
 from sordino.intrinsic.directional import ALONG, LEAST_SEEDS
 from sordino.intrinsic.distances import Distances
 from sordino.intrinsic.epsilon import EXACT, OBSERVED, exact_epsilon
+from sordino.intrinsic.grid import load
 from sordino.intrinsic.interval import Interval, applied, percentile, without_interval
 from sordino.intrinsic.measure import StudyProgress, measure
-from sordino.intrinsic.measured import load
 from sordino.intrinsic.theory import theory
 from sordino.privacy import Estimate, Relation
 from sordino.randomness import stream

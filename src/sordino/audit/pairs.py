@@ -30,7 +30,7 @@ from sordino.privacy import Guarantee, Relation
 from sordino.types import Array, Floats
 
 if TYPE_CHECKING:
-    from sordino.intrinsic.measured import Measured
+    from sordino.intrinsic.grid import Measured
 
 _NUMBERS = "fiubc"
 _ALIKE = "USmM"  # compared by numpy where both are of the same kind

@@ -139,7 +139,7 @@ def data_directory(given: DirectoryLike = None) -> Path | None:
         return None
     path = Path(value).expanduser()
     if not path.is_dir():
-        checks.fail(name, path, "to be a directory", "It should hold the files of docs/data.md.")
+        checks.fail(name, path, "to be a directory", "It should hold the files of docs/guide.md.")
     return path
 
 

@@ -44,8 +44,10 @@ Output = Callable[[Any], npt.ArrayLike]
 """From what a mechanism returns, or a fitted estimator, to the numbers that are released."""
 
 _SEEDS = ("random_state", "seed", "random_seed", "rng", "generator")
-_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
-_GENERATORS += (np.random.SeedSequence,)
+_GENERATORS = (
+    *(np.random.Generator, np.random.RandomState, np.random.BitGenerator),
+    *(np.random.SeedSequence, random.Random),
+)
 _BATCH = 1000  # runs of one call of a batched function; part of what a seed stands for
 _LEAST = 4  # runs of a block, from which on a repeated one is noticed
 _CHANCE = 1e-6  # that a mechanism which keeps the contract is stopped
@@ -83,7 +85,6 @@ class Functions(Runner):
         self.output = output
         inner = getattr(mechanism, "func", None)  # of a partial
         self.batched = bool(getattr(mechanism, "batched", getattr(inner, "batched", False)))
-        self.needs_torch = False
 
     def description(self) -> dict[str, Any]:
         """What is run, for a file; refused where it cannot be told from something else."""
@@ -118,7 +119,6 @@ class Functions(Runner):
             seconds = each * sum(map(len, left))
             # The first block does not count, which also loads and compiles.
             if blocks > 1 and seconds > _QUICK_SECONDS and (workers > 1 or client is not None):
-                self.needs_torch = "torch" in sys.modules
                 pieces = [run[i : i + size] for run in left[::-1] for i in range(0, len(run), size)]
                 where = {"workers": workers, "client": client, "argument": "mechanism"}
                 for block, result in tasks.run(self._block, pieces, lost=_lost, **where):
@@ -138,9 +138,14 @@ class Functions(Runner):
 
     def _block(self, runs: range) -> Floats | _Wrong:
         """Outputs [world, run, ...] of these runs, or what went wrong."""
-        if self.needs_torch:
-            import torch  # noqa: F401 - so that its global generator is begun anew, too
+        before = "torch" in sys.modules
+        result = self._attempt(runs)
+        if not before and "torch" in sys.modules:
+            # It was loaded just now, with the seed that it has in every process.
+            result = self._attempt(runs)
+        return result
 
+    def _attempt(self, runs: range) -> Floats | _Wrong:
         # The same turns in every block, so that copies of a generator would repeat each other.
         first = self.streams.stream("turns").permutation(len(runs)) % 2
         turns = [

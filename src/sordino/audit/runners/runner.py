@@ -144,9 +144,10 @@ def _code(value: Any) -> list[Any]:
         version = version or importlib.metadata.version(package)
     text = None
     # Of code without a version the text of its whole file, so that what stands beside it counts.
-    for source in (sys.modules.get(named.__module__), named)[version is not None :]:
+    places: list[Any] = [sys.modules.get(named.__module__), named]
+    for place in places[version is not None :]:
         with suppress(OSError, TypeError):  # compiled, or typed at a prompt
-            text = text or inspect.getsource(source)
+            text = text or inspect.getsource(place)
     if version is None and text is None:
         raise TypeError(named.__qualname__)
     source = None if text is None else hashlib.sha256(text.encode()).hexdigest()
