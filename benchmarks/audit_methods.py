@@ -4,7 +4,7 @@
                                        [--only METHOD]
 
 Each is calibrated to epsilon = 1 at delta = 1e-5 for replace-one and audited at 99 % confidence.
-The pair is `neighbour.worst_case_pair`: all records but one hold the model along one axis, and the
+The pair is `pairs.worst_case_pair`: all records but one hold the model along one axis, and the
 one points across, on the wrong side. Methods that take initial weights start far along the axis,
 where the loss is as steep as it gets; settings are those of the estimator's public rules. Half of
 the runs learn the attack, half test it. Keys of the JSON: observed_METHOD (no hypothesis),

@@ -75,9 +75,7 @@ class TestOwn:
         file = tmp_path / "roc.png"
         code, text, _ = program(*SMALL, "--method", "output-gd", "--plot", file)
         assert code == 0
-        assert (
-            "Attacking output-gd at epsilon 1, logistic, breast-cancer; pair: 410 records" in text
-        )
+        assert "output-gd at epsilon 1, logistic, breast-cancer; pair: 410 records" in text
         assert "Claimed: epsilon <= 1 at delta = 5e-06, replace-one" in text
         assert "Clopper-Pearson at one threshold" in text
         assert "Verdict: no violation found" in text

@@ -276,7 +276,7 @@ def rerun(brief: Brief, directory: Path) -> str:
 
 def _check_no_ledger(brief: Brief) -> None:
     """A model that nobody keeps is not worth a budget."""
-    from sordino.release.ledger_open import is_open
+    from sordino.release.ledger import is_open
 
     if is_open() or brief.ledger is not None:
         hint = "Pass the directory that keeps the model, or close the ledger first."

@@ -213,7 +213,8 @@ def spend(
     if (delta is None) == (epsilon is not None):
         hint = "Pass --delta with --epsilon (0 if the release is pure), and only with it."
         checks.fail("delta", delta, f"to go with {named[0]}", hint)
-    from sordino.release.ledger import BY_HAND, Charge, Ledger
+    from sordino.release.ledger import Charge, Ledger
+    from sordino.release.ledger.budget import BY_HAND
 
     ledger = Ledger(file, dataset=dataset)
     before = ledger.status()

@@ -75,7 +75,7 @@ def test_runs_are_those_of_fit(method):
 
 
 def crafted(method, **values):
-    """An estimator that `own.worst_case` takes."""
+    """An estimator that `fits.worst_case` takes."""
     return estimator(method, **({"classes": [0, 1], "fit_intercept": False} | values))
 
 
