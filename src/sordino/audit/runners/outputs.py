@@ -24,12 +24,7 @@ from sordino.audit.runners import functions
 from sordino.audit.runners.functions import Functions, Output
 from sordino.audit.runners.minimised import Minimised, MinimisedFit
 from sordino.audit.runners.runner import Blocks, Runner, Stretch, digest
-from sordino.audit.runners.trained import (
-    Trained,
-    TrainedAll,
-    TrainedProblems,
-    TrainedRelease,
-)
+from sordino.audit.runners.trained import Trained, TrainedAll, TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.errors import InvalidArgument, Refused
