@@ -13,7 +13,7 @@ from sordino.accounting.classical import AsPrinted
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.run import batches_of, checked_convexity, rates_of
+from sordino.proofs.steps import batches_of, checked_convexity, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex, bolt_on_fractional
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
