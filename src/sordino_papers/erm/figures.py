@@ -96,20 +96,14 @@ def processing_times(
 def _line(panel: Any, numbers: Numbers, of: str, method: str, label: str, times: float) -> None:
     """Means over folds; a cross at the lower edge where a budget cannot be met."""
     values = times * of_method(numbers, of, method)
-    means = values.mean(axis=-1)
-    _draw(panel, method, label, numbers["epsilons"], means, _errors(values))
+    means, many = values.mean(axis=-1), values.shape[-1]
+    # Standard errors over folds, as if those were independent.
+    errors = values.std(axis=-1, ddof=1) / np.sqrt(many) if many > 1 else None
+    _draw(panel, method, label, numbers["epsilons"], means, errors)
     cannot = numbers["epsilons"][np.isnan(means)]
     colour, *_ = STYLES[method.removesuffix("/tuned")]
     edge = panel.get_xaxis_transform()
     panel.plot(cannot, np.full(len(cannot), 0.02), "x", color=colour, markersize=4, transform=edge)
-
-
-def _errors(values: Array) -> Array | None:
-    """Standard errors over folds, as if those were independent."""
-    many = values.shape[-1]
-    if many < 2:
-        return None
-    return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(many))
 
 
 def _draw(

@@ -24,7 +24,7 @@ _PEAK_BINS = 60
 """Of the histogram whose highest bin is where a density is highest."""
 _SIGMAS = {"minimum": "sigma", "median": "sigma_median"}
 _OF_SEVERAL = {
-    *("ratio", "least", "largest", "range_over", "share_of_runs_above"),
+    *("ratio", "least", "largest", "range_over"),
     *("quotient", "multiplier", "epsilon_of", "exact_of_printed"),
 }
 """What no quantity of several runs asks of each."""
@@ -47,7 +47,7 @@ class GridQuantities(Quantities):
     """
 
     held: ClassVar[Mapping[str, str]] = {
-        **{n: n for n in ("learning_rate", "batch_size", "seeds", "parameters", "hidden")},
+        **{n: n for n in ("learning_rate", "batch_size", "parameters", "hidden")},
         "datasets": "neighbours",
         "records": "n",
         "bound_that_holds": "bound_holds",
@@ -91,10 +91,6 @@ class GridQuantities(Quantities):
     def overlap(self, *, init: str = "vary") -> float:
         """Of the distributions of delta_V and delta_S+V: 1 if they are the same, 0 if apart."""
         return 1 - _gap(self[f"{init}/delta_v"], self[f"{init}/delta_sv"])
-
-    def separation(self, *, init: str = "vary") -> float:
-        """(median delta_V - median delta_S) / median delta_V."""
-        return 1 - 1 / self.median_seed_over_data(init=init)
 
     def gaussian_gap(self, *, init: str = "vary") -> float:
         """Of delta_V and distances of Gaussian vectors: the largest gap of the distributions."""
@@ -251,14 +247,7 @@ class GridQuantities(Quantities):
 
     def sensitivity_trend(self, *, init: str = "vary") -> float:
         """Spearman's rank correlation of the sensitivity with the steps."""
-        return self._trend("sensitivity", init)
-
-    def sigma_trend(self, *, init: str = "vary") -> float:
-        """Spearman's rank correlation of sigma with the steps."""
-        return self._trend("sigma", init)
-
-    def _trend(self, of: str, init: str) -> float:
-        held = self._by_steps(init, of)
+        held = self._by_steps(init, "sensitivity")
         if len(held) < 2 or np.ptp(held) == 0:
             return math.nan
         return float(stats.spearmanr(self["steps"], held).statistic)
@@ -437,10 +426,6 @@ class GridQuantities(Quantities):
         """The largest over the least."""
         values = self._of_each(of, arguments)
         return float(np.max(values) / np.min(values))
-
-    def share_of_runs_above(self, *, of: str, threshold: float, **arguments: Any) -> Answer:
-        """The share of runs that are above a threshold."""
-        return _share(np.array(self._of_each(of, arguments)) > threshold)
 
     # Of printed numbers alone ----------------------------------------------------------------
 
