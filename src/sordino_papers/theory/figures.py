@@ -10,7 +10,13 @@ import numpy as np
 from sordino.audit.worst_case import WAYS
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
-from sordino.report.worst_case import ORDERS, Repeats, WorstCaseSetting, epsilons, error_curves
+from sordino.report.figures import (
+    ORDERS,
+    Repeats,
+    WorstCaseSetting,
+    epsilons_against_theory,
+    error_curves,
+)
 from sordino.types import Array
 from sordino_papers.quantities import Numbers
 from sordino_papers.theory.formulas import slope
@@ -136,7 +142,7 @@ def _worst_case_epsilons(*runs: Numbers) -> Figure:
             Repeats(says, dict(zip(run["epsilons"].tolist(), run[way].tolist(), strict=True)))
             for way, says in WAYS.items()
         ]
-    return epsilons(panels)
+    return epsilons_against_theory(panels)
 
 
 DRAWINGS: dict[str, Callable[..., Figure]] = {
