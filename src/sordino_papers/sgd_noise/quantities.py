@@ -369,14 +369,14 @@ class GridQuantities(Quantities):
         delta = self.delta(version=version)
         return _of_sigma(
             self.sigma(init=init, aggregate=aggregate),
-            lambda sigma: epsilon_of(top, sigma, delta, formula),
+            lambda sigma: _epsilon_of(top, sigma, delta, formula),
         )
 
     def epsilon_of_sigma(
         self, *, sigma: float, version: int = 2, whole_batches: bool = True
     ) -> float:
         """epsilon_i of the run's bound with another sigma, such as a printed one."""
-        return epsilon_of(
+        return _epsilon_of(
             self.bound(whole_batches=whole_batches), sigma, self.delta(version=version)
         )
 
@@ -441,7 +441,7 @@ class GridQuantities(Quantities):
         self, *, sensitivity: float, sigma: float, delta: float, formula: str = "printed"
     ) -> float:
         """Epsilon of printed numbers."""
-        return epsilon_of(sensitivity, sigma, delta, formula)
+        return _epsilon_of(sensitivity, sigma, delta, formula)
 
     def exact_of_printed(self, *, epsilon: float, delta: float) -> float:
         """What the exact formula gives where the papers' gives `epsilon`."""
@@ -451,7 +451,7 @@ class GridQuantities(Quantities):
 _ENDS = ("low", "high")
 
 
-def epsilon_of(sensitivity: float, sigma: float, delta: float, formula: str = "printed") -> float:
+def _epsilon_of(sensitivity: float, sigma: float, delta: float, formula: str = "printed") -> float:
     """The papers' sqrt(2 ln(1.25/delta)) Delta / sigma ("printed"), or the exact epsilon."""
     checks.one_of("formula", formula, ("printed", "exact"))
     if not math.isfinite(sensitivity):
