@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -57,8 +57,7 @@ Line: TypeAlias = "str | Span | tuple[Line, ...]"
 """Words in a row; `commands` between backticks look like commands."""
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A paragraph; `lead` are its first words, set in bold."""
 
     text: Line
@@ -66,8 +65,7 @@ class Text:
     tone: Tone = ""
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """Of a part of a section; `mark` stands beside it, `name` is its address within the page."""
 
     text: Line
@@ -75,22 +73,19 @@ class Heading:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(NamedTuple):
     """A list of sentences."""
 
     items: tuple[Line, ...]
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """Names and what they stand for; those that stand for nothing are left out."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Rows of a table that belong together.
 
     Parameters
@@ -140,8 +135,7 @@ class Table:
         }
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A picture.
 
     Parameters
@@ -164,16 +158,14 @@ class Figure:
     file: str = ""
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Something to type or to compare letter by letter; `label` says what."""
 
     text: str
     label: str = ""
 
 
-@dataclass(frozen=True)
-class Notice:
+class Notice(NamedTuple):
     """Blocks that are about one thing, set off by a line beside them."""
 
     blocks: tuple[Block, ...]
@@ -181,8 +173,7 @@ class Notice:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(NamedTuple):
     """Long lists, behind their title until somebody looks.
 
     Printed in full, unless they are for machines (`printed` False): a sheet of JSON helps nobody.
@@ -193,8 +184,7 @@ class Folded:
     printed: bool = True
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(NamedTuple):
     """Words and the figure they are about, in two columns where there is room."""
 
     left: tuple[Block, ...]
@@ -204,8 +194,7 @@ class Beside:
 Block = Text | Heading | Bullets | Facts | Table | Figure | Code | Notice | Folded | Beside
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """`name` is its address within the page."""
 
     name: str

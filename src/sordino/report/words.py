@@ -107,7 +107,8 @@ def _broken(assessment: Assessment) -> str:
     attack, name = assessment.attack, assessment.question.mechanism
     assert attack is not None
     promised = f"claimed for {name}" if name else "proved for this model"
-    wrong = "the claim is wrong" if name else "the proof is wrong, and the model must not leave"
+    proof = "the proof, its code or what it trusts is wrong, and the model must not leave"
+    wrong = "the claim is wrong" if name else proof
     sure = f"with {confidence(attack.observed.confidence)} confidence"
     if attack.violated and attack.claimed is not None:
         seen, most = compared(attack.observed.epsilon, attack.claimed)
