@@ -27,7 +27,7 @@ _LETTERS_ON_A_PHONE = 75
 _ROWS_ON_A_SHEET = 24
 """Of paper, of two lines each, about."""
 
-Tone = Literal["", "warn", "muted", "explained"]
+_Tone = Literal["", "warn", "muted", "explained"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Text(NamedTuple):
 
     text: Line
     lead: str = ""
-    tone: Tone = ""
+    tone: _Tone = ""
 
 
 class Heading(NamedTuple):
@@ -169,7 +169,7 @@ class Notice(NamedTuple):
     """Blocks that are about one thing, set off by a line beside them."""
 
     blocks: tuple[Block, ...]
-    tone: Tone = ""
+    tone: _Tone = ""
     name: str = ""
 
 
