@@ -281,7 +281,13 @@ def html(page: Page, style: str = "") -> str:
 
 
 def markdown(page: Page) -> str:
-    """The same, with descriptions instead of figures that have no file."""
+    """The same, with descriptions instead of figures that have no file.
+
+    >>> parts = (Section("a", "Part", (Bullets(("first",)),)),)
+    >>> page = Page("title", "", "why", "verdict", "subtitle", (), parts, "footer", "0.1")
+    >>> [line for line in markdown(page).splitlines() if line]
+    ['# verdict', 'why', 'subtitle', '## Part', '- first', '---', 'footer']
+    """
     text = environment("markdown", page.as_written).get_template("page.md.j2").render(page=page)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 

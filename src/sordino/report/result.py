@@ -661,7 +661,11 @@ FORMS = serialize.Forms(
 
 
 def curve(x: Iterable[float], y: Iterable[float]) -> Curve:
-    """A line for a figure, from any sequence of numbers, rounded to six significant digits."""
+    """A line for a figure, from any sequence of numbers, rounded to six significant digits.
+
+    >>> curve([0.5], [1 / 3])
+    Curve(x=(0.5,), y=(0.333333,))
+    """
     line = Curve(*(tuple(float(f"{each:.{_DIGITS}g}") for each in side) for side in (x, y)))
     _check_lengths(line)
     return line
@@ -669,6 +673,9 @@ def curve(x: Iterable[float], y: Iterable[float]) -> Curve:
 
 def to_plain(value: Any) -> Any:
     """A dataclass of the report as plain values, ready for JSON.
+
+    >>> to_plain(Measure(1.0, 0.5, math.inf))
+    {'value': 1.0, 'low': 0.5, 'high': 'inf', 'level': 0.95}
 
     Raises
     ------
