@@ -212,8 +212,8 @@ def reproduce(
     >>> import tempfile
     >>> place = tempfile.TemporaryDirectory()
     >>> ours = reproduce("v1/slips/constant", directory=place.name, pictures=False)
-    >>> [str(result.verdict) for result in ours.results.values()]
-    ['reproduced']
+    >>> {str(result.verdict) for result in ours.results.values()}
+    {'reproduced'}
     >>> place.cleanup()
     """
     began = time.perf_counter()

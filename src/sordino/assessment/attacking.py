@@ -21,7 +21,7 @@ from sordino.audit.minimised import MinimisedFit
 from sordino.audit.scores import Score, learned
 from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
-from sordino.estimators.task import FitPlan
+from sordino.estimators.fit import FitPlan
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
 from sordino.report.result import Attack, Curve
@@ -31,7 +31,7 @@ from sordino.types import Progress
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
     from sordino.audit.claim import Claim
-    from sordino.estimators.job import Job
+    from sordino.estimators.fit import PlannedFit
 
 
 LEAST_RUNS = 200
@@ -157,7 +157,7 @@ def attack_release(subject: Subject, directory: Path, progress: Progress) -> Att
     return _attack_linear(subject, subject.job, how)
 
 
-def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
+def _attack_linear(subject: Subject, job: PlannedFit, how: dict[str, Any]) -> Attack:
     """By the losses of the record, or by what the first half of the runs learned, if it is better.
 
     With more than two classes, the weights of all models together, on a pair that moves them all.
