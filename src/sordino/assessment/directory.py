@@ -31,7 +31,7 @@ import sordino
 from sordino import _files, checks
 from sordino.assessment.brief import Brief
 from sordino.errors import InvalidArgument, Refused
-from sordino.report import document
+from sordino.report import result
 from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
 from sordino.study.refusal import explained, first_foreign
 
@@ -236,8 +236,8 @@ class StudyDirectory:
             except FileNotFoundError:
                 return None
         try:
-            found = document.parse(content)
-        except document.DocumentError as error:
+            found = result.parse(content)
+        except result.DocumentError as error:
             self._damaged(name, str(error))
         if not isinstance(found, dict):
             self._damaged(name, "It is no JSON object.")
@@ -295,11 +295,11 @@ class StudyDirectory:
             return None
         try:
             if kept.pop("stage", stage) != stage:  # earlier versions did not write it
-                document.refuse("", "is of another stage")
-            document.check_keys(kept, ("seconds", "found"), "")
-            seconds = document.from_plain(_Took, {"seconds": kept["seconds"]}).seconds
-            return seconds, document.from_plain(kind, kept["found"])
-        except document.DocumentError as error:
+                result.refuse("", "is of another stage")
+            result.check_keys(kept, ("seconds", "found"), "")
+            seconds = result.from_plain(_Took, {"seconds": kept["seconds"]}).seconds
+            return seconds, result.from_plain(kind, kept["found"])
+        except result.DocumentError as error:
             self._damaged(name, str(error))
 
     def finish(self, stage: str, seconds: float, found: Any) -> None:

@@ -26,7 +26,7 @@ from sordino.cli.terminal import block, say
 from sordino.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from sordino.report.assessment import Assessment
+    from sordino.report.result import Assessment
 
 _EFFORT, _MECHANISM, _STUDY = "How hard to look", "A mechanism of your own", "The study"
 

@@ -410,13 +410,19 @@ def run(
         print_bounds(result.observed, result.others)
         say(f"Attack: {result.score}.", f"Verdict: {result.verdict}.", hang=True)
     if plot is not None:
-        from sordino.report.drawing.roc import Roc
-        from sordino.report.drawing.roc import plot as draw
+        from sordino.audit.bounds import error_rates
+        from sordino.report import canvas, figures
 
         claim = result.claimed
-        text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}" if claim else ""
-        errors_ = result.negative, result.positive, result.tested_point
-        draw(Roc(*errors_, claim.allowed if claim else None, text, game.title), plot)
+        figure = figures.attack_errors(
+            error_rates(result.negative, result.positive),
+            max(len(result.negative), len(result.positive)),
+            tested=result.tested_point,
+            claimed=claim.allowed.beta if claim else None,
+            claim=f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}" if claim else "",
+            title=game.title,
+        )
+        canvas.save(figure, plot, game.title)
         say(f"Figure: {plot}", err=json)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)
@@ -565,11 +571,11 @@ def worst_case(
         print_bounds(found.observed, others)
         say(f"Verdict: {found.verdict}.")
     if plot is not None:
-        from sordino.report import canvas, worst_case
+        from sordino.report import canvas, figures
 
         title = f"q {sample_rate:g}, T {steps:,}, noise {noise:.4g}"
         curves = {way: found.curves(way) for way in ("presence", "absence")}
-        figure = worst_case.error_curves([worst_case.WorstCaseSetting(title, curves)], log=True)
+        figure = figures.error_curves([figures.WorstCaseSetting(title, curves)], log=True)
         canvas.save(figure, plot, title)
         say(f"Figure: {plot}", err=json)
     if found.violated:

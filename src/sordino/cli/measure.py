@@ -438,7 +438,8 @@ def _draw(
 
 def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
     """Figures by the names of their files; None where there is nothing to draw."""
-    from sordino.report import intrinsic as draw
+    from sordino.intrinsic.distances import densities
+    from sordino.report import figures as draw
 
     inits, theory, title = summary.inits, summary.theory, model_name(summary)
 
@@ -448,7 +449,7 @@ def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
         return {init: value for init, value in found.items() if value}
 
     def band(curve: SubsetCurve | None) -> Any:
-        return curve and draw.Band(curve.sizes, curve.middle, curve.low, curve.high)
+        return curve and (curve.sizes, curve.middle, curve.low, curve.high)
 
     def worth(one: InitSummary) -> dict[str, Any]:
         named = estimates(one, summary.delta)
@@ -460,7 +461,7 @@ def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
     followed = chosen.trajectories
     heading = f"{title}\n{len(followed.values)} seeds, {draw.NAMES.get(chosen.init, chosen.init)}"
     weights = [f"weight {weight}" for weight in followed.weights]
-    gaps = each(lambda one: draw.DistanceSet(*(getattr(one, f"delta_{k}").values for k in _GAPS)))
+    gaps = densities(each(lambda one: [getattr(one, f"delta_{kind}").values for kind in _GAPS]))
     bound: Any = theory.bound
     printed: Any = theory.printed
     tested = each(lambda one: one.normality)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sordino.privacy import Estimate
     from sordino.proofs.theorems import Finding
     from sordino.release.ledger import Line
-    from sordino.report.assessment import Assessment
+    from sordino.report.result import Assessment
 
 _COLUMNS: dict[str, dict[str, Any]] = {
     "l": {"no_wrap": True},
@@ -215,7 +215,7 @@ def print_entries(lines: Sequence[Line]) -> None:
 
 def print_assessment(assessment: Assessment) -> None:
     """The verdict, the three kinds of epsilon under what each is of, and what privacy costs."""
-    from sordino.report import words, words_cost
+    from sordino.report import words
 
     console = screen(200)
     console.print()
@@ -240,9 +240,9 @@ def print_assessment(assessment: Assessment) -> None:
             line(console, f"{kind}: {words.MEANINGS[kind]}")
         console.print()
     if assessment.release is not None and (accuracy := assessment.release.accuracy) is not None:
-        line(console, words_cost.cost(accuracy))
-        if scores := words_cost.table(accuracy):
-            first, *rest = words_cost.HEAD
+        line(console, words.cost(accuracy))
+        if scores := words.scores(accuracy):
+            first, *rest = words.SCORES
             print_table(console, [(first, "L"), *((name, "R") for name in rest)], scores)
 
 
