@@ -33,7 +33,8 @@ from sordino.assessment.brief import Brief
 from sordino.errors import InvalidArgument, Refused
 from sordino.report import result
 from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
-from sordino.study.refusal import explained, first_foreign
+from sordino.study.files import LOCK, PARTIAL, Disk, WriterLock, explained, unknown_file
+from sordino.study.refusal import explained
 
 if TYPE_CHECKING:
     from sordino.release.ledger import Entry
@@ -127,7 +128,7 @@ class StudyDirectory:
                     "was not changed."
                 )
                 self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
-        elif (foreign := first_foreign(self.root, _OURS)) is not None:
+        elif (foreign := unknown_file(self.root, _OURS)) is not None:
             hint = "Pass another --out; this one was not changed."
             self._refuse(f"to be empty or an assessment, and it holds {foreign!r}", hint)
 

@@ -122,7 +122,7 @@ def measure(
     )
     from sordino import tasks
     from sordino.intrinsic.measure import measure as train_grid
-    from sordino.study.refusal import DamagedCell, StudyError
+    from sordino.study.files import DamagedCell, StudyError
 
     watch = _Watch()
     try:
@@ -235,7 +235,7 @@ def show(
         from sordino.intrinsic.grid import load
         from sordino.intrinsic.summary import summary
         from sordino.study import StudyError
-        from sordino.study.refusal import DamagedCell
+        from sordino.study.files import DamagedCell
 
         try:
             found = summary(load(directory), delta=delta)
