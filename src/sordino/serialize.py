@@ -46,7 +46,7 @@ _INFINITE_SETTING = {"number": _INFINITE}
 _MOST_DIGITS = 40
 """Of a whole number: 2^128 has 39, and nothing here is larger."""
 
-_Schema = dict[str, Any]
+Schema = dict[str, Any]
 _NULL = {"type": "null"}
 
 
@@ -107,7 +107,7 @@ class Form(ABC):
         """The plain value; what could not be read again is `Unfit`."""
         return self._write(value, _WHOLE_DOCUMENT)
 
-    def schema(self, used: dict[str, _Schema]) -> _Schema:
+    def schema(self, used: dict[str, Schema]) -> Schema:
         """As JSON Schema; what it refers to is added to `used`."""
         return self._schema(used)
 
@@ -117,7 +117,7 @@ class Form(ABC):
     def _write(self, value: Any, place: Where) -> Any:
         return self._read(_own(value), place)
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         raise TypeError(f"nobody said what {self} looks like")
 
 
@@ -144,7 +144,7 @@ class Exactly(Form):
             place.refuse(f"is {shown(value)}, and no {self.said}")
         return value
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         return {"type": self.name}
 
 
@@ -204,7 +204,7 @@ class Number(Form):
         number = self._read(_INFINITE if given == math.inf else given, place)
         return _INFINITE if number == math.inf else number
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         said = f'A number. Infinity is written "{_INFINITE}"; there is no NaN.'
         both = [{"type": "number"}, {"const": _INFINITE}]
         return _refer("number", used, {"description": said, "anyOf": both})
@@ -227,7 +227,7 @@ class _OneOf(Form):
     def _write(self, value: Any, place: Where) -> Any:
         return _OneOf(tuple((meant, plain) for plain, meant in self.pairs))._read(value, place)
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         values = [plain for plain, _ in self.pairs]
         is_enum = isinstance(self.pairs[0][1], enum.Enum)
         return {"const": values[0]} if len(values) == 1 and not is_enum else {"enum": values}
@@ -254,7 +254,7 @@ class SettingForm(Form):
             return dict(_INFINITE_SETTING)
         return self._read(given if given != _INFINITE_SETTING else [], place)
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         said = f"A setting. An infinite one is {json.dumps(_INFINITE_SETTING)}."
         kinds = {"type": ["string", "number", "boolean", "null"]}
         both = [kinds, {"const": _INFINITE_SETTING}]
@@ -280,7 +280,7 @@ class Maybe(Form):
     def _write(self, value: Any, place: Where) -> Any:
         return None if value is None else self.form._write(value, place)
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         return {"anyOf": [self.form._schema(used), _NULL]}
 
 
@@ -309,7 +309,7 @@ class RowForm(Form):
             place.refuse(f"has {len(value)} entries, and not {len(self.forms)}")
         return self.forms
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         places = [form._schema(used) for form in self.forms]
         return {"type": "array", "prefixItems": places, "items": False, "minItems": len(places)}
 
@@ -325,7 +325,7 @@ class _Listed(RowForm):
             place.refuse(f"has {len(value):,} entries, and at most {self.most:,} are read")
         return self.forms * len(value)
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         return {"type": "array", "items": self.forms[0]._schema(used)}
 
 
@@ -346,7 +346,7 @@ class _TableForm(Form):
     def _write(self, value: Any, place: Where) -> Any:
         return _each(value, place, self.form._write)
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         return {"type": "object", "additionalProperties": self.form._schema(used)}
 
 
@@ -424,7 +424,7 @@ class RecordForm(Form):
             place.refuse(f"cannot be right. {error}")
         return made
 
-    def properties(self, used: dict[str, _Schema]) -> _Schema:
+    def properties(self, used: dict[str, Schema]) -> Schema:
         """What a schema says of each key, with the words of the class's docstring."""
         said = _parameters(self.of)
         return {
@@ -432,7 +432,7 @@ class RecordForm(Form):
             for name, form in self.fields.items()
         }
 
-    def _schema(self, used: dict[str, _Schema]) -> _Schema:
+    def _schema(self, used: dict[str, Schema]) -> Schema:
         name = self.of.__name__
         if name not in used:
             inside = closed(self.properties(used), self.may_lack)
@@ -654,7 +654,7 @@ def canonical(value: object) -> str:
 # --- JSON Schema
 
 
-def closed(properties: _Schema, may_lack: Collection[str] = ()) -> _Schema:
+def closed(properties: Schema, may_lack: Collection[str] = ()) -> Schema:
     """An object with these keys and no other; all of them but those that it `may_lack`."""
     return {
         "type": "object",
@@ -664,7 +664,7 @@ def closed(properties: _Schema, may_lack: Collection[str] = ()) -> _Schema:
     }
 
 
-def _refer(name: str, used: dict[str, _Schema], schema: _Schema | None = None) -> _Schema:
+def _refer(name: str, used: dict[str, Schema], schema: Schema | None = None) -> Schema:
     if schema is not None:
         used.setdefault(name, schema)
     return {"$ref": f"#/$defs/{name}"}

@@ -32,9 +32,7 @@ from sordino import _files, checks
 from sordino.assessment.brief import Brief
 from sordino.errors import InvalidArgument, Refused
 from sordino.report import result
-from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
 from sordino.study.files import LOCK, PARTIAL, Disk, WriterLock, explained, unknown_file
-from sordino.study.refusal import explained
 
 if TYPE_CHECKING:
     from sordino.release.ledger import Entry
