@@ -234,8 +234,7 @@ def show(
     with _new_directory(figures):
         from sordino.intrinsic.grid import load
         from sordino.intrinsic.summary import summary
-        from sordino.study import StudyError
-        from sordino.study.files import DamagedCell
+        from sordino.study.files import DamagedCell, StudyError
 
         try:
             found = summary(load(directory), delta=delta)
