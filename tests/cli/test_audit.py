@@ -171,6 +171,7 @@ class TestForeign:
             ("noisy", ("--neighbour", "worst-case"), "--neighbour"),
             ("noisy", ("--rows", 5), "--rows"),
             ("noisy", ("--target", "x"), "--data"),
+            ("noisy", ("--dask", "nowhere"), "dask"),
         ],
     )
     def test_bad_input_is_refused(self, refused, mine, what, more, argument) -> None:

@@ -281,6 +281,7 @@ def run(
     ] = "learned",
     seed: options.Seed = 0,
     workers: Annotated[int | None, option(ATTACK, "Processes. Default: cores.")] = None,
+    dask: options.Dask = None,
     outputs: Annotated[
         str | None, option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
     ] = None,
@@ -302,6 +303,7 @@ def run(
 
     `sordino audit mine.py:train --pair mine.py:pair --epsilon 1 --delta 1e-5 --plot roc.png`
     """
+    from sordino import tasks
     from sordino.audit.game import audit
     from sordino.audit.power import ceiling
 
@@ -325,7 +327,7 @@ def run(
                 "without a hypothesis, even without any noise.",
                 hang=True,
             )
-        with terminal.bar("runs") as progress:
+        with tasks.connect(dask) as client, terminal.bar("runs") as progress:
             result = audit(
                 *(target.mechanism, target.D, target.D_prime, runs),
                 score=judge,
@@ -334,6 +336,7 @@ def run(
                 confidence=confidence,
                 seed=seed,
                 workers=workers,
+                client=client,
                 file=outputs,
                 progress=progress,
             )
