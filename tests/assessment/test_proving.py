@@ -22,7 +22,7 @@ from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.estimators.fit import PlannedFit
 from sordino.privacy import Relation
 from sordino.proofs.evidence import SelectionEvidence, from_plain
-from sordino.report.stages import Bound, Proved
+from sordino.report.result import Bound, Proved
 from sordino.sgd import train
 
 ROWS, COLUMNS, DELTA = 400, 4, 1e-6

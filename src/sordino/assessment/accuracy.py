@@ -24,7 +24,7 @@ from sordino.errors import NotApplicable
 from sordino.estimators.classifiers import PrivateLinearClassifier, probabilities
 from sordino.estimators.fit import FitPlan, PlannedFit, Scaling
 from sordino.models import build
-from sordino.report.stages import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
+from sordino.report.result import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Ints, Progress
 

@@ -17,7 +17,7 @@ from sordino.proofs.output import OutputEvidence, OutputPerturbation
 from sordino.proofs.proof import NORM_SLACK, Evidence
 from sordino.proofs.steps import Run, convex_constants, gradient_bound, rates_of
 from sordino.proofs.theorems import noise_of
-from sordino.report.stages import Checked
+from sordino.report.result import Checked
 from sordino.sgd.spec import TrainSpec
 
 

@@ -20,7 +20,7 @@ from sordino.data import Dataset
 from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared
 from sordino.privacy import Relation
-from sordino.report.assessment import Assessment, Question
+from sordino.report.result import Assessment, Question
 
 if TYPE_CHECKING:
     from sordino.assessment.run import Stages
@@ -129,7 +129,7 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
     """The whole assessment: one attack."""
     from sordino.assessment import attacking
     from sordino.assessment.run import provenance, rerun
-    from sordino.report.stages import Attack
+    from sordino.report.result import Attack
 
     attack = stages.do(
         "attack_mechanism",

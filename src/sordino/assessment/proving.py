@@ -23,7 +23,7 @@ from sordino.proofs.output import OutputPerturbation
 from sordino.proofs.proof import Evidence, Proof
 from sordino.proofs.steps import Run
 from sordino.proofs.theorems import Finding
-from sordino.report.stages import Bound, Checked, Curve, Proved
+from sordino.report.result import Bound, Checked, Curve, Proved
 
 if TYPE_CHECKING:
     from sordino.assessment.network import NetworkPlan
