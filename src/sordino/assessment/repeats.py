@@ -22,9 +22,7 @@ from sordino.estimators import methods
 from sordino.estimators.fit import FitPlan, PlannedFit, Randomness, Settings
 from sordino.estimators.methods import NoPrivacy
 from sordino.estimators.methods.training import train_together
-from sordino.study.disk import Disk
 from sordino.study.files import UNREADABLE, Disk, StudyError, explained
-from sordino.study.refusal import UNREADABLE, StudyError, explained
 from sordino.tasks import available_cores
 from sordino.types import Floats
 
