@@ -12,9 +12,9 @@ from sordino.assessment import attacking, measuring
 from sordino.assessment.brief import Brief
 from sordino.assessment.effort import EFFORTS
 from sordino.assessment.subject import Subject
-from sordino.audit import worlds
 from sordino.audit.bounds import clopper_pearson_upper
-from sordino.audit.claim import Claim
+from sordino.audit.pairs import Claim
+from sordino.audit.runners import outputs
 from sordino.privacy import Relation
 from sordino.report.result import Attack
 
@@ -99,7 +99,7 @@ def test_it_goes_on_where_it_stopped(subject, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         attacking.attack_release(subject, tmp_path, stop)
     assert attack(subject, tmp_path) == whole
-    monkeypatch.setattr(worlds.Trained, "_grids", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(outputs.Trained, "_grids", lambda *_: pytest.fail("trained again"))
     assert attack(subject, tmp_path) == whole
 
 

@@ -16,7 +16,7 @@ import sordino
 from sordino.assessment import public, repeats
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError, StudyDirectory
-from sordino.audit.score_file import OutputFile
+from sordino.audit.runners.outputs import OutputFile
 from sordino.errors import InvalidArgument, Refused
 from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 from sordino_papers import runs

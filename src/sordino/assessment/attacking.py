@@ -13,13 +13,14 @@ import numpy as np
 from sordino import _cost
 from sordino.assessment.effort import EFFORTS
 from sordino.assessment.measuring import cost_of_fit, parameters
-from sordino.audit import game, neighbour, own
+from sordino.audit import game, pairs
 from sordino.audit.bounds import error_rates
 from sordino.audit.game import Audit, audit
-from sordino.audit.laws import LOSSES, record_losses
-from sordino.audit.minimised import MinimisedFit
-from sordino.audit.scores import Score, learned
-from sordino.audit.worlds import TrainedRelease, identity, outputs
+from sordino.audit.runners import fits
+from sordino.audit.runners.minimised import MinimisedFit
+from sordino.audit.runners.outputs import identity, outputs
+from sordino.audit.runners.trained import TrainedRelease
+from sordino.audit.scores import LOSSES, Score, learned, record_losses
 from sordino.data.dataset import Dataset
 from sordino.estimators.fit import FitPlan
 from sordino.randomness import stream
@@ -30,7 +31,7 @@ from sordino.types import Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
-    from sordino.audit.claim import Claim
+    from sordino.audit.pairs import Claim
     from sordino.estimators.fit import PlannedFit
 
 
@@ -163,11 +164,11 @@ def _attack_linear(subject: Subject, job: PlannedFit, how: dict[str, Any]) -> At
     With more than two classes, the weights of all models together, on a pair that moves them all.
     """
     problems, task = job.records.problems, job.plan.task
-    D, D_prime = subject.pair if problems == 1 else neighbour.canary(own.class_dataset(job))
+    D, D_prime = subject.pair if problems == 1 else pairs.canary(fits.class_dataset(job))
     assert isinstance(D_prime, Dataset)
     promised = job.proof is not None and not job.why_none
-    how |= {"claim": own.claim_of(job)} if promised else {"delta": subject.delta}
-    release = own.mechanism_of(job)
+    how |= {"claim": fits.claim_of(job)} if promised else {"delta": subject.delta}
+    release = fits.mechanism_of(job)
     if identity(release, D, D_prime) is None:
         how["file"] = None
     losses = record_losses(D, D_prime, problems, task.kind, task.huber_width)
@@ -181,7 +182,12 @@ def _attack_linear(subject: Subject, job: PlannedFit, how: dict[str, Any]) -> At
 
 
 def _better(
-    release: own.Own, D: Dataset, D_prime: Dataset, losses: Score, delta: float, how: dict[str, Any]
+    release: fits.FitMechanism,
+    D: Dataset,
+    D_prime: Dataset,
+    losses: Score,
+    delta: float,
+    how: dict[str, Any],
 ) -> Score | str:
     """The score by which the first half of the runs shows more; the second half tests it."""
     runs, kept = how["runs"], {"file": how["file"], "progress": how["progress"]}

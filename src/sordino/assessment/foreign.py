@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from sordino import checks
 from sordino.assessment.brief import Brief
-from sordino.audit import game as audit_game
-from sordino.audit import neighbour
-from sordino.audit.claim import Claim
-from sordino.audit.worlds import identity
-from sordino.data import Dataset
-from sordino.data.preprocess import clip_rows
-from sordino.data.source import Prepared
-from sordino.privacy import Relation
+from sordino.audit import game, target
+from sordino.audit.target import GALLERY, Target
 from sordino.report.result import Assessment, Question
 
 if TYPE_CHECKING:
     from sordino.assessment.run import Stages
 
-GALLERY = "gallery:"
 
-
-@dataclass(frozen=True, eq=False)
-class ForeignGame:
-    """A mechanism, two datasets that differ in one record, and what is claimed.
-
-    `runs` is what the mechanism's own recipe asks for, where it has one.
-    """
-
-    mechanism: Any
-    D: Any
-    D_prime: Any
-    claim: Claim
-    name: str
-    pair: str
-    score: Any = "learned"
-    runs: int | None = None
-
-    @functools.cached_property
-    def identity(self) -> str | None:
-        """Of code and data; None where it cannot be told whether they are the same as before."""
-        return identity(self.mechanism, self.D, self.D_prime)
-
-    def runs_for(self, brief: Brief) -> int:
-        """Runs in each world: as asked, as its recipe says, or what the effort affords."""
-        return brief.audit_runs or self.runs or brief.most_audit_runs
-
-    def check(self, brief: Brief) -> None:
-        """Refuse, before anything is written, runs that the attack would refuse later."""
-        delta, confidence = self.claim.delta, brief.confidence
-        audit_game.check(self.runs_for(brief), 1, delta=delta, confidence=confidence)
-
-
-def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignGame:
+def target_of(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> Target:
     """What is to be attacked, from what was asked.
+
+    Runs that the attack would refuse later are refused here, before anything is written.
 
     Parameters
     ----------
@@ -72,60 +29,28 @@ def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignG
         Two datasets as it takes them; None crafts two (X, y) from the data.
     """
     name = brief.mechanism or ""
-    if mechanism is None:
-        if not name.startswith(GALLERY):
-            hint = "Pass the function itself, or gallery:NAME."
-            checks.fail("mechanism", name, "to be something that can be run", hint)
-        return _of_gallery(name.removeprefix(GALLERY), few=brief.effort == "quick")
-    if isinstance(mechanism, type) and hasattr(mechanism, "fit"):
-        mechanism = mechanism()
-    words = "two datasets given by the user"
-    if pair is None:
-        source = brief.source()
-        prepared = source.read()
-        if brief.data_norm is None and not source.is_file:
-            # Of a dataset by name the intercept's 1 is in it, which a mechanism is not handed.
-            norm = math.sqrt(prepared.data_norm**2 - 1)
-            prepared = dataclasses.replace(prepared, data_norm=norm)
-        D = rows(prepared)
-        first, second = neighbour.canary(D)
-        assert isinstance(second, Dataset)
-        pair = (first.X, first.y), (second.X, second.y)
-        words = (
-            f"{D.rows:,} rows (X, y) of {brief.data}; one record differs: crafted, anywhere within "
-            f"norm {prepared.data_norm:g} (entries may be negative), mislabelled, in a quiet "
-            "direction"
+    if mechanism is not None:
+        made = target.of_function(
+            *(name, mechanism, pair),
+            epsilon=brief.epsilon,
+            delta=brief.delta_and_reason(None)[0],
+            source=None if pair is not None else brief.source(),
         )
-    delta, _ = brief.delta_and_reason(None)
-    claim = Claim(brief.epsilon, delta, Relation.REPLACE_ONE, source=name)
-    return ForeignGame(mechanism, pair[0], pair[1], claim, name, words)
+    elif name.startswith(GALLERY):
+        made = target.of_gallery(name.removeprefix(GALLERY), few=brief.effort == "quick")
+    else:
+        hint = "Pass the function itself, or gallery:NAME."
+        checks.fail("mechanism", name, "to be something that can be run", hint)
+    game.check(_runs(brief, made), 1, delta=made.delta, confidence=brief.confidence)
+    return made
 
 
-def rows(prepared: Prepared) -> Dataset:
-    """Rows scaled into their norm, and labels from 0 on."""
-    X = np.asarray(prepared.X, dtype=np.float64)
-    codes = np.unique(prepared.y, return_inverse=True)[1]
-    return Dataset(clip_rows(X, prepared.data_norm), codes, norm_bound=prepared.data_norm)
+def _runs(brief: Brief, found: Target) -> int:
+    """Runs in each world: as asked, as its recipe says, or what the effort affords."""
+    return brief.audit_runs or found.runs or brief.most_audit_runs
 
 
-def _of_gallery(name: str, *, few: bool) -> ForeignGame:
-    from sordino.audit import gallery
-
-    entry = gallery.named(name)
-    case = entry.case()
-    if case.exact is not None:
-        hint = f"A formula settles it, without runs: `sordino audit gallery {name}`."
-        checks.fail("mechanism", f"{GALLERY}{name}", "to be something that can be run", hint)
-    return ForeignGame(
-        *(case.broken, case.D, case.D_prime, case.claim),
-        name=f"{GALLERY}{name}",
-        pair=f"the pair of the gallery. {entry.fault}",
-        score=case.score,
-        runs=entry.smoke_runs if few else entry.runs,
-    )
-
-
-def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
+def attacked(brief: Brief, found: Target, stages: Stages) -> Assessment:
     """The whole assessment: one attack."""
     from sordino.assessment import attacking
     from sordino.assessment.run import provenance, rerun
@@ -139,7 +64,7 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
             claim=found.claim,
             score=found.score,
             confidence=brief.confidence,
-            runs=found.runs_for(brief),
+            runs=_runs(brief, found),
             pair=found.pair,
             directory=work,
             progress=tell,
@@ -163,7 +88,8 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
     )
 
 
-def _question(brief: Brief, found: ForeignGame, again: str) -> Question:
+def _question(brief: Brief, found: Target, again: str) -> Question:
+    assert found.claim is not None
     reason = "As claimed."
     if brief.delta is None and not found.name.startswith(GALLERY):
         reason = "Nobody named a delta: that of the claim was taken to be 1e-5."

@@ -19,11 +19,11 @@ import threadpoolctl
 
 from sordino import _cost, checks
 from sordino.assessment.effort import EFFORTS
-from sordino.audit import neighbour
-from sordino.audit.minimised import MinimisedFit, minimisers, records_of
-from sordino.audit.neighbour import Pair
-from sordino.audit.own import class_dataset
-from sordino.audit.trained import is_deterministic, with_record_of
+from sordino.audit import pairs
+from sordino.audit.pairs import Pair
+from sordino.audit.runners.fits import class_dataset
+from sordino.audit.runners.minimised import MinimisedFit, minimisers, records_of
+from sordino.audit.runners.trained import is_deterministic, with_record_of
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -574,7 +574,7 @@ def _fitted(subject: Subject, job: PlannedFit, progress: Progress) -> NoiseEvide
 
 def _attacked(subject: Subject, job: PlannedFit) -> Pair:
     """The pair that the release is attacked on; labels are class numbers."""
-    return subject.pair if job.plan.task.problems == 1 else neighbour.canary(class_dataset(job))
+    return subject.pair if job.plan.task.problems == 1 else pairs.canary(class_dataset(job))
 
 
 def _pairs(job: PlannedFit, pair: Pair) -> list[Pair]:

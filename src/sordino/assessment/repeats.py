@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sordino import _files
-from sordino.audit.minimised import MinimisedFit, minimisers
+from sordino.audit.runners.minimised import MinimisedFit, minimisers
 from sordino.estimators import methods
 from sordino.estimators.fit import FitPlan, PlannedFit, Randomness, Settings
 from sordino.estimators.methods import NoPrivacy

@@ -171,10 +171,9 @@ def _assess(
     stages = Stages(directory, watch)
     if brief.mechanism is not None:
         with stages.always("read"):
-            game = foreign.game(brief, mechanism, pair)
-            game.check(brief)
-        with directory.opened(brief, game.identity or ""):
-            return _reported(stages, foreign.attacked(brief, game, stages))
+            target = foreign.target_of(brief, mechanism, pair)
+        with directory.opened(brief, target.identity or ""):
+            return _reported(stages, foreign.attacked(brief, target, stages))
     return _released(brief, stages)
 
 

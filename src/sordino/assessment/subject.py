@@ -18,8 +18,8 @@ from sordino import checks
 from sordino.assessment import network
 from sordino.assessment.brief import Brief
 from sordino.assessment.network import NetworkPlan
-from sordino.audit import neighbour
-from sordino.audit.neighbour import Pair
+from sordino.audit import pairs
+from sordino.audit.pairs import Pair
 from sordino.data import Dataset
 from sordino.data.catalogue.recipe import Recipe
 from sordino.data.catalogue.recipes import recipe
@@ -133,7 +133,7 @@ class Subject:
             delta_reason=reason,
             problem=0,
             D=D,
-            pair=neighbour.canary(D),
+            pair=pairs.canary(D),
             plain=plain,
             plain_words=_in_words(plain, D.rows),
         )
