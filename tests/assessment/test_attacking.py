@@ -16,7 +16,7 @@ from sordino.audit.bounds import clopper_pearson_upper
 from sordino.audit.pairs import Claim
 from sordino.audit.runners import outputs
 from sordino.privacy import Relation
-from sordino.report.stages import Attack
+from sordino.report.result import Attack
 
 RUNS = 600
 

@@ -18,7 +18,7 @@ from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError, StudyDirectory
 from sordino.audit.runners.outputs import OutputFile
 from sordino.errors import InvalidArgument, Refused
-from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
+from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 from sordino_papers import runs
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "assessed.tar.gz"
@@ -51,7 +51,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for stage, kind in KINDS.items():
         found = directory.finished(stage, kind)
         assert found is not None
-        from sordino.report.document import to_plain
+        from sordino.report.result import to_plain
 
         directory.finish(stage, found[0], to_plain(found[1]))
     return root / "assessed"

@@ -20,8 +20,8 @@ from sordino.assessment.run import Silent, assess
 from sordino.data import DataError
 from sordino.errors import NotApplicable, Refused
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.report import page
-from sordino.report.assessment import Assessment
+from sordino.report import page, sections
+from sordino.report.result import Assessment
 from sordino.study import StudyError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
@@ -88,7 +88,8 @@ def cheap(study: Assessment, monkeypatch: pytest.MonkeyPatch) -> None:
     for stage, value in found.items():
         where, name = STAGES[stage]
         monkeypatch.setattr(where, name, lambda *_, given=value: given)
-    monkeypatch.setattr(page, "page", lambda found: "<html>")
+    monkeypatch.setattr(sections, "page", lambda found: None)
+    monkeypatch.setattr(page, "html", lambda shown: "<html>")
 
 
 @contextmanager
@@ -194,7 +195,7 @@ def test_whatever_stage_fails_nothing_is_released(
     def fails(*_: object) -> None:
         raise error("it cannot be done")
 
-    where, name = STAGES.get(stage, (page, "page"))
+    where, name = STAGES.get(stage, (sections, "page"))
     place = tmp_path / "study"
     with ledger(tmp_path / "ledger.db") as book:
         with monkeypatch.context() as patch:

@@ -14,7 +14,7 @@ from sordino.assessment import releasing
 from sordino.assessment.brief import Brief
 from sordino.assessment.subject import Subject
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.report.stages import Release
+from sordino.report.result import Release
 
 BRIEF = Brief(data="digits/binary", effort="quick", epsilon=2.0)
 

@@ -27,7 +27,7 @@ from sordino.estimators.job import Job
 from sordino.estimators.records import Scaling
 from sordino.estimators.task import FitPlan
 from sordino.models import build
-from sordino.report.stages import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
+from sordino.report.result import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Ints, Progress
 

@@ -14,6 +14,7 @@ from sordino import _cost
 from sordino.assessment.effort import EFFORTS
 from sordino.assessment.measuring import cost_of_fit, parameters
 from sordino.audit import game, pairs
+from sordino.audit.bounds import error_rates
 from sordino.audit.game import Audit, audit
 from sordino.audit.runners import fits
 from sordino.audit.runners.minimised import MinimisedFit
@@ -24,8 +25,7 @@ from sordino.data.dataset import Dataset
 from sordino.estimators.task import FitPlan
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
-from sordino.report.drawing.roc import errors
-from sordino.report.stages import Attack, Curve
+from sordino.report.result import Attack, Curve
 from sordino.sgd import cost
 from sordino.types import Progress
 
@@ -285,7 +285,7 @@ def _attacked(
 
 def _roc(found: Audit) -> Curve:
     """Errors as counted, at some hundred thresholds, dense at both ends."""
-    alpha, beta = errors(found.negative, found.positive)
+    alpha, beta = error_rates(found.negative, found.positive)
     last = len(alpha) - 1
     ends = thinned(len(alpha), _ROC_POINTS // 4)
     middle = np.linspace(0, last, _ROC_POINTS // 2 - 2).astype(np.intp)

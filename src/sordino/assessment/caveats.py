@@ -6,7 +6,7 @@ import json
 
 from sordino.assessment.attacking import repeatable
 from sordino.assessment.subject import Subject
-from sordino.report.stages import Attack, Proved, Release
+from sordino.report.result import Attack, Proved, Release
 
 
 def caveats(

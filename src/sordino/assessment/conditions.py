@@ -22,7 +22,7 @@ from sordino.proofs.objective import ObjectivePerturbation
 from sordino.proofs.output import OutputPerturbation
 from sordino.proofs.run import NORM_SLACK, Run, checked_convexity, gradient_bound, rates_of
 from sordino.proofs.theorems import noise_of
-from sordino.report.stages import Checked
+from sordino.report.result import Checked
 from sordino.sgd.spec import TrainSpec
 
 

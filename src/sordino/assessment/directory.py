@@ -31,9 +31,8 @@ import sordino
 from sordino import _files, checks
 from sordino.assessment.brief import Brief
 from sordino.errors import InvalidArgument, Refused
-from sordino.report import document
-from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
-from sordino.study.refusal import explained, first_foreign
+from sordino.report import result
+from sordino.study.files import LOCK, PARTIAL, Disk, WriterLock, explained, unknown_file
 
 if TYPE_CHECKING:
     from sordino.release.ledger import Entry
@@ -127,7 +126,7 @@ class StudyDirectory:
                     "was not changed."
                 )
                 self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
-        elif (foreign := first_foreign(self.root, _OURS)) is not None:
+        elif (foreign := unknown_file(self.root, _OURS)) is not None:
             hint = "Pass another --out; this one was not changed."
             self._refuse(f"to be empty or an assessment, and it holds {foreign!r}", hint)
 
@@ -236,8 +235,8 @@ class StudyDirectory:
             except FileNotFoundError:
                 return None
         try:
-            found = document.parse(content)
-        except document.DocumentError as error:
+            found = result.parse(content)
+        except result.DocumentError as error:
             self._damaged(name, str(error))
         if not isinstance(found, dict):
             self._damaged(name, "It is no JSON object.")
@@ -295,11 +294,11 @@ class StudyDirectory:
             return None
         try:
             if kept.pop("stage", stage) != stage:  # earlier versions did not write it
-                document.refuse("", "is of another stage")
-            document.check_keys(kept, ("seconds", "found"), "")
-            seconds = document.from_plain(_Took, {"seconds": kept["seconds"]}).seconds
-            return seconds, document.from_plain(kind, kept["found"])
-        except document.DocumentError as error:
+                result.refuse("", "is of another stage")
+            result.check_keys(kept, ("seconds", "found"), "")
+            seconds = result.from_plain(_Took, {"seconds": kept["seconds"]}).seconds
+            return seconds, result.from_plain(kind, kept["found"])
+        except result.DocumentError as error:
             self._damaged(name, str(error))
 
     def finish(self, stage: str, seconds: float, found: Any) -> None:

@@ -8,7 +8,7 @@ from sordino import checks
 from sordino.assessment.brief import Brief
 from sordino.audit import game, target
 from sordino.audit.target import GALLERY, Target
-from sordino.report.assessment import Assessment, Question
+from sordino.report.result import Assessment, Question
 
 if TYPE_CHECKING:
     from sordino.assessment.run import Stages
@@ -54,7 +54,7 @@ def attacked(brief: Brief, found: Target, stages: Stages) -> Assessment:
     """The whole assessment: one attack."""
     from sordino.assessment import attacking
     from sordino.assessment.run import provenance, rerun
-    from sordino.report.stages import Attack
+    from sordino.report.result import Attack
 
     attack = stages.do(
         "attack_mechanism",

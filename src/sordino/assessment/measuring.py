@@ -43,8 +43,7 @@ from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.intrinsic.theory import theory
 from sordino.privacy import Estimate, Relation
 from sordino.randomness import stream
-from sordino.report.canvas import density
-from sordino.report.stages import Curve, Estimated, Measure, OwnNoise
+from sordino.report.result import Curve, Estimated, Measure, OwnNoise
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 from sordino.study import StudyError
@@ -493,7 +492,7 @@ def _densities(*found: Distances) -> tuple[Curve, ...]:
     if not len(every):
         return tuple(Curve((), ()) for _ in found)
     low, high = float(every.min()) / MARGIN, float(every.max()) * MARGIN
-    curves = (density(each.values, low, high, POINTS) for each in found)
+    curves = (distances.density(each.values, low, high, POINTS, log=True) for each in found)
     return tuple(Curve(tuple(x.tolist()), tuple(y.tolist())) for x, y in curves)
 
 

@@ -28,7 +28,7 @@ from sordino.proofs import theorems
 from sordino.proofs.proof import Proof
 from sordino.proofs.run import Run, run_of
 from sordino.proofs.training import prove_steps
-from sordino.report.stages import Bound
+from sordino.report.result import Bound
 from sordino.sgd.spec import TrainSpec
 
 HIDDEN, CLIP = 10, 1.0

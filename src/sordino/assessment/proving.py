@@ -24,7 +24,7 @@ from sordino.proofs.output import OutputPerturbation
 from sordino.proofs.proof import Proof
 from sordino.proofs.run import Run
 from sordino.proofs.theorems import Finding
-from sordino.report.stages import Bound, Checked, Curve, Proved
+from sordino.report.result import Bound, Checked, Curve, Proved
 
 if TYPE_CHECKING:
     from sordino.assessment.network import NetworkPlan

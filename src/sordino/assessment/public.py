@@ -18,9 +18,8 @@ from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, fou
 from sordino.privacy import Guarantee
 from sordino.release.certificate import CertificateError
 from sordino.report import public as published
-from sordino.report.assessment import Assessment
 from sordino.report.public import PublicFacts, public_facts
-from sordino.report.stages import Release
+from sordino.report.result import Assessment, Release
 
 if TYPE_CHECKING:
     from sordino.release.bundle import Bundle
@@ -33,14 +32,14 @@ _SLACK = {"rel_tol": 1e-3, "abs_tol": 1e-6}
 
 def read(directory: str | os.PathLike[str]) -> Assessment:
     """What a finished study found."""
-    from sordino.report import document
+    from sordino.report import result
 
     path = found(directory) / ASSESSMENT
     try:
-        return document.loads(_files.read(path))
+        return result.loads(_files.read(path))
     except OSError as error:
         raise AssessmentError(f"{path} cannot be read: {_files.reason(error)}.") from None
-    except document.DocumentError as error:
+    except result.DocumentError as error:
         hint = "Run the same `sordino assess` again, which writes it anew."
         raise AssessmentError(f"{path} is damaged: {error} {hint}") from None
 
@@ -149,16 +148,21 @@ def facts(directory: str | os.PathLike[str]) -> PublicFacts:
 
 def page_text(directory: str | os.PathLike[str], form: str, *, public: bool) -> str:
     """A page as text."""
-    from sordino.report import document, page
+    from sordino.report import page, result, sections
 
     checks.one_of("format", form, FORMATS)
+    pages = {"html": page.html, "md": page.markdown}
     if public:
-        makers = {"html": page.public_page, "md": page.public_markdown, "json": published.dumps}
-        return makers[form](facts(directory))
+        shown = facts(directory)
+        if form == "json":
+            return published.dumps(shown)
+        return pages[form](published.page(shown))
     assessment = read(directory)
     verified(found(directory), assessment.release, assessment.proved)
     _check_theorems(found(directory), assessment)
-    return {"html": page.page, "md": page.markdown, "json": document.dumps}[form](assessment)
+    if form == "json":
+        return result.dumps(assessment)
+    return pages[form](sections.page(assessment))
 
 
 def write_page(

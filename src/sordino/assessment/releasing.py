@@ -20,10 +20,9 @@ from sordino.estimators import load
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.task import FitPlan
 from sordino.release.noise import SeededNoise
-from sordino.report.stages import Plain, Release
+from sordino.report.result import Plain, Release
 from sordino.sgd.spec import TrainSpec
-from sordino.study.disk import Disk
-from sordino.study.refusal import explained
+from sordino.study.files import Disk, explained
 from sordino.types import Progress
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from sordino.estimators.methods import NoPrivacy
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.task import FitPlan, Settings
 from sordino.estimators.training import train_together
-from sordino.study.disk import Disk
-from sordino.study.refusal import UNREADABLE, StudyError, explained
+from sordino.study.files import UNREADABLE, Disk, StudyError, explained
 from sordino.tasks import available_cores
 from sordino.types import Floats
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sordino import checks
 from sordino.assessment.brief import Brief
 from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
-from sordino.report.assessment import STAGES, Assessment, Provenance
+from sordino.report.result import STAGES, Assessment, Provenance
 from sordino.types import Progress
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Stages:
         again: bool = False,
     ) -> _Found:
         """What a stage found, now or before; `again` does it in any case."""
-        from sordino.report import document
+        from sordino.report import result
 
         tell = self.watch.begin(stage, STAGES[stage])
         known = None if again else self.directory.finished(stage, kind)
@@ -85,11 +85,11 @@ class Stages:
             self.watch.end(stage, self.seconds[stage], resumed=True)
             return found
         began = time.perf_counter()
-        plain = document.to_plain(work(self.directory.work(stage), tell))
+        plain = result.to_plain(work(self.directory.work(stage), tell))
         seconds = self.seconds[stage] = time.perf_counter() - began
         self.directory.finish(stage, seconds, plain)
         self.watch.end(stage, seconds, resumed=False)
-        return document.from_plain(kind, plain)  # as a study that goes on reads it
+        return result.from_plain(kind, plain)  # as a study that goes on reads it
 
     @contextmanager
     def always(self, stage: str) -> Iterator[None]:
@@ -183,7 +183,7 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
     from sordino.assessment.caveats import caveats
     from sordino.assessment.public import verified
     from sordino.assessment.subject import Subject
-    from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
+    from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 
     directory = stages.directory
     with stages.always("read"):
@@ -232,11 +232,11 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
 
 def _shown(found: Assessment) -> tuple[str, str, Assessment]:
     """Everything as data, the page, and what was found as `sordino report` reads it."""
-    from sordino.report import document, page
+    from sordino.report import page, result, sections
 
-    text = document.dumps(found)
-    found = document.loads(text)
-    return text, page.page(found), found
+    text = result.dumps(found)
+    found = result.loads(text)
+    return text, page.html(sections.page(found)), found
 
 
 def _reported(stages: Stages, found: Assessment) -> Assessment:

@@ -32,7 +32,7 @@ from sordino.estimators.job import Job
 from sordino.models.constants import ObjectiveSpec
 from sordino.release.certificate import CLASSES_READ
 from sordino.release.ledger import is_open
-from sordino.report.assessment import Question, Records
+from sordino.report.result import Question, Records
 from sordino.sgd.spec import TrainSpec
 
 MODELS = {

@@ -47,7 +47,7 @@ from sordino.accounting import gaussian
 from sordino.audit.bounds import GAUSSIAN_HYPOTHESIS, by, checked_scores, level_of, positive_delta
 from sordino.errors import Refused
 from sordino.privacy import Observation
-from sordino.study.refusal import UNREADABLE
+from sordino.study.files import UNREADABLE
 from sordino.types import Floats, Ints
 
 _MOST_MU = 40.0
