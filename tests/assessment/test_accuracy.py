@@ -13,9 +13,7 @@ from sordino.assessment import accuracy, repeats
 from sordino.assessment.brief import Brief
 from sordino.assessment.subject import Subject
 from sordino.estimators import PrivateLogisticRegression, methods
-from sordino.estimators.job import Job
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.task import FitPlan, Settings
+from sordino.estimators.fit import FitPlan, PlannedFit, Randomness, Settings
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +21,7 @@ def subject() -> Subject:
     return Subject.of(Brief(data="digits/binary", effort="quick"))
 
 
-def job_of(subject: Subject) -> Job:
+def job_of(subject: Subject) -> PlannedFit:
     assert subject.job is not None
     return subject.job
 

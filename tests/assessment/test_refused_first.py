@@ -19,7 +19,7 @@ from sordino.assessment.directory import AssessmentError
 from sordino.assessment.run import Silent, assess
 from sordino.data import DataError
 from sordino.errors import NotApplicable, Refused
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.report import page, sections
 from sordino.report.result import Assessment
 from sordino.study import StudyError

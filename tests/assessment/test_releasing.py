@@ -13,7 +13,7 @@ from sordino import Ledger
 from sordino.assessment import releasing
 from sordino.assessment.brief import Brief
 from sordino.assessment.subject import Subject
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.report.result import Release
 
 BRIEF = Brief(data="digits/binary", effort="quick", epsilon=2.0)

@@ -9,7 +9,7 @@ from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.audit import scores
 from sordino.audit.runners import fits
 from sordino.errors import InvalidArgument
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitRecords
 from sordino.models.constants import ObjectiveSpec
 
 RNG = np.random.default_rng(3)

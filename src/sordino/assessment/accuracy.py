@@ -21,11 +21,8 @@ from sordino.assessment import network, repeats
 from sordino.assessment.effort import EFFORTS
 from sordino.data.preprocess import clip_rows
 from sordino.errors import NotApplicable
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.classifiers import probabilities
-from sordino.estimators.job import Job
-from sordino.estimators.records import Scaling
-from sordino.estimators.task import FitPlan
+from sordino.estimators.classifiers import PrivateLinearClassifier, probabilities
+from sordino.estimators.fit import FitPlan, PlannedFit, Scaling
 from sordino.models import build
 from sordino.report.result import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
 from sordino.sgd.spec import TrainSpec
@@ -97,11 +94,11 @@ def scored(
     )
 
 
-def _probable(job: Job) -> bool:
+def _probable(job: PlannedFit) -> bool:
     return job.plan.task.kind == "logistic"
 
 
-def class_codes(labels: Any, job: Job) -> Ints:
+def class_codes(labels: Any, job: PlannedFit) -> Ints:
     """Number of each label's class; -1 for one that training did not know."""
     place = {label: code for code, label in enumerate(job.classes.tolist())}
     listed = np.asarray(labels).tolist()
@@ -109,7 +106,7 @@ def class_codes(labels: Any, job: Job) -> Ints:
 
 
 def _shares(
-    subject: Subject, job: Job, held: HeldOut, near: Floats, work: Path, progress: Progress
+    subject: Subject, job: PlannedFit, held: HeldOut, near: Floats, work: Path, progress: Progress
 ) -> dict[float, Floats]:
     """Accuracies of the repeats at every epsilon."""
     plans, brief = _plans(subject), subject.brief
@@ -127,7 +124,12 @@ def _shares(
 
 
 def _made(
-    plan: FitPlan, job: Job, held: HeldOut, count: int, near: Floats, tell: Callable[[int], None]
+    plan: FitPlan,
+    job: PlannedFit,
+    held: HeldOut,
+    count: int,
+    near: Floats,
+    tell: Callable[[int], None],
 ) -> Floats:
     return held.right(repeats.released_weights(plan, job, count, near, tell)) / held.rows
 
@@ -175,7 +177,7 @@ class HeldOut:
     codes: Ints
 
     @classmethod
-    def of(cls, X: Any, y: Any, job: Job) -> HeldOut:
+    def of(cls, X: Any, y: Any, job: PlannedFit) -> HeldOut:
         """Rows as `predict` takes them: scaled like those of the training."""
         given = np.asarray(X, dtype=np.float64)
         intercept = job.records.X.shape[1] > given.shape[1]

@@ -22,7 +22,7 @@ from sordino.audit.runners.outputs import identity, outputs
 from sordino.audit.runners.trained import TrainedRelease
 from sordino.audit.scores import LOSSES, Score, learned, record_losses
 from sordino.data.dataset import Dataset
-from sordino.estimators.task import FitPlan
+from sordino.estimators.fit import FitPlan
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
 from sordino.report.result import Attack, Curve
@@ -32,7 +32,7 @@ from sordino.types import Progress
 if TYPE_CHECKING:
     from sordino.assessment.subject import Subject
     from sordino.audit.pairs import Claim
-    from sordino.estimators.job import Job
+    from sordino.estimators.fit import PlannedFit
 
 
 LEAST_RUNS = 200
@@ -158,7 +158,7 @@ def attack_release(subject: Subject, directory: Path, progress: Progress) -> Att
     return _attack_linear(subject, subject.job, how)
 
 
-def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
+def _attack_linear(subject: Subject, job: PlannedFit, how: dict[str, Any]) -> Attack:
     """By the losses of the record, or by what the first half of the runs learned, if it is better.
 
     With more than two classes, the weights of all models together, on a pair that moves them all.

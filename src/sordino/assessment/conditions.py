@@ -10,17 +10,12 @@ from sordino import sensitivity
 from sordino.accounting.last_iterate.hidden_state import HiddenState
 from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import (
-    AdaptiveEvidence,
-    ObjectiveEvidence,
-    OutputEvidence,
-    SelectionEvidence,
-    StepsEvidence,
-)
-from sordino.proofs.objective import ObjectivePerturbation
-from sordino.proofs.output import OutputPerturbation
-from sordino.proofs.run import NORM_SLACK, Run, checked_convexity, gradient_bound, rates_of
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.evidence import SelectionEvidence, StepsEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence, OutputPerturbation
+from sordino.proofs.proof import NORM_SLACK, Evidence
+from sordino.proofs.steps import Run, convex_constants, gradient_bound, rates_of
 from sordino.proofs.theorems import noise_of
 from sordino.report.result import Checked
 from sordino.sgd.spec import TrainSpec
@@ -38,7 +33,7 @@ def checked(evidence: Evidence, done: object) -> dict[str, tuple[Checked, ...]]:
         assert isinstance(done, OutputPerturbation)
         return {"final": tuple(_output(evidence, done))}
     if isinstance(evidence, ObjectiveEvidence):
-        assert isinstance(done, ObjectivePerturbation)
+        assert isinstance(done, ObjectiveEvidence)
         return {"final": tuple(_objective(evidence, done))}
     extra = together(evidence.problems, evidence.rows_per_person, in_one_norm=False)
     if isinstance(evidence, AdaptiveEvidence):
@@ -95,7 +90,7 @@ def _rate(done: OutputPerturbation) -> Checked:
     return Checked("learning rates at which no step pushes two runs apart", numbers)
 
 
-def _objective(evidence: ObjectiveEvidence, noisy: ObjectivePerturbation) -> list[Checked]:
+def _objective(evidence: ObjectiveEvidence, noisy: ObjectiveEvidence) -> list[Checked]:
     problem = noisy.problem
     leverage = problem["norm"] ** 2 / problem["regulariser"]
     kappa = math.log1p(problem["curvature"] * leverage)
@@ -148,7 +143,7 @@ def _hidden(evidence: StepsEvidence, run: Run) -> tuple[Checked, ...]:
     if not isinstance(run.hidden, HiddenState):
         return ()
     spec = evidence.spec
-    constants = checked_convexity(spec, evidence.constants)
+    constants = convex_constants(spec, evidence.constants)
     loss = f"{spec.objective.kind}: curvature {constants.strongly_convex:.6g} to "
     loss += f"{constants.smooth:.6g}, the regulariser outside the clip"
     rate = float(np.max(rates_of(spec, evidence.rows)))

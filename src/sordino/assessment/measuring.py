@@ -28,11 +28,8 @@ from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.estimators import methods
-from sordino.estimators.job import Job
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitPlan, FitRecords, PlannedFit, Randomness
 from sordino.estimators.risk import Risk
-from sordino.estimators.task import FitPlan
 from sordino.intrinsic import directional, distances, normality, spread
 from sordino.intrinsic.directional import ALONG, LEAST_SEEDS
 from sordino.intrinsic.distances import Distances
@@ -540,7 +537,7 @@ def _release_evidence(subject: Subject, directory: Path, progress: Progress) -> 
     return release.evidence(directory, progress)
 
 
-def _fitted(subject: Subject, job: Job, progress: Progress) -> NoiseEvidence:
+def _fitted(subject: Subject, job: PlannedFit, progress: Progress) -> NoiseEvidence:
     """Of methods that the engine does not train."""
     plan, brief = job.plan, subject.brief
     each = cost_of_fit(plan)
@@ -575,12 +572,12 @@ def _fitted(subject: Subject, job: Job, progress: Progress) -> NoiseEvidence:
     return found
 
 
-def _attacked(subject: Subject, job: Job) -> Pair:
+def _attacked(subject: Subject, job: PlannedFit) -> Pair:
     """The pair that the release is attacked on; labels are class numbers."""
     return subject.pair if job.plan.task.problems == 1 else pairs.canary(class_dataset(job))
 
 
-def _pairs(job: Job, pair: Pair) -> list[Pair]:
+def _pairs(job: PlannedFit, pair: Pair) -> list[Pair]:
     """The same two datasets as each class's model sees them."""
     assert isinstance(pair.D_prime, Dataset)
     worlds = [records_of(job.plan, each) for each in (pair.D, pair.D_prime)]

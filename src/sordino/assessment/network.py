@@ -26,8 +26,8 @@ from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.proof import Proof
-from sordino.proofs.run import Run, run_of
-from sordino.proofs.training import prove_steps
+from sordino.proofs.steps import Run, run_of
+from sordino.proofs.theorems import prove_steps
 from sordino.report.result import Bound
 from sordino.sgd.spec import TrainSpec
 
@@ -70,11 +70,7 @@ class NetworkPlan:
     @functools.cached_property
     def proof(self) -> Proof:
         """Composition over all iterates, by privacy loss distributions."""
-        proof = prove_steps(
-            *(self.spec, None, self.rows, Relation.REPLACE_ONE, self.delta),
-            accountant="pld",
-            rows_per_person=self.rows_per_person,
-        )
+        proof = prove_steps(self._run, self.spec, self.delta, "pld")
         return replace(proof, not_covered=self.not_covered)
 
     @property
@@ -145,7 +141,7 @@ def plan(
     _check_two_classes(D)
     spec = _noisy_spec(D.rows, recipe)
     run = _run(spec, D.rows, rows_per_person)
-    noise = theorems.named("pld").least_noise(run, epsilon, delta)
+    noise = theorems.steps_theorem("pld").least_noise(run, epsilon, delta)
     assert isinstance(noise, float)
     spec = replace(spec, noise_multiplier=noise, learning_rate=_rate(spec, noise))
     return NetworkPlan(spec, D.rows, delta, rows_per_person, not_covered)

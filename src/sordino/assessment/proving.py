@@ -19,10 +19,9 @@ import numpy.typing as npt
 from sordino.accounting.profile import Profile
 from sordino.assessment import conditions
 from sordino.proofs import theorems
-from sordino.proofs.evidence import Evidence
 from sordino.proofs.output import OutputPerturbation
-from sordino.proofs.proof import Proof
-from sordino.proofs.run import Run
+from sordino.proofs.proof import Evidence, Proof
+from sordino.proofs.steps import Run
 from sordino.proofs.theorems import Finding
 from sordino.report.result import Bound, Checked, Curve, Proved
 

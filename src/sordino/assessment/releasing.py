@@ -17,8 +17,8 @@ from sordino.assessment import released_before
 from sordino.assessment.directory import MARK
 from sordino.errors import Refused
 from sordino.estimators import load
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.task import FitPlan
+from sordino.estimators.classifiers import PrivateLinearClassifier
+from sordino.estimators.fit import FitPlan
 from sordino.release.noise import SeededNoise
 from sordino.report.result import Plain, Release
 from sordino.sgd.spec import TrainSpec

@@ -19,11 +19,9 @@ from threadpoolctl import threadpool_limits
 from sordino import _files
 from sordino.audit.runners.minimised import MinimisedFit, minimisers
 from sordino.estimators import methods
-from sordino.estimators.job import Job
+from sordino.estimators.fit import FitPlan, PlannedFit, Randomness, Settings
 from sordino.estimators.methods import NoPrivacy
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.task import FitPlan, Settings
-from sordino.estimators.training import train_together
+from sordino.estimators.methods.training import train_together
 from sordino.study.files import UNREADABLE, Disk, StudyError, explained
 from sordino.tasks import available_cores
 from sordino.types import Floats
@@ -48,7 +46,7 @@ _MINIMISER_PASSES = 2
 """The same, of minimisers found together: each shares what it reads with many."""
 
 
-def without_privacy(job: Job) -> Floats:
+def without_privacy(job: PlannedFit) -> Floats:
     """The exact minimiser of what is trained, [problem, column]."""
     task = replace(job.plan.task, epsilon=math.inf, l2=max(job.plan.task.l2, _LEAST_L2))
     plan = NoPrivacy().plan(task, Settings())
@@ -78,7 +76,7 @@ def _seconds_each(plan: FitPlan) -> float:
 
 
 def released_weights(
-    plan: FitPlan, job: Job, repeats: int, near: Floats, told: Callable[[int], None]
+    plan: FitPlan, job: PlannedFit, repeats: int, near: Floats, told: Callable[[int], None]
 ) -> Floats:
     """Weights [repeat, problem, column] with all their noise, as if each had been released.
 
@@ -106,20 +104,20 @@ def released_weights(
     return made
 
 
-def _way(plan: FitPlan) -> Callable[[FitPlan, Job, int, Floats], Iterator[Floats]]:
+def _way(plan: FitPlan) -> Callable[[FitPlan, PlannedFit, int, Floats], Iterator[Floats]]:
     if plan.spec is not None:
         return _together
     return _minimised if MinimisedFit.can_do(plan) else _one_by_one
 
 
-def _together(plan: FitPlan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
+def _together(plan: FitPlan, job: PlannedFit, repeats: int, near: Floats) -> Iterator[Floats]:
     """Trainings by the engine, side by side."""
     for start in range(0, repeats, _BATCH):
         plans = [plan] * min(_BATCH, repeats - start)
         yield train_together(plans, job.records, Randomness.seeded(SEED + start), job.start)
 
 
-def _minimised(plan: FitPlan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
+def _minimised(plan: FitPlan, job: PlannedFit, repeats: int, near: Floats) -> Iterator[Floats]:
     """Minimisers of noisy objectives, many at once."""
     task, rows = plan.task, len(job.records.X)
     assert task.rows == rows  # neighbours replace a record, so their number is public
@@ -133,7 +131,7 @@ def _minimised(plan: FitPlan, job: Job, repeats: int, near: Floats) -> Iterator[
             yield np.stack(found, axis=1)
 
 
-def _one_by_one(plan: FitPlan, job: Job, repeats: int, near: Floats) -> Iterator[Floats]:
+def _one_by_one(plan: FitPlan, job: PlannedFit, repeats: int, near: Floats) -> Iterator[Floats]:
     """Whatever cannot be made at once, a few at a time."""
     method = methods.named(plan.method)
     start = job.start if method.starts else near

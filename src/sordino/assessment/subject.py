@@ -27,8 +27,8 @@ from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared, held_out
 from sordino.errors import PrivacyLeakWarning
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.job import Job
+from sordino.estimators.classifiers import PrivateLinearClassifier
+from sordino.estimators.fit import PlannedFit
 from sordino.models.constants import ObjectiveSpec
 from sordino.release.certificate import CLASSES_READ
 from sordino.release.ledger import is_open
@@ -86,7 +86,7 @@ class Subject:
     recipe: Recipe | None
     records: Records
     estimator: PrivateLinearClassifier | None
-    job: Job | None
+    job: PlannedFit | None
     network: NetworkPlan | None
     delta: float
     delta_reason: str
@@ -225,7 +225,7 @@ def _network(
     return network.plan(D, found, brief.epsilon, delta, rows_per_person=persons, not_covered=read)
 
 
-def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
+def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PlannedFit:
     """The plan; what it would warn of, the fit itself does."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
@@ -243,7 +243,7 @@ def _rows(prepared: Prepared, X: Any, y: Any) -> Dataset:
     return Dataset(rows, codes, prepared.data_norm, "fit")
 
 
-def _plain(D: Dataset, job: Job, found: Recipe | None) -> TrainSpec:
+def _plain(D: Dataset, job: PlannedFit, found: Recipe | None) -> TrainSpec:
     """Ordinary SGD: the papers' settings for the dataset, or usual ones."""
     task = job.plan.task
     objective = ObjectiveSpec(task.kind, l2=task.l2, intercept=False, huber_width=task.huber_width)
@@ -273,7 +273,9 @@ def _in_words(spec: TrainSpec, rows: int) -> str:
     )
 
 
-def _records(prepared: Prepared, D: Dataset, job: Job | None, y: Any, test_rows: int) -> Records:
+def _records(
+    prepared: Prepared, D: Dataset, job: PlannedFit | None, y: Any, test_rows: int
+) -> Records:
     labels = np.unique(y) if job is None else job.classes
     reads = prepared.reads_private_data
     if prepared.classes is None:

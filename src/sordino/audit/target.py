@@ -17,7 +17,7 @@ from sordino.audit.runners.outputs import identity
 from sordino.data.dataset import Dataset
 from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared, Source
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.privacy import Relation, default_delta
 
 GALLERY = "gallery:"

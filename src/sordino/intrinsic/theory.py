@@ -13,7 +13,7 @@ from sordino.accounting.classical import AsPrinted
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.run import batches_of, checked_convexity, rates_of
+from sordino.proofs.steps import batches_of, convex_constants, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex, bolt_on_fractional
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -59,7 +59,7 @@ def theory(
                 "No bound on the rows' norm is claimed, so none on their gradients is."
             )
         constants = spec.objective.constants(norm_bound)
-        checked_convexity(spec, constants)
+        convex_constants(spec, constants)
         assert constants is not None  # a linear loss has some
         if spec.order == Sampling.POISSON:
             raise NotApplicable(
