@@ -355,9 +355,9 @@ def run(
             tested=result.tested_point,
             claimed=claim.allowed.beta if claim else None,
             claim=f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}" if claim else "",
-            title=game.title,
+            title=target.name,
         )
-        canvas.save(figure, plot, game.title)
+        canvas.save(figure, plot, target.name)
         say(f"Figure: {plot}", err=json)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)

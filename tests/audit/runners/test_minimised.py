@@ -12,16 +12,10 @@ from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.audit import audit, pairs
 from sordino.audit.runners import fits, minimised
 from sordino.audit.runners.minimised import _TOGETHER as TOGETHER
-from sordino.audit.runners.minimised import (
-    TOGETHER,
-    MinimisedFit,
-    Minimisers,
-    SingleFit,
-    records_of,
-)
+from sordino.audit.runners.minimised import MinimisedFit, Minimisers, SingleFit, records_of
 from sordino.audit.runners.outputs import OutputFileError, outputs
 from sordino.estimators.fit import Randomness
-from sordino.estimators.methods.objective_perturbation import NoisyObjective, mechanism
+from sordino.estimators.methods.objective_perturbation import NoisyObjective
 from sordino.estimators.risk import Risk
 from sordino.estimators.rules import mechanism
 from sordino.randomness import SeededStreams

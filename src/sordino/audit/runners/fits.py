@@ -89,7 +89,7 @@ def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PreparedFit
     return PreparedFit(mechanism_of(job), class_dataset(job), claim_of(job))
 
 
-def mechanism_of(job: Job) -> FitMechanism:
+def mechanism_of(job: PlannedFit) -> FitMechanism:
     """What a fit with everything public settled would run, whatever it promises."""
     plan = dataclasses.replace(job.plan, proof=None, evidence=None)  # not needed to run
     if plan.spec is None:
