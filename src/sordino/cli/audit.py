@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sordino import _cost, _files, checks
+from sordino import _cost, _files, checks, tasks
 from sordino.cli import options, terminal
 from sordino.cli.options import ATTACK, OUTPUT, PROMISE, RECORDS, TRAINING, from_fields, option
 from sordino.cli.tables import print_bounds
@@ -281,6 +281,7 @@ def run(
     ] = "learned",
     seed: options.Seed = 0,
     workers: Annotated[int | None, option(ATTACK, "Processes. Default: cores.")] = None,
+    dask: options.Dask = None,
     outputs: Annotated[
         str | None, option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
     ] = None,
@@ -325,7 +326,7 @@ def run(
                 "without a hypothesis, even without any noise.",
                 hang=True,
             )
-        with terminal.bar("runs") as progress:
+        with tasks.connect(dask) as client, terminal.bar("runs") as progress:
             result = audit(
                 *(target.mechanism, target.D, target.D_prime, runs),
                 score=judge,
@@ -334,6 +335,7 @@ def run(
                 confidence=confidence,
                 seed=seed,
                 workers=workers,
+                client=client,
                 file=outputs,
                 progress=progress,
             )
