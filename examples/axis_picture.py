@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sordino.assessment import public
+from sordino.assessment import pages
 from sordino.report import drawing
 
 
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("study", help="directory that `sordino assess` made")
     parser.add_argument("--out", type=Path, default=Path("assess.svg"))
     given = parser.parse_args(arguments)
-    found = public.read(given.study)
+    found = pages.read(given.study)
     given.out.write_text(drawing.standalone(drawing.axis(found)), encoding="utf-8")
     print(f"{given.out}: {found.question.title}")
 

@@ -13,9 +13,9 @@ import pytest
 from damaged import STRUCTURE, said
 
 import sordino
-from sordino.assessment import public, repeats
-from sordino.assessment.brief import Brief
-from sordino.assessment.directory import AssessmentError, StudyDirectory
+from sordino.assessment import pages, repeats
+from sordino.assessment.directory import AssessmentDirectory, AssessmentError
+from sordino.assessment.request import Request
 from sordino.audit.score_file import OutputFile
 from sordino.errors import InvalidArgument, Refused
 from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
@@ -47,7 +47,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("corpus")
     with tarfile.open(CORPUS) as archive:
         archive.extractall(root, filter="data")
-    directory = StudyDirectory(root / "assessed")
+    directory = AssessmentDirectory(root / "assessed")
     for stage, kind in KINDS.items():
         found = directory.finished(stage, kind)
         assert found is not None
@@ -65,11 +65,11 @@ def place(whole: Path, tmp_path: Path) -> Path:
 
 def stages(path: Path) -> list[Any]:
     """What a study that goes on takes from its files."""
-    brief = Brief(**ASKED)
-    directory = StudyDirectory.checked(path, brief)
+    request = Request(**ASKED)
+    directory = AssessmentDirectory.checked(path, request)
     state = directory._state()
     assert state is not None
-    with directory.opened(brief, state["fingerprint"]):
+    with directory.opened(request, state["fingerprint"]):
         return [directory.finished(stage, kind) for stage, kind in KINDS.items()]
 
 
@@ -101,7 +101,7 @@ def judged(use: Callable[[], object], before: object, file: Path) -> bool:
 @each_damage
 def test_every_kept_file(damage: str, place: Path) -> None:
     rng = random.Random(f"{damage} 1")
-    page = public.page_text(place, "json", public=False)
+    page = pages.page_text(place, "json", public=False)
     before = stages(place)
     noticed = 0
     for name in kept(place):
@@ -109,7 +109,7 @@ def test_every_kept_file(damage: str, place: Path) -> None:
         content = file.read_bytes()
         file.write_bytes(STRUCTURE[damage](content, rng))
         if name.parts[0] in ("assessment.json", "model"):  # which takes a second
-            noticed += not judged(lambda: public.page_text(place, "json", public=False), page, file)
+            noticed += not judged(lambda: pages.page_text(place, "json", public=False), page, file)
         else:
             noticed += not judged(lambda: stages(place), before, file)
         file.write_bytes(content)
@@ -126,11 +126,11 @@ def test_stages_that_were_swapped(place: Path) -> None:
 
 
 def test_a_study_whose_records_nobody_knows_is_not_gone_on_with(place: Path) -> None:
-    brief = Brief.from_file(place / "study.toml")
+    request = Request.from_file(place / "study.toml")
     (place / "state.json").unlink()
     with (
         pytest.raises(AssessmentError, match=r"state.json is damaged: It is gone"),
-        StudyDirectory.checked(place, brief).opened(brief, "other records"),
+        AssessmentDirectory.checked(place, request).opened(request, "other records"),
     ):
         pass
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from sordino import InvalidArgument, Ledger
-from sordino.assessment import accuracy, attacking, measuring, proving
-from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError
+from sordino.assessment.request import Request
 from sordino.assessment.run import Silent, assess
+from sordino.assessment.stages import accuracy, attack, measure, prove
 from sordino.data import DataError
 from sordino.errors import NotApplicable, Refused
 from sordino.estimators.base import PrivateLinearClassifier
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
 
 SMALL = {"effort": "quick", "seeds": 20, "neighbours": 2, "audit_runs": 64}
 STAGES = {
-    "prove": (proving, "prove"),
-    "own_noise": (measuring, "own_noise"),
-    "release_estimate": (measuring, "release_estimate"),
-    "attack_release": (attacking, "attack_release"),
-    "attack_plain": (attacking, "attack_plain"),
+    "prove": (prove, "prove"),
+    "own_noise": (measure, "own_noise"),
+    "release_estimate": (measure, "release_estimate"),
+    "attack_release": (attack, "attack_release"),
+    "attack_plain": (attack, "attack_plain"),
     "release": (accuracy, "linear_accuracy"),
 }
 """Who does the work of each stage; of the release, all but the release."""
@@ -153,7 +153,7 @@ def test_whatever_setting_is_wrong_nothing_is_released(
 ) -> None:
     rng, place = random.Random(18), tmp_path / "study"
     with ledger(tmp_path / "ledger.db") as book:
-        for name in 8 * list(Brief.__dataclass_fields__):
+        for name in 8 * list(Request.__dataclass_fields__):
             value = wrong(rng, name, tmp_path)
             said = f"{name}={value!r}"
             try:
@@ -216,7 +216,7 @@ def test_what_was_found_is_kept_for_the_same_question(
         raise StudyError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(attacking, "attack_plain", fails)
+        patch.setattr(attack, "attack_plain", fails)
         with pytest.raises(StudyError):
             assess(**asked, out=tmp_path / "study")
     watch = Watch()
@@ -253,14 +253,14 @@ def test_looking_harder_keeps_the_release(
     monkeypatch.setattr(PrivateLinearClassifier, "fit", no_fit)
     for changed, stages in [*HARDER, *rng.sample(HARDER, 4)]:
         before, now = now, asked | changed
-        redone = Brief(**now).redone(Brief(**before))
+        redone = Request(**now).redone(Request(**before))
         watch = Watch()
         found = assess(**now, out=place, watch=watch)
         assert bundle_of(place) == released
         looked = [each for each in STAGES if each in redone and each != "prove"]
         assert watch.done == ["read", "prove", *looked, "report"]  # proved anew every time
-        assert set(stages) <= set(redone) | set(Brief(**before).redone(Brief(**asked)))
-        assert Brief.from_file(place / "study.toml") == Brief(**now)
+        assert set(stages) <= set(redone) | set(Request(**before).redone(Request(**asked)))
+        assert Request.from_file(place / "study.toml") == Request(**now)
         assert found.question.settings["confidence"] == now.get("confidence", 0.99)
 
 

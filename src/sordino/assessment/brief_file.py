@@ -1,4 +1,4 @@
-"""A study file: what is asked of an assessment, as TOML. `brief.Brief` holds what it says."""
+"""A study file: what is asked of an assessment, as TOML. `request.Request` holds what it says."""
 
 from __future__ import annotations
 

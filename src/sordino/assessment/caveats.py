@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from sordino.assessment.attacking import repeatable
-from sordino.assessment.subject import Subject
+from sordino.assessment.plan import AssessmentPlan
+from sordino.assessment.stages.attack import repeatable
 from sordino.report.stages import Attack, Proved, Release
 
 
 def caveats(
-    subject: Subject, proved: Proved, released: Release, attacks: tuple[Attack, ...]
+    subject: AssessmentPlan, proved: Proved, released: Release, attacks: tuple[Attack, ...]
 ) -> tuple[str, ...]:
     """In the order of how much they matter."""
     return (
@@ -21,7 +21,7 @@ def caveats(
     )
 
 
-def _preparation(subject: Subject) -> list[str]:
+def _preparation(subject: AssessmentPlan) -> list[str]:
     found = [
         f"Read off the records beforehand: {what}. The guarantee does not cover what that tells."
         for what in subject.records.reads_private_data
@@ -36,8 +36,8 @@ def _preparation(subject: Subject) -> list[str]:
     return found
 
 
-def _promise(subject: Subject, proved: Proved, released: Release) -> list[str]:
-    brief, found = subject.brief, []
+def _promise(subject: AssessmentPlan, proved: Proved, released: Release) -> list[str]:
+    request, found = subject.request, []
     if proved.guarantee is not None:
         already = set(subject.records.reads_private_data)
         found += [
@@ -45,7 +45,7 @@ def _promise(subject: Subject, proved: Proved, released: Release) -> list[str]:
             for what in proved.guarantee.not_covered
             if what not in already
         ]
-    if brief.max_rows_per_person == 1:
+    if request.max_rows_per_person == 1:
         found.append(
             "The guarantee is for one record. Somebody with several records in the data is "
             "protected less: --max-rows-per-person says how many there may be."
@@ -58,7 +58,7 @@ def _promise(subject: Subject, proved: Proved, released: Release) -> list[str]:
     return found
 
 
-def _attacks(subject: Subject, attacks: tuple[Attack, ...]) -> list[str]:
+def _attacks(subject: AssessmentPlan, attacks: tuple[Attack, ...]) -> list[str]:
     weak = [each for each in attacks if each.claimed is not None and each.reach <= 0]
     found = [
         "An attack that finds little shows only that this attack found little. The record it "
@@ -80,7 +80,7 @@ def _attacks(subject: Subject, attacks: tuple[Attack, ...]) -> list[str]:
     return found
 
 
-def _numbers(subject: Subject, released: Release) -> list[str]:
+def _numbers(subject: AssessmentPlan, released: Release) -> list[str]:
     found = []
     if released.accuracy is not None:
         found.append(
@@ -101,7 +101,7 @@ def _further(released: Release) -> str:
     return f"{adds} No ledger was charged here; `sordino ledger` keeps a budget across releases."
 
 
-def _seeds(subject: Subject) -> str:
+def _seeds(subject: AssessmentPlan) -> str:
     """Where randomness came from."""
     repeated = "Trainings that were measured and attacked used seeds, so that they can be repeated"
     if subject.job is None:

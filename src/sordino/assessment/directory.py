@@ -1,4 +1,4 @@
-"""`StudyDirectory`: where an assessment keeps what it found, so that it goes on where it stopped.
+"""`AssessmentDirectory`: what an assessment keeps, so that it can be resumed.
 
     README.txt       INTERNAL, and why
     study.toml       what was asked
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import sordino
 from sordino import _files, checks
-from sordino.assessment.brief import Brief
+from sordino.assessment.request import Request
 from sordino.errors import InvalidArgument, Refused
 from sordino.report import document
 from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
@@ -78,7 +78,7 @@ class AssessmentError(Refused):
     """A directory that cannot be used as asked; its text names it and says what to do."""
 
 
-class StudyDirectory:
+class AssessmentDirectory:
     """The directory of one assessment; `opened` gives the right to write it."""
 
     def __init__(self, root: Path) -> None:
@@ -86,7 +86,7 @@ class StudyDirectory:
         self._disk = Disk(root)
 
     @classmethod
-    def checked(cls, path: str | os.PathLike[str], brief: Brief) -> StudyDirectory:
+    def checked(cls, path: str | os.PathLike[str], request: Request) -> AssessmentDirectory:
         """Refuse, before any work, a place where this assessment cannot be written.
 
         Raises
@@ -111,14 +111,14 @@ class StudyDirectory:
             hint = "Change its permissions, or pass another one."
             checks.fail("--out", root, "to be a directory that can be written", hint)
         made = cls(root)
-        made._check_same(brief)
+        made._check_same(request)
         return made
 
-    def _check_same(self, brief: Brief) -> None:
+    def _check_same(self, request: Request) -> None:
         """Refuse a directory with another assessment, or with files that are none of ours."""
         if (self.root / STUDY).exists():
             before = self._brief()
-            different = brief.differences(before or brief)
+            different = request.differences(before or request)
             if different and not self._failed():
                 moved = different[0].startswith(("data ", "columns ", "ledger "))
                 hint = (
@@ -132,7 +132,7 @@ class StudyDirectory:
             self._refuse(f"to be empty or an assessment, and it holds {foreign!r}", hint)
 
     @contextmanager
-    def opened(self, brief: Brief, fingerprint: str) -> Iterator[None]:
+    def opened(self, request: Request, fingerprint: str) -> Iterator[None]:
         """Make the directory, or go on with it; refused if the records are not the same."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -143,9 +143,9 @@ class StudyDirectory:
             )
         lock = WriterLock(self.root)
         try:
-            self._check_same(brief)
+            self._check_same(request)
             with explained(self.root, "written"):
-                self._make_way(brief, fingerprint)
+                self._make_way(request, fingerprint)
                 self._disk.put(README, README_TEXT.encode())
                 for name in (STAGES, WORK):
                     self._disk.make(name)
@@ -153,7 +153,7 @@ class StudyDirectory:
                 state = {"format": FORMAT, "fingerprint": fingerprint}
                 state["sordino"] = sordino.__version__  # for people: formats are compared
                 self._disk.put(STATE, json.dumps(state).encode())
-                self._disk.put(STUDY, brief.to_toml().encode())
+                self._disk.put(STUDY, request.to_toml().encode())
                 self._disk.settle(["."])
             try:
                 yield
@@ -216,12 +216,12 @@ class StudyDirectory:
             self._damaged(STATE, "It does not say of which records it is.")
         return state
 
-    def _brief(self) -> Brief | None:
+    def _brief(self) -> Request | None:
         """What was asked here before."""
         if not (self.root / STUDY).exists():
             return None
         try:
-            before = Brief.from_file(self.root / STUDY)
+            before = Request.from_file(self.root / STUDY)
         except InvalidArgument as error:
             self._damaged(STUDY, str(error))
         # What is left out of a study file is the usual, but this one was written with all of it.
@@ -250,21 +250,21 @@ class StudyDirectory:
             what = "Delete that one file, and its stage is done again."
         raise AssessmentError(f"{self.root / name} is damaged: {why} {what}")
 
-    def _make_way(self, brief: Brief, fingerprint: str) -> None:
+    def _make_way(self, request: Request, fingerprint: str) -> None:
         """Drop what was found for another question, or refuse; a release is never dropped."""
-        state, before = self._state(), self._brief() or brief
+        state, before = self._state(), self._brief() or request
         begun = self.released or any((self.root / STAGES).glob("*.json"))
         if begun and state is None:
             self._damaged(STATE, "It is gone.")
         other = self._other_records(state, fingerprint) if state else ""
-        if not begun or (self._failed() and (other or brief.differences(before))):
+        if not begun or (self._failed() and (other or request.differences(before))):
             for name in (STAGES, WORK):
                 shutil.rmtree(self.root / name, ignore_errors=True)
             self._disk.drop(STATE)
             return
         if other:
             self._refuse(other, "Pass another --out; finished stages are not mixed with new ones.")
-        for stage in brief.redone(before):
+        for stage in request.redone(before):
             for name in (ASSESSMENT, PAGE, f"{STAGES}/{stage}.json"):
                 self._disk.drop(name)
             if stage in _GRIDS:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import checks
-from sordino.assessment.brief import Brief
+from sordino.assessment.request import Request
 from sordino.audit import game as audit_game
 from sordino.audit import neighbour
 from sordino.audit.claim import Claim
@@ -49,41 +49,41 @@ class ForeignGame:
         """Of code and data; None where it cannot be told whether they are the same as before."""
         return identity(self.mechanism, self.D, self.D_prime)
 
-    def runs_for(self, brief: Brief) -> int:
+    def runs_for(self, request: Request) -> int:
         """Runs in each world: as asked, as its recipe says, or what the effort affords."""
-        return brief.audit_runs or self.runs or brief.most_audit_runs
+        return request.audit_runs or self.runs or request.most_audit_runs
 
-    def check(self, brief: Brief) -> None:
+    def check(self, request: Request) -> None:
         """Refuse, before anything is written, runs that the attack would refuse later."""
-        delta, confidence = self.claim.delta, brief.confidence
-        audit_game.check(self.runs_for(brief), 1, delta=delta, confidence=confidence)
+        delta, confidence = self.claim.delta, request.confidence
+        audit_game.check(self.runs_for(request), 1, delta=delta, confidence=confidence)
 
 
-def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignGame:
+def game(request: Request, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignGame:
     """What is to be attacked, from what was asked.
 
     Parameters
     ----------
-    brief
-        Names it (`brief.mechanism`), its claim and, without a pair, the data.
+    request
+        Names it (`request.mechanism`), its claim and, without a pair, the data.
     mechanism
         The function or estimator itself; None for one of the gallery ("gallery:NAME").
     pair
         Two datasets as it takes them; None crafts two (X, y) from the data.
     """
-    name = brief.mechanism or ""
+    name = request.mechanism or ""
     if mechanism is None:
         if not name.startswith(GALLERY):
             hint = "Pass the function itself, or gallery:NAME."
             checks.fail("mechanism", name, "to be something that can be run", hint)
-        return _of_gallery(name.removeprefix(GALLERY), few=brief.effort == "quick")
+        return _of_gallery(name.removeprefix(GALLERY), few=request.effort == "quick")
     if isinstance(mechanism, type) and hasattr(mechanism, "fit"):
         mechanism = mechanism()
     words = "two datasets given by the user"
     if pair is None:
-        source = brief.source()
+        source = request.source()
         prepared = source.read()
-        if brief.data_norm is None and not source.is_file:
+        if request.data_norm is None and not source.is_file:
             # Of a dataset by name the intercept's 1 is in it, which a mechanism is not handed.
             norm = math.sqrt(prepared.data_norm**2 - 1)
             prepared = dataclasses.replace(prepared, data_norm=norm)
@@ -92,12 +92,12 @@ def game(brief: Brief, mechanism: Any, pair: tuple[Any, Any] | None) -> ForeignG
         assert isinstance(second, Dataset)
         pair = (first.X, first.y), (second.X, second.y)
         words = (
-            f"{D.rows:,} rows (X, y) of {brief.data}; one record differs: crafted, anywhere within "
+            f"{D.rows:,} rows (X, y) of {request.data}; one record differs: crafted, within "
             f"norm {prepared.data_norm:g} (entries may be negative), mislabelled, in a quiet "
             "direction"
         )
-    delta, _ = brief.delta_and_reason(None)
-    claim = Claim(brief.epsilon, delta, Relation.REPLACE_ONE, source=name)
+    delta, _ = request.delta_and_reason(None)
+    claim = Claim(request.epsilon, delta, Relation.REPLACE_ONE, source=name)
     return ForeignGame(mechanism, pair[0], pair[1], claim, name, words)
 
 
@@ -125,21 +125,21 @@ def _of_gallery(name: str, *, few: bool) -> ForeignGame:
     )
 
 
-def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
+def attacked(request: Request, found: ForeignGame, stages: Stages) -> Assessment:
     """The whole assessment: one attack."""
-    from sordino.assessment import attacking
     from sordino.assessment.run import provenance, rerun
+    from sordino.assessment.stages import attack
     from sordino.report.stages import Attack
 
-    attack = stages.do(
+    outcome = stages.do(
         "attack_mechanism",
         Attack,
-        lambda work, tell: attacking.attack_mechanism(
+        lambda work, tell: attack.attack_mechanism(
             *(found.mechanism, found.D, found.D_prime),
             claim=found.claim,
             score=found.score,
-            confidence=brief.confidence,
-            runs=found.runs_for(brief),
+            confidence=request.confidence,
+            runs=found.runs_for(request),
             pair=found.pair,
             directory=work,
             progress=tell,
@@ -148,13 +148,13 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
         again=found.identity is None,
     )
     return Assessment(
-        question=_question(brief, found, rerun(brief, stages.directory.root)),
+        question=_question(request, found, rerun(request, stages.directory.root)),
         records=None,
         proved_parts=None,
         release=None,
         release_estimated=None,
         own_noise=None,
-        attacks=(attack,),
+        attacks=(outcome,),
         caveats=(
             "Nothing is proved of a mechanism that is only run: an attack that finds little shows "
             "only that this attack found little.",
@@ -163,22 +163,22 @@ def attacked(brief: Brief, found: ForeignGame, stages: Stages) -> Assessment:
     )
 
 
-def _question(brief: Brief, found: ForeignGame, again: str) -> Question:
+def _question(request: Request, found: ForeignGame, again: str) -> Question:
     reason = "As claimed."
-    if brief.delta is None and not found.name.startswith(GALLERY):
+    if request.delta is None and not found.name.startswith(GALLERY):
         reason = "Nobody named a delta: that of the claim was taken to be 1e-5."
     return Question(
         title=f"the mechanism {found.name}",
-        data="" if brief.pair else brief.data,
-        target=brief.target,
+        data="" if request.pair else request.data,
+        target=request.target,
         model="",
         method="",
         epsilon=found.claim.epsilon,
         delta=found.claim.delta,
         delta_reason=reason,
         relation=found.claim.relation,
-        effort=brief.effort,
+        effort=request.effort,
         mechanism=found.name,
-        settings=brief.settings(),
+        settings=request.settings(),
         rerun=again,
     )

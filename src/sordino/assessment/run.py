@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sordino import checks
-from sordino.assessment.brief import Brief
-from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
+from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, AssessmentDirectory
+from sordino.assessment.request import Request
 from sordino.report.assessment import STAGES, Assessment, Provenance
 from sordino.types import Progress
 
@@ -63,7 +63,7 @@ class Silent:
 class Stages:
     """Does stages, or takes what they found before."""
 
-    def __init__(self, directory: StudyDirectory, watch: Watch) -> None:
+    def __init__(self, directory: AssessmentDirectory, watch: Watch) -> None:
         self.directory, self.watch = directory, watch
         self.seconds: dict[str, float] = {}
 
@@ -102,7 +102,7 @@ class Stages:
 
 
 def assess(
-    brief: Brief | None = None,
+    request: Request | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
@@ -114,8 +114,8 @@ def assess(
 
     Parameters
     ----------
-    brief
-        What is asked, such as `Brief.from_file("study.toml")`; or pass its settings by name:
+    request
+        What is asked, such as `Request.from_file("study.toml")`; or pass its settings by name:
         data="patients.csv", target="ill", epsilon=1.0, effort="quick", ...
     out
         Directory of the study, INTERNAL: made, or gone on with. It holds the released model
@@ -140,7 +140,7 @@ def assess(
     AssessmentError
         If `out` holds another release.
     """
-    asked = (brief or Brief()).with_options(**settings)
+    asked = (request or Request()).with_options(**settings)
     if isinstance(mechanism, str):
         asked, mechanism = asked.with_options(mechanism=mechanism), None
     elif mechanism is not None and asked.mechanism is None:
@@ -154,63 +154,64 @@ def assess(
     if out is None:
         _check_no_ledger(asked)
         with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:
-            place = StudyDirectory.checked(Path(scratch) / "study", asked)
+            place = AssessmentDirectory.checked(Path(scratch) / "study", asked)
             found = _assess(asked, place, watch or Silent(), mechanism, pair)
         return _without_directory(found)
-    place = StudyDirectory.checked(out, asked)
+    place = AssessmentDirectory.checked(out, asked)
     # What was released is charged for: to go on needs no ledger.
     with (None if place.released else asked.book()) or nullcontext():
         return _assess(asked, place, watch or Silent(), mechanism, pair)
 
 
 def _assess(
-    brief: Brief, directory: StudyDirectory, watch: Watch, mechanism: Any, pair: Any
+    request: Request, directory: AssessmentDirectory, watch: Watch, mechanism: Any, pair: Any
 ) -> Assessment:
     from sordino.assessment import foreign
 
     stages = Stages(directory, watch)
-    if brief.mechanism is not None:
+    if request.mechanism is not None:
         with stages.always("read"):
-            game = foreign.game(brief, mechanism, pair)
-            game.check(brief)
-        with directory.opened(brief, game.identity or ""):
-            return _reported(stages, foreign.attacked(brief, game, stages))
-    return _released(brief, stages)
+            game = foreign.game(request, mechanism, pair)
+            game.check(request)
+        with directory.opened(request, game.identity or ""):
+            return _reported(stages, foreign.attacked(request, game, stages))
+    return _released(request, stages)
 
 
-def _released(brief: Brief, stages: Stages) -> Assessment:
+def _released(request: Request, stages: Stages) -> Assessment:
     """Every stage of a release."""
-    from sordino.assessment import attacking, measuring, proving, released_before, releasing
+    from sordino.assessment import history
     from sordino.assessment.caveats import caveats
-    from sordino.assessment.public import verified
-    from sordino.assessment.subject import Subject
+    from sordino.assessment.pages import verified
+    from sordino.assessment.plan import AssessmentPlan
+    from sordino.assessment.stages import attack, measure, prove, release
     from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
 
     directory = stages.directory
     with stages.always("read"):
-        subject = Subject.of(brief)
-        measuring.check(subject)
-        attacking.check(subject)
+        subject = AssessmentPlan.of(request)
+        measure.check(subject)
+        attack.check(subject)
         if not directory.released and directory.paid() is None:
             subject.ask_ledger()
-            released_before.warn(brief.source())
+            history.warn(request.source())
 
     def do(stage: str, kind: type[_Found], work: Callable[..., _Found]) -> _Found:
         return stages.do(stage, kind, lambda place, tell: work(subject, place, tell))
 
-    with directory.opened(brief, subject.fingerprint):
+    with directory.opened(request, subject.fingerprint):
         # Cheap, and files may have been changed: proved anew every time.
-        proved = stages.do("prove", Proved, lambda work, tell: proving.prove(subject), again=True)
-        own = do("own_noise", OwnNoise, measuring.own_noise)
-        estimated = do("release_estimate", Estimated, measuring.release_estimate)
+        proved = stages.do("prove", Proved, lambda work, tell: prove.prove(subject), again=True)
+        own = do("own_noise", OwnNoise, measure.own_noise)
+        estimated = do("release_estimate", Estimated, measure.release_estimate)
         attacks = (
-            do("attack_release", Attack, attacking.attack_release),
-            do("attack_plain", Attack, attacking.attack_plain),
+            do("attack_release", Attack, attack.attack_release),
+            do("attack_plain", Attack, attack.attack_plain),
         )
 
         def found(released: Release) -> Assessment:
             return Assessment(
-                question=subject.question(rerun(brief, directory.root)),
+                question=subject.question(rerun(request, directory.root)),
                 records=subject.records,
                 proved_parts=proved,
                 release=released,
@@ -224,8 +225,8 @@ def _released(brief: Brief, stages: Stages) -> Assessment:
         def rehearse(planned: Release) -> object:
             return _shown(found(planned))
 
-        release = partial(releasing.release, bundle=directory.root / MODEL, rehearse=rehearse)
-        released = do("release", Release, release)
+        make = partial(release.release, bundle=directory.root / MODEL, rehearse=rehearse)
+        released = do("release", Release, make)
         # A study that goes on repeats what it said; what it says of a model must still be so.
         verified(directory.root, released, proved.guarantee)
         return _reported(stages, found(released))
@@ -268,18 +269,18 @@ def provenance(
     )
 
 
-def rerun(brief: Brief, directory: Path) -> str:
+def rerun(request: Request, directory: Path) -> str:
     """The command that asks the same again, in a directory of its own."""
     study, again = directory / STUDY, directory.with_name(f"{directory.name}-again")
-    trusted = " --run-code" if brief.runs_code else ""
+    trusted = " --run-code" if request.runs_code else ""
     return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}{trusted}"
 
 
-def _check_no_ledger(brief: Brief) -> None:
+def _check_no_ledger(request: Request) -> None:
     """A model that nobody keeps is not worth a budget."""
     from sordino.release.ledger_open import is_open
 
-    if is_open() or brief.ledger is not None:
+    if is_open() or request.ledger is not None:
         hint = "Pass the directory that keeps the model, or close the ledger first."
         checks.fail("out", None, "to be given while a ledger is open", hint)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import checks
-from sordino.assessment.brief import Brief
+from sordino.assessment.request import Request
 from sordino.cli import options
 from sordino.cli.options import PROMISE, flag, from_fields, option
 from sordino.cli.terminal import (
@@ -170,21 +170,21 @@ def assess(
     `sordino assess --mechanism mine.py:train --data breast-cancer --epsilon 1`
     """
     if write_study:
-        block(Brief.template())
+        block(Request.template())
         return
     with wrong_input():
-        brief = Brief() if study is None else Brief.from_file(study)
+        request = Request() if study is None else Request.from_file(study)
         if study is not None and not run_code:
-            _check_code(study, brief, {"mechanism": asked.mechanism, "pair": asked.pair})
+            _check_code(study, request, {"mechanism": asked.mechanism, "pair": asked.pair})
         if quick and thorough:
             raise InvalidArgument("Expected --quick or --thorough, not both.")
         effort = "quick" if quick else "thorough" if thorough else None
-        brief = brief.with_options(**vars(asked), effort=effort)  # what is None stays as it is
-        _check_claim(brief, asked.epsilon, study)
+        request = request.with_options(**vars(asked), effort=effort)  # what is None stays as it is
+        _check_claim(request, asked.epsilon, study)
         if public:
-            _check_released(brief)
-        place = out or brief.default_directory()
-        found = _run(brief, place)
+            _check_released(request)
+        place = out or request.default_directory()
+        found = _run(request, place)
     with kept(f"The assessment is finished, and everything is in {place}."):
         _say(found, place)
         pages = _pages(found, place, public=public)
@@ -194,18 +194,18 @@ def assess(
         raise typer.Exit(1)
 
 
-def _check_claim(brief: Brief, epsilon: float | None, study: str | None) -> None:
+def _check_claim(request: Request, epsilon: float | None, study: str | None) -> None:
     """What a foreign mechanism claims must be said; the gallery's say it themselves."""
-    if brief.mechanism is None or brief.mechanism.startswith("gallery:"):
+    if request.mechanism is None or request.mechanism.startswith("gallery:"):
         return
     if epsilon is None and study is None:
         checks.fail_missing("--epsilon E", "with --mechanism", "Pass the epsilon that it claims.")
 
 
-def _check_code(study: str, brief: Brief, typed: dict[str, str | None]) -> None:
+def _check_code(study: str, request: Request, typed: dict[str, str | None]) -> None:
     """Code that a file names is run only if somebody says so; what was typed says it itself."""
     for name, instead in typed.items():
-        named = getattr(brief, name)
+        named = getattr(request, name)
         if named is None or instead is not None or named.startswith("gallery:"):
             continue
         place = named.rpartition(":")[0]
@@ -216,36 +216,36 @@ def _check_code(study: str, brief: Brief, typed: dict[str, str | None]) -> None:
         )
 
 
-def _check_released(brief: Brief) -> None:
+def _check_released(request: Request) -> None:
     """Said before an assessment that would take minutes: a public page shows a certificate."""
-    other = "without --mechanism" if brief.mechanism else "with --model logistic or svm"
-    if brief.mechanism is not None or brief.model == "mlp":
-        what = "a mechanism that is only attacked" if brief.mechanism else "a network"
+    other = "without --mechanism" if request.mechanism else "with --model logistic or svm"
+    if request.mechanism is not None or request.model == "mlp":
+        what = "a mechanism that is only attacked" if request.mechanism else "a network"
         raise InvalidArgument(
             f"Expected --public {other}: nothing is released of {what}, so it has no certificate."
         )
 
 
-def _run(brief: Brief, place: str) -> Assessment:
+def _run(request: Request, place: str) -> Assessment:
     from sordino.assessment.run import assess as run
 
     console = errors()
-    mechanism, pair = _foreign(brief)
+    mechanism, pair = _foreign(request)
     bars = StageBars(console)
     going_on = resumable(lambda: f"The same command goes on from here: {place}")
     with going_on, plain_warnings(console), bars.shown():
-        return run(brief, out=place, watch=bars, mechanism=mechanism, pair=pair)
+        return run(request, out=place, watch=bars, mechanism=mechanism, pair=pair)
 
 
-def _foreign(brief: Brief) -> tuple[Any, Any]:
+def _foreign(request: Request) -> tuple[Any, Any]:
     """The user's own mechanism and pair, loaded; both None if there are none."""
-    if brief.mechanism is None or brief.mechanism.startswith("gallery:"):
+    if request.mechanism is None or request.mechanism.startswith("gallery:"):
         return None, None
     from sordino.cli.audit_attacked import given_pair
     from sordino.cli.audit_thing import named
 
-    thing = named("--mechanism", brief.mechanism)
-    return thing, None if brief.pair is None else given_pair(brief.pair)
+    thing = named("--mechanism", request.mechanism)
+    return thing, None if request.pair is None else given_pair(request.pair)
 
 
 def _say(found: Assessment, place: str) -> None:
@@ -309,7 +309,7 @@ def _pages(found: Assessment, place: str, *, public: bool) -> list[Path]:
     elif found.release is not None and found.release.directory:
         say(f"  the model that may leave, with its certificate: {Path(place) / MODEL}")
     if public:
-        from sordino.assessment.public import write_page
+        from sordino.assessment.pages import write_page
 
         pages.append(write_page(place, "html", None, public=True))
         say(f"  the page that may leave: {pages[-1]}")
@@ -351,7 +351,7 @@ def report(
 
     `sordino report study --public`
     """
-    from sordino.assessment.public import page_text, write_page
+    from sordino.assessment.pages import page_text, write_page
 
     if out == "-":
         block(page_text(directory, format.value, public=public))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino import checks
-from sordino.assessment.brief import named_budget
+from sordino.assessment.request import named_budget
 from sordino.cli import options
 from sordino.cli.options import ModelName
 from sordino.data.source import Prepared

@@ -182,13 +182,13 @@ def release(
     """
     place, sign = _place(out, needed=not dry_run), _signer(sign_with)
     source = Source(data, target, columns, classes, data_norm, data_dir)
-    from sordino.assessment import released_before
+    from sordino.assessment import history
 
     console = errors()
     with plain_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
         with busy(console, f"Reading {data}"):
             prepared = source.read()
-        released_before.warn(source)
+        history.warn(source)
         estimator = promise.estimator(prepared)
         if dry_run:
             found = Preview.of(estimator, prepared, book)
@@ -206,7 +206,7 @@ def release(
                 columns=prepared.description,
                 tuning=_TUNINGS[tuning],
             )
-        released_before.note(source)
+        history.note(source)
         _say(console, prepared, estimator, book)
     with kept(f"The model was released, and its bundle is in {place}."):
         _print(estimator.certificate_, place, signed=sign is not None, as_json=json)

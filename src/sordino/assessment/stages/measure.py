@@ -51,7 +51,7 @@ from sordino.study import StudyError
 from sordino.types import Array, Floats, Progress
 
 if TYPE_CHECKING:
-    from sordino.assessment.subject import Subject
+    from sordino.assessment.plan import AssessmentPlan
 
 
 ATTACKED = "the attacked pair of datasets"
@@ -353,7 +353,7 @@ NOTHING_MOVES = "Neither the seed nor the record moves any weight."
 # SGD without added noise -----------------------------------------------------------------
 
 
-def own_noise(subject: Subject, directory: Path, progress: Progress) -> OwnNoise:
+def own_noise(subject: AssessmentPlan, directory: Path, progress: Progress) -> OwnNoise:
     """Measure how widely its seed alone spreads the weights of ordinary SGD.
 
     Parameters
@@ -381,7 +381,7 @@ def own_noise(subject: Subject, directory: Path, progress: Progress) -> OwnNoise
         return _described(subject, grid, attacked, evidence)
 
 
-def check(subject: Subject) -> None:
+def check(subject: AssessmentPlan) -> None:
     """Refuse, before anything is written, a grid that could not be measured later.
 
     Raises
@@ -389,7 +389,7 @@ def check(subject: Subject) -> None:
     InvalidArgument
         For more seeds than can be tested, or runs that do not fit in memory.
     """
-    seeds = subject.brief.grid_seeds
+    seeds = subject.request.grid_seeds
     if seeds > normality.MOST_SEEDS:
         hint = "Whether their noise is Gaussian cannot be told of more."
         checks.fail("seeds", seeds, f"<= {normality.MOST_SEEDS}", hint)
@@ -400,19 +400,19 @@ def check(subject: Subject) -> None:
     _cost.check_memory("neighbours", many, held, hint)
 
 
-def _sizes(subject: Subject) -> tuple[int, int, int]:
+def _sizes(subject: AssessmentPlan) -> tuple[int, int, int]:
     """Seeds and neighbours of the grid, and seeds of the attacked pair."""
-    brief, D, spec = subject.brief, subject.D, subject.plain
+    request, D, spec = subject.request, subject.D, subject.plain
     each = cost.of_run(spec, D.rows, D.features)
-    seeds, many = brief.grid_seeds, brief.grid_neighbours
-    if brief.neighbours is None:
-        many = affordable_neighbours(brief.effort, each, seeds, many)
+    seeds, many = request.grid_seeds, request.grid_neighbours
+    if request.neighbours is None:
+        many = affordable_neighbours(request.effort, each, seeds, many)
     wanted = seeds_of_pair(seeds, parameters(spec, D))
-    of_pair = max(seeds, affordable(brief.effort, each, 2, wanted))
+    of_pair = max(seeds, affordable(request.effort, each, 2, wanted))
     return seeds, min(many, D.rows - 1), of_pair
 
 
-def _own_evidence(subject: Subject, grid: Floats, attacked: Floats) -> NoiseEvidence:
+def _own_evidence(subject: AssessmentPlan, grid: Floats, attacked: Floats) -> NoiseEvidence:
     """The worst of all pairs in the grid, and the attacked one; each along its direction."""
     seeds, many, parameters = grid.shape
     found = NoiseEvidence(
@@ -445,7 +445,7 @@ def _own_evidence(subject: Subject, grid: Floats, attacked: Floats) -> NoiseEvid
 
 
 def _described(
-    subject: Subject, grid: Floats, attacked: Floats, evidence: NoiseEvidence
+    subject: AssessmentPlan, grid: Floats, attacked: Floats, evidence: NoiseEvidence
 ) -> OwnNoise:
     drawn = stream("estimate", "own noise")
     by_data = distances.between_datasets(grid, stream=drawn, against=0)
@@ -467,7 +467,7 @@ def _described(
         by_data=curves[0],
         by_seed=curves[1],
         gaussian_share=1 - tested.below_level if tested.tests else None,
-        estimated=evidence.estimated(subject.delta, subject.brief.max_rows_per_person),
+        estimated=evidence.estimated(subject.delta, subject.request.max_rows_per_person),
         notes=_notes(grid),
     )
 
@@ -511,7 +511,7 @@ def _notes(grid: Floats) -> tuple[str, ...]:
 # The release -----------------------------------------------------------------------------
 
 
-def release_estimate(subject: Subject, directory: Path, progress: Progress) -> Estimated:
+def release_estimate(subject: AssessmentPlan, directory: Path, progress: Progress) -> Estimated:
     """Estimate what the noise of the release is worth: the noise added and that of its training.
 
     Parameters
@@ -525,10 +525,12 @@ def release_estimate(subject: Subject, directory: Path, progress: Progress) -> E
         If the training diverges.
     """
     evidence = _release_evidence(subject, directory, progress)
-    return evidence.estimated(subject.delta, subject.brief.max_rows_per_person)
+    return evidence.estimated(subject.delta, subject.request.max_rows_per_person)
 
 
-def _release_evidence(subject: Subject, directory: Path, progress: Progress) -> NoiseEvidence:
+def _release_evidence(
+    subject: AssessmentPlan, directory: Path, progress: Progress
+) -> NoiseEvidence:
     job = subject.job
     if job is None:
         assert subject.network is not None
@@ -541,12 +543,12 @@ def _release_evidence(subject: Subject, directory: Path, progress: Progress) -> 
     return release.evidence(directory, progress)
 
 
-def _fitted(subject: Subject, job: Job, progress: Progress) -> NoiseEvidence:
+def _fitted(subject: AssessmentPlan, job: Job, progress: Progress) -> NoiseEvidence:
     """Of methods that the engine does not train."""
-    plan, brief = job.plan, subject.brief
+    plan, request = job.plan, subject.request
     each = cost_of_fit(plan)
-    wanted = FITS if plan.method == "objective" else brief.grid_seeds
-    seeds = affordable(brief.effort, each, 2, wanted)
+    wanted = FITS if plan.method == "objective" else request.grid_seeds
+    seeds = affordable(request.effort, each, 2, wanted)
     if not seeds:
         return NoiseEvidence(why_none=TOO_LONG)
     first, second = _attacked(subject, job)
@@ -559,7 +561,7 @@ def _fitted(subject: Subject, job: Job, progress: Progress) -> NoiseEvidence:
             every, one = weights.reshape(seeds, 2, -1), stream("estimate", "one sigma")
             size = directional.isotropic(every, plan.scale, stream=one)
             found.isotropic.append(Distance.isotropic(ATTACKED, size))
-            pair, many = (first, second), brief.grid_neighbours
+            pair, many = (first, second), request.grid_neighbours
             found.telling += shifts(plan, pair, class_dataset(job), weights[:, 0], many)
             found.words.append(SHIFT_WORDS)
         else:
@@ -576,7 +578,7 @@ def _fitted(subject: Subject, job: Job, progress: Progress) -> NoiseEvidence:
     return found
 
 
-def _attacked(subject: Subject, job: Job) -> Pair:
+def _attacked(subject: AssessmentPlan, job: Job) -> Pair:
     """The pair that the release is attacked on; labels are class numbers."""
     return subject.pair if job.plan.task.problems == 1 else neighbour.canary(class_dataset(job))
 
@@ -618,7 +620,7 @@ class ReleaseNoise:
         The attacked pair, as each of these models sees it.
     """
 
-    subject: Subject
+    subject: AssessmentPlan
     spec: TrainSpec
     scale: float
     starts: Sequence[Floats | None]
@@ -640,7 +642,7 @@ class ReleaseNoise:
         return parameters(self.spec, self.subject.D)
 
     def _drawn(self) -> Neighbours:
-        many = min(DRAWN, self.subject.brief.grid_neighbours)
+        many = min(DRAWN, self.subject.request.grid_neighbours)
         return drawn(self.subject.D, self.pairs[self.subject.problem], many)
 
     # Without chance ----------------------------------------------------------------------
@@ -700,14 +702,14 @@ class ReleaseNoise:
 
     def _seeds(self, datasets: int) -> tuple[int, int]:
         """Of the attacked pair, and of the records drawn (0: none are)."""
-        D, brief = self.subject.D, self.subject.brief
+        D, request = self.subject.D, self.subject.request
         each = cost.of_run(self.spec, D.rows, D.features)
         # With noise of known size on top there is little to learn, and the grid's seeds are enough.
-        wanted = brief.grid_seeds
+        wanted = request.grid_seeds
         if self.scale == 0:
             wanted = seeds_of_pair(wanted, self._parameters)
-        pair = affordable(brief.effort, each, 2 * self.models, wanted)
-        others = affordable(brief.effort, each, datasets, brief.grid_seeds)
+        pair = affordable(request.effort, each, 2 * self.models, wanted)
+        others = affordable(request.effort, each, datasets, request.grid_seeds)
         return pair or FEW_SEEDS, others
 
     def _attacked(self, pairs: Sequence[Floats]) -> NoiseEvidence:

@@ -13,7 +13,7 @@ from scipy.special import expit
 from scipy.stats import mannwhitneyu
 from sklearn.metrics import balanced_accuracy_score
 
-from sordino.assessment import accuracy
+from sordino.assessment.stages import accuracy
 from sordino.report.plain import from_plain, to_plain
 from sordino.report.stages import Scores
 

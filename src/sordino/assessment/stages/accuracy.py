@@ -32,7 +32,7 @@ from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Ints, Progress
 
 if TYPE_CHECKING:
-    from sordino.assessment.subject import Subject
+    from sordino.assessment.plan import AssessmentPlan
 
 
 LEVEL = 0.95
@@ -43,11 +43,11 @@ _RANGE = 5
 _BLOCK = 1 << 22
 
 
-def linear_accuracy(subject: Subject, work: Path, progress: Progress) -> Accuracy | None:
+def linear_accuracy(subject: AssessmentPlan, work: Path, progress: Progress) -> Accuracy | None:
     """Of releases like that of a linear model; None if there are no held-out rows."""
     if subject.test_X is None:
         return None
-    job, chosen = subject.job, subject.brief.epsilon
+    job, chosen = subject.job, subject.request.epsilon
     assert job is not None
     held = HeldOut.of(subject.test_X, subject.test_y, job)
     plain = repeats.without_privacy(job)
@@ -80,7 +80,7 @@ def _accuracy(
 
 
 def scored(
-    known: Accuracy | None, subject: Subject, released: PrivateLinearClassifier
+    known: Accuracy | None, subject: AssessmentPlan, released: PrivateLinearClassifier
 ) -> Accuracy | None:
     """The same with that of the model that was released."""
     if known is None:
@@ -109,11 +109,11 @@ def class_codes(labels: Any, job: Job) -> Ints:
 
 
 def _shares(
-    subject: Subject, job: Job, held: HeldOut, near: Floats, work: Path, progress: Progress
+    subject: AssessmentPlan, job: Job, held: HeldOut, near: Floats, work: Path, progress: Progress
 ) -> dict[float, Floats]:
     """Accuracies of the repeats at every epsilon."""
-    plans, brief = _plans(subject), subject.brief
-    counts = _counts(plans, brief.epsilon, EFFORTS[brief.effort].accuracy, brief.repeats)
+    plans, request = _plans(subject), subject.request
+    counts = _counts(plans, request.epsilon, EFFORTS[request.effort].accuracy, request.repeats)
     total, done = sum(counts.values()), 0
     shares = {}
     for epsilon, plan in plans.items():
@@ -136,14 +136,14 @@ def _tell(progress: Progress, before: int, total: int, done: int) -> None:
     progress(before + done, total)
 
 
-def _plans(subject: Subject) -> dict[float, FitPlan]:
+def _plans(subject: AssessmentPlan) -> dict[float, FitPlan]:
     """The plan at every epsilon of the curve, the chosen one among them, in order."""
     job, estimator = subject.job, subject.estimator
     assert job is not None
     assert estimator is not None
     start = float(np.linalg.norm(job.start, axis=1).max())
-    plans = {subject.brief.epsilon: job.plan}
-    for epsilon in subject.brief.curve_epsilons:
+    plans = {subject.request.epsilon: job.plan}
+    for epsilon in subject.request.curve_epsilons:
         if epsilon in plans:
             continue
         try:
@@ -309,11 +309,11 @@ _SPEED = 1e9
 """Operations a second, about, that two cores do for networks."""
 
 
-def network_accuracy(subject: Subject, work: Path, progress: Progress) -> Accuracy | None:
+def network_accuracy(subject: AssessmentPlan, work: Path, progress: Progress) -> Accuracy | None:
     """Of networks trained as planned, and for other budgets; None without held-out rows."""
     if subject.test_X is None:
         return None
-    chosen, rows = subject.brief.epsilon, _Rows.of(subject)
+    chosen, rows = subject.request.epsilon, _Rows.of(subject)
     specs = _specs(subject)
     count = _repeats(subject, specs)
     total = count * (len(specs) + 1)
@@ -332,11 +332,11 @@ def network_accuracy(subject: Subject, work: Path, progress: Progress) -> Accura
     return _accuracy(rows.y, round(plain * len(rows.y)), shares, chosen, frequent, scores)
 
 
-def _specs(subject: Subject) -> dict[float, TrainSpec]:
+def _specs(subject: AssessmentPlan) -> dict[float, TrainSpec]:
     """The training at every epsilon of the curve, the chosen one among them."""
     assert subject.network is not None
-    specs = {subject.brief.epsilon: subject.network.spec}
-    for epsilon in set(subject.brief.curve_epsilons) - set(specs):
+    specs = {subject.request.epsilon: subject.network.spec}
+    for epsilon in set(subject.request.curve_epsilons) - set(specs):
         try:
             made = network.plan(
                 subject.D,
@@ -351,16 +351,16 @@ def _specs(subject: Subject) -> dict[float, TrainSpec]:
     return specs
 
 
-def _repeats(subject: Subject, specs: Mapping[float, TrainSpec]) -> int:
+def _repeats(subject: AssessmentPlan, specs: Mapping[float, TrainSpec]) -> int:
     """As many of each as the time allows, by public sizes alone."""
     objective = build(subject.plain.objective, subject.D.features)
     work = sum(
         spec.total_steps(subject.D.rows) * objective.step_operations(spec.batch_size)
         for spec in (subject.plain, *specs.values())
     )
-    most: int = subject.brief.repeats
+    most: int = subject.request.repeats
     return max(
-        min(int(EFFORTS[subject.brief.effort].accuracy * _SPEED / work), most),
+        min(int(EFFORTS[subject.request.effort].accuracy * _SPEED / work), most),
         min(repeats.LEAST, most),
     )
 
@@ -372,26 +372,26 @@ class _Rows:
         self.X, self.y = X, y
 
     @classmethod
-    def of(cls, subject: Subject) -> _Rows:
+    def of(cls, subject: AssessmentPlan) -> _Rows:
         given = subject.prepared.classes
         labels = np.unique(np.asarray(subject.y)) if given is None else np.asarray(given)
         X = np.asarray(subject.test_X, dtype=np.float64)
         y = (np.asarray(subject.test_y) == labels[1]).astype(np.int64)
         return cls(clip_rows(X, subject.prepared.data_norm), y)
 
-    def shares(self, spec: TrainSpec, subject: Subject, count: int) -> Floats:
+    def shares(self, spec: TrainSpec, subject: AssessmentPlan, count: int) -> Floats:
         """Accuracy of each of `count` runs; one that diverged has none, which counts as 0."""
         weights = _trained(spec, subject, count)
         return np.nan_to_num(network.accuracy(spec, weights, self.X, self.y))
 
-    def scores(self, spec: TrainSpec, subject: Subject) -> Scores:
+    def scores(self, spec: TrainSpec, subject: AssessmentPlan) -> Scores:
         """Of the first of those runs."""
         objective = build(spec.objective, self.X.shape[1])
         said = objective.decision(_trained(spec, subject, 1), self.X)[0]
         return of_decisions(self.y, np.asarray(said, dtype=np.float64), probable=True)
 
 
-def _trained(spec: TrainSpec, subject: Subject, count: int) -> Floats:
+def _trained(spec: TrainSpec, subject: AssessmentPlan, count: int) -> Floats:
     """Weights [run, parameter]."""
     from sordino.sgd import train
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-from dataclasses import replace
+import tomllib
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sordino.assessment.brief import Brief
+from sordino.assessment.request import Request
 from sordino.data.columns import Column
 from sordino.errors import InvalidArgument
 from sordino.estimators import methods
@@ -27,8 +30,9 @@ DESCRIBED = {"age": {"bounds": [0, 120]}, "sex": {"levels": ["f", "m"]}, "id": {
 
 def test_it_is_light_to_import() -> None:
     program = (
-        "import sys; from sordino.assessment.brief import Brief; Brief(epsilon=2, effort='quick')\n"
-        "Brief.from_toml(Brief.template())\n"
+        "import sys\n"
+        "from sordino.assessment.request import Request; Request(epsilon=2, effort='quick')\n"
+        "Request.from_toml(Request.template())\n"
         "print([m for m in ('numpy', 'pandas', 'sklearn', 'torch') if m in sys.modules])"
     )
     done = subprocess.run(
@@ -88,19 +92,19 @@ def test_it_is_light_to_import() -> None:
 )
 def test_what_cannot_be_assessed_is_one_sentence(given: dict, sentence: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        Brief(**given)
+        Request(**given)
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_every_method_that_promises_something_may_be_asked_for() -> None:
     for name in set(methods.NAMES) - {"none", "majority"}:
-        assert Brief(method=name).method == name
-    assert Brief(model="mlp", method="dp-sgd").method == "dp-sgd"
+        assert Request(method=name).method == name
+    assert Request(model="mlp", method="dp-sgd").method == "dp-sgd"
 
 
 def test_the_effort_decides_what_is_not_given() -> None:
-    quick, usual, much = (Brief(effort=name) for name in ("quick", "standard", "thorough"))
+    quick, usual, much = (Request(effort=name) for name in ("quick", "standard", "thorough"))
     assert [each.grid_seeds for each in (quick, usual, much)] == [32, 98, 200]
     assert [each.grid_neighbours for each in (quick, usual, much)] == [16, 50, 100]
     assert [each.most_audit_runs for each in (quick, usual, much)] == [1_000, 40_000, 100_000]
@@ -112,7 +116,7 @@ def test_the_effort_decides_what_is_not_given() -> None:
 @pytest.mark.parametrize(("effort", "points"), [("quick", 5), ("standard", 7), ("thorough", 9)])
 @pytest.mark.parametrize("epsilon", [1.0, 0.1234, 37.0])
 def test_the_curve_goes_from_a_tenth_to_ten_times_the_target(effort, points, epsilon) -> None:
-    curve = Brief(epsilon=epsilon, effort=effort).curve_epsilons
+    curve = Request(epsilon=epsilon, effort=effort).curve_epsilons
     assert len(curve) == points
     assert curve[points // 2] == epsilon
     # Two digits: at most 5 % off.
@@ -135,68 +139,68 @@ def test_the_default_delta_is_exactly_what_it_prints() -> None:
 
 
 def test_delta_comes_with_its_reason() -> None:
-    delta, reason = Brief().delta_and_reason(1294)
+    delta, reason = Request().delta_and_reason(1294)
     assert delta == 5e-07
     assert reason.startswith("1 / N^2 for N = 1,294 records, rounded down to one digit: far below")
-    assert Brief(delta=1e-5).delta_and_reason(1294) == (1e-5, "As given.")
-    delta, reason = Brief(delta=1e-4).delta_and_reason(1294)
+    assert Request(delta=1e-5).delta_and_reason(1294) == (1e-5, "As given.")
+    delta, reason = Request(delta=1e-4).delta_and_reason(1294)
     assert delta == 1e-4
     assert "too large to mean much: it is above 0.1 / N for N = 1,294 records" in reason
-    assert Brief().delta_and_reason(None)[0] == 1e-5
+    assert Request().delta_and_reason(None)[0] == 1e-5
 
 
 def test_descriptions_are_made_plain_and_handed_on(tmp_path) -> None:
     path = tmp_path / "people.csv"
     path.touch()
-    brief = Brief(
+    request = Request(
         data=path,
         target="ill",
         classes=np.array([0, 1]),
         described={"age": {"bounds": (np.float64(0), 120)}, "sex": {"levels": ("f", "m")}},
     )
-    assert brief.data == str(path)
-    assert brief.classes == (0, 1)
-    known = brief.source().described()
+    assert request.data == str(path)
+    assert request.classes == (0, 1)
+    known = request.source().described()
     assert known.classes == (0, 1)
     assert known.columns == {"age": Column(bounds=(0, 120)), "sex": Column(levels=("f", "m"))}
     assert not known.read_from_data
-    assert replace(brief, read_from_data=True).source().described().read_from_data
+    assert replace(request, read_from_data=True).source().described().read_from_data
 
 
 def test_options_come_before_the_file() -> None:
-    brief = Brief(epsilon=2.0, described=DESCRIBED, read_from_data=True)
-    assert brief.with_options(epsilon=None, effort=None) == brief
-    assert brief.with_options(epsilon=3.0) == replace(brief, epsilon=3.0)
-    other = brief.with_options(columns="c.toml")
+    request = Request(epsilon=2.0, described=DESCRIBED, read_from_data=True)
+    assert request.with_options(epsilon=None, effort=None) == request
+    assert request.with_options(epsilon=3.0) == replace(request, epsilon=3.0)
+    other = request.with_options(columns="c.toml")
     assert (other.columns, other.described, other.read_from_data) == ("c.toml", {}, False)
     with pytest.raises(InvalidArgument, match="epsilon=0 > 0"):
-        brief.with_options(epsilon=0)
+        request.with_options(epsilon=0)
     with pytest.raises(InvalidArgument, match="Did you mean audit_runs"):
-        brief.with_options(audit_run=100)
+        request.with_options(audit_run=100)
 
 
 def test_differences_are_said_with_both_values(tmp_path, monkeypatch) -> None:
-    brief = Brief(data="people.csv", target="ill", classes="0,1", described=DESCRIBED)
-    assert brief.differences(brief) == []
-    assert replace(brief, epsilon=2).differences(brief) == ["epsilon is 2.0 here and 1.0 there"]
-    assert replace(brief, delta=1e-6).differences(brief) == [
+    request = Request(data="people.csv", target="ill", classes="0,1", described=DESCRIBED)
+    assert request.differences(request) == []
+    assert replace(request, epsilon=2).differences(request) == ["epsilon is 2.0 here and 1.0 there"]
+    assert replace(request, delta=1e-6).differences(request) == [
         "delta is 1e-06 here and left out there"
     ]
-    words = replace(brief, classes=["0", "1"])
-    assert words.differences(brief) == ['classes is ["0", "1"] here and [0, 1] there']
-    turned = replace(brief, described=dict(reversed(DESCRIBED.items())))
-    assert turned.differences(brief) == [
+    words = replace(request, classes=["0", "1"])
+    assert words.differences(request) == ['classes is ["0", "1"] here and [0, 1] there']
+    turned = replace(request, described=dict(reversed(DESCRIBED.items())))
+    assert turned.differences(request) == [
         "order of columns is id, sex, age here and age, sex, id there"
     ]
-    narrow = replace(brief, described=DESCRIBED | {"age": {"bounds": [0, 90]}})
-    assert narrow.differences(brief) == [
+    narrow = replace(request, described=DESCRIBED | {"age": {"bounds": [0, 90]}})
+    assert narrow.differences(request) == [
         "columns.age is bounds = [0, 90] here and bounds = [0, 120] there"
     ]
     # What makes the same release is the same.
-    assert replace(brief, data_dir="elsewhere", **HARDER).differences(brief) == []
-    there = brief.to_toml()
+    assert replace(request, data_dir="elsewhere", **HARDER).differences(request) == []
+    there = request.to_toml()
     monkeypatch.chdir(tmp_path)
-    (moved,) = brief.differences(Brief.from_toml(there))
+    (moved,) = request.differences(Request.from_toml(there))
     assert moved.startswith(f"data is {tmp_path / 'people.csv'} here and ")
 
 
@@ -214,15 +218,15 @@ def test_differences_are_said_with_both_values(tmp_path, monkeypatch) -> None:
     ],
 )
 def test_looking_harder_does_some_stages_again(changed: dict, stages: list[str]) -> None:
-    brief = Brief()
-    assert replace(brief, **changed).redone(brief) == stages
+    request = Request()
+    assert replace(request, **changed).redone(request) == stages
     # The effort decides nothing of an attack whose runs are given.
-    given = replace(brief, audit_runs=400)
+    given = replace(request, audit_runs=400)
     assert replace(given, effort="quick").redone(given) == [*GRIDS, "release"]
 
 
 def test_settings_are_plain_values() -> None:
-    settings = Brief(classes=["no", "yes"], described=DESCRIBED).settings()
+    settings = Request(classes=["no", "yes"], described=DESCRIBED).settings()
     assert settings["classes"] == '["no", "yes"]'
     assert settings["columns.sex"] == 'levels = ["f", "m"]'
     assert settings["epsilon"] == 1.0
@@ -243,4 +247,166 @@ def test_settings_are_plain_values() -> None:
     ],
 )
 def test_a_study_has_a_place_of_its_own(given: dict, name: str) -> None:
-    assert Brief(**given).default_directory() == name
+    assert Request(**given).default_directory() == name
+
+
+FULL = Request(
+    data="people.csv",
+    target='the "target"',
+    classes=["no, never", "yes"],
+    data_norm=2.0,
+    data_dir="raw",
+    model="svm",
+    method="rsgd-ar",
+    l2=1e-4,
+    epsilon=0.5,
+    delta=1e-7,
+    max_rows_per_person=3,
+    effort="thorough",
+    seeds=20,
+    neighbours=2,
+    audit_runs=64,
+    confidence=0.95,
+    read_from_data=True,
+    described={
+        "age": {"bounds": [0, 120.5]},
+        "über \\ sex.x": {"levels": ["f", "a\x7f\nb"]},
+        "id": {"ignore": True},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Request(),
+        FULL,
+        Request(data="t.csv", target="y", columns="c.toml"),
+        Request(mechanism="mine.py:train", pair="package.mine:pair", epsilon=3, delta=1e-5),
+    ],
+)
+def test_a_written_study_asks_the_same_from_everywhere(
+    asked: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, here = asked.to_toml(), Path.cwd()
+    path = tmp_path / "study.toml"
+    path.write_text(text, encoding="utf-8")
+    again = Request.from_file(path)
+    assert asked.differences(again) == []
+    monkeypatch.chdir(tmp_path)
+    assert Request.from_file("study.toml") == again
+    assert again.data == (str(here / asked.data) if asked.data.endswith("csv") else asked.data)
+    # All but the places of files is equal.
+    places = {name: getattr(asked, name) for name in ("data", "data_dir", "columns", "mechanism")}
+    assert replace(again, **places) == asked
+
+
+def test_the_template_asks_what_nothing_asks_and_explains_every_setting() -> None:
+    template = Request.template()
+    assert Request.from_toml(template) == Request()
+    keys = set(re.findall(r"^#?([a-z_0-9]+) = ", template, re.MULTILINE))
+    names = {each.name for each in fields(Request)} - {"described"}
+    assert names - keys == set()
+    assert keys - names == {"bounds", "levels", "ignore"}
+    # What can have a value without being said has it, the others are examples.
+    assert set(tomllib.loads(template)) == {
+        name for name in names if getattr(Request(), name) is not None and name != "read_from_data"
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "examples"),
+    [
+        ("people.csv", r"target|classes|data_norm|data_dir|delta|seeds|neighbours|audit_runs"),
+        ("people.csv", r"columns"),
+        ("people.csv", r"read_from_data|bounds|levels|ignore|\[.*"),
+        ("digits/binary", r"mechanism|pair"),
+    ],
+)
+def test_the_examples_of_the_template_are_right(data: str, examples: str) -> None:
+    text = re.sub(rf"^#({examples})(?= = |$)", r"\1", Request.template(), flags=re.MULTILINE)
+    assert text != Request.template()
+    request = Request.from_toml(text.replace("digits/binary", data))
+    assert request != Request(data=data)
+    if "data_norm" in examples:
+        assert replace(request, seeds=None, neighbours=None, audit_runs=None) == Request(
+            *(data, "ill", ("no", "yes"), 1.0, "raw"), delta=1e-6
+        )
+        assert (
+            request.differences(replace(request, seeds=None, neighbours=None, audit_runs=None))
+            == []
+        )
+    if "bounds" in examples:
+        assert list(request.public_columns().columns) == ["age", "sex", "patient"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("epsilom = 1", "Expected key of the study=epsilom to be one of data, target, "),
+        ("epsilom = 1", "Did you mean epsilon? `sordino assess --write-study` explains them."),
+        ("audit-runs = 100", "Did you mean audit_runs?"),
+        ("[column.age]\nbounds = [0, 1]", "Did you mean columns?"),
+        ("described = {}", "Expected key of the study=described to be one of"),
+        ("[columns.age]\nbonds = [0, 1]", "key of column age=bonds to be one of bounds, levels, "),
+        ("[columns.age]\nbounds = [0, '1']", "bounds of column age=1 to be finite numbers."),
+        ("[columns.age]\nbounds = 2020-01-01", "bounds of column age=2020-01-01 to be [low, high]"),
+        ("[columns]\nage = 3", "Expected column age=3 to be a table."),
+        ("columns = 3", "Expected columns=3 to be the name of a file, or tables."),
+        (
+            "[columns.age]\nbounds = [0, 1]\nepsilon = 2",
+            "Expected the key epsilon to stand above the first [columns.NAME]. Below it, it belongs"
+            " to column age.",
+        ),
+        ("epsilon = 'one'", "Expected epsilon='one' to be a number."),
+        ("seeds = 20.5", "Expected seeds=20.5 to be a whole number >= 20."),
+        ("model = 1", "Expected model=1 to be one of logistic, svm, mlp."),
+        ("data = ['adult']", "Expected data=['adult'] to be text."),
+        ("read_from_data = 'yes'", "Expected read_from_data=yes to be True or False."),
+        (
+            "l2 = 0\nepsilon = ?",
+            "The study is not valid TOML: Invalid value (at line 2, column 11).",
+        ),
+        ("epsilon = 1\nepsilon = 2", "The study is not valid TOML: Cannot overwrite a value"),
+    ],
+)
+def test_what_is_wrong_in_a_study_is_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        Request.from_toml(text)
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe")
+    for path, why in (
+        (tmp_path / "none.toml", "(No such file or directory). `sordino assess --write-study >"),
+        (tmp_path, "(it is a directory, not a file)"),
+        (binary, "(it is not text in UTF-8)"),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            Request.from_file(path)
+        assert str(refused.value).startswith(f"Expected study={path} to be ")
+        assert why in str(refused.value)
+
+
+def test_files_are_looked_for_beside_the_study(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub" / "table").mkdir(parents=True)
+    study = Path("sub/study.toml")
+
+    def read(text: str) -> Request:
+        study.write_text(text)
+        return Request.from_file(study)
+
+    found = read('data = "t.csv"\ncolumns = "c.toml"\ndata_dir = "raw"\ntarget = "y.z"')
+    assert (found.data, found.columns, found.data_dir) == ("sub/t.csv", "sub/c.toml", "sub/raw")
+    assert found.target == "y.z"
+    assert read('data = "/abs/t.csv"').data == "/abs/t.csv"
+    # A dataset's name comes first, a directory that is there is a mistake that is said later.
+    assert read('data = "adult"').data == "adult"
+    assert read('data = "adlut"').data == "adlut"
+    assert read('data = "table"').data == "sub/table"
+    mine = read('mechanism = "mine.py:train"\npair = "package.mine:pair"')
+    assert (mine.mechanism, mine.pair) == ("sub/mine.py:train", "package.mine:pair")

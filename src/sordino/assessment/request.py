@@ -1,4 +1,4 @@
-"""`Brief`: what is asked of an assessment, checked before anything is read.
+"""`Request`: what is asked of an assessment, checked before anything is read.
 
 Light to import: names of methods and descriptions of columns are checked by the rooms that know
 them, and those are loaded only if there are some.
@@ -120,7 +120,7 @@ _HEADING = "What was asked; `sordino assess study.toml` asks it again."
 
 
 @dataclass(frozen=True)
-class Brief:
+class Request:
     """Every setting of an assessment.
 
     Parameters
@@ -389,7 +389,7 @@ class Brief:
 
     @staticmethod
     def template() -> str:
-        """A study file to edit, which explains every setting and asks what `Brief()` asks."""
+        """A study file to edit, which explains every setting and asks what `Request()` asks."""
         return brief_file.TEMPLATE
 
     def with_options(self, **given: Any) -> Self:
@@ -419,7 +419,7 @@ class Brief:
             found[f"columns.{name}"] = ", ".join(said)
         return found
 
-    def differences(self, other: Brief) -> list[str]:
+    def differences(self, other: Request) -> list[str]:
         """What makes another release than that of `other`, a phrase each, with both values.
 
         Where raw files are does not count, since their content is checked; nor how hard it is
@@ -433,7 +433,7 @@ class Brief:
             if mine.get(name) != theirs.get(name)
         ]
 
-    def redone(self, other: Brief) -> list[str]:
+    def redone(self, other: Request) -> list[str]:
         """Stages that must be done again after those of `other`, as they look harder or less so."""
         mine, theirs = self._looks(), other._looks()
         return [stage for stage in mine if mine[stage] != theirs[stage]]
@@ -464,5 +464,5 @@ def _said(value: object) -> str:
     return "left out" if value is None else str(value)
 
 
-_NAMES = tuple(each.name for each in dataclasses.fields(Brief))
-_DEFAULT = Brief()
+_NAMES = tuple(each.name for each in dataclasses.fields(Request))
+_DEFAULT = Request()

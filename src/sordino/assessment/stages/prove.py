@@ -28,7 +28,7 @@ from sordino.report.stages import Bound, Checked, Curve, Proved
 
 if TYPE_CHECKING:
     from sordino.assessment.network import NetworkPlan
-    from sordino.assessment.subject import Subject
+    from sordino.assessment.plan import AssessmentPlan
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,7 +42,7 @@ _LINES = 70
 """Slopes of the lines under a trade-off curve that is not Gaussian."""
 
 
-def prove(subject: Subject) -> Proved:
+def prove(subject: AssessmentPlan) -> Proved:
     """What is proved of the subject's release, theorem by theorem."""
     if subject.network is not None:
         return _of_network(subject.network)

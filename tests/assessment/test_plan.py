@@ -13,7 +13,7 @@ import pytest
 from sordino.accounting import subsampled
 from sordino.assessment import network
 from sordino.assessment.network import NetworkPlan
-from sordino.assessment.proving import prove
+from sordino.assessment.stages.prove import prove
 from sordino.data import Dataset, load, recipe
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation

@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino import _cost
 from sordino.assessment.effort import EFFORTS
-from sordino.assessment.measuring import cost_of_fit, parameters
+from sordino.assessment.stages.measure import cost_of_fit, parameters
 from sordino.audit import game, neighbour, own
 from sordino.audit.game import Audit, audit
 from sordino.audit.laws import LOSSES, record_losses
@@ -29,7 +29,7 @@ from sordino.sgd import cost
 from sordino.types import Progress
 
 if TYPE_CHECKING:
-    from sordino.assessment.subject import Subject
+    from sordino.assessment.plan import AssessmentPlan
     from sordino.audit.claim import Claim
     from sordino.estimators.job import Job
 
@@ -76,7 +76,7 @@ _SCORES = {
 # How many runs --------------------------------------------------------------------------
 
 
-def audit_runs(subject: Subject) -> int:
+def audit_runs(subject: AssessmentPlan) -> int:
     """Runs of the attack on the release, in each world: as asked, or what the effort affords."""
     return _runs(subject, _of_release(subject), 1.0)
 
@@ -86,12 +86,12 @@ def repeatable(plan: FitPlan) -> bool:
     return plan.spec is not None or MinimisedFit.can_do(plan)
 
 
-def plain_runs(subject: Subject) -> int:
+def plain_runs(subject: AssessmentPlan) -> int:
     """The same of the attack on SGD without added noise."""
     return _runs(subject, _of_plain(subject), PLAIN_SHARE)
 
 
-def _of_release(subject: Subject) -> float:
+def _of_release(subject: AssessmentPlan) -> float:
     """Core seconds of a release in both worlds."""
     if subject.network is not None:
         return 2 * cost.of_run(subject.network.spec, subject.D.rows, subject.D.features)
@@ -99,19 +99,19 @@ def _of_release(subject: Subject) -> float:
     return 2 * cost_of_fit(subject.job.plan)
 
 
-def _of_plain(subject: Subject) -> float:
+def _of_plain(subject: AssessmentPlan) -> float:
     return 2 * cost.of_run(subject.plain, subject.D.rows, subject.D.features)
 
 
-def _runs(subject: Subject, each: float, share: float) -> int:
-    brief = subject.brief
-    if brief.audit_runs is not None:
-        return brief.audit_runs
-    seconds = share * EFFORTS[brief.effort].attacking
-    return runs_within(seconds, each, brief.most_audit_runs)
+def _runs(subject: AssessmentPlan, each: float, share: float) -> int:
+    request = subject.request
+    if request.audit_runs is not None:
+        return request.audit_runs
+    seconds = share * EFFORTS[request.effort].attacking
+    return runs_within(seconds, each, request.most_audit_runs)
 
 
-def check(subject: Subject) -> None:
+def check(subject: AssessmentPlan) -> None:
     """Refuse, before anything is written, what an attack would refuse later.
 
     Raises
@@ -119,10 +119,10 @@ def check(subject: Subject) -> None:
     InvalidArgument
         For runs that are too few for the confidence, or do not fit in memory.
     """
-    how = {"delta": subject.delta, "confidence": subject.brief.confidence}
+    how = {"delta": subject.delta, "confidence": subject.request.confidence}
     numbers = parameters(subject.plain, subject.D)
     game.check(plain_runs(subject), numbers, **how)
-    if (asked := subject.brief.audit_runs) is not None:
+    if (asked := subject.request.audit_runs) is not None:
         seconds = _cost.total(_of_release(subject) + _of_plain(subject), asked)
         _cost.check_time("audit_runs", asked, seconds, "Lower audit_runs.")
     if subject.network is not None:
@@ -135,7 +135,7 @@ def check(subject: Subject) -> None:
 # Three attacks --------------------------------------------------------------------------
 
 
-def attack_release(subject: Subject, directory: Path, progress: Progress) -> Attack:
+def attack_release(subject: AssessmentPlan, directory: Path, progress: Progress) -> Attack:
     """Attack what is released, on two datasets that differ in one crafted record.
 
     Parameters
@@ -147,7 +147,7 @@ def attack_release(subject: Subject, directory: Path, progress: Progress) -> Att
     progress
         Told (runs done, runs in all).
     """
-    how: dict[str, Any] = {"confidence": subject.brief.confidence, "progress": progress}
+    how: dict[str, Any] = {"confidence": subject.request.confidence, "progress": progress}
     how |= {"runs": audit_runs(subject), "file": directory / "release.outputs"}
     if subject.network is not None:
         words = _words(subject.D, "a linear model") + _group_words(subject)
@@ -157,7 +157,7 @@ def attack_release(subject: Subject, directory: Path, progress: Progress) -> Att
     return _attack_linear(subject, subject.job, how)
 
 
-def _attack_linear(subject: Subject, job: Job, how: dict[str, Any]) -> Attack:
+def _attack_linear(subject: AssessmentPlan, job: Job, how: dict[str, Any]) -> Attack:
     """By the losses of the record, or by what the first half of the runs learned, if it is better.
 
     With more than two classes, the weights of all models together, on a pair that moves them all.
@@ -195,7 +195,7 @@ def _better(
     return "learned" if better else losses
 
 
-def attack_plain(subject: Subject, directory: Path, progress: Progress) -> Attack:
+def attack_plain(subject: AssessmentPlan, directory: Path, progress: Progress) -> Attack:
     """Attack ordinary SGD on the same pair: nothing is added, and nothing claimed."""
     words = _words(subject.D, "the model")
     if subject.job is not None and subject.job.plan.task.problems > 1:
@@ -204,7 +204,7 @@ def attack_plain(subject: Subject, directory: Path, progress: Progress) -> Attac
         *(PLAIN, words, TrainedRelease(subject.plain), *subject.pair),
         delta=subject.delta,
         runs=plain_runs(subject),
-        confidence=subject.brief.confidence,
+        confidence=subject.request.confidence,
         file=directory / "plain.outputs",
         progress=progress,
     )
@@ -304,8 +304,8 @@ def _words(D: Dataset, models: str) -> str:
     )
 
 
-def _group_words(subject: Subject) -> str:
-    many = subject.brief.max_rows_per_person
+def _group_words(subject: AssessmentPlan) -> str:
+    many = subject.request.max_rows_per_person
     if many == 1:
         return ""
     return (

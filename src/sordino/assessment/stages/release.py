@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino.assessment import released_before
+from sordino.assessment import history
 from sordino.assessment.directory import MARK
 from sordino.errors import Refused
 from sordino.estimators import load
@@ -27,7 +27,7 @@ from sordino.study.refusal import explained
 from sordino.types import Progress
 
 if TYPE_CHECKING:
-    from sordino.assessment.subject import Subject
+    from sordino.assessment.plan import AssessmentPlan
 
 
 NO_NETWORKS = (
@@ -41,7 +41,7 @@ class AnotherRelease(Refused):
 
 
 def release(
-    subject: Subject,
+    subject: AssessmentPlan,
     work: Path,
     progress: Progress,
     *,
@@ -74,7 +74,7 @@ def release(
     """
     if subject.network is not None:
         return _network(subject, work, progress)
-    from sordino.assessment.accuracy import linear_accuracy, scored
+    from sordino.assessment.stages.accuracy import linear_accuracy, scored
 
     job = subject.job
     assert job is not None
@@ -99,7 +99,7 @@ def release(
     )
 
 
-def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassifier:
+def _released(subject: AssessmentPlan, place: Path, mark: Path) -> PrivateLinearClassifier:
     """The model that left: the one in its place, or a new one that is put there.
 
     `mark` is made right after it: where it is and the model is not, somebody took that away.
@@ -107,7 +107,7 @@ def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassif
     if place.is_dir() and any(place.iterdir()):
         found = _before(subject, place)
         if not mark.exists():  # stopped right after it got its name
-            released_before.note(subject.brief.source())
+            history.note(subject.request.source())
         _marked(mark, found)
         return found
     if mark.exists():
@@ -124,7 +124,7 @@ def _released(subject: Subject, place: Path, mark: Path) -> PrivateLinearClassif
         tuning="none declared",
     )
     _marked(mark, fitted)
-    released_before.note(subject.brief.source())
+    history.note(subject.request.source())
     return fitted
 
 
@@ -133,7 +133,7 @@ def _marked(mark: Path, released: PrivateLinearClassifier) -> None:
         Disk(mark.parent).put(mark.name, released.certificate_.model.sha256.encode())
 
 
-def _before(subject: Subject, place: Path) -> PrivateLinearClassifier:
+def _before(subject: AssessmentPlan, place: Path) -> PrivateLinearClassifier:
     assert subject.job is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes of `verify`, for who gets a bundle from others
@@ -165,8 +165,8 @@ def noise_in_words(plan: FitPlan) -> str:
     return " and ".join(parts) or "none"
 
 
-def _network(subject: Subject, work: Path, progress: Progress) -> Release:
-    from sordino.assessment.accuracy import network_accuracy
+def _network(subject: AssessmentPlan, work: Path, progress: Progress) -> Release:
+    from sordino.assessment.stages.accuracy import network_accuracy
 
     assert subject.network is not None
     spec = subject.network.spec

@@ -1,6 +1,6 @@
-"""`Subject`: one model of one dataset, ready for every stage: records, plan, crafted pair.
+"""`AssessmentPlan`: one model of one dataset, ready for every stage: records, plan, crafted pair.
 
-Everything in it follows from the brief and the records, so a study that goes on makes it again.
+Everything in it follows from the request and the records, so a study that goes on makes it again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from sordino import checks
 from sordino.assessment import network
-from sordino.assessment.brief import Brief
 from sordino.assessment.network import NetworkPlan
+from sordino.assessment.request import Request
 from sordino.audit import neighbour
 from sordino.audit.neighbour import Pair
 from sordino.data import Dataset, recipe
@@ -46,12 +46,12 @@ file one, see `_of_all`)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class AssessmentPlan:
     """What all stages work on.
 
     Parameters
     ----------
-    brief
+    request
         What was asked.
     prepared
         Records and what is known of them; of these, `X` and `y` are trained on.
@@ -76,7 +76,7 @@ class Subject:
         Ordinary SGD of the same model without added noise.
     """
 
-    brief: Brief
+    request: Request
     prepared: Prepared
     X: Any
     y: Any
@@ -96,7 +96,7 @@ class Subject:
     plain_words: str
 
     @classmethod
-    def of(cls, brief: Brief) -> Subject:
+    def of(cls, request: Request) -> AssessmentPlan:
         """Read the records, plan the release and craft the pair.
 
         Raises
@@ -104,20 +104,20 @@ class Subject:
         InvalidArgument, DataError, NotApplicable
             In one sentence, for what cannot be assessed; nothing was written.
         """
-        source = brief.source()
+        source = request.source()
         prepared = source.read()
         X, y, test_X, test_y = held_out(prepared)
-        delta, reason = brief.delta_and_reason(len(X))
-        found = None if source.is_file else recipe(brief.data)
-        linear = brief.model != "mlp"
-        estimator = _estimator(brief, prepared, delta) if linear else None
+        delta, reason = request.delta_and_reason(len(X))
+        found = None if source.is_file else recipe(request.data)
+        linear = request.model != "mlp"
+        estimator = _estimator(request, prepared, delta) if linear else None
         job = None if estimator is None else _job(estimator, X, y)
         D = _rows(prepared, X, y) if job is None else job.records.dataset(0)
-        plan = None if linear else _network(brief, prepared, D, found, delta)
+        plan = None if linear else _network(request, prepared, D, found, delta)
         usual = network.plain_network_spec(D, found) if job is None else _plain(D, job, found)
         plain = _of_all(usual, D.rows)
         return cls(
-            brief=brief,
+            request=request,
             prepared=prepared,
             X=X,
             y=y,
@@ -177,51 +177,51 @@ class Subject:
     @property
     def title(self) -> str:
         """In words."""
-        data = self.brief.data if self.recipe is not None else os.path.basename(self.brief.data)
-        return f"{MODELS[self.brief.model]} on {data}"
+        data = self.request.data if self.recipe is not None else os.path.basename(self.request.data)
+        return f"{MODELS[self.request.model]} on {data}"
 
     def question(self, rerun: str) -> Question:
         """What was asked, for the page."""
         from sordino.privacy import Relation
 
-        brief = self.brief
+        request = self.request
         return Question(
             title=self.title,
-            data=brief.data,
-            target=brief.target,
-            model=brief.model,
-            method=brief.method,
-            epsilon=brief.epsilon,
+            data=request.data,
+            target=request.target,
+            model=request.model,
+            method=request.method,
+            epsilon=request.epsilon,
             delta=self.delta,
             delta_reason=self.delta_reason,
             relation=Relation.REPLACE_ONE,
-            rows_per_person=brief.max_rows_per_person,
-            effort=brief.effort,
-            settings=brief.settings(),
+            rows_per_person=request.max_rows_per_person,
+            effort=request.effort,
+            settings=request.settings(),
             rerun=rerun,
         )
 
 
-def _estimator(brief: Brief, prepared: Prepared, delta: float) -> PrivateLinearClassifier:
+def _estimator(request: Request, prepared: Prepared, delta: float) -> PrivateLinearClassifier:
     kinds = {"logistic": PrivateLogisticRegression, "svm": PrivateLinearSVC}
-    made: PrivateLinearClassifier = kinds[brief.model](
-        epsilon=brief.epsilon,
+    made: PrivateLinearClassifier = kinds[request.model](
+        epsilon=request.epsilon,
         delta=delta,
-        method=brief.method,
-        l2=brief.l2,
+        method=request.method,
+        l2=request.l2,
         data_norm=prepared.data_norm,
         classes=prepared.classes,
-        max_rows_per_person=brief.max_rows_per_person,
+        max_rows_per_person=request.max_rows_per_person,
     )
     return made
 
 
 def _network(
-    brief: Brief, prepared: Prepared, D: Dataset, found: Recipe | None, delta: float
+    request: Request, prepared: Prepared, D: Dataset, found: Recipe | None, delta: float
 ) -> NetworkPlan:
     read = () if prepared.classes is not None else (CLASSES_READ,)
-    persons = brief.max_rows_per_person
-    return network.plan(D, found, brief.epsilon, delta, rows_per_person=persons, not_covered=read)
+    persons = request.max_rows_per_person
+    return network.plan(D, found, request.epsilon, delta, rows_per_person=persons, not_covered=read)
 
 
 def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:

@@ -102,7 +102,7 @@ def _check_theorems(root: Path, assessment: Assessment) -> None:
     release, parts = assessment.release, assessment.proved_parts
     if release is None or not release.certificate or parts is None or parts.guarantee is None:
         return
-    from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of
+    from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of
     from sordino.release.certificate import Certificate
 
     evidence = Certificate.from_json(release.certificate.encode()).evidence
@@ -127,7 +127,7 @@ def _check_theorems(root: Path, assessment: Assessment) -> None:
 
 def facts(directory: str | os.PathLike[str]) -> PublicFacts:
     """What may be shown of a study's release: its certificate, and what follows from it."""
-    from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of
+    from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of
 
     root = found(directory)
     assessment = read(root)
