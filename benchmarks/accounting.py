@@ -74,10 +74,10 @@ class Answer:
 
 
 def ours(question: Question) -> tuple[float, bool]:
-    from sordino.accounting import subsampled
+    from sordino.accounting import dp_sgd
     from sordino.privacy import Relation
 
-    profile = subsampled.pld(
+    profile = dp_sgd.pld(
         question["noise_multiplier"],
         question["sample_rate"],
         int(question["steps"]),

@@ -32,7 +32,8 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.models import ObjectiveSpec, build
 from sordino.randomness import stream
-from sordino.sgd import TrainSpec, full_batch, train
+from sordino.sgd import TrainSpec, train
+from sordino.sgd.kernels import full_batch
 from sordino.sgd.planning import default_threads
 
 REQUIRED = {

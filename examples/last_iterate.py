@@ -19,7 +19,7 @@ from matplotlib import pyplot as plt
 from rich.progress import track
 
 from sordino import Relation
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.proofs import Proofs, prove
 from sordino.sgd.spec import TrainSpec
 

@@ -24,7 +24,7 @@ PACKAGE = "sordino"
 SOURCE = Path(sordino.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 
-# In reading order. "models.objective" opens that one module, not its room.
+# In reading order. "models.constants" opens that one module, not its room.
 OPEN_TO_ALL = (
     *("_cache", "checks", "_cost", "_files", "_lazy", "errors"),
     *("privacy", "serialize", "types"),
@@ -35,8 +35,8 @@ TABLE: dict[str, tuple[str, ...]] = {
     "models": ("randomness",),
     "sgd": ("randomness", "data", "models"),
     "accounting": (),
-    "sensitivity": ("accounting", "models.objective"),
-    "proofs": ("accounting", "sensitivity", "models.objective", "sgd.spec"),
+    "sensitivity": ("accounting", "models.constants"),
+    "proofs": ("accounting", "sensitivity", "models.constants", "sgd.spec"),
     "release": ("data.cells", "data.columns", "accounting", "proofs"),
     "estimators": (
         *("randomness", "data", "models", "sgd"),
@@ -79,7 +79,7 @@ HEAVY = ("torch", "numba")
 HEAVY_ROOMS = ("models", "sgd")
 LIGHT_FILES = (
     "models/__init__.py",
-    "models/objective.py",
+    "models/constants.py",
     "sgd/__init__.py",
     "sgd/spec.py",
 )
@@ -312,9 +312,9 @@ def test_the_design_document_holds_the_same_table() -> None:
             "data/a.py",
             "from .b import c\nfrom ..randomness import stream\nfrom sordino.data import b\n",
         ),
-        ("sensitivity.py", "from sordino.models.objective import Constants\n"),
-        ("sensitivity.py", "from .models import objective\n"),
-        ("sensitivity.py", "import sordino.models.objective\nsordino.models.objective.C\n"),
+        ("sensitivity.py", "from sordino.models.constants import Constants\n"),
+        ("sensitivity.py", "from .models import constants\n"),
+        ("sensitivity.py", "import sordino.models.constants\nsordino.models.constants.C\n"),
         ("proofs.py", "from sordino.sgd.spec import TrainSpec\n"),
         ("report/a.py", "from sordino.accounting.profile import Profile\n"),
         ("sgd/engine.py", "import numba\nimport torch\n"),
@@ -407,7 +407,7 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
         ("sensitivity.py", "from sordino.models import Constants\n", "sensitivity may not"),
         ("sensitivity.py", "from sordino import models\n", "sensitivity may not"),
         ("sensitivity.py", "from sordino.models.linear import f\n", "sensitivity may not"),
-        ("sensitivity.py", "from sordino.models.objective_b import f\n", "sensitivity may not"),
+        ("sensitivity.py", "from sordino.models.constants_b import f\n", "sensitivity may not"),
         ("proofs.py", "from sordino.sgd.engine import train\n", "proofs may not"),
         ("proofs.py", "from sordino.sgd import TrainSpec\n", "proofs may not"),
         ("report/a.py", "from sordino.accounting import gaussian\n", "report may not"),
@@ -415,11 +415,11 @@ def test_a_lawful_file_passes(tmp_path: Path, file: str, text: str) -> None:
         ("data/a.py", "import torch\n", "torch may not be imported here"),
         ("data/a.py", "def f():\n    from torch.nn import functional\n", "torch may not"),
         ("audit/a.py", "import numba as nb\n", "numba may not be imported here"),
-        ("models/objective.py", "import torch\n", "torch may not be imported here"),
+        ("models/constants.py", "import torch\n", "torch may not be imported here"),
         (
-            "models/objective.py",
+            "models/constants.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from torch import Tensor\n",
-            "objective.py:3: torch may not be imported here",
+            "constants.py:3: torch may not be imported here",
         ),
         ("sgd/spec.py", "def f():\n    import numba\n", "numba may not be imported here"),
         ("sgd/__init__.py", "import torch\n", "torch may not be imported here"),
@@ -483,7 +483,7 @@ def _loads(statements: str, *packages: str, first: Path | None = None) -> list[s
     return done.stdout.splitlines()[-1].split()[1:]
 
 
-@pytest.mark.parametrize("module", ["models.objective", "sgd.spec", "models", "sgd"])
+@pytest.mark.parametrize("module", ["models.constants", "sgd.spec", "models", "sgd"])
 def test_specification_modules_load_without_torch(module: str) -> None:
     assert _loads(f"import sordino.{module}", *HEAVY) == []
 

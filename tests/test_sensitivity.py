@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino import sensitivity
-from sordino.accounting import permuted
+from sordino.accounting.last_iterate import permuted
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument, NotApplicable
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.sgd import TrainSpec, train
 

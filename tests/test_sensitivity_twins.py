@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sordino import sensitivity
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.sgd import Schedule, TrainSpec, prepare, train
 from sordino.sgd.batches import epochs as epochs_of

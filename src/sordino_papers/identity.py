@@ -43,7 +43,7 @@ def of_files(
 
     Published files have checksums, and are refused if they do not fit: they need no identity.
     """
-    from sordino.data import recipe
+    from sordino.data.catalogue.recipes import recipe
     from sordino.data.sources import data_directory, find
 
     data = settings.get("data")

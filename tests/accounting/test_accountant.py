@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from sordino.accounting import subsampled
-from sordino.accounting.accountant import Accountant
+from sordino.accounting import dp_sgd
+from sordino.accounting.interop import Accountant
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
@@ -54,7 +54,7 @@ def train(model: Any, optimizer: Any, loader: Any, epochs: int, accumulate: int 
 
 
 def poisson(noise: float, rate: float, steps: int, delta: float) -> float:
-    profile = subsampled.pld(
+    profile = dp_sgd.pld(
         noise, rate, steps, sampling="poisson", relation=Relation.ADD_OR_REMOVE_ONE
     )
     return profile.epsilon(delta)
@@ -126,7 +126,7 @@ def test_accumulated_batches_are_covered_and_one_of_twice_the_rate_is_too_little
     accountant = Accountant()
     optimizer = SimpleNamespace(noise_multiplier=noise, accumulated_iterations=batches)
     accountant.get_optimizer_hook_fn(rate)(optimizer)
-    one_batch = subsampled.pld(
+    one_batch = dp_sgd.pld(
         noise, rate * batches, 1, sampling="poisson", relation=Relation.ADD_OR_REMOVE_ONE
     )
     # A record is in 0, 1 or 2 of the batches: the exact delta of that mixture, by quadrature.

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from referee.accounting_exact import exact_delta
 
-from sordino.accounting.subsampled import pld
+from sordino.accounting.dp_sgd import pld
 from sordino.privacy import Relation
 
 RELATIVE, SMALLEST, USUAL = 4e-4, 0.01, 2e-5

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sordino.accounting import calibrate, subsampled
+from sordino.accounting import calibrate, dp_sgd
 from sordino.accounting.profile import GaussianProfile
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
@@ -28,7 +28,7 @@ HOWS = {
     "cyclic": {"sampling": "cyclic", "relation": ZERO},
     "shuffle": {"sampling": "shuffle", "relation": REPLACE},
 }
-METHODS = {"pld": subsampled.pld, "rdp": subsampled.rdp}
+METHODS = {"pld": dp_sgd.pld, "rdp": dp_sgd.rdp}
 every_how = pytest.mark.parametrize("how", HOWS.values(), ids=HOWS)
 every_method = pytest.mark.parametrize("method", METHODS)
 everywhere = given(
@@ -76,12 +76,12 @@ def test_golden(case):
         # More orders and three conversions: the moments accountant may need a little less.
         rel = GOLDEN["tol"]["rel"] if method == "pld" else 1e-3
         assert got == pytest.approx(case[method], rel=rel)
-    naive = subsampled.pld(case["notes_naive"], case["q"], case["T"], **POISSON)
+    naive = dp_sgd.pld(case["notes_naive"], case["q"], case["T"], **POISSON)
     # The golden number was made on a grid of 1e-4, and is up to 3% above the truth down here.
     epsilon = naive.epsilon(case["delta"])
     assert 0.97 * case["true_eps_at_notes_naive"] <= epsilon
     assert epsilon <= case["true_eps_at_notes_naive"] * (1 + 1e-3)
-    by_rdp = subsampled.pld(case["rdp"], case["q"], case["T"], **POISSON)
+    by_rdp = dp_sgd.pld(case["rdp"], case["q"], case["T"], **POISSON)
     assert by_rdp.epsilon(case["delta"]) == pytest.approx(case["true_eps_at_rdp"], rel=1e-3)
 
 
@@ -113,7 +113,7 @@ def test_a_target_that_holds_without_noise_needs_next_to_none():
     # A record is in any batch with probability below delta.
     noise = calibrate.noise_multiplier(1.0, 0.5, 0.01, 1, **POISSON)
     assert noise <= 0.05
-    assert subsampled.pld(noise, 0.01, 1, **POISSON).epsilon(0.5) <= 1.0
+    assert dp_sgd.pld(noise, 0.01, 1, **POISSON).epsilon(0.5) <= 1.0
 
 
 def test_an_unreachable_target_says_so():
@@ -153,7 +153,7 @@ def test_least_noise_minds_the_direction_that_leaks_more():
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.2, 1e-8), (5.0, 1e-3)])
 def test_most_steps(how, epsilon, delta):
     def account(steps):
-        return subsampled.pld(2.0, 0.02, steps, **how)
+        return dp_sgd.pld(2.0, 0.02, steps, **how)
 
     steps = calibrate.most_steps(account, epsilon, delta, at_most=20_000)
     assert account(max(steps, 1)).delta(epsilon) <= delta or steps == 0
@@ -165,7 +165,7 @@ def test_most_steps(how, epsilon, delta):
 
 def test_most_steps_of_the_gaussian():
     def account(steps):
-        return subsampled.pld(30.0, 1.0, steps, sampling="full", relation=ADD)
+        return dp_sgd.pld(30.0, 1.0, steps, sampling="full", relation=ADD)
 
     # sigma(1, 1e-5) = 3.7306..., so (30 / 3.7306)^2 = 64.67 steps.
     assert calibrate.most_steps(account, 1.0, 1e-5) == 64
@@ -229,5 +229,5 @@ def test_bad_input_is_one_sentence_even_where_nothing_is_to_do(change, name, ste
 )
 def test_extremes_end_near_their_target(epsilon, delta, rate, steps):
     noise = calibrate.noise_multiplier(epsilon, delta, rate, steps, **POISSON)
-    found = subsampled.pld(noise, rate, steps, **POISSON).epsilon(delta)
+    found = dp_sgd.pld(noise, rate, steps, **POISSON).epsilon(delta)
     assert epsilon * (1 - 1e-3) <= found <= epsilon

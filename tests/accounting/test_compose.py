@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting.compose import SummedProfile, compose, times
-from sordino.accounting.convolution import Limit
-from sordino.accounting.loss import GaussianLoss
+from sordino.accounting.dp_sgd import pld, rdp
+from sordino.accounting.pld.convolution import Limit
+from sordino.accounting.pld.loss import GaussianLoss
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
     LossProfile,
     RenyiProfile,
 )
-from sordino.accounting.subsampled import pld, rdp
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 

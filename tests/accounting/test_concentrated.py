@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp
 
-from sordino.accounting import concentrated, gaussian, renyi
+from sordino.accounting import gaussian, renyi, zcdp
 from sordino.accounting.compose import compose, times
-from sordino.accounting.concentrated import Filter
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile
+from sordino.accounting.zcdp import Filter
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
 
@@ -33,26 +33,26 @@ deltas = st.floats(-14, -1).map(lambda power: 10**power)
 class TestGolden:
     def test_conversions(self, case):
         rho, delta = case["rho"], case["delta"]
-        assert concentrated.canonne_epsilon(rho, delta) == pytest.approx(case["eps_cks"], rel=REL)
-        found = concentrated.bun_steinke(rho, delta)
+        assert zcdp.canonne_epsilon(rho, delta) == pytest.approx(case["eps_cks"], rel=REL)
+        found = zcdp.bun_steinke(rho, delta)
         assert found == pytest.approx(case["eps_bun_steinke"], rel=REL)
-        profile = concentrated.concentrated(rho=rho, **ANY)
+        profile = zcdp.concentrated(rho=rho, **ANY)
         assert profile.epsilon(delta) <= case["eps_cks"] * (1 + REL)
         assert profile.epsilon(delta) >= case["eps_if_gaussian"]
 
     def test_back(self, case):
-        found = concentrated.rho(case["eps_cks"], case["delta"])
+        found = zcdp.rho(case["eps_cks"], case["delta"])
         assert found == pytest.approx(case["rho"], rel=1e-6)
 
 
 @settings(max_examples=25, deadline=None)
 @given(rhos, deltas)
 def test_epsilon_and_delta_are_each_other_s_inverse(rho, delta):
-    profile = concentrated.concentrated(rho=rho, **ANY)
+    profile = zcdp.concentrated(rho=rho, **ANY)
     epsilon = profile.epsilon(delta)
     assert gaussian.epsilon(math.sqrt(2 * rho), delta) <= epsilon * (1 + 1e-9)
-    assert epsilon <= concentrated.canonne_epsilon(rho, delta) * (1 + 1e-12)
-    assert epsilon <= concentrated.bun_steinke(rho, delta)
+    assert epsilon <= zcdp.canonne_epsilon(rho, delta) * (1 + 1e-12)
+    assert epsilon <= zcdp.bun_steinke(rho, delta)
     if epsilon > 0:
         assert profile.log_delta(epsilon) == pytest.approx(math.log(delta), rel=1e-6)
         assert profile.log_delta(1.01 * epsilon) < profile.log_delta(epsilon)
@@ -64,23 +64,23 @@ def test_epsilon_and_delta_are_each_other_s_inverse(rho, delta):
 @settings(max_examples=8, deadline=None)
 @given(st.floats(0.01, 20), deltas)
 def test_rho_is_the_largest_and_rounded_down(epsilon, delta):
-    rho = concentrated.rho(epsilon, delta)
-    assert concentrated.concentrated(rho=rho, **ANY).epsilon(delta) <= epsilon
-    more = concentrated.concentrated(rho=rho * (1 + 1e-6), **ANY)
+    rho = zcdp.rho(epsilon, delta)
+    assert zcdp.concentrated(rho=rho, **ANY).epsilon(delta) <= epsilon
+    more = zcdp.concentrated(rho=rho * (1 + 1e-6), **ANY)
     assert more.epsilon(delta) > epsilon
 
 
 class TestComposition:
     def test_costs_add_up(self):
-        profile = concentrated.concentrated(rho=0.02, **ANY)
+        profile = zcdp.concentrated(rho=0.02, **ANY)
         many = times(profile, 5)
         assert "Renyi DP" in many.theorem
-        exact = concentrated.concentrated(rho=0.1, **ANY).epsilon(1e-6)
+        exact = zcdp.concentrated(rho=0.1, **ANY).epsilon(1e-6)
         assert exact <= many.epsilon(1e-6) * (1 + 1e-12)
         assert many.epsilon(1e-6) <= exact * (1 + 1e-3)
 
     def test_with_a_gaussian_and_a_pure_release(self):
-        profile = concentrated.concentrated(rho=0.02, **ANY)
+        profile = zcdp.concentrated(rho=0.02, **ANY)
         normal = GaussianProfile(parameter=0.2, theorem="", **ANY)
         both = compose([profile, normal])
         assert both.renyi(np.array([3.0])) == pytest.approx([3 * 0.04], rel=0.05)
@@ -146,21 +146,21 @@ class TestFilter:
 class TestMechanisms:
     @given(st.floats(0, 1e3), rhos)
     def test_gaussian(self, sensitivity, rho):
-        sigma = concentrated.gaussian_scale(sensitivity, rho)
-        assert concentrated.gaussian_cost(sensitivity, sigma) <= rho
+        sigma = zcdp.gaussian_scale(sensitivity, rho)
+        assert zcdp.gaussian_cost(sensitivity, sigma) <= rho
         if sensitivity > 1e-100:
-            assert concentrated.gaussian_cost(sensitivity, sigma * (1 - 1e-12)) > rho * (1 - 1e-9)
-        assert concentrated.gaussian_cost(2.0, 4.0) == 0.125
-        assert concentrated.gaussian_cost(1.0, 0.0) == math.inf
-        assert concentrated.gaussian_cost(0.0, 0.0) == 0
+            assert zcdp.gaussian_cost(sensitivity, sigma * (1 - 1e-12)) > rho * (1 - 1e-9)
+        assert zcdp.gaussian_cost(2.0, 4.0) == 0.125
+        assert zcdp.gaussian_cost(1.0, 0.0) == math.inf
+        assert zcdp.gaussian_cost(0.0, 0.0) == 0
 
     @given(st.floats(0, 1e3), rhos)
     def test_temperature(self, span, rho):
-        temperature = concentrated.exponential_temperature(span, rho)
+        temperature = zcdp.exponential_temperature(span, rho)
         if span == 0:
             assert temperature == 0
             return
-        assert concentrated.exponential_cost(span / temperature) <= rho
+        assert zcdp.exponential_cost(span / temperature) <= rho
         assert temperature == pytest.approx(span / math.sqrt(8 * rho), rel=1e-12)
 
     def test_exponential_mechanism_s_divergence(self):
@@ -178,7 +178,7 @@ class TestMechanisms:
             p, q = log_softmax(-scores), log_softmax(-scores - change)
             exponents = orders[:, None] * p + (1 - orders[:, None]) * q
             exact = logsumexp(exponents, axis=1) / (orders - 1)
-            cost = concentrated.exponential_cost(float(np.ptp(change)))
+            cost = zcdp.exponential_cost(float(np.ptp(change)))
             assert (exact <= orders * cost + 1e-9).all()
             nearest = max(nearest, float((exact[1:4] / (orders[1:4] * cost + 1e-12)).max()))
         assert nearest > 0.97
@@ -194,34 +194,34 @@ class TestMechanisms:
         span, order = 0.5, 2.0
         p, q = np.log([0.5, 0.5]), log_softmax([-span / 2, span / 2])
         exact = float(logsumexp(order * p + (1 - order) * q)) / (order - 1)
-        assert exact > 0.5 * order * concentrated.exponential_cost(span)
+        assert exact > 0.5 * order * zcdp.exponential_cost(span)
 
 
 class TestEdges:
     def test_extremes(self):
-        nothing = concentrated.concentrated(rho=0.0, **ANY)
+        nothing = zcdp.concentrated(rho=0.0, **ANY)
         assert nothing.epsilon(0.0) == 0
         assert nothing.log_delta(0.0) == -math.inf
-        everything = concentrated.concentrated(rho=math.inf, **ANY)
+        everything = zcdp.concentrated(rho=math.inf, **ANY)
         assert everything.epsilon(1e-5) == math.inf
         assert everything.log_delta(3.0) == 0
-        some = concentrated.concentrated(rho=0.1, **ANY)
+        some = zcdp.concentrated(rho=0.1, **ANY)
         assert some.epsilon(0.0) == math.inf
         assert some.log_delta(math.inf) == -math.inf
         assert some.log_delta(50.0) < -5000
         assert 0 < some.delta(0.0) < 1
-        assert concentrated.rho(math.inf, 1e-5) == math.inf
-        assert concentrated.bun_steinke(0.0, 0.0) == 0
-        assert concentrated.bun_steinke(0.1, 0.0) == math.inf
-        assert concentrated.canonne_epsilon(0.1, 0.0) == math.inf
+        assert zcdp.rho(math.inf, 1e-5) == math.inf
+        assert zcdp.bun_steinke(0.0, 0.0) == 0
+        assert zcdp.bun_steinke(0.1, 0.0) == math.inf
+        assert zcdp.canonne_epsilon(0.1, 0.0) == math.inf
 
     def test_refusals(self):
         with pytest.raises(InvalidArgument, match="delta"):
-            concentrated.rho(1.0, 0.0)
+            zcdp.rho(1.0, 0.0)
         with pytest.raises(InvalidArgument, match="rho"):
-            concentrated.concentrated(rho=-1.0, **ANY)
+            zcdp.concentrated(rho=-1.0, **ANY)
         with pytest.raises(InvalidArgument, match="rho"):
-            concentrated.gaussian_scale(1.0, 0.0)
+            zcdp.gaussian_scale(1.0, 0.0)
 
 
 class TestWithXi:
@@ -230,8 +230,8 @@ class TestWithXi:
     @settings(max_examples=25, deadline=None)
     @given(rhos, st.floats(-6, 1).map(lambda power: 10**power), deltas)
     def test_between_its_parts_and_their_sum(self, rho, xi, delta):
-        both = concentrated.ConcentratedProfile(rho=rho, xi=xi, theorem="a test", **ANY)
-        alone = concentrated.concentrated(rho=rho, **ANY).epsilon(delta)
+        both = zcdp.ConcentratedProfile(rho=rho, xi=xi, theorem="a test", **ANY)
+        alone = zcdp.concentrated(rho=rho, **ANY).epsilon(delta)
         # xi is a constant on top of every order, so it adds at most itself.
         assert alone * (1 - 1e-9) <= both.epsilon(delta) <= (xi + alone) * (1 + 1e-9)
         # Never looser than on the grid of orders.
@@ -243,7 +243,7 @@ class TestWithXi:
 
     def test_without_rho_it_is_pure(self):
         pure = ApproximateProfile(budget=(0.7, 0.0), theorem="a test", **ANY)
-        found = concentrated.ConcentratedProfile(rho=0.0, xi=0.7, theorem="a test", **ANY)
+        found = zcdp.ConcentratedProfile(rho=0.0, xi=0.7, theorem="a test", **ANY)
         assert found.epsilon(0.0) == 0.7
         for delta in (1e-9, 1e-3, 0.2):
             assert found.epsilon(delta) == pytest.approx(pure.epsilon(delta), rel=1e-12)
@@ -251,7 +251,7 @@ class TestWithXi:
             assert found.log_delta(epsilon) == pure.log_delta(epsilon)
 
     def test_infinite_and_wrong(self):
-        lost = concentrated.ConcentratedProfile(rho=0.1, xi=math.inf, theorem="a test", **ANY)
+        lost = zcdp.ConcentratedProfile(rho=0.1, xi=math.inf, theorem="a test", **ANY)
         assert (lost.epsilon(1e-6), lost.delta(5.0)) == (math.inf, 1.0)
         with pytest.raises(InvalidArgument, match="xi"):
-            concentrated.ConcentratedProfile(rho=0.1, xi=-0.1, theorem="a test", **ANY)
+            zcdp.ConcentratedProfile(rho=0.1, xi=-0.1, theorem="a test", **ANY)

@@ -14,10 +14,11 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution
 
 from sordino.accounting import gaussian
-from sordino.accounting.aim import Rough, TooLarge
-from sordino.accounting.convolution import Composed, Limit, LossGrid, discretise
-from sordino.accounting.curve import DeltaCurve
-from sordino.accounting.loss import (
+from sordino.accounting.dp_sgd import pld, rdp
+from sordino.accounting.pld.aim import Rough, TooLarge
+from sordino.accounting.pld.convolution import Composed, Limit, LossGrid, discretise
+from sordino.accounting.pld.curve import DeltaCurve
+from sordino.accounting.pld.loss import (
     DIRECTIONS,
     ApproximateLoss,
     FixedSizeLoss,
@@ -26,7 +27,6 @@ from sordino.accounting.loss import (
     PoissonReplaceLoss,
 )
 from sordino.accounting.profile import LossProfile
-from sordino.accounting.subsampled import pld, rdp
 from sordino.privacy import Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

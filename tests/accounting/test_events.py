@@ -13,8 +13,8 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from sordino.accounting import gaussian, subsampled
-from sordino.accounting.events import from_event, to_event
+from sordino.accounting import dp_sgd, gaussian
+from sordino.accounting.interop import from_event, to_event
 from sordino.accounting.profile import ApproximateProfile
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
@@ -195,7 +195,7 @@ def test_equal_steps_are_told_together() -> None:
 
 def test_their_accountant_reads_our_profile() -> None:
     relation = Relation.REPLACE_ONE
-    profile = subsampled.pld(1.2, 0.02, 100, sampling="poisson", relation=relation)
+    profile = dp_sgd.pld(1.2, 0.02, 100, sampling="poisson", relation=relation)
     theirs = PLDAccountant(THEIRS[relation]).compose(to_event(profile)).get_epsilon(DELTA)
     assert theirs == pytest.approx(profile.epsilon(DELTA), rel=1e-3)
 
@@ -204,14 +204,14 @@ def test_what_has_no_event_is_refused() -> None:
     arguments: dict[str, Any] = {"relation": Relation.REPLACE_ONE, "theorem": "test"}
     with pytest.raises(NotApplicable, match="ApproximateLoss"):
         to_event(ApproximateProfile(budget=(1.0, 1e-6), **arguments))
-    moments = subsampled.rdp(1.0, 0.1, 10, sampling="poisson", relation=Relation.REPLACE_ONE)
+    moments = dp_sgd.rdp(1.0, 0.1, 10, sampling="poisson", relation=Relation.REPLACE_ONE)
     with pytest.raises(NotApplicable, match=r"RenyiProfile.*subsampled\.pld"):
         to_event(moments)
-    shuffled = subsampled.pld(1.0, 0.3, 10, sampling="shuffle", relation=Relation.REPLACE_ONE)
+    shuffled = dp_sgd.pld(1.0, 0.3, 10, sampling="shuffle", relation=Relation.REPLACE_ONE)
     with pytest.raises(NotApplicable, match="GaussianLoss"):
         to_event(shuffled)
 
 
 def test_importing_it_does_not_import_dp_accounting() -> None:
-    code = "import sys, sordino.accounting.events; sys.exit('dp_accounting' in sys.modules)"
+    code = "import sys, sordino.accounting.interop; sys.exit('dp_accounting' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting import gaussian, objective
-from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.group import GroupProfile, group
-from sordino.accounting.loss import DIRECTIONS, GaussianLoss, PoissonLoss
+from sordino.accounting.pld.loss import DIRECTIONS, GaussianLoss, PoissonLoss
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile, LossProfile
+from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 

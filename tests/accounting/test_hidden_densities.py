@@ -10,8 +10,9 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from sordino.accounting import gaussian, last_iterate
-from sordino.accounting.hidden_poisson import Iteration
+from sordino.accounting import gaussian
+from sordino.accounting.last_iterate import convex
+from sordino.accounting.last_iterate.poisson import Iteration
 from sordino.accounting.profile import LossProfile
 from sordino.privacy import Relation
 
@@ -73,7 +74,7 @@ class TestAgainstDensities:
         noise, steps = 0.6, 6
         worlds = [kernel(self.grid, self.logistic(self.grid, y), noise) for y in (1.0, -1.0)]
         p, q = (carried(self.grid, [world] * steps, 0.0) for world in worlds)
-        bound = last_iterate.full_batch(
+        bound = convex.full_batch(
             contraction=0.9, shift=0.5, noise=noise, steps=steps, relation=Relation.REPLACE_ONE
         )
         for epsilon in EPSILONS:
@@ -85,7 +86,7 @@ class TestAgainstDensities:
         a, s, steps = 0.4, 0.7, 6
         maps = [c * self.grid + a, c * self.grid]
         p, q = (carried(self.grid, [kernel(self.grid, m, s)] * steps, 0.0) for m in maps)
-        bound = last_iterate.full_batch(contraction=c, shift=a, noise=s, steps=steps, **ANY)
+        bound = convex.full_batch(contraction=c, shift=a, noise=s, steps=steps, **ANY)
         assert bound.mu == pytest.approx(linear_mu([c] * steps, [a] * steps, [s] * steps))
         for epsilon in EPSILONS[:-1]:
             for worst in hockey_sticks(self.grid, p, q, epsilon):
@@ -100,7 +101,7 @@ class TestAgainstDensities:
         visits = [other if k % 3 == position else alike for k in range(steps)]
         q = carried(self.grid, visits, 0.0)
         run = {"contraction": 0.9, "shift": 0.5, "noise": noise, "batches": 3, "steps": steps}
-        bound = last_iterate.cyclic(**run, position=position, relation=Relation.REPLACE_ONE)
+        bound = convex.cyclic(**run, position=position, relation=Relation.REPLACE_ONE)
         for epsilon in EPSILONS[:-1]:
             worst = max(hockey_sticks(self.grid, p, q, epsilon))
             assert 0.01 * bound.delta(epsilon) < worst <= self.slack * bound.delta(epsilon)
@@ -112,9 +113,7 @@ class TestAgainstDensities:
         places = [
             carried(self.grid, [maps[int(k % 3 == j)] for k in range(steps)], 0.0) for j in range(3)
         ]
-        bound = last_iterate.permuted_once(
-            contraction=c, shift=a, noise=s, batches=3, steps=steps, **ANY
-        )
+        bound = convex.permuted_once(contraction=c, shift=a, noise=s, batches=3, steps=steps, **ANY)
         for epsilon in EPSILONS[:-1]:
             worst = max(hockey_sticks(self.grid, np.mean(places, axis=0), q, epsilon))
             assert 0.1 * bound.delta(epsilon) < worst <= self.slack * bound.delta(epsilon)
@@ -124,8 +123,8 @@ class TestAgainstDensities:
         inside = np.clip(self.grid, -half, half)
         p, q = (carried(self.grid, [kernel(self.grid, inside + m, s)] * steps, 0) for m in (a, 0.0))
         run = {**ANY, "contraction": 1.0, "shift": a, "noise": s, "steps": steps}
-        bound = last_iterate.full_batch(**run, diameter=2 * half)
-        assert bound.mu < 0.8 * last_iterate.full_batch(**run).mu
+        bound = convex.full_batch(**run, diameter=2 * half)
+        assert bound.mu < 0.8 * convex.full_batch(**run).mu
         for epsilon in EPSILONS:
             worst = max(hockey_sticks(self.grid, p, q, epsilon))
             assert worst <= self.slack * bound.delta(epsilon)
@@ -141,7 +140,7 @@ class TestAgainstDensities:
         visits = [kernel(self.grid, wild(self.grid) + m, s) for m in (a, 0.0)]
         then = [kernel(self.grid, wild(self.grid), s)] * 3
         p, q = (carried(self.grid, [visit, *then], 0.0) for visit in visits)
-        bound = last_iterate.projected_one_visit(
+        bound = convex.projected_one_visit(
             shift=a, noise=s, diameter=float(reach), steps_after=3, **ANY
         )
         for epsilon in (0.0, 0.02, 0.05, 0.1):

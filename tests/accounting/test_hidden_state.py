@@ -13,15 +13,16 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import beta
 
-from sordino.accounting import gaussian, hidden_state, last_iterate
-from sordino.accounting.hidden_state import HiddenState, WithSlack
+from sordino.accounting import gaussian
+from sordino.accounting.dp_sgd import NoisySteps, pld
+from sordino.accounting.last_iterate import convex, hidden_state
+from sordino.accounting.last_iterate.hidden_state import HiddenState, WithSlack
+from sordino.accounting.last_iterate.shifted import composition_mu, master_mu
 from sordino.accounting.profile import GaussianProfile
-from sordino.accounting.shifted import composition_mu, master_mu
-from sordino.accounting.subsampled import NoisySteps, pld
 from sordino.data import neighbours
 from sordino.data.dataset import Dataset
 from sordino.errors import NotApplicable
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import prove
 from sordino.sgd import train
@@ -96,7 +97,7 @@ class TestMovingAVisitLater:
         later = list(met)
         later[where], later[there] = False, True
         first, second = (
-            last_iterate.bounded_domain(
+            convex.bounded_domain(
                 c, a * np.array(row, float), 1.0, diameter=diameter, relation=ZERO
             ).mu
             for row in (met, later)

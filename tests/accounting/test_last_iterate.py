@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.accounting import gaussian, hidden_poisson, last_iterate
-from sordino.accounting.hidden_poisson import Iteration
-from sordino.accounting.last_iterate import master_mu
-from sordino.accounting.loss import PoissonLoss
+from sordino.accounting import gaussian
+from sordino.accounting.last_iterate import convex, poisson
+from sordino.accounting.last_iterate.convex import master_mu
+from sordino.accounting.last_iterate.poisson import Iteration
+from sordino.accounting.last_iterate.shifted import composition_mu
+from sordino.accounting.pld.loss import PoissonLoss
 from sordino.accounting.profile import LossProfile
-from sordino.accounting.shifted import composition_mu
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
 
@@ -43,7 +44,7 @@ class TestGolden:
     @pytest.mark.parametrize(("case", "rel"), cases("full_batch"))
     def test_full_batch(self, case, rel):
         c, a, s, steps = case["c"], case["a"], case["s"], case["T"]
-        profile = last_iterate.full_batch(contraction=c, shift=a, noise=s, steps=steps, **ANY)
+        profile = convex.full_batch(contraction=c, shift=a, noise=s, steps=steps, **ANY)
         assert profile.mu == pytest.approx(case["mu"], rel=rel)
         assert profile.epsilon(1e-5) == pytest.approx(case["eps_1e5"], rel=rel)
         assert master_mu(c, np.full(steps, a), s) == pytest.approx(case["mu"], rel=rel)
@@ -54,7 +55,7 @@ class TestGolden:
     @pytest.mark.parametrize(("case", "rel"), cases("single_visit"))
     def test_one_visit(self, case, rel):
         c, a, s, after = case["c"], case["a"], case["s"], case["steps_after"]
-        profile = last_iterate.one_visit(contraction=c, shift=a, noise=s, steps_after=after, **ANY)
+        profile = convex.one_visit(contraction=c, shift=a, noise=s, steps_after=after, **ANY)
         assert profile.mu == pytest.approx(case["mu"], rel=rel)
         assert master_mu(c, [a] + [0] * after, s) == pytest.approx(case["mu"], rel=rel)
 
@@ -65,12 +66,12 @@ class TestGolden:
             **{"contraction": case["c"], "shift": case["a"], "noise": case["s"]},
             **{"batches": case["l"], "steps": case["l"] * case["E"]},
         }
-        mus = [last_iterate.cyclic(**run, position=j).mu for j in range(case["l"])]
+        mus = [convex.cyclic(**run, position=j).mu for j in range(case["l"])]
         assert mus[0] == pytest.approx(case["mu_first"], rel=rel)
         assert mus[-1] == pytest.approx(case["mu_last"], rel=rel)
         if case["mus"]:
             assert mus == pytest.approx(case["mus"], rel=rel)
-        worst, random = last_iterate.cyclic(**run), last_iterate.permuted_once(**run)
+        worst, random = convex.cyclic(**run), convex.permuted_once(**run)
         assert worst.epsilon(1e-5) == pytest.approx(case["eps_worst_1e5"], rel=rel)
         assert random.epsilon(1e-5) == pytest.approx(case["eps_random_perm_mixture_1e5"], rel=1e-8)
         assert f"mu = {case['mu_composition']:.6g}" in worst.notes[0]
@@ -82,17 +83,17 @@ class TestGolden:
             **{"contraction": case["c"], "shift": case["a"], "noise": case["s"]},
             **{"batches": case["l"], "steps": case["l"] * case["E"]},
         }
-        bounded = last_iterate.cyclic(**run, diameter=case["D"])
+        bounded = convex.cyclic(**run, diameter=case["D"])
         assert bounded.mu == pytest.approx(case["mu_gcm_domain"], rel=rel)
-        assert last_iterate.cyclic(**run).mu == pytest.approx(case["mu_unconstrained"], rel=rel)
+        assert convex.cyclic(**run).mu == pytest.approx(case["mu_unconstrained"], rel=rel)
 
     @pytest.mark.parametrize(("case", "rel"), cases("domain"))
     def test_domain(self, case, rel):
         c, a, s, steps, diameter = (case[name] for name in ("c", "a", "s", "T", "D"))
-        closed = last_iterate.full_batch(
+        closed = convex.full_batch(
             contraction=c, shift=a, noise=s, steps=steps, diameter=diameter, **ANY
         )
-        searched = last_iterate.bounded_domain(c, np.full(steps, a), s, diameter=diameter, **ANY)
+        searched = convex.bounded_domain(c, np.full(steps, a), s, diameter=diameter, **ANY)
         assert closed.mu == pytest.approx(case["mu"], rel=rel)
         assert searched.mu == pytest.approx(case["mu"], rel=rel)
         assert master_mu(c, np.full(case["k_star"], a), s, diameter) == pytest.approx(case["mu"])
@@ -102,7 +103,7 @@ class TestGolden:
         t = np.arange(1, case["T"] + 1)
         eta = 0.5 / np.sqrt(t) if "sqrt" in case["eta"] else 0.05 * t
         c, a, s = 1 - eta * case["lam"], eta * case["grad_diff"] / case["n"], eta * case["sigma"]
-        profile = last_iterate.schedule(c, a, s, **ANY)
+        profile = convex.schedule(c, a, s, **ANY)
         assert profile.mu == pytest.approx(case["mu_gcm"], rel=rel)
         assert linear_mu(c, a, s) == pytest.approx(case["mu_linear_exact"], rel=rel)
         assert ("composition" in profile.theorem) == ("sqrt" in case["eta"])
@@ -119,7 +120,7 @@ class TestGolden:
 
     @pytest.mark.parametrize(("case", "rel"), cases("contraction_coefficient"))
     def test_contraction_coefficient(self, case, rel):
-        profile = last_iterate.projected_one_visit(
+        profile = convex.projected_one_visit(
             shift=case["a"],
             noise=case["s"],
             diameter=case["diam_phi"],
@@ -132,26 +133,26 @@ class TestGolden:
 class TestCyclic:
     def test_the_last_position_is_worst_and_a_ragged_batch_may_be_worse(self):
         run = {**ANY, "contraction": 0.99, "noise": 1.0, "batches": 3, "steps": 30}
-        last = last_iterate.cyclic(shift=0.5, position=2, **run)
-        assert last_iterate.cyclic(shift=0.5, **run).mu == last.mu
-        ragged = last_iterate.cyclic(shift=[0.9, 0.5, 0.5], **run)
-        assert ragged.mu == last_iterate.cyclic(shift=0.9, position=0, **run).mu
+        last = convex.cyclic(shift=0.5, position=2, **run)
+        assert convex.cyclic(shift=0.5, **run).mu == last.mu
+        ragged = convex.cyclic(shift=[0.9, 0.5, 0.5], **run)
+        assert ragged.mu == convex.cyclic(shift=0.9, position=0, **run).mu
         assert ragged.mu > last.mu
 
     def test_an_unfinished_epoch_visits_its_first_batches_once_more(self):
         run = {**ANY, "contraction": 1.0, "shift": 0.5, "noise": 1.0, "batches": 3}
-        mus = [last_iterate.cyclic(**run, steps=4, position=j).mu for j in range(3)]
+        mus = [convex.cyclic(**run, steps=4, position=j).mu for j in range(3)]
         expected = [master_mu(1.0, 0.5 * np.array(row), 1.0) for row in np.eye(3, 4)]
         expected[0] = master_mu(1.0, [0.5, 0, 0, 0.5], 1.0)
         assert mus == pytest.approx(expected)
-        assert last_iterate.cyclic(**run, steps=2, position=2).mu == 0
+        assert convex.cyclic(**run, steps=2, position=2).mu == 0
 
     def test_a_permuted_record_is_the_mean_of_its_places(self):
         run = {**ANY, "contraction": 0.95, "shift": [0.4, 0.6], "noise": 0.5}
         run |= {"batches": 2, "steps": 8, "diameter": 2.0}
         weights = [0.7, 0.3]
-        profile = last_iterate.permuted_once(**run, weights=weights)
-        mus = [last_iterate.cyclic(**run, position=j).mu for j in range(2)]
+        profile = convex.permuted_once(**run, weights=weights)
+        mus = [convex.cyclic(**run, position=j).mu for j in range(2)]
         for epsilon in EPSILONS:
             mean = sum(w * gaussian.delta(epsilon, mu) for w, mu in zip(weights, mus, strict=True))
             assert profile.delta(epsilon) == pytest.approx(mean, rel=1e-9)
@@ -159,12 +160,8 @@ class TestCyclic:
 
     def test_many_batches_are_quick(self):
         run = {"contraction": 0.9999, "shift": 0.5, "noise": 1.0, "batches": 2000}
-        profile = last_iterate.permuted_once(**run, steps=100_000, diameter=20.0, **ANY)
-        assert (
-            0
-            < profile.epsilon(1e-5)
-            < last_iterate.cyclic(**run, steps=100_000, **ANY).epsilon(1e-5)
-        )
+        profile = convex.permuted_once(**run, steps=100_000, diameter=20.0, **ANY)
+        assert 0 < profile.epsilon(1e-5) < convex.cyclic(**run, steps=100_000, **ANY).epsilon(1e-5)
 
 
 POISSON = {**ANY, "sample_rate": 0.05, "shift": 1.0, "noise": 2.0, "steps": 1000, "delta": 1e-5}
@@ -173,23 +170,23 @@ POISSON = {**ANY, "sample_rate": 0.05, "shift": 1.0, "noise": 2.0, "steps": 1000
 class TestPoisson:
     def test_the_better_of_hidden_and_composed_wins_and_is_named(self):
         plain = LossProfile(components=((PoissonLoss(0.05, 2.0), 1000),), theorem="", **ANY)
-        hidden = last_iterate.poisson(**POISSON, contraction=0.95)
+        hidden = convex.poisson(**POISSON, contraction=0.95)
         assert hidden.epsilon(1e-5) < 0.4 * plain.epsilon(1e-5)
         assert "Bok" in hidden.theorem
         assert "steps count" in hidden.notes[0]
-        neither = last_iterate.poisson(**POISSON, contraction=1.0)
+        neither = convex.poisson(**POISSON, contraction=1.0)
         assert neither.epsilon(1e-5) == pytest.approx(plain.epsilon(1e-5))
         assert "composition" in neither.theorem
 
     def test_a_domain_helps_without_a_contraction(self):
         run = {**POISSON, "contraction": 1.0}
-        bounded = last_iterate.poisson(**run, diameter=1.0).epsilon(1e-5)
-        wider = last_iterate.poisson(**run, diameter=3.0).epsilon(1e-5)
-        assert bounded < wider < last_iterate.poisson(**run).epsilon(1e-5)
+        bounded = convex.poisson(**run, diameter=1.0).epsilon(1e-5)
+        wider = convex.poisson(**run, diameter=3.0).epsilon(1e-5)
+        assert bounded < wider < convex.poisson(**run).epsilon(1e-5)
 
     def test_the_search_finds_about_the_best_choice(self):
         run = Iteration(0.05, 0.95, 1.0, 2.0, 1000, math.inf)
-        chosen = last_iterate.poisson(**POISSON, contraction=0.95).epsilon(1e-5)
+        chosen = convex.poisson(**POISSON, contraction=0.95).epsilon(1e-5)
         for count, fraction in itertools.product((40, 70, 100, 150), (0.01, 0.03, 0.06, 0.12)):
             other = LossProfile(components=run.composite(count, fraction), theorem="", **ANY)
             assert chosen <= 1.01 * other.epsilon(1e-5)
@@ -205,33 +202,33 @@ class TestPoisson:
         assert run.past(12, 0.3) == 0
 
     def test_plain_composition_wins_over_a_bad_choice(self, monkeypatch):
-        best = last_iterate.poisson(**POISSON, contraction=1.0)
-        monkeypatch.setattr(hidden_poisson, "_search", lambda run, delta: (900, 0.9))
-        assert last_iterate.poisson(**POISSON, contraction=1.0) == best
-        monkeypatch.setattr(hidden_poisson, "_search", lambda run, delta: (90, 0.05))
-        assert "Bok" in last_iterate.poisson(**POISSON, contraction=0.95).theorem
+        best = convex.poisson(**POISSON, contraction=1.0)
+        monkeypatch.setattr(poisson, "_search", lambda run, delta: (900, 0.9))
+        assert convex.poisson(**POISSON, contraction=1.0) == best
+        monkeypatch.setattr(poisson, "_search", lambda run, delta: (90, 0.05))
+        assert "Bok" in convex.poisson(**POISSON, contraction=0.95).theorem
 
     def test_refuses_a_replaced_record(self):
         run = {**POISSON, "contraction": 1.0, "relation": Relation.REPLACE_ONE}
         with pytest.raises(NotApplicable, match="not for a record replaced; ask for"):
-            last_iterate.poisson(**run)
+            convex.poisson(**run)
 
     @pytest.mark.parametrize(
         ("changed", "mu"),
         [({"noise": 0}, math.inf), ({"steps": 0}, 0), ({"shift": 0}, 0), ({"sample_rate": 0}, 0)],
     )
     def test_ends(self, changed, mu):
-        assert last_iterate.poisson(**{**POISSON, "contraction": 0.9, **changed}).mu == mu
+        assert convex.poisson(**{**POISSON, "contraction": 0.9, **changed}).mu == mu
 
 
 CONSTANT = {"contraction": 0.9, "shift": 0.5, "noise": 1.0, **ANY}
 EVERY = [
-    (last_iterate.full_batch, {**CONSTANT, "steps": 5}),
-    (last_iterate.full_batch, {**CONSTANT, "steps": 5, "diameter": 1.0}),
-    (last_iterate.one_visit, {**CONSTANT, "steps_after": 5}),
-    (last_iterate.cyclic, {**CONSTANT, "batches": 2, "steps": 5}),
-    (last_iterate.cyclic, {**CONSTANT, "batches": 2, "steps": 5, "diameter": 1.0}),
-    (last_iterate.permuted_once, {**CONSTANT, "batches": 2, "steps": 5}),
+    (convex.full_batch, {**CONSTANT, "steps": 5}),
+    (convex.full_batch, {**CONSTANT, "steps": 5, "diameter": 1.0}),
+    (convex.one_visit, {**CONSTANT, "steps_after": 5}),
+    (convex.cyclic, {**CONSTANT, "batches": 2, "steps": 5}),
+    (convex.cyclic, {**CONSTANT, "batches": 2, "steps": 5, "diameter": 1.0}),
+    (convex.permuted_once, {**CONSTANT, "batches": 2, "steps": 5}),
 ]
 
 
@@ -269,20 +266,20 @@ def test_counts_are_whole_and_positions_exist():
     run = {**CONSTANT, "batches": 3}
     for steps in (-1, 2.5):
         with pytest.raises(InvalidArgument, match=r"^Expected steps="):
-            last_iterate.cyclic(**run, steps=steps)
+            convex.cyclic(**run, steps=steps)
         with pytest.raises(InvalidArgument, match=r"^Expected steps="):
-            last_iterate.full_batch(**CONSTANT, steps=steps)
+            convex.full_batch(**CONSTANT, steps=steps)
     with pytest.raises(InvalidArgument, match=r"^Expected position=3 < 3"):
-        last_iterate.cyclic(**run, steps=6, position=3)
+        convex.cyclic(**run, steps=6, position=3)
     with pytest.raises(InvalidArgument, match=r"^Expected shift=\[2\] to be one number or 3"):
-        last_iterate.cyclic(**{**run, "shift": [1, 2]}, steps=6)
+        convex.cyclic(**{**run, "shift": [1, 2]}, steps=6)
     with pytest.raises(InvalidArgument, match=r"^Expected diameter=-1"):
-        last_iterate.full_batch(**CONSTANT, steps=3, diameter=-1)
+        convex.full_batch(**CONSTANT, steps=3, diameter=-1)
 
 
 def test_projected_ends():
     run = {"shift": 0.5, "noise": 1.0, "diameter": 2.0, "steps_after": 3, **ANY}
-    bound = last_iterate.projected_one_visit
+    bound = convex.projected_one_visit
     assert bound(**{**run, "noise": 0}).epsilon(1e-5) == math.inf
     assert bound(**{**run, "shift": 0}).delta(0.0) == 0
     assert bound(**{**run, "diameter": 0}).delta(0.0) == 0

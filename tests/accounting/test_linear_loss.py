@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from sordino.accounting import gaussian
-from sordino.accounting.last_iterate import linear_heuristic, linear_loss
-from sordino.accounting.linear_loss import LinearLoss, binomial
-from sordino.accounting.loss import PoissonLoss
+from sordino.accounting.last_iterate.convex import linear_heuristic, linear_loss
+from sordino.accounting.last_iterate.linear_loss import LinearLoss, binomial
+from sordino.accounting.pld.loss import PoissonLoss
 from sordino.accounting.profile import LossProfile
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Estimate, Relation

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lower_bound import delta_curve, worst
 
-from sordino.accounting.aim import Rough
-from sordino.accounting.convolution import Composed, discretise
-from sordino.accounting.loss import PoissonLoss
-from sordino.accounting.subsampled import pld, rdp
+from sordino.accounting.dp_sgd import pld, rdp
+from sordino.accounting.pld.aim import Rough
+from sordino.accounting.pld.convolution import Composed, discretise
+from sordino.accounting.pld.loss import PoissonLoss
 from sordino.privacy import Relation
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting import renyi
-from sordino.accounting.loss import (
+from sordino.accounting.pld.loss import (
     DIRECTIONS,
     ApproximateLoss,
     FixedSizeLoss,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sordino.accounting import gaussian, objective
 from sordino.accounting.compose import compose, times
-from sordino.accounting.loss import DIRECTIONS
+from sordino.accounting.pld.loss import DIRECTIONS
 from sordino.accounting.profile import ApproximateProfile
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation

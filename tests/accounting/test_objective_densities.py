@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from sordino.accounting import objective
 from sordino.accounting.compose import times
-from sordino.accounting.loss import DIRECTIONS
+from sordino.accounting.pld.loss import DIRECTIONS
 from sordino.accounting.profile import GaussianProfile
 from sordino.privacy import Relation
 

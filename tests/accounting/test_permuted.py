@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
-from sordino.accounting import gaussian, permuted, renyi
+from sordino.accounting import gaussian, renyi
+from sordino.accounting.last_iterate import permuted
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 

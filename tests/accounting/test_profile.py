@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from sordino.accounting import renyi
-from sordino.accounting.loss import GaussianLoss, PoissonLoss
+from sordino.accounting.dp_sgd import pld, rdp
+from sordino.accounting.pld.loss import GaussianLoss, PoissonLoss
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -23,7 +24,6 @@ from sordino.accounting.profile import (
     Profile,
     RenyiProfile,
 )
-from sordino.accounting.subsampled import pld, rdp
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 

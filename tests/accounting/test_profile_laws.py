@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from sordino.accounting import calibrate
 from sordino.accounting.compose import compose
+from sordino.accounting.dp_sgd import pld
 from sordino.accounting.profile import ApproximateProfile
-from sordino.accounting.subsampled import pld
 from sordino.privacy import PASSES, Relation, Sampling
 
 HOWS = [

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 import sordino.accounting
 from sordino.accounting.compose import SummedProfile, compose
-from sordino.accounting.concentrated import ConcentratedProfile
-from sordino.accounting.convolution import Limit
 from sordino.accounting.group import GroupProfile
-from sordino.accounting.hidden_state import WithSlack
-from sordino.accounting.linear_loss import LinearLoss
-from sordino.accounting.loss import (
+from sordino.accounting.last_iterate.convex import ProjectedProfile
+from sordino.accounting.last_iterate.hidden_state import WithSlack
+from sordino.accounting.last_iterate.linear_loss import LinearLoss
+from sordino.accounting.objective import ObjectiveLoss, ObjectiveProfile
+from sordino.accounting.pld.convolution import Limit
+from sordino.accounting.pld.loss import (
     ApproximateLoss,
     FixedSizeLoss,
     GaussianLoss,
@@ -28,8 +29,6 @@ from sordino.accounting.loss import (
     PoissonLoss,
     PoissonReplaceLoss,
 )
-from sordino.accounting.objective import ObjectiveProfile
-from sordino.accounting.objective_loss import ObjectiveLoss
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -37,8 +36,8 @@ from sordino.accounting.profile import (
     Profile,
     RenyiProfile,
 )
-from sordino.accounting.projected import ProjectedProfile
 from sordino.accounting.record import DEEPEST, LAWS, PROFILES, from_plain, to_plain
+from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 

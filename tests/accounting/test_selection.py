@@ -13,11 +13,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from sordino.accounting import renyi
-from sordino.accounting.concentrated import ConcentratedProfile
-from sordino.accounting.hidden_state import WithSlack
+from sordino.accounting.dp_sgd import pld
+from sordino.accounting.last_iterate.hidden_state import WithSlack
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile, RenyiProfile
 from sordino.accounting.selection import draw_runs, rate, repeat_and_select
-from sordino.accounting.subsampled import pld
+from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
 

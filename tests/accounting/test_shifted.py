@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression, minimize
 
-from sordino.accounting.last_iterate import master_mu
-from sordino.accounting.shifted import composition_mu, cyclic_mus, domain_mu
+from sordino.accounting.last_iterate.convex import master_mu
+from sordino.accounting.last_iterate.shifted import composition_mu, cyclic_mus, domain_mu
 from sordino.errors import InvalidArgument
 
 # Powers of smaller ones leave the range of floats in the formulas these tests compare with.

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting import gaussian
+from sordino.accounting.dp_sgd import NoisySteps, pld, rdp
 from sordino.accounting.profile import GaussianProfile, LossProfile
-from sordino.accounting.subsampled import NoisySteps, pld, rdp
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import PASSES, Relation, Sampling
 

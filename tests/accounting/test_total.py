@@ -10,15 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting import gaussian, renyi
-from sordino.accounting.compose import compose
-from sordino.accounting.concentrated import ConcentratedProfile
-from sordino.accounting.group import group
-from sordino.accounting.hidden_state import WithSlack
-from sordino.accounting.objective import ObjectiveProfile
-from sordino.accounting.profile import ApproximateProfile, GaussianProfile, Profile, RenyiProfile
-from sordino.accounting.projected import ProjectedProfile
-from sordino.accounting.subsampled import pld
-from sordino.accounting.total import (
+from sordino.accounting.compose import (
     CONCENTRATED,
     GAUSSIAN,
     LOSSES,
@@ -26,9 +18,17 @@ from sordino.accounting.total import (
     RENYI,
     Part,
     Total,
+    compose,
     largest_gaussian,
     total,
 )
+from sordino.accounting.dp_sgd import pld
+from sordino.accounting.group import group
+from sordino.accounting.last_iterate.convex import ProjectedProfile
+from sordino.accounting.last_iterate.hidden_state import WithSlack
+from sordino.accounting.objective import ObjectiveProfile
+from sordino.accounting.profile import ApproximateProfile, GaussianProfile, Profile, RenyiProfile
+from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
@@ -168,7 +168,7 @@ class TestRules:
         parts = [promised(KINDS["poisson"])] * 3
         summed = math.fsum(part.epsilon for part in parts)
         assert total(parts, DELTA).epsilon < summed
-        monkeypatch.setattr("sordino.accounting.total.compose", None)  # must not be called
+        monkeypatch.setattr("sordino.accounting.compose.compose", None)  # must not be called
         assert total(parts, DELTA, enough=summed) == Total(summed, DELTA, PROMISED, True)
 
 

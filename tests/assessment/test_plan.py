@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from sordino.accounting import subsampled
+from sordino.accounting import dp_sgd
 from sordino.assessment import network
 from sordino.assessment.network import NetworkPlan
 from sordino.assessment.stages.prove import prove
@@ -43,14 +43,14 @@ def test_the_noise_is_the_least_that_composition_proves(rows_per_person: int) ->
     assert plan.guarantee.relation is Relation.REPLACE_ONE
     steps, noise = plan.spec.total_steps(600), plan.spec.noise_multiplier
     # A record that is replaced leaves, and another comes: that tells no less than leaving alone.
-    one = subsampled.pld(
+    one = dp_sgd.pld(
         *(noise, plan.spec.batch_size / 600, steps),
         sampling="poisson",
         relation=Relation.ADD_OR_REMOVE_ONE,
     )
     assert one.epsilon(DELTA) < plan.guarantee.epsilon
     if rows_per_person == 1:
-        same = subsampled.pld(
+        same = dp_sgd.pld(
             *(noise, plan.spec.batch_size / 600, steps),
             sampling="poisson",
             relation=Relation.REPLACE_ONE,

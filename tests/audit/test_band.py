@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino.accounting import calibrate, gaussian, subsampled
+from sordino.accounting import calibrate, dp_sgd, gaussian
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile
 from sordino.audit import band as bands
 from sordino.audit import bounds
@@ -232,7 +232,7 @@ def test_a_family_of_dp_sgd():
 
     def dp_sgd(epsilon):
         noise = calibrate.noise_multiplier(epsilon, 1e-5, 0.1, 100, **SETTINGS)
-        return subsampled.pld(noise, 0.1, 100, **SETTINGS)
+        return dp_sgd.pld(noise, 0.1, 100, **SETTINGS)
 
     inside = band(*worlds, dp_sgd, family_name="DP-SGD", direction="forward", **stated)
     plain = band(*worlds, GaussianFamily(1e-5), family_name="Gaussian", **stated)
@@ -258,7 +258,7 @@ def test_a_family_is_asked_seldom(mu):
 def test_golden_curves_of_dp_sgd_refute_just_what_lies_below(row):
     """Points on the bracket's two sides, as if they were the confident ones."""
     case = DP_SGD["tradeoff_pld"]["cases"][0]
-    profile = subsampled.pld(case["sigma"], case["q"], case["T"], **SETTINGS)
+    profile = dp_sgd.pld(case["sigma"], case["q"], case["T"], **SETTINGS)
     direction = "forward" if row["direction"] == "H1=with record" else "backward"
     alpha = np.array(row["alpha"])
     # The curve is pessimistic by up to 2e-5 of epsilon a step.
@@ -277,7 +277,7 @@ def test_golden_curves_of_dp_sgd_refute_just_what_lies_below(row):
 def test_direction_says_which_world_has_the_record():
     """Scores of DP-SGD's dominating pair: what "forward" allows, "backward" forbids."""
     case = DP_SGD["tradeoff_pld"]["cases"][0]
-    profile = subsampled.pld(case["sigma"], case["q"], case["T"], **SETTINGS)
+    profile = dp_sgd.pld(case["sigma"], case["q"], case["T"], **SETTINGS)
     alpha = np.array([0.01])
     between = np.array([(0.93104 + 0.94468) / 2])  # the two curves of docs/math.md 6.3
     assert not _violated((alpha, between), profile, "forward")

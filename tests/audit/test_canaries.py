@@ -12,7 +12,7 @@ from sordino.accounting import gaussian
 from sordino.audit.canaries import Canaries, CanaryFileError, f_dp_one_run, make_canaries, steinke
 from sordino.data import Dataset
 from sordino.errors import InvalidArgument
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 
 

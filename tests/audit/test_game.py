@@ -15,7 +15,7 @@ from sordino.audit.power import ceiling, gaussian_reach, reach
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation, rounded
 from sordino.sgd import TrainSpec, train
 

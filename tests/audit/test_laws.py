@@ -9,7 +9,7 @@ from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.audit import laws, own
 from sordino.errors import InvalidArgument
 from sordino.estimators.records import FitRecords
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, (12, 2)) / np.sqrt(2)

@@ -13,7 +13,7 @@ from sordino.data.neighbours import Neighbours
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.intrinsic import measured
 from sordino.intrinsic.measure import measure
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.sgd import TrainSpec, train
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sordino.audit.score_file import OutputFile, OutputFileError, digest
 from sordino.audit.worlds import TrainedRelease, outputs
 from sordino.data.dataset import Dataset
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import TrainSpec
 
 ZERO, ONE = np.zeros(3), np.array([0.0, 0.0, 1.0])

@@ -21,7 +21,7 @@ from sordino.audit.worlds import TrainedRelease, outputs
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.randomness import SeededStreams
 from sordino.sgd import TrainSpec, train
 

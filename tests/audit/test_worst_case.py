@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm, rankdata
 
 from sordino import randomness
-from sordino.accounting.linear_loss import linear_loss
+from sordino.accounting.last_iterate.linear_loss import linear_loss
 from sordino.audit import worst_case
 from sordino.audit.band import refutes
 from sordino.audit.worst_case import (

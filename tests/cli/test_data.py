@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from sordino.cli.main import main
-from sordino.data import recipes
+from sordino.data.catalogue import recipes
 from sordino.data.sources import RawFile
 
 CONTENT = b"content\n"

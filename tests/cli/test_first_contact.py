@@ -18,7 +18,7 @@ import typer.main
 from sordino.audit import power
 from sordino.cli.main import app
 from sordino.cli.terminal import screen
-from sordino.data import recipes
+from sordino.data.catalogue import recipes
 
 
 def _commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

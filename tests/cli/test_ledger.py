@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.accounting.concentrated import concentrated
 from sordino.accounting.profile import GaussianProfile
+from sordino.accounting.zcdp import concentrated
 from sordino.privacy import Relation, rounded
 from sordino.release.ledger import Charge, Ledger
 

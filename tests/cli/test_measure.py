@@ -16,7 +16,7 @@ import pytest
 
 from sordino.intrinsic import measure as measuring
 from sordino.intrinsic.measured import load
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 from sordino.study import Study
 

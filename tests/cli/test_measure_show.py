@@ -14,7 +14,7 @@ from sordino import data
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import TrainSpec
 
 FIGURES = {

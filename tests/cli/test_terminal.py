@@ -27,7 +27,7 @@ from sordino.cli.main import main
 from sordino.cli.screen import Screen
 from sordino.errors import filled
 from sordino.intrinsic.measure import measure
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.evidence_kinds import AdaptiveEvidence
 from sordino.release import bundle

@@ -104,7 +104,7 @@ def test_a_measurement_is_read(tmp_path: Path) -> None:
 def test_a_measurement_stopped_half_way_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sordino.data.recipes import load
+    from sordino.data.catalogue.recipes import load
 
     half, whole = _unpacked("measured-half", tmp_path), _unpacked("measured", tmp_path)
     spec = measured.load(whole).spec

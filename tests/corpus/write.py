@@ -21,7 +21,7 @@ from sordino.assessment.run import Silent
 from sordino.cli.main import main
 from sordino.estimators import methods
 from sordino.intrinsic.measure import measure
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.release import signature
 from sordino.sgd.spec import TrainSpec
 
@@ -218,7 +218,7 @@ class Stops(Silent):
 
 def studies(root: Path) -> None:
     """Measurements and assessments, finished and stopped half-way."""
-    from sordino.data.recipes import load as load_dataset
+    from sordino.data.catalogue.recipes import load as load_dataset
 
     data = load_dataset("breast-cancer").train
     spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, 32, steps=20)

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from sordino.data import files, images
+from sordino.data.catalogue import files, images
 from sordino.data.catalogue.recipe import Reader
 from sordino.data.preprocess import READS_DIRECTIONS
 from sordino.data.sources import CorruptFileError, RawFile

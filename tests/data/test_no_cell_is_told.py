@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 from damaged import HEADER, NUMBERS, WORDS, csv_file, damaged_file, leaked, said
 
-from sordino.data import files, frames, ipums, table_file
+from sordino.data import frames, table_file
+from sordino.data.catalogue import files, ipums
+from sordino.data.catalogue.tabular import ParsedTable
 from sordino.data.columns import Columns
 from sordino.data.sources import DataError
-from sordino.data.tabular import ParsedTable
 from sordino.errors import InvalidArgument
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, which is optional")

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.data import Splits, load, recipe
+from sordino.data import Splits, load
+from sordino.data.catalogue.recipes import recipe
 from sordino.data.dataset import Dataset
 
 pytestmark = pytest.mark.real_data

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sordino.data
-from sordino.data import recipes
+from sordino.data.catalogue import recipes
 from sordino.data.catalogue.recipe import Recipe
 from sordino.data.sources import DataError, MissingFileError, RawFile
 from sordino.errors import InvalidArgument

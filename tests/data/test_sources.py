@@ -12,7 +12,7 @@ import pytest
 from sordino import _cache
 from sordino import _files as files
 from sordino.data import sources
-from sordino.data.files import gunzipped, unix_lines
+from sordino.data.catalogue.files import gunzipped, unix_lines
 from sordino.data.sources import (
     CorruptFileError,
     DataError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sordino.data import adult, bank, files, forest, ipums, kddcup99, tabular
+from sordino.data.catalogue import adult, bank, files, forest, ipums, kddcup99, tabular
 from sordino.data.catalogue.recipe import Reader
 from sordino.data.preprocess import READS_LEVELS, READS_RANGES
 from sordino.data.sources import CorruptFileError, DataError, RawFile

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from sordino.data import files
+from sordino.data.catalogue import files
 from sordino.data.sources import DownloadError
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chisquare, kstest
 
 from sordino import InvalidArgument
-from sordino.accounting.concentrated import Filter
+from sordino.accounting.zcdp import Filter
 from sordino.estimators import adaptive
 from sordino.estimators.adaptive import Releases, Shares, clipped_sum, descend, step_scores
 from sordino.estimators.risk import Risk

@@ -185,9 +185,9 @@ def _of_gaussians() -> dict[tuple[str, str], Callable[[Plain], Any]]:
 
 def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
     from sordino import Relation
-    from sordino.accounting import calibrate, composition, printed
-    from sordino.accounting.loss import PoissonLoss
-    from sordino.accounting.subsampled import pld, rdp
+    from sordino.accounting import calibrate, classical
+    from sordino.accounting.dp_sgd import pld, rdp
+    from sordino.accounting.pld.loss import PoissonLoss
 
     poisson: Plain = {"sampling": "poisson", "relation": Relation.ADD_OR_REMOVE_ONE}
     swapped: Plain = {"sampling": "poisson", "relation": Relation.REPLACE_ONE}
@@ -214,11 +214,11 @@ def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
     def table(case: Plain) -> Any:
         how = case["eps"], case["delta"], case["q"], case["T"]
         noises = {
-            "naive_classical": composition.naive_noise_classical,
-            "naive": composition.naive.noise,
-            "dwork": composition.strong_dwork.noise,
-            "kairouz": composition.strong_kairouz.noise,
-            "optimal": composition.strong_optimal.noise,
+            "naive_classical": classical.naive_noise_classical,
+            "naive": classical.naive.noise,
+            "dwork": classical.strong_dwork.noise,
+            "kairouz": classical.strong_kairouz.noise,
+            "optimal": classical.strong_optimal.noise,
         }
         return {
             **{name: noise(*how, sensitivity=1.0) for name, noise in noises.items()},
@@ -226,17 +226,17 @@ def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
                 name: calibrate.noise_multiplier(*how, **poisson, method=name)
                 for name in ("pld", "rdp")
             },
-            "notes": printed.notes_naive_noise(*how).value,
+            "notes": classical.notes_naive_noise(*how).value,
         }
 
     def violated(case: Plain) -> Any:
         how = case["eps"], case["delta"], case["q"], case["T"]
-        naive = composition.naive.noise(*how, sensitivity=1.0)
+        naive = classical.naive.noise(*how, sensitivity=1.0)
         actual = pld(case["sigma_notes"], case["q"], case["T"], **poisson).delta(case["eps"])
-        return [printed.notes_naive_noise(*how).value, naive, actual]
+        return [classical.notes_naive_noise(*how).value, naive, actual]
 
     def optimal(case: Plain) -> Any:
-        found, logs = composition.kairouz_optimal(case["eps0"], case["k"])
+        found, logs = classical.kairouz_optimal(case["eps0"], case["k"])
         return [found[case["i"]], logs[case["i"]]]
 
     return {
@@ -247,9 +247,9 @@ def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         ("2", "notes_naive_formula_violations"): violated,
         ("2", "kov_optimal"): optimal,
         ("2", "advanced_composition"): lambda c: [
-            way(c["eps0"], c["T"], c["delta2"]) for way in (composition.dwork, composition.kairouz)
+            way(c["eps0"], c["T"], c["delta2"]) for way in (classical.dwork, classical.kairouz)
         ],
-        ("2", "amplification"): lambda c: composition.amplified(c["eps0"], c["q"]),
+        ("2", "amplification"): lambda c: classical.amplified(c["eps0"], c["q"]),
         ("2", "replace_single_step"): lambda c: [
             pld(c["z"], c["q"], 1, **how).delta(c["eps"]) for how in (swapped, fixed)
         ],
@@ -265,8 +265,8 @@ def _of_outputs() -> dict[tuple[str, str], Callable[[Plain], Any]]:
     import numpy as np
 
     from sordino import Relation, sensitivity
-    from sordino.accounting import permuted
-    from sordino.models.objective import Constants
+    from sordino.accounting.last_iterate import permuted
+    from sordino.models.constants import Constants
 
     replaced: Plain = {"relation": Relation.REPLACE_ONE}
 
@@ -355,8 +355,8 @@ def _of_the_last_iterate() -> dict[tuple[str, str], Callable[[Plain], Any]]:
     import numpy as np
 
     from sordino import Relation
-    from sordino.accounting import last_iterate
-    from sordino.accounting.hidden_poisson import Iteration
+    from sordino.accounting.last_iterate import convex
+    from sordino.accounting.last_iterate.poisson import Iteration
     from sordino.accounting.profile import LossProfile
 
     any_way: Plain = {"relation": Relation.ZERO_OUT}
@@ -365,23 +365,26 @@ def _of_the_last_iterate() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         return {"contraction": case["c"], "shift": case["a"], "noise": case["s"], **any_way}
 
     def full(case: Plain) -> Any:
-        found = last_iterate.full_batch(steps=case["T"], **map_of(case))
+        found = convex.full_batch(steps=case["T"], **map_of(case))
         return [found.mu, found.epsilon(1e-5)]
 
     def cyclic(case: Plain) -> Any:
         how = {**map_of(case), "batches": case["l"], "steps": case["l"] * case["E"]}
-        places = [last_iterate.cyclic(**how, position=at).mu for at in range(case["l"])]
-        both = last_iterate.cyclic(**how), last_iterate.permuted_once(**how)
+        places = [convex.cyclic(**how, position=at).mu for at in range(case["l"])]
+        both = convex.cyclic(**how), convex.permuted_once(**how)
         return [places, *(each.epsilon(1e-5) for each in both)]
 
     def cyclic_domain(case: Plain) -> Any:
         how = {**map_of(case), "batches": case["l"], "steps": case["l"] * case["E"]}
-        return [last_iterate.cyclic(**how, diameter=case["D"]).mu, last_iterate.cyclic(**how).mu]
+        return [
+            convex.cyclic(**how, diameter=case["D"]).mu,
+            convex.cyclic(**how).mu,
+        ]
 
     def domain(case: Plain) -> Any:
-        closed = last_iterate.full_batch(steps=case["T"], diameter=case["D"], **map_of(case))
+        closed = convex.full_batch(steps=case["T"], diameter=case["D"], **map_of(case))
         shifts = np.full(case["T"], case["a"])
-        searched = last_iterate.bounded_domain(
+        searched = convex.bounded_domain(
             case["c"], shifts, case["s"], diameter=case["D"], **any_way
         )
         return [closed.mu, searched.mu]
@@ -390,7 +393,7 @@ def _of_the_last_iterate() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         t = np.arange(1, case["T"] + 1)
         eta = 0.5 / np.sqrt(t) if "sqrt" in case["eta"] else 0.05 * t
         c, a, s = 1 - eta * case["lam"], eta * case["grad_diff"] / case["n"], eta * case["sigma"]
-        return last_iterate.schedule(c, a, s, **any_way).mu
+        return convex.schedule(c, a, s, **any_way).mu
 
     def composite(case: Plain) -> Any:
         z, count = case["z"], case["k"]
@@ -400,7 +403,7 @@ def _of_the_last_iterate() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         return [profile.delta(case["eps"], way) for way in ("forward", "backward")]
 
     def projected(case: Plain) -> Any:
-        return last_iterate.projected_one_visit(
+        return convex.projected_one_visit(
             shift=case["a"],
             noise=case["s"],
             diameter=case["diam_phi"],
@@ -409,18 +412,18 @@ def _of_the_last_iterate() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         ).delta(case["eps"])
 
     def linear(case: Plain) -> Any:
-        return last_iterate.linear_loss(
+        return convex.linear_loss(
             noise_multiplier=case["sigma"], sample_rate=case["q"], steps=case["T"]
         )
 
     def errors(case: Plain) -> Any:
-        one = last_iterate.linear_loss(noise_multiplier=1.0, sample_rate=0.1, steps=100)
+        one = convex.linear_loss(noise_multiplier=1.0, sample_rate=0.1, steps=100)
         return one.beta(case["alpha"], "forward")
 
     return {
         ("4", "full_batch"): full,
         ("4", "single_visit"): lambda c: (
-            last_iterate.one_visit(steps_after=c["steps_after"], **map_of(c)).mu
+            convex.one_visit(steps_after=c["steps_after"], **map_of(c)).mu
         ),
         ("4", "cyclic"): cyclic,
         ("4", "cyclic_domain"): cyclic_domain,
@@ -438,7 +441,7 @@ def _of_the_last_iterate() -> dict[tuple[str, str], Callable[[Plain], Any]]:
 
 def _of_rest() -> dict[tuple[str, str], Callable[[Plain], Any]]:
     from sordino import Relation
-    from sordino.accounting import concentrated, objective
+    from sordino.accounting import objective, zcdp
     from sordino.audit import bounds, canaries
     from sordino.audit.worst_case import Family, tradeoff
     from sordino.intrinsic import epsilon, variability
@@ -470,14 +473,14 @@ def _of_rest() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         of = case["X"], case["K"], relations[case["adjacency"]]
         return [objective.joint_norm(*of), objective.joint_norm(*of, softmax=True)]
 
-    def zcdp(case: Plain) -> Any:
+    def rho_zcdp(case: Plain) -> Any:
         rho, delta = case["rho"], case["delta"]
-        profile = concentrated.concentrated(rho=rho, relation=Relation.REPLACE_ONE)
+        profile = zcdp.concentrated(rho=rho, relation=Relation.REPLACE_ONE)
         return [
-            concentrated.canonne_epsilon(rho, delta),
-            concentrated.bun_steinke(rho, delta),
+            zcdp.canonne_epsilon(rho, delta),
+            zcdp.bun_steinke(rho, delta),
             profile.epsilon(delta),
-            concentrated.rho(case["eps_cks"], delta),
+            zcdp.rho(case["eps_cks"], delta),
         ]
 
     def counted(case: Plain) -> Any:
@@ -546,5 +549,5 @@ def _of_rest() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         ],
         ("10", "objpert_amp_delta"): approximate,
         ("10", "ovr"): joint,
-        ("10", "zcdp_to_dp"): zcdp,
+        ("10", "zcdp_to_dp"): rho_zcdp,
     }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sordino.data.dataset import Dataset
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 
 Content = Callable[[Path], dict[str, bytes]]

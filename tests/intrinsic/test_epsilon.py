@@ -14,7 +14,7 @@ from sordino.errors import InvalidArgument
 from sordino.intrinsic import epsilon, spread
 from sordino.intrinsic.directional import between
 from sordino.intrinsic.interval import Interval
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.randomness import stream
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "intrinsic_8_9.json").read_text())[

@@ -9,7 +9,7 @@ from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
 from sordino.intrinsic import grid
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 
 

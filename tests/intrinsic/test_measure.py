@@ -17,7 +17,7 @@ from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
 from sordino.intrinsic import grid
 from sordino.intrinsic.measure import StudyProgress, measure
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import DivergenceWarning, Plan, TrainSpec, planning, train
 from sordino.study import Study, StudyError
 

@@ -14,7 +14,7 @@ from sordino.errors import InvalidArgument
 from sordino.intrinsic import spread
 from sordino.intrinsic.distances import largest_by_pair
 from sordino.intrinsic.theory import theory
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK
 from sordino.randomness import stream

@@ -18,7 +18,7 @@ from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
 from sordino.intrinsic.theory import theory
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.sgd import TrainSpec
 from sordino.study import StudyError

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from sordino.accounting.linear_loss import linear_loss
-from sordino.accounting.subsampled import LEAST_RATE, MOST_NOISE, NoisySteps, pld
-from sordino.accounting.workshop import Workshop
+from sordino.accounting.dp_sgd import LEAST_RATE, MOST_NOISE, NoisySteps, pld
+from sordino.accounting.last_iterate.linear_loss import linear_loss
+from sordino.accounting.pld.curve import Workshop
 from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 from sordino.proofs import theorems

@@ -9,7 +9,7 @@ import pytest
 
 from sordino.accounting import gaussian, objective
 from sordino.errors import NotApplicable
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK, prove
 from sordino.proofs.adaptive import AdaptiveBudget, concentrated_budget

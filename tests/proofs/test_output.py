@@ -9,11 +9,11 @@ import pytest
 
 from sordino import sensitivity
 from sordino.accounting import gaussian
-from sordino.accounting.permuted import hockey_mixture
+from sordino.accounting.last_iterate.permuted import hockey_mixture
 from sordino.data import neighbours
 from sordino.data.dataset import Dataset
 from sordino.errors import NotApplicable
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK
 from sordino.proofs.output import output_perturbation

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from sordino.accounting.hidden_state import HiddenState
-from sordino.accounting.linear_loss import linear_loss
-from sordino.accounting.subsampled import NoisySteps
+from sordino.accounting.dp_sgd import NoisySteps
+from sordino.accounting.last_iterate.hidden_state import HiddenState
+from sordino.accounting.last_iterate.linear_loss import linear_loss
 from sordino.errors import InvalidArgument, NotApplicable
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import PASSES, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.evidence_kinds import (

@@ -10,10 +10,10 @@ from scipy.stats import binom
 
 from sordino import InvalidArgument, proofs
 from sordino.accounting import gaussian
-from sordino.accounting.shifted import master_mu
+from sordino.accounting.last_iterate.shifted import master_mu
 from sordino.data import dataset as data_room
 from sordino.data.dataset import Dataset
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import prove
 from sordino.proofs.run import rates_of

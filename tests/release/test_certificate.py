@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sordino.errors import InvalidArgument, Refused
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.evidence_kinds import (
     AdaptiveEvidence,

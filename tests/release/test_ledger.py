@@ -14,8 +14,8 @@ import pytest
 
 from sordino.accounting import gaussian
 from sordino.accounting.compose import compose
-from sordino.accounting.concentrated import concentrated
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile, Profile
+from sordino.accounting.zcdp import concentrated
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.release import ReleaseRefused

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import sordino
 from sordino.accounting.profile import GaussianProfile
 from sordino.errors import NotApplicable
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import (

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.randomness import SeededStreams
 from sordino.sgd.batches import _bernoulli_hits, _shuffle, draw_permutation, epochs
 from sordino.sgd.spec import TrainSpec

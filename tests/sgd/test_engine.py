@@ -15,7 +15,7 @@ from reference import sgd
 from sordino.data import neighbours as nb
 from sordino.errors import InvalidArgument
 from sordino.models import build
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.randomness import OsStreams, SeededStreams
 from sordino.sgd import (
     DivergenceWarning,
@@ -77,7 +77,7 @@ def use_regime(regime, monkeypatch):
         # Compiled loops want rows followed by zeros, torch does not.
         monkeypatch.setattr("sordino.sgd.table._columns", lambda objective: objective.parameters)
     else:
-        monkeypatch.setattr("sordino.sgd.linear.FEW", 1000 if regime == "deep" else 0)
+        monkeypatch.setattr("sordino.sgd.kernels.linear.FEW", 1000 if regime == "deep" else 0)
 
 
 def make_spec(name, **more):

@@ -15,19 +15,12 @@ from reference import sgd
 
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
-from sordino.models import ObjectiveSpec, link
+from sordino.models import ObjectiveSpec
+from sordino.models.kernels import link
 from sordino.randomness import SeededStreams
-from sordino.sgd import (
-    Schedule,
-    TrainSpec,
-    full_batch,
-    linear,
-    planning,
-    prepare,
-    train,
-    train_chunks,
-)
+from sordino.sgd import Schedule, TrainSpec, planning, prepare, train, train_chunks
 from sordino.sgd.chunk import Chunk
+from sordino.sgd.kernels import full_batch, linear
 from sordino.sgd.planning import Plan, chunk_bytes
 
 LOGISTIC = ObjectiveSpec("logistic", l2=0.01)

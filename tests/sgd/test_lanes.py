@@ -14,7 +14,7 @@ from sordino.data import neighbours as nb
 from sordino.models import ObjectiveSpec, build
 from sordino.randomness import SeededStreams
 from sordino.sgd import TrainSpec, batches, planning, prepare, train, train_chunks
-from sordino.sgd.lanes import Lanes
+from sordino.sgd.kernels.shared_runs import Lanes
 from sordino.sgd.planning import Plan
 
 NETWORKS = {

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sordino.models import ObjectiveSpec, build, link
-from sordino.models.objective import LINEAR_KINDS
+from sordino.models import ObjectiveSpec, build
+from sordino.models.constants import LINEAR_KINDS
+from sordino.models.kernels import link
 
 # A few roundings of numbers of size one; `_exp32` adds its own 2e-7.
 CLOSE = {"float32": 1e-6, "float64": 1e-15}

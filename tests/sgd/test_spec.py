@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.errors import InvalidArgument
-from sordino.models.objective import KINDS, ObjectiveSpec
+from sordino.models.constants import KINDS, ObjectiveSpec
 from sordino.sgd.spec import INITS, ORDERS, Schedule, TrainSpec
 
 LOGISTIC = ObjectiveSpec("logistic")

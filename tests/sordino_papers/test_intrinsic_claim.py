@@ -15,7 +15,7 @@ from sordino.errors import InvalidArgument
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import Summary, summary
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 from sordino.types import Floats
 from sordino_papers.own_noise import claim as intrinsic_claim

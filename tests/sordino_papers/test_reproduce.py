@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sordino.cli import main
-from sordino.data import recipe
+from sordino.data.catalogue.recipes import recipe
 from sordino.errors import InvalidArgument
 from sordino_papers import identity, kinds, reproduce, scoreboard
 from sordino_papers.results import ClaimVerdict

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from sordino import _lazy
 
 if TYPE_CHECKING:
-    from sordino.accounting.accountant import Accountant
     from sordino.accounting.calibrate import most_steps
-    from sordino.accounting.composition import naive_noise_classical, strong_optimal
-    from sordino.accounting.concentrated import canonne_epsilon
-    from sordino.accounting.events import from_event, to_event
+    from sordino.accounting.classical import naive_noise_classical, strong_optimal
+    from sordino.accounting.interop import Accountant, from_event, to_event
     from sordino.accounting.objective import joint_norm
+    from sordino.accounting.zcdp import canonne_epsilon
 
 __all__ = [
     "Accountant",
@@ -28,14 +27,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Accountant": "accountant",
-    "canonne_epsilon": "concentrated",
-    "from_event": "events",
+    "Accountant": "interop",
+    "canonne_epsilon": "zcdp",
+    "from_event": "interop",
     "joint_norm": "objective",
     "most_steps": "calibrate",
-    "naive_noise_classical": "composition",
-    "strong_optimal": "composition",
-    "to_event": "events",
+    "naive_noise_classical": "classical",
+    "strong_optimal": "classical",
+    "to_event": "interop",
 }
 
 __getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)

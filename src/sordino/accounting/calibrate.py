@@ -12,11 +12,11 @@ from functools import cache
 from typing import TypedDict
 
 from sordino import checks
-from sordino.accounting import gaussian, subsampled
-from sordino.accounting.aim import Rough
-from sordino.accounting.loss import DIRECTIONS
+from sordino.accounting import dp_sgd, gaussian
+from sordino.accounting.pld.aim import Rough
+from sordino.accounting.pld.loss import DIRECTIONS
+from sordino.accounting.pld.numerics import first_below
 from sordino.accounting.profile import Profile, Which
-from sordino.accounting.root import first_below
 from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 
@@ -134,7 +134,7 @@ def noise_multiplier(
     """
     checks.one_of("method", method, ("pld", "rdp"))
     epsilon, log_delta = _budget(epsilon, delta)
-    account = subsampled.pld if method == "pld" else subsampled.rdp
+    account = dp_sgd.pld if method == "pld" else dp_sgd.rdp
 
     how: _How = {
         "sampling": sampling,
@@ -153,7 +153,7 @@ def noise_multiplier(
     guess = None
     if trivial.losses is not None or method == "rdp":
         guess = _renyi_guess(
-            lambda noise: subsampled.pld(noise, sample_rate, steps, **how),
+            lambda noise: dp_sgd.pld(noise, sample_rate, steps, **how),
             *(epsilon, log_delta),
         )
     return least_noise(profile_at, epsilon, delta, guess)

@@ -1,24 +1,53 @@
-"""Composition of profiles by the tightest rule that fits them all."""
+"""Composition of profiles by the tightest rule that fits them all.
+
+What several releases spend together, by the tightest rule that is proved for them.
+
+Composition is asked at one delta. Releases of different kinds have no common language, so they are
+put into groups that have one, and the groups' epsilons at shares of delta are added. That holds
+however the releases of the groups were interleaved and chosen by what came out before: let L_g be
+the sum of the privacy losses of group g along the transcript y, drawn from P. Then
+
+    E_P (1 - e^(sum eps_g - sum L_g))_+ <= sum_g E_P (1 - e^(eps_g - L_g))_+ <= sum_g delta_g,
+
+the first by (1 - x y)_+ <= (1 - x)_+ + (1 - y)_+ for x, y >= 0, the second by composition: L_g is
+the loss of P against a world that answers for g as Q does and else as P, given any history.
+
+Releases *as you go*: their budgets, not only their outcomes, were chosen after seeing earlier
+models. Then few rules are known to hold, each as a filter, that is: a budget (epsilon, delta) fixed
+in advance is kept if no release is made that takes the total above it. Adding the promises (Rogers
+et al. 2016), Gaussian DP (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023) and zCDP (Feldman
+& Zrnic 2021). The least of them is not a filter: who takes a few Gaussian releases, looks how much
+they told, and goes on with more of them if much and with an (epsilon, delta) promise under another
+rule if little, spends more than either delta. So the rule is fixed too: by its name, or by the kind
+of the first release, which was chosen before anything was seen.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from sordino import checks
-from sordino.accounting import renyi
-from sordino.accounting.convolution import Limit
+from sordino.accounting import gaussian, renyi
 from sordino.accounting.gaussian import least
-from sordino.accounting.loss import Direction, GaussianLoss, Loss
+from sordino.accounting.pld.convolution import Limit
+from sordino.accounting.pld.loss import Direction, GaussianLoss, Loss
 from sordino.accounting.profile import (
+    ApproximateProfile,
     GaussianProfile,
     LossProfile,
     Profile,
     RenyiProfile,
 )
+from sordino.accounting.renyi import ORDERS
+from sordino.accounting.zcdp import ConcentratedProfile
 
 Counted = Sequence[tuple[Profile, int]]
 
@@ -148,3 +177,329 @@ class SummedProfile(Profile):
             return 0.0
         # `least` is relative to its value, so it searches what is added to the bottom.
         return -745.0 + least(lambda rise: holds(rise - 745.0), 0.0, 745.0 - 1e-12)
+
+
+Fixed = Literal["gaussian", "concentrated", "promised"]
+FIXED = ("gaussian", "concentrated", "promised")
+
+GAUSSIAN = "Gaussian DP, exactly"
+CONCENTRATED = "zero-concentrated DP"
+PROMISED = "sum of the promised epsilons and deltas"
+LOSSES = "privacy loss distributions"
+RENYI = "Renyi DP"
+_NAMES = {"gaussian": GAUSSIAN, "concentrated": CONCENTRATED, "promised": PROMISED}
+
+ROUNDING = 1e-12
+"""Ten promises of delta / 10 sum to a little more than delta in float64; this much is forgiven."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One release in a ledger.
+
+    Parameters
+    ----------
+    profile
+        All that is proved of it.
+    epsilon, delta
+        What was promised: proved by `profile` when the release was made, and not proved again.
+    """
+
+    profile: Profile
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.profile, Profile):
+            checks.fail("profile", type(self.profile).__name__, "to be a Profile")
+        checks.non_negative("epsilon", self.epsilon, allow_infinite=True)
+        checks.probability_below_one("delta", self.delta)
+
+
+@dataclass(frozen=True)
+class Total:
+    """What releases spend together.
+
+    Parameters
+    ----------
+    epsilon, delta
+        Proved for all of them; infinite if no rule covers them.
+    rule
+        How, in plain words.
+    as_you_go
+        Whether the rule holds, as a filter, also if later budgets were chosen after seeing earlier
+        models.
+    """
+
+    epsilon: float
+    delta: float
+    rule: str
+    as_you_go: bool
+
+
+Rule = tuple[str, Callable[[], float]]
+"""What it is called, and the epsilon it proves, computed when asked."""
+
+
+def total(
+    parts: Sequence[Part],
+    delta: float,
+    *,
+    as_you_go: bool = False,
+    fixed: Fixed | None = None,
+    enough: float | None = None,
+) -> Total:
+    """The least epsilon proved at `delta` for all these releases.
+
+    Parameters
+    ----------
+    parts
+        The releases, oldest first.
+    delta
+        Of them all together.
+    as_you_go
+        Whether later budgets were chosen after seeing earlier models. Then one rule is used, and
+        where it does not cover a release epsilon is infinite.
+    fixed
+        That rule, if it was fixed in advance: "gaussian", "concentrated" or "promised". None: by
+        the first release, Gaussian DP if it is Gaussian, zCDP if it is that, else the promises.
+    enough
+        Stop at the first rule that proves this epsilon; cheap rules are tried first.
+
+    Raises
+    ------
+    InvalidArgument
+        If two have different relations: their guarantees do not add up.
+    """
+    delta = checks.probability_below_one("delta", delta)
+    if enough is not None:
+        checks.non_negative("enough", enough, allow_infinite=True)
+    parts = _checked(parts)
+    if not parts:
+        return Total(0.0, delta, "nothing was released", True)
+    if any(_hides_nothing(part.profile) for part in parts):
+        return Total(math.inf, delta, "a release that hides nothing", True)
+    name = _NAMES[checks.one_of("fixed", fixed or _by_first(parts), FIXED)]
+    if as_you_go:
+        found = dict(_cheap_rules(parts, delta)).get(name, lambda: math.inf)()
+        failed = f"{name}, fixed in advance, which does not cover all releases at this delta"
+        return Total(found, delta, name if math.isfinite(found) else failed, True)
+    best, rule = math.inf, "no rule, as none proves anything at this delta"
+    rules = itertools.chain(_cheap_rules(parts, delta), _costly_rules(parts, delta))
+    for candidate, epsilon in rules:
+        if (found := epsilon()) < best:
+            best, rule = found, candidate
+        if enough is not None and best <= enough:
+            break
+    return Total(best, delta, rule, rule == name)
+
+
+def largest_gaussian(
+    parts: Sequence[Part],
+    epsilon: float,
+    delta: float,
+    *,
+    as_you_go: bool = False,
+    fixed: Fixed | None = None,
+) -> float:
+    """The largest mu of a Gaussian release that still fits into (epsilon, delta), rounded down.
+
+    It is taken to promise what it proves at the delta that the promises leave. 0 if none fits.
+    Exact among Gaussian releases; with others a search in 12 steps, each a composition.
+
+    Parameters
+    ----------
+    parts, delta, as_you_go, fixed
+        As in `total`.
+    epsilon
+        The budget at `delta`.
+    """
+    epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
+    delta = checks.probability_below_one("delta", delta)
+    parts = _checked(parts)
+    if any(_hides_nothing(part.profile) for part in parts):
+        return math.inf if math.isinf(epsilon) else 0.0
+    if math.isinf(epsilon):
+        return math.inf
+    left = max(0.0, delta - math.fsum(part.delta for part in parts))
+    alone = _largest_mu(epsilon, delta)
+    if alone == 0 or not parts:
+        return alone
+    rule = fixed or _by_first(parts)
+    relation = parts[0].profile.relation
+
+    def fits(mu: float) -> bool:
+        profile = GaussianProfile(parameter=mu, relation=relation, theorem="a Gaussian release")
+        more = [*parts, Part(profile, gaussian.epsilon(mu, left), left)]
+        with_it = total(more, delta, as_you_go=as_you_go, fixed=rule, enough=epsilon)
+        return with_it.epsilon <= epsilon
+
+    mus = [part.profile.mu for part in parts]
+    promised = _largest_mu(epsilon - math.fsum(part.epsilon for part in parts), left)
+    if None not in mus and not (as_you_go and rule != "gaussian"):
+        spent = math.fsum(mu * mu for mu in mus if mu is not None)
+        return _shrunk(math.sqrt(max(0.0, alone * alone - spent)), fits)
+    if as_you_go and rule == "gaussian":
+        return 0.0
+    promised = _shrunk(promised, fits)
+    if as_you_go and rule == "promised":
+        return promised
+    return _searched(fits, promised, alone, 40 if as_you_go else 12)
+
+
+def _checked(parts: Sequence[Part]) -> list[Part]:
+    parts = list(checks.sequence("parts", parts, "Pass a list of Part."))
+    for part in parts:
+        if not isinstance(part, Part):
+            checks.fail("part", type(part).__name__, "to be a Part")
+    relations = sorted({part.profile.relation.value for part in parts})
+    if len(relations) > 1:
+        hint = "A guarantee for one relation says nothing about another; account all for one."
+        checks.fail("relations", " and ".join(relations), "to be one and the same", hint)
+    return parts
+
+
+def _hides_nothing(profile: Profile) -> bool:
+    if isinstance(profile, ApproximateProfile):
+        return math.isinf(profile.budget[0])
+    if isinstance(profile, ConcentratedProfile):
+        return math.isinf(profile.rho) or math.isinf(profile.xi)
+    return profile.mu == math.inf
+
+
+def _by_first(parts: Sequence[Part]) -> Fixed:
+    first = parts[0].profile
+    if first.mu is not None:
+        return "gaussian"
+    return "concentrated" if isinstance(first, ConcentratedProfile) else "promised"
+
+
+def _cheap_rules(parts: list[Part], delta: float) -> Iterator[Rule]:
+    """Those that need no convolution; also those that hold as you go."""
+    if math.fsum(part.delta for part in parts) <= delta * (1 + ROUNDING):
+        yield PROMISED, lambda: math.fsum(part.epsilon for part in parts)
+    mus = [part.profile.mu for part in parts]
+    costs = [_concentrated_cost(part.profile) for part in parts]
+    if None not in mus:
+        root = math.sqrt(math.fsum(mu * mu for mu in mus if mu is not None))
+        yield GAUSSIAN, lambda: gaussian.epsilon(root, delta)
+    if None not in costs:
+        rho, xi = (math.fsum(column) for column in zip(*(c for c in costs if c), strict=True))
+        relation = parts[0].profile.relation
+        summed = ConcentratedProfile(rho=rho, xi=xi, relation=relation, theorem="zCDP")
+        yield CONCENTRATED, lambda: summed.epsilon(delta)
+
+
+def _concentrated_cost(profile: Profile) -> tuple[float, float] | None:
+    """Its (rho, xi), if it has one."""
+    if isinstance(profile, ConcentratedProfile):
+        return profile.rho, profile.xi
+    return None if profile.mu is None else (profile.mu * profile.mu / 2, 0.0)
+
+
+def _costly_rules(parts: list[Part], delta: float) -> Iterator[Rule]:
+    """Those that compose curves; none where Gaussian DP is exact already."""
+    profiles = [part.profile for part in parts]
+    if all(profile.mu is not None for profile in profiles):
+        return
+    if len(parts) == 1:
+        yield "the curve of the only release", lambda: profiles[0].epsilon(delta)
+        return
+    common = _language(profiles)
+    if common is not None:
+        yield common, lambda: _compose_group(profiles).epsilon(delta)
+    for grouped in _groupings(parts):
+        members = [[part.profile for part in group] for group in grouped]
+        named = f"sum over kinds: {', '.join(_group_words(group) for group in members)}"
+        composed = [_compose_group(group) for group in members]
+        promises = [math.fsum(part.delta for part in group) for group in grouped]
+        for shares in _shares(promises, delta):
+            yield named, lambda c=composed, s=shares: _summed(c, s)  # type: ignore[misc]
+    for shares in _shares([part.delta for part in parts], delta):
+        yield "sum of epsilons at shares of delta", lambda s=shares: _summed(profiles, s)  # type: ignore[misc]
+
+
+def _language(profiles: Sequence[Profile]) -> str | None:
+    """What all of these can be composed in."""
+    if all(profile.losses is not None for profile in profiles):
+        return LOSSES
+    return RENYI if all(_moments(profile) is not None for profile in profiles) else None
+
+
+def _compose_group(profiles: list[Profile]) -> Profile:
+    """All of these, which have a common language, or the only one."""
+    if len(profiles) == 1 or _language(profiles) == LOSSES:
+        return compose(profiles)
+    return compose([known for profile in profiles if (known := _moments(profile)) is not None])
+
+
+@functools.lru_cache(maxsize=512)
+def _moments(profile: Profile) -> RenyiProfile | None:
+    """Its Renyi curve, if there is one; kept, as it takes longer than the composition."""
+    values = profile.renyi(ORDERS)
+    if values is None or not np.isfinite(values).any():
+        return None
+    curve = {"orders": tuple(ORDERS.tolist()), "values": tuple(values.tolist())}
+    return RenyiProfile(relation=profile.relation, theorem=profile.theorem, **curve)
+
+
+def _groupings(parts: list[Part]) -> list[list[list[Part]]]:
+    """Mixed kinds by what they have in common: first what has losses, then what has moments."""
+    found: list[list[list[Part]]] = []
+    for first in (LOSSES, RENYI):
+        groups: dict[str | int, list[Part]] = {}
+        for number, part in enumerate(parts):
+            known = {
+                LOSSES: part.profile.losses is not None,
+                RENYI: _moments(part.profile) is not None,
+            }
+            spoken = [first, *(language for language in known if language != first)]
+            key = next((language for language in spoken if known[language]), number)
+            groups.setdefault(key, []).append(part)
+        grouped = list(groups.values())
+        # One group is plain composition; all alone are the shares of each release.
+        if 1 < len(grouped) < len(parts) and grouped not in found:
+            found.append(grouped)
+    return found
+
+
+def _group_words(group: list[Profile]) -> str:
+    return f"{_language(group)} of {len(group)}" if len(group) > 1 else "one alone"
+
+
+def _shares(promised: list[float], delta: float) -> Iterator[list[float]]:
+    """Delta cut into equal shares, and in proportion to what was promised."""
+    yield [delta / len(promised)] * len(promised)
+    whole = math.fsum(promised)
+    if whole > 0 and len(set(promised)) > 1:
+        yield [delta * (part / whole) for part in promised]
+
+
+def _summed(profiles: list[Profile], shares: list[float]) -> float:
+    counted = Counter(zip(profiles, shares, strict=True))
+    return math.fsum(many * profile.epsilon(share) for (profile, share), many in counted.items())
+
+
+def _largest_mu(epsilon: float, delta: float) -> float:
+    """The largest mu that proves (epsilon, delta) alone, rounded down."""
+    if epsilon < 0 or delta <= 0:
+        return 0.0
+    found = 1 / gaussian.sigma(epsilon, delta)
+    return _shrunk(found, lambda mu: gaussian.epsilon(mu, delta) <= epsilon)
+
+
+def _shrunk(mu: float, fits: Callable[[float], bool]) -> float:
+    """`mu` less what rounding put on it; 0 if that is not enough."""
+    for power in range(16):
+        if mu == 0 or fits(mu):
+            return mu
+        mu *= 1 - 1e-15 * 4**power
+    return 0.0
+
+
+def _searched(fits: Callable[[float], bool], low: float, high: float, rounds: int) -> float:
+    """The largest mu between the two that fits, rounded down; `low` is known to fit."""
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino import checks
-from sordino.accounting.concentrated import ConcentratedProfile
-from sordino.accounting.loss import Direction
+from sordino.accounting.pld.loss import Direction
 from sordino.accounting.profile import GaussianProfile, Profile
+from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.types import Floats
 
 _TRIED = 96

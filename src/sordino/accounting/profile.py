@@ -17,15 +17,9 @@ from scipy.special import ndtr, ndtri
 
 from sordino import checks
 from sordino.accounting import gaussian, renyi
-from sordino.accounting.convolution import Limit
-from sordino.accounting.curve import DeltaCurve
-from sordino.accounting.loss import (
-    DIRECTIONS,
-    ApproximateLoss,
-    Direction,
-    GaussianLoss,
-    Loss,
-)
+from sordino.accounting.pld.convolution import Limit
+from sordino.accounting.pld.curve import DeltaCurve
+from sordino.accounting.pld.loss import DIRECTIONS, ApproximateLoss, Direction, GaussianLoss, Loss
 from sordino.privacy import Relation
 from sordino.types import Floats
 

@@ -14,19 +14,18 @@ from typing import Any
 
 from sordino import checks
 from sordino.accounting.compose import SummedProfile
-from sordino.accounting.concentrated import ConcentratedProfile
 from sordino.accounting.group import GroupProfile
-from sordino.accounting.hidden_state import WithSlack
-from sordino.accounting.linear_loss import LinearLoss
-from sordino.accounting.loss import (
+from sordino.accounting.last_iterate.convex import ProjectedProfile
+from sordino.accounting.last_iterate.hidden_state import WithSlack
+from sordino.accounting.last_iterate.linear_loss import LinearLoss
+from sordino.accounting.objective import ObjectiveLoss, ObjectiveProfile
+from sordino.accounting.pld.loss import (
     ApproximateLoss,
     FixedSizeLoss,
     GaussianLoss,
     PoissonLoss,
     PoissonReplaceLoss,
 )
-from sordino.accounting.objective import ObjectiveProfile
-from sordino.accounting.objective_loss import ObjectiveLoss
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -34,7 +33,7 @@ from sordino.accounting.profile import (
     Profile,
     RenyiProfile,
 )
-from sordino.accounting.projected import ProjectedProfile
+from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.serialize import (

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from sordino import sensitivity
-from sordino.accounting.hidden_state import HiddenState
-from sordino.models.objective import Constants
+from sordino.accounting.last_iterate.hidden_state import HiddenState
+from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import (

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.assessment.conditions import of_steps, together
-from sordino.assessment.stages.prove import bounds_beside
+from sordino.assessment.proving import bounds_beside
 from sordino.audit.claim import Claim
 from sordino.data.catalogue.recipe import Recipe
 from sordino.data.dataset import Dataset
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.proof import Proof

@@ -28,7 +28,7 @@ from sordino.errors import PrivacyLeakWarning
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.release.certificate_words import CLASSES_READ
 from sordino.release.ledger_open import is_open
 from sordino.report.assessment import Question, Records

@@ -17,7 +17,7 @@ from sordino.audit.worlds import TrainedRelease, as_dataset, outputs
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.estimators.risk import Risk
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.types import Array, Floats
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ def outputs(
     OutputFileError
         If the file is of another mechanism, dataset or seed.
     """
-    from sordino.sgd.planning import default_threads  # heavy
+    from sordino.sgd.planning import default_threads
 
     checks.whole("runs", runs, at_least=1)
     checks.whole("seed", seed)

@@ -23,8 +23,8 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from sordino import _cost, checks
-from sordino.accounting import calibrate, subsampled
-from sordino.accounting.linear_loss import binomial, linear_heuristic, linear_loss
+from sordino.accounting import calibrate, dp_sgd
+from sordino.accounting.last_iterate.linear_loss import binomial, linear_heuristic, linear_loss
 from sordino.accounting.profile import Profile, Which
 from sordino.audit import bounds
 from sordino.audit.band import band, refutes
@@ -310,7 +310,7 @@ class Family:
 
     def profile(self, noise_multiplier: float) -> Profile:
         """All iterates at this noise."""
-        return subsampled.pld(noise_multiplier, self.sample_rate, self.steps, **_HOW)
+        return dp_sgd.pld(noise_multiplier, self.sample_rate, self.steps, **_HOW)
 
     def _member(self, epsilon: float) -> tuple[float, Profile]:
         epsilon = float(epsilon)

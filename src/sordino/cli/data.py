@@ -36,7 +36,7 @@ def list_recipes(data_dir: DataDir = None) -> None:
 
     Nothing is loaded. Example: `sordino data list --data-dir ~/data`
     """
-    from sordino.data import recipes
+    from sordino.data.catalogue import recipes
 
     console = screen()
     every, licences = console.width >= _FOR_ALL_ROWS, console.width >= _FOR_LICENCES
@@ -70,7 +70,8 @@ def fetch(
     Files found in the data directory or the cache are checked; missing ones are downloaded into
     the cache. Example: `sordino data fetch adult`
     """
-    from sordino.data import recipes, sources
+    from sordino.data import sources
+    from sordino.data.catalogue import recipes
 
     recipe = recipes.recipe(name)
     if recipe.embedded:

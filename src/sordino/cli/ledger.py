@@ -334,8 +334,8 @@ def _check_one_cost(
 def _profile(
     epsilon: float | None, delta: float | None, mu: float | None, rho: float | None, of: Relation
 ) -> Profile:
-    from sordino.accounting.concentrated import concentrated
     from sordino.accounting.profile import ApproximateProfile, GaussianProfile
+    from sordino.accounting.zcdp import concentrated
 
     said = "as said by hand"
     if mu is not None:

@@ -13,7 +13,7 @@ from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
 
 if TYPE_CHECKING:
-    from sordino.accounting.subsampled import NoisySteps
+    from sordino.accounting.dp_sgd import NoisySteps
     from sordino.proofs.run import Released, Run
     from sordino.sgd.spec import TrainSpec
 
@@ -221,7 +221,7 @@ class RunOptions:
 
     def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
         """The run as plain numbers."""
-        from sordino.accounting.subsampled import NoisySteps
+        from sordino.accounting.dp_sgd import NoisySteps
         from sordino.proofs.run import Run
 
         noisy = NoisySteps(
@@ -242,7 +242,7 @@ class RunOptions:
 
     def _run_with_loss(self, noisy: NoisySteps, released: Released) -> Run:
         from sordino import proofs
-        from sordino.accounting.hidden_state import HiddenState
+        from sordino.accounting.last_iterate.hidden_state import HiddenState
         from sordino.proofs.run import Run
 
         if self.loss == "linear":
@@ -280,7 +280,7 @@ class RunOptions:
 
     def _spec(self, noisy: NoisySteps) -> tuple[TrainSpec, int]:
         """The training these options describe, and on how many records."""
-        from sordino.models.objective import ObjectiveSpec
+        from sordino.models.constants import ObjectiveSpec
         from sordino.sgd.spec import TrainSpec
 
         assert self.loss is not None

@@ -8,9 +8,21 @@ from sordino import _lazy
 
 if TYPE_CHECKING:
     from sordino.data.catalogue.recipe import Recipe, Splits
+    from sordino.data.catalogue.recipes import load, names, recipe
     from sordino.data.dataset import Dataset
-    from sordino.data.recipes import load, names, recipe
     from sordino.data.sources import CorruptFileError, DataError, MissingFileError
+
+_HOMES = {
+    "CorruptFileError": "sources",
+    "DataError": "sources",
+    "Dataset": "dataset",
+    "MissingFileError": "sources",
+    "Recipe": "catalogue.recipe",
+    "Splits": "catalogue.recipe",
+    "load": "catalogue.recipes",
+    "names": "catalogue.recipes",
+    "recipe": "catalogue.recipes",
+}
 
 __all__ = [
     "CorruptFileError",
@@ -24,17 +36,4 @@ __all__ = [
     "recipe",
 ]
 
-__getattr__, __dir__ = _lazy.public_names(
-    __name__,
-    {
-        "CorruptFileError": "sources",
-        "DataError": "sources",
-        "Dataset": "dataset",
-        "MissingFileError": "sources",
-        "Recipe": "catalogue.recipe",
-        "Splits": "catalogue.recipe",
-        "load": "recipes",
-        "names": "recipes",
-        "recipe": "recipes",
-    },
-)
+__getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)

@@ -115,7 +115,7 @@ class Source:
             checks.fail_missing("--target COLUMN", "for a file", "Name the column to predict.")
 
     def _check_name(self) -> None:
-        from sordino.data import recipe
+        from sordino.data.catalogue.recipes import recipe
         from sordino.data.frames import ENDINGS
 
         try:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sordino import checks
-from sordino.accounting.concentrated import Filter, exponential_temperature, gaussian_scale
+from sordino.accounting.zcdp import Filter, exponential_temperature, gaussian_scale
 from sordino.data.dataset import NORM_SLACK
 from sordino.estimators.randomness import Randomness
 from sordino.estimators.records import FitRecords

@@ -22,7 +22,7 @@ import math
 from sordino import sensitivity
 from sordino.errors import NotApplicable
 from sordino.estimators.task import Settings, Task
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import Relation
 
 INSIDE, OUTSIDE = 1.0, 0.4

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sordino import checks
 from sordino.accounting import gaussian
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import Proof
 from sordino.proofs.evidence import Evidence

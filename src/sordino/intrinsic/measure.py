@@ -133,7 +133,7 @@ def measure(
         If the directory holds another study (the sentence names what differs), or cannot be
         written; finished cells are kept.
     """
-    from sordino.sgd.planning import default_threads  # heavy
+    from sordino.sgd.planning import default_threads
 
     datasets = grids.datasets(dataset, neighbours)
     how = grids.GIVEN if isinstance(neighbours, Neighbours) else grids.DRAWN

@@ -28,10 +28,10 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from sordino import checks
-from sordino.accounting.printed import AsPrinted
+from sordino.accounting.classical import AsPrinted
 from sordino.intrinsic.distances import grid, largest_by_pair
 from sordino.intrinsic.interval import Interval, checked_level, percentile
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.sensitivity import bolt_on_fractional
 from sordino.types import Floats, Indices
 

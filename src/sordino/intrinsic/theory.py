@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.accounting.printed import AsPrinted
+from sordino.accounting.classical import AsPrinted
 from sordino.errors import NotApplicable
 from sordino.intrinsic.spread import printed_sensitivity
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.run import batches_of, checked_convexity, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex

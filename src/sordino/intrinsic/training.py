@@ -16,7 +16,7 @@ from sordino.data.source import Source
 if TYPE_CHECKING:
     from sordino.data import Dataset
     from sordino.data.catalogue.recipe import Network, Recipe
-    from sordino.models.objective import ObjectiveSpec
+    from sordino.models.constants import ObjectiveSpec
     from sordino.sgd.spec import TrainSpec
 
 _RATE, _BATCH, _HIDDEN = 0.5, 32, 10
@@ -158,7 +158,7 @@ class Training:
         return _converged(dataclasses.replace(spec, steps=max(longest, _EVERY)), material)
 
     def _objective(self, recipe: Recipe | None) -> ObjectiveSpec:
-        from sordino.models.objective import ObjectiveSpec
+        from sordino.models.constants import ObjectiveSpec
 
         network = None if recipe is None else recipe.network
         hidden = _HIDDEN if network is None else network.hidden_size

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from sordino import checks
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.types import Array
 
 Params = tuple[torch.Tensor, ...]

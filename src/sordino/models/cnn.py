@@ -13,9 +13,9 @@ import torch
 from torch.nn import functional
 
 from sordino import checks
-from sordino.models import cnn_pass
 from sordino.models.batched import Objective, Params, Update, glorot
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
+from sordino.models.kernels import cnn
 from sordino.types import Array
 
 FILTERS = 8
@@ -116,19 +116,19 @@ class Cnn(Objective):
         Clipping makes each example a batch of its own: its gradient is built, scaled and added.
         """
         keep, scale, clip, weight = update
-        layers = cnn_pass.Layers(*(part.numpy() for part in params))
+        layers = cnn.Layers(*(part.numpy() for part in params))
         weights = (torch.ones_like(y) if weight is None else weight).numpy()
         shape = (*params[0].shape[:2], self.parameters)
         total = torch.zeros(shape, dtype=X.dtype)
-        work = cnn_pass.maps(layers, *self.image[1:], y.shape[1] if clip is None else 1)
+        work = cnn.maps(layers, *self.image[1:], y.shape[1] if clip is None else 1)
         if clip is None:
             images = self._batch_innermost(X)
-            cnn_pass.add_gradients(total.numpy(), layers, work, images, y.numpy(), weights)
+            cnn.add_gradients(total.numpy(), layers, work, images, y.numpy(), weights)
         else:
             images = self._batch_innermost(X.reshape(-1, 1, X.shape[2]))
             images = images.reshape(*y.shape, *images.shape[1:])
             args = (layers, work, images, y.numpy(), weights, clip)
-            cnn_pass.add_clipped_gradients(total.numpy(), *args)
+            cnn.add_clipped_gradients(total.numpy(), *args)
         for part, gradient in zip(target, self.unflatten(total), strict=True):
             part.mul_(keep).add_(gradient, alpha=scale)
 

@@ -11,7 +11,7 @@ import torch
 
 from sordino import checks
 from sordino.models.batched import Objective, Params, Update, binary_log_loss, glorot
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.types import Array
 
 

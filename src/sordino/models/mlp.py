@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from sordino import checks
-from sordino.models import mlp_pass
 from sordino.models.batched import Objective, Params, Update, binary_log_loss, glorot
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
+from sordino.models.kernels import mlp
 from sordino.types import Array
 
 
@@ -71,7 +71,7 @@ class Mlp(Objective):
         ones = torch.ones_like(y) if weight is None else weight.to(X.dtype)
         squares = ones if clip is None else X.square().sum(dim=2)
         scratch = np.empty((2, second.shape[1]), dtype=units.numpy().dtype)
-        mlp_pass.backward(
+        mlp.backward(
             units.numpy(),
             params[1].contiguous().numpy(),
             y.to(X.dtype).contiguous().numpy(),

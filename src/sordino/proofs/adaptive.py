@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sordino import checks
-from sordino.accounting import calibrate, concentrated
-from sordino.accounting.concentrated import ConcentratedProfile
+from sordino.accounting import calibrate, zcdp
 from sordino.accounting.group import group
+from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 
@@ -54,7 +54,7 @@ def concentrated_budget(
 ) -> float:
     """The largest rho whose zero-concentrated DP proves (epsilon, delta), rounded down."""
     if checks.whole("rows_per_person", rows_per_person, at_least=1) == 1:
-        return concentrated.rho(epsilon, delta)
+        return zcdp.rho(epsilon, delta)
 
     def profile_at(noise: float) -> ConcentratedProfile:
         return AdaptiveBudget(1 / noise, relation, rows_per_person).profile()

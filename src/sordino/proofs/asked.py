@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino import checks
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.evidence import Evidence
 from sordino.proofs.evidence_kinds import (

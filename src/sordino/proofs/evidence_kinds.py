@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sordino import checks
 from sordino.accounting.selection import repeat_and_select
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.adaptive import AdaptiveBudget
 from sordino.proofs.evidence import MOST_CANDIDATES, Evidence, count

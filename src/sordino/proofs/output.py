@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sordino import checks, sensitivity
-from sordino.accounting import calibrate, gaussian, permuted
+from sordino.accounting import calibrate, gaussian
 from sordino.accounting.group import group
+from sordino.accounting.last_iterate import permuted
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.errors import NotApplicable
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import SECRET, Relation, Sampling
 from sordino.proofs.proof import Proof, unit_of
 from sordino.proofs.run import batches_of, rates_of

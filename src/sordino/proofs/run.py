@@ -14,10 +14,10 @@ import numpy as np
 from scipy.special import bdtrc
 
 from sordino import checks
-from sordino.accounting.hidden_state import HiddenState
-from sordino.accounting.subsampled import NoisySteps
+from sordino.accounting.dp_sgd import NoisySteps
+from sordino.accounting.last_iterate.hidden_state import HiddenState
 from sordino.errors import NotApplicable
-from sordino.models.objective import LINEAR_KINDS, Constants
+from sordino.models.constants import LINEAR_KINDS, Constants
 from sordino.privacy import SECRET, Relation, Sampling
 from sordino.sensitivity import Batches
 from sordino.sgd.spec import TrainSpec

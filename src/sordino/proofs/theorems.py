@@ -15,21 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from sordino import checks, sensitivity
-from sordino.accounting import (
-    calibrate,
-    composition,
-    concentrated,
-    gaussian,
-    permuted,
-    printed,
-    renyi,
-    subsampled,
-)
+from sordino.accounting import calibrate, classical, dp_sgd, gaussian, renyi, zcdp
+from sordino.accounting.classical import AsPrinted
+from sordino.accounting.dp_sgd import NoisySteps
 from sordino.accounting.group import group
-from sordino.accounting.last_iterate import linear_heuristic, linear_loss
-from sordino.accounting.printed import AsPrinted
+from sordino.accounting.last_iterate import permuted
+from sordino.accounting.last_iterate.convex import linear_heuristic, linear_loss
 from sordino.accounting.profile import ApproximateProfile, LossProfile, Profile, RenyiProfile
-from sordino.accounting.subsampled import NoisySteps
 from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, Estimate, Relation, Sampling
 from sordino.proofs.adaptive import AdaptiveBudget
@@ -310,7 +302,7 @@ def _budget(epsilon: float) -> float:
 
 
 def _of_number_of_records(run: Run, delta: float) -> None:
-    subsampled.refuse(run.steps)
+    dp_sgd.refuse(run.steps)
 
 
 def _drawn_at_random(run: Run, delta: float) -> None:
@@ -349,7 +341,7 @@ def _notes(
         if delta == 0:
             raise NotApplicable("The notes' formula needs delta > 0.")
         steps = run.steps
-        return printed.notes_naive_epsilon(
+        return classical.notes_naive_epsilon(
             steps.noise_multiplier, steps.sample_rate, steps.steps, delta
         )
 
@@ -369,7 +361,7 @@ def _notes(
     )
 
 
-def _composition(name: str, title: str, rule: composition.Composition) -> Theorem[Run]:
+def _composition(name: str, title: str, rule: classical.Composition) -> Theorem[Run]:
     """Of sampled steps; where a record is met once a pass, of passes without sampling."""
 
     def numbers(steps: NoisySteps) -> tuple[float, int, float]:
@@ -446,7 +438,7 @@ def _last_iterate(run: Run, delta: float) -> Profile:
     assert not isinstance(run.hidden, NotApplicable)  # `_known_loss`
     if steps.is_trivial:
         numbers = math.inf, steps.sample_rate, steps.steps
-        return subsampled.pld(*numbers, sampling=steps.sampling, relation=steps.relation)
+        return dp_sgd.pld(*numbers, sampling=steps.sampling, relation=steps.relation)
     return group(run.hidden.profile(steps, delta), run.rows_per_person)
 
 
@@ -470,14 +462,14 @@ def _linear_or_heuristic(run: Run, delta: float) -> Profile | Estimate:
 
 
 STEPS: tuple[Theorem[Run], ...] = (
-    _notes("notes-naive", "the notes' naive formula", printed.notes_naive_noise, epsilon=True),
-    _notes("notes-strong", "the notes' strong formula", printed.notes_strong_noise),
-    _notes("notes-moments", "the notes' moments formula", printed.notes_moments_noise),
-    _composition("naive", "naive composition", composition.naive),
-    _composition("strong-dwork", "strong composition (Dwork et al.)", composition.strong_dwork),
-    _composition("strong", "strong composition (Kairouz et al.)", composition.strong_kairouz),
-    _accountant("rdp", "moments accountant (Renyi DP)", subsampled.rdp),
-    _accountant("pld", "privacy loss distributions", subsampled.pld),
+    _notes("notes-naive", "the notes' naive formula", classical.notes_naive_noise, epsilon=True),
+    _notes("notes-strong", "the notes' strong formula", classical.notes_strong_noise),
+    _notes("notes-moments", "the notes' moments formula", classical.notes_moments_noise),
+    _composition("naive", "naive composition", classical.naive),
+    _composition("strong-dwork", "strong composition (Dwork et al.)", classical.strong_dwork),
+    _composition("strong", "strong composition (Kairouz et al.)", classical.strong_kairouz),
+    _accountant("rdp", "moments accountant (Renyi DP)", dp_sgd.rdp),
+    _accountant("pld", "privacy loss distributions", dp_sgd.pld),
     Theorem(
         *("last-iterate", "last iterate (hidden state)"),
         source="shifted interpolation (Bok, Su & Altschuler 2024)",
@@ -840,7 +832,7 @@ OBJECTIVE: tuple[Theorem[ObjectivePerturbation], ...] = (
 
 def _closed_form(done: AdaptiveBudget, delta: float) -> Stated:
     rho = done.profile().rho
-    epsilon = concentrated.bun_steinke(rho, delta) * (1 + 1e-12)
+    epsilon = zcdp.bun_steinke(rho, delta) * (1 + 1e-12)
     return Stated(epsilon, (("zero-concentrated DP", f"rho = {rho:.6g}"),))
 
 

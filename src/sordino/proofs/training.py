@@ -11,7 +11,7 @@ from sordino import checks
 from sordino.accounting import calibrate, gaussian
 from sordino.accounting.profile import Profile
 from sordino.errors import NotApplicable
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import Guarantee, Relation
 from sordino.proofs import theorems
 from sordino.proofs.proof import Proof, unit_of

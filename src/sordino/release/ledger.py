@@ -33,7 +33,7 @@ from typing import NoReturn, Self
 
 from sordino import checks
 from sordino.accounting import gaussian
-from sordino.accounting.total import Part, Total, largest_gaussian, total
+from sordino.accounting.compose import Part, Total, largest_gaussian, total
 from sordino.privacy import Relation, rounded
 from sordino.release import ledger_open
 from sordino.release.ledger_file import Answer, LedgerError, LedgerFile, refuse

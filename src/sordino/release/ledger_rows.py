@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sordino.accounting import record
+from sordino.accounting.compose import Part, Total
 from sordino.accounting.profile import Profile
-from sordino.accounting.total import Part, Total
 from sordino.privacy import Relation
 from sordino.release.ledger_file import LedgerFile, refuse_damaged
 from sordino.release.ledger_history import AMENDED, OPENED, RELEASED, History

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sordino import checks
+from sordino.accounting.compose import Part
 from sordino.accounting.profile import Profile
-from sordino.accounting.total import Part
 from sordino.privacy import Relation
 from sordino.proofs.evidence import MOST_ROWS_PER_PERSON
 from sordino.proofs.proof import unit_of

@@ -9,9 +9,9 @@ from typing import Unpack
 import numpy as np
 
 from sordino import checks
-from sordino.accounting.shifted import Numbers
+from sordino.accounting.last_iterate.shifted import Numbers
 from sordino.errors import NotApplicable
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import Relation
 from sordino.sensitivity.loop import (
     EPS,

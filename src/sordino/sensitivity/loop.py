@@ -12,9 +12,9 @@ from typing import NotRequired, TypedDict, Unpack
 import numpy as np
 
 from sordino import checks
-from sordino.accounting.shifted import TINY, Numbers, non_negatives
+from sordino.accounting.last_iterate.shifted import TINY, Numbers, non_negatives
 from sordino.errors import NotApplicable
-from sordino.models.objective import Constants
+from sordino.models.constants import Constants
 from sordino.privacy import Relation
 from sordino.types import Floats
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 from sordino import checks
-from sordino.accounting.shifted import Numbers
+from sordino.accounting.last_iterate.shifted import Numbers
 from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 from sordino.sensitivity.loop import LARGEST, Batches, Loop

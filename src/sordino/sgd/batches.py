@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sordino.models.compiled import compiled
+from sordino.models.kernels.compile import compiled
 from sordino.privacy import Sampling
 from sordino.randomness import Streams
 from sordino.sgd.spec import TrainSpec

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import torch
 
 from sordino import checks
-from sordino.sgd import full_batch, linear, network, planning
+from sordino.sgd import planning
 from sordino.sgd.batches import Epoch, epochs
-from sordino.sgd.full_batch import FullBatch
 from sordino.sgd.grid import Grid
-from sordino.sgd.lanes import Lanes
+from sordino.sgd.kernels import full_batch, linear, network
+from sordino.sgd.kernels.full_batch import FullBatch
+from sordino.sgd.kernels.shared_runs import Lanes
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Array
 

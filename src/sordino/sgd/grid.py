@@ -18,7 +18,8 @@ from sordino.models import build
 from sordino.models.batched import Objective
 from sordino.privacy import Relation, Sampling
 from sordino.randomness import Name, SeededStreams, Streams
-from sordino.sgd import full_batch, planning
+from sordino.sgd import planning
+from sordino.sgd.kernels import full_batch
 from sordino.sgd.planning import Plan
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable, lay, table_bytes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sordino import _cost, checks
 from sordino.models.batched import Objective
 from sordino.privacy import Sampling
-from sordino.sgd import full_batch
+from sordino.sgd.kernels import full_batch
 from sordino.sgd.spec import TrainSpec
 
 NOISE_STEPS = 256

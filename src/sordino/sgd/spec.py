@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Sampling
 
 ORDERS = {

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import sensitivity
-from sordino.accounting import calibrate, gaussian, permuted, renyi
-from sordino.accounting.root import first_below
-from sordino.models.objective import Constants
+from sordino.accounting import calibrate, gaussian, renyi
+from sordino.accounting.last_iterate import permuted
+from sordino.accounting.pld.numerics import first_below
+from sordino.models.constants import Constants
 from sordino.privacy import Relation
 from sordino.sensitivity import Sensitivity
 from sordino_papers.found import Found
@@ -160,7 +161,7 @@ def _one_hot_columns(*, numeric: int, levels: list[int], dropped: int, intercept
 
 def _documented_columns(*, bins: list[int], intercept: bool, unknown: str) -> Found:
     """Adult's documented levels, unknown left out, and so many bins of each of its numbers."""
-    from sordino.data import adult
+    from sordino.data.catalogue import adult
 
     if len(bins) != len(adult.NUMERIC):
         return Found(math.nan)

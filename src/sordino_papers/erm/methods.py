@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting import renyi
-from sordino.accounting.loss import DIRECTIONS, PoissonLoss
-from sordino.accounting.root import first_below
+from sordino.accounting.pld.loss import DIRECTIONS, PoissonLoss
+from sordino.accounting.pld.numerics import first_below
 from sordino.errors import NotApplicable
 from sordino.estimators import methods
 from sordino.estimators.noisy import DpSgd

@@ -206,7 +206,7 @@ def with_constant(X: Array, kind: str = "scaled") -> Array:
 
 def _splits(settings: ErmSettings, bench: Bench) -> Splits:
     from sordino.data import load
-    from sordino.data.recipes import recipe
+    from sordino.data.catalogue.recipes import recipe
     from sordino.data.sources import data_directory
     from sordino_papers.bench import NotHere
 

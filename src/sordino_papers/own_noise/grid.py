@@ -19,7 +19,7 @@ from sordino import randomness
 from sordino.intrinsic import distances, epsilon, normality, spread
 from sordino.intrinsic.measured import Measured, load
 from sordino.intrinsic.theory import theory
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Indices
 from sordino_papers.kinds import read

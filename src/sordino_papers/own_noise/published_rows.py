@@ -19,7 +19,8 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sordino import checks, randomness
-from sordino.data import files, holdout, images, preprocess, recipes, sources
+from sordino.data import holdout, preprocess, sources
+from sordino.data.catalogue import files, images, recipes
 from sordino.data.dataset import Dataset
 from sordino.types import Floats
 

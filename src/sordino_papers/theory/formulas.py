@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import checks
-from sordino.accounting import calibrate, composition, gaussian, printed, subsampled
+from sordino.accounting import calibrate, classical, dp_sgd, gaussian
 from sordino.intrinsic import variability
 from sordino.privacy import Relation
 from sordino.types import Array
@@ -58,9 +58,9 @@ def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> Row:
     """The notes' section 3: noise for a budget, as printed and as proved."""
     target = epsilon, delta, sample_rate, steps
     step_epsilon, step_delta = epsilon / steps, delta / (sample_rate * steps)
-    second = printed.notes_naive_noise(*target).value
-    run = subsampled.pld(second, sample_rate, steps, **_POISSON)
-    strong, moments = printed.notes_strong_noise(*target), printed.notes_moments_noise(*target)
+    second = classical.notes_naive_noise(*target).value
+    run = dp_sgd.pld(second, sample_rate, steps, **_POISSON)
+    strong, moments = classical.notes_strong_noise(*target), classical.notes_moments_noise(*target)
     return {
         "step_epsilon": step_epsilon,
         "step_delta": step_delta,
@@ -71,16 +71,16 @@ def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> Row:
         "naive_second": second,
         # What a step may have before sampling: by the second form, and by the theorem.
         "before_sampling_printed": epsilon / (sample_rate * steps),
-        "before_sampling": composition.before_sampling(step_epsilon, sample_rate),
+        "before_sampling": classical.before_sampling(step_epsilon, sample_rate),
         "true_delta": run.delta(epsilon),
         # Orders of growth, with 1 for the constants that are not printed.
         "strong_order": strong.value,
-        "ratio_order": printed.notes_noise_ratio(delta, sample_rate, steps).value,
+        "ratio_order": classical.notes_noise_ratio(delta, sample_rate, steps).value,
         "moments_order": moments.value,
         "strong_over_moments_order": strong.value / moments.value,
         "extra_factor": math.sqrt(math.log(steps / delta)),
-        "naive": composition.naive.noise(*target, sensitivity=1.0),
-        "strong": composition.strong_kairouz.noise(*target, sensitivity=1.0),
+        "naive": classical.naive.noise(*target, sensitivity=1.0),
+        "strong": classical.strong_kairouz.noise(*target, sensitivity=1.0),
     }
 
 
@@ -110,7 +110,7 @@ def _composition(step_epsilon: float, slack: float, steps: int) -> Row:
     return {
         "basic": T * e,
         "strong": e * math.sqrt(2 * T * math.log(1 / slack)) + T * e * math.tanh(e / 2),
-        "exact": composition.kairouz_optimal_epsilon(e, T, slack),
+        "exact": classical.kairouz_optimal_epsilon(e, T, slack),
         # T Gaussian steps of (eps', slack/T) each, together, at T slack/T
         "gaussian_steps": gaussian.epsilon(math.sqrt(T) / noise, slack),
     }
@@ -122,10 +122,10 @@ def _growth(
     """The notes' section 4: epsilon of E times `steps` steps at one noise and one delta."""
     run = noise_multiplier, sample_rate, epochs * steps
     return {
-        "naive": composition.naive(*run, delta, **_ONE).budget[0],
-        "strong": composition.strong_kairouz(*run, delta, **_ONE).budget[0],
-        "moments": subsampled.rdp(*run, **_POISSON).epsilon(delta),
-        "least": subsampled.pld(*run, **_POISSON).epsilon(delta),
+        "naive": classical.naive(*run, delta, **_ONE).budget[0],
+        "strong": classical.strong_kairouz(*run, delta, **_ONE).budget[0],
+        "moments": dp_sgd.rdp(*run, **_POISSON).epsilon(delta),
+        "least": dp_sgd.pld(*run, **_POISSON).epsilon(delta),
     }
 
 
@@ -136,13 +136,13 @@ def _algorithm(
     noise = calibrate.noise_multiplier(
         *(epsilon, delta, sample_rate, steps), **_POISSON, method="rdp"
     )
-    on_average = subsampled.pld(batch_size * noise, sample_rate, steps, **_POISSON)
-    fixed_size = subsampled.pld(
+    on_average = dp_sgd.pld(batch_size * noise, sample_rate, steps, **_POISSON)
+    fixed_size = dp_sgd.pld(
         *(noise, sample_rate, steps), sampling="fixed-size", relation=Relation.REPLACE_ONE
     )
     return {
         "noise": noise,
-        "on_sum": subsampled.pld(noise, sample_rate, steps, **_POISSON).epsilon(delta),
+        "on_sum": dp_sgd.pld(noise, sample_rate, steps, **_POISSON).epsilon(delta),
         "on_average": on_average.epsilon(delta),
         "fixed_size": fixed_size.epsilon(delta),
     }
@@ -152,7 +152,7 @@ def _learning_rate(
     learning_rate: float, l2: float, n: int, noise_multiplier: float, steps: int, delta: float
 ) -> Row:
     """Epsilon of regularised logistic regression by noisy gradient descent."""
-    from sordino.models.objective import ObjectiveSpec
+    from sordino.models.constants import ObjectiveSpec
     from sordino.proofs import prove
     from sordino.sgd.spec import TrainSpec
 

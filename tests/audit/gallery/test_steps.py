@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from sordino.accounting import gaussian, subsampled
+from sordino.accounting import dp_sgd, gaussian
 from sordino.audit.gallery import steps
 from sordino.audit.worlds import outputs
 
@@ -46,7 +46,7 @@ def test_one_field_of_the_training_is_changed():
 def test_the_twin_is_calibrated_to_its_claim(make, sampling, rows):
     case = make()
     spec = case.correct.spec
-    proved = subsampled.pld(
+    proved = dp_sgd.pld(
         *(spec.noise_multiplier, spec.batch_size / rows, spec.steps),
         sampling=sampling,
         relation=case.claim.relation,

@@ -11,7 +11,7 @@ import numpy as np
 
 from sordino.audit.claim import Claim
 from sordino.data.dataset import Dataset
-from sordino.models.objective import Constants, ObjectiveSpec
+from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.output import OutputPerturbation, output_perturbation
 from sordino.proofs.training import noise_for_steps

@@ -20,7 +20,7 @@ from sordino.accounting.objective import Problem
 from sordino.audit.claim import Claim
 from sordino.audit.gallery.entry import Case, GalleryEntry
 from sordino.data.dataset import Dataset
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.types import Floats
 

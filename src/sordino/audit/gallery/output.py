@@ -26,7 +26,7 @@ from sordino.audit.gallery.entry import (
     proved,
 )
 from sordino.audit.worlds import TrainedRelease
-from sordino.models.objective import ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.output import OutputPerturbation
 from sordino.sgd.spec import Schedule, TrainSpec

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from sordino.accounting import gaussian, subsampled
+from sordino.accounting import dp_sgd, gaussian
 from sordino.audit.claim import Claim
 from sordino.audit.gallery.entry import Case, GalleryEntry, huber, noise_needed
 from sordino.audit.worlds import TrainedRelease
@@ -39,7 +39,7 @@ def noise_on_mean() -> Case:
     claim = Claim(1.0, 1e-3, Relation.ZERO_OUT)
     correct = _calibrated(_spec(batch_size=size, steps=rows // size), rows, claim)
     too_little = correct.noise_multiplier / size
-    really = subsampled.pld(
+    really = dp_sgd.pld(
         *(too_little, size / rows, rows // size), sampling="poisson", relation=claim.relation
     )
     return Case(
@@ -65,9 +65,7 @@ def shuffled_as_poisson() -> Case:
     claim = Claim(1.0, 1e-3, Relation.ZERO_OUT)
     correct = _calibrated(_spec(batch_size=1, steps=rows), rows, claim)
     noise = correct.noise_multiplier
-    really = subsampled.pld(
-        noise, 1 / rows, rows, sampling=Sampling.SHUFFLE, relation=claim.relation
-    )
+    really = dp_sgd.pld(noise, 1 / rows, rows, sampling=Sampling.SHUFFLE, relation=claim.relation)
     return Case(
         pulling([0] + [-1] * (rows - 1)),
         pulling([1] + [-1] * (rows - 1)),

@@ -1,1 +1,1 @@
-"""Datasets by name: what is known of each before it is read, and how it is prepared."""
+"""Datasets by name: a recipe each, the raw files they are made of, and `load`."""

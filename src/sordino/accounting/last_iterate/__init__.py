@@ -1,0 +1,1 @@
+"""The last iterate alone is released: what hidden earlier iterates are worth."""

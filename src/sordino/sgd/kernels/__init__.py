@@ -1,0 +1,1 @@
+"""The loops of SGD: linear models, full batches, networks."""

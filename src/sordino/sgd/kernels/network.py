@@ -1,0 +1,163 @@
+"""SGD on networks: for each seed all neighbours at once, by torch.
+
+All neighbours of a seed see the same batch, so a step is one product for all of them. The few
+whose batch holds their own differing record (about batch/n of them) are stepped once more, from
+where they were, with the batch they really have, and written over the shared result. Before its
+first such batch a run is not trained at all: it is the run on the dataset itself (`lanes.py`).
+
+One step of SGD on `Params` [group, run, ...], in place: gradient, clip, noise, project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sordino.models.batched import Objective, Params, Update
+from sordino.privacy import Sampling
+from sordino.sgd.batches import Epoch, Index
+from sordino.sgd.kernels.shared_runs import Lanes
+from sordino.sgd.spec import TrainSpec
+from sordino.sgd.table import RowTable
+from sordino.types import Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What one step reads: inputs [group, place, input], labels and weights [group, place].
+
+    `weight` is None where every place holds a record and counts 1 / `divisor`.
+    """
+
+    X: torch.Tensor
+    y: torch.Tensor
+    weight: torch.Tensor | None
+    divisor: float
+
+
+def gather(table: RowTable, index: Index, spec: TrainSpec, padded: bool) -> Batch:
+    """Collect the rows that `index` [group, place] names; `padded` if some may be empty."""
+    flat = torch.from_numpy(index.reshape(-1))
+    # index_select, not X[index]: advanced indexing is five times slower here.
+    X = torch.index_select(table.X, 0, flat).view(*index.shape, -1)
+    y = torch.index_select(table.y, 0, flat).view(index.shape)
+    if not padded:
+        return Batch(X, y, None, spec.batch_size if spec.divides_by_batch_size else index.shape[1])
+    weight = torch.index_select(table.present, 0, flat).view(index.shape)
+    if spec.divides_by_batch_size:
+        return Batch(X, y, weight, spec.batch_size)
+    counted = torch.index_select(table.counted, 0, flat).view(index.shape)
+    return Batch(X, y, weight / counted.sum(dim=1, keepdim=True).clamp_(min=1), 1.0)
+
+
+def step(
+    objective: Objective,
+    spec: TrainSpec,
+    params: Params,
+    batch: Batch,
+    rate: float,
+    noise: Params | None,
+) -> None:
+    """Set w = Project(w - rate (sum of clipped gradients + z C noise) / divisor - rate l2 w)."""
+    objective.add_gradient(
+        params,
+        params,
+        batch.X,
+        batch.y,
+        Update(
+            keep=1.0 - rate * spec.objective.l2,
+            scale=-rate / batch.divisor,
+            clip=spec.max_grad_norm,
+            weight=batch.weight,
+        ),
+    )
+    if noise is not None and spec.max_grad_norm is not None:
+        scale = -rate / batch.divisor * spec.noise_multiplier * spec.max_grad_norm
+        for part, normal in zip(params, noise, strict=True):
+            part.add_(normal, alpha=scale)
+    if spec.radius is not None:
+        _project(params, spec.radius)
+
+
+def _project(params: Params, radius: float) -> None:
+    squared = torch.stack([part.flatten(2).square().sum(dim=2) for part in params]).sum(dim=0)
+    factor = (radius / squared.sqrt()).clamp_(max=1)
+    for part in params:
+        part.mul_(factor.view(*factor.shape, *[1] * (part.dim() - 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Touched:
+    """Runs that a step must take with a batch of their own: the place that differs, and how."""
+
+    seed: Ints
+    neighbour: Ints
+    place: Ints
+    substitute: Index
+
+    def part(self, start: int, end: int) -> Touched:
+        """Return some of them."""
+        at = slice(start, end)
+        return Touched(self.seed[at], self.neighbour[at], self.place[at], self.substitute[at])
+
+
+def descend(
+    objective: Objective,
+    spec: TrainSpec,
+    table: RowTable,
+    lanes: Lanes,
+    epoch: Epoch,
+    rates: npt.NDArray[np.float64],
+    noise: torch.Tensor | None,
+) -> None:
+    """Take these steps, in place; add each new iterate to its sum if one is kept."""
+    padded = table.has_empty or spec.order == Sampling.POISSON
+    for t, touched in enumerate(_touched(table, epoch)):
+        now = epoch.index[:, t, : int(epoch.width[t])]
+        rate = float(rates[t])
+        normal = None if noise is None else objective.unflatten(noise[:, t].unsqueeze(1))
+        if touched is not None:
+            seed = torch.from_numpy(touched.seed)
+            at = seed, torch.from_numpy(lanes.part_ways(touched.seed, touched.neighbour))
+            own = tuple(part[at].unsqueeze(1) for part in lanes.params)
+            theirs = now[touched.seed]
+            theirs[np.arange(len(theirs)), touched.place] = touched.substitute
+            noise_of = None if normal is None else tuple(n[seed] for n in normal)
+            step(objective, spec, own, gather(table, theirs, spec, padded), rate, noise_of)
+        step(objective, spec, lanes.params, gather(table, now, spec, padded), rate, normal)
+        if touched is not None:
+            for part, mine in zip(lanes.params, own, strict=True):
+                part[at] = mine.squeeze(1)
+        lanes.add_up()
+
+
+def _touched(table: RowTable, epoch: Epoch) -> Iterator[Touched | None]:
+    """For each step, the runs whose batch holds the slot in which they differ."""
+    by_slot = np.argsort(table.slot, kind="stable")
+    slots = table.slot[by_slot]
+    watched = np.zeros(len(table.y), dtype=bool)
+    watched[slots[slots >= 0]] = True
+    seed, step_, place = np.nonzero(watched[epoch.index])
+    # Several neighbours may change the same slot: repeat the hit for each of them.
+    hit = epoch.index[seed, step_, place]
+    first, last = np.searchsorted(slots, hit, "left"), np.searchsorted(slots, hit, "right")
+    many = last - first
+    which = np.repeat(first - (np.cumsum(many) - many), many) + np.arange(many.sum())
+    when = np.repeat(step_, many)
+    order = np.argsort(when, kind="stable")
+    neighbour = by_slot[which][order]
+    columns = (
+        np.repeat(seed, many)[order],
+        neighbour,
+        np.repeat(place, many)[order],
+        table.substitute[neighbour].astype(np.int32),
+    )
+    all_ = Touched(*columns)
+    start = 0
+    for end in np.searchsorted(when[order], np.arange(len(epoch.width)), "right").tolist():
+        yield all_.part(start, end) if end > start else None
+        start = end
