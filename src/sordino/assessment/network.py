@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.assessment.conditions import of_steps, together
-from sordino.assessment.proving import bounds_beside
+from sordino.assessment.stages.prove import bounds_beside
 from sordino.audit.claim import Claim
 from sordino.data.catalogue.recipe import Recipe
 from sordino.data.dataset import Dataset
