@@ -1,89 +1,126 @@
-"""`Request`: what is asked of an assessment, checked before anything is read.
+"""`Request`: what is asked of an assessment, and its study file (TOML).
 
-Light to import: names of methods and descriptions of columns are checked by the rooms that know
-them, and those are loaded only if there are some.
+Checked before anything is read. Light to import: the rooms that know methods and columns are
+loaded only where a request names some.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from sordino import checks
-from sordino.assessment import brief_file
-from sordino.assessment.effort import EFFORTS, Effort
-from sordino.data.source import Source, listed_classes
+from sordino import _files, checks
+from sordino.data.source import Source, listed_classes, names_file
+from sordino.errors import InvalidArgument
 from sordino.privacy import default_delta
 
 if TYPE_CHECKING:
     from sordino.data.columns import Columns, Label
     from sordino.release.ledger import Ledger
 
+GALLERY = "gallery:"
+"""Before the name of one of the audit's broken mechanisms."""
 
+_MODELS = ("logistic", "svm", "mlp")
 _PROMISELESS = ("none", "majority")
+_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset")
+_FILES = ("data", "columns", "data_dir", "ledger")
+_CODE = ("mechanism", "pair")
+_LEAST = {"seeds": 20, "neighbours": 2, "audit_runs": 64}
+"""With fewer, no direction, distance or test can be estimated."""
+_OPEN_INTERVALS = {
+    "epsilon": (1e-301, 1e301),  # a tenth and ten times of it, on the accuracy's curve, are numbers
+    "delta": (0.0, 1.0),
+    "data_norm": (1e-30, 1e30),
+    "confidence": (0.5, 1.0),
+}
+_MOST_ROWS = 10**15
+"""Of one person: no proof covers more."""
+_EXAMINATION = ("effort", *_LEAST, "confidence")
+"""Settings of how thoroughly a release is examined: no part of what is released."""
 
 
-def check_method(name: str) -> str:
-    """Return the name of a method that promises something."""
-    from sordino.estimators import methods
+@dataclass(frozen=True)
+class Effort:
+    """How much is trained and attacked.
 
-    if name in _PROMISELESS:
-        hint = "It adds no noise; what it would reach is on the page in any case."
-        checks.fail("method", name, "to promise something", hint)
-    promising = [each for each in methods.NAMES if each not in _PROMISELESS]
-    return one_of("method", name, promising)
+    Parameters
+    ----------
+    seeds, neighbours
+        Size of the grid that measures SGD's own noise.
+    audit_runs
+        Runs of an attack on each of two datasets, at most.
+    repeats
+        Releases made to see how much accuracy varies, at each epsilon of the curve.
+    points
+        Epsilons on the curve of accuracy; odd, so that the target is the middle one.
+    measuring, accuracy, attacking
+        Seconds, about, on two cores: for the runs of one study of SGD's own noise, for all repeats
+        together, and for an attack on a release.
+    """
 
-
-def one_of(name: str, value: object, allowed: Sequence[str]) -> str:
-    """Return `value` if it is one of the names allowed."""
-    if not isinstance(value, str):
-        checks.fail(name, value, f"to be one of {', '.join(allowed)}")
-    return checks.one_of(name, value, allowed)
-
-
-def text(name: str, value: object, hint: str = "") -> str:
-    """Return a text or a path as text, if it is not empty and a file can hold it."""
-    found = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(found, str) or not found.strip():
-        checks.fail(name, repr(value), "to be text", hint)
-    try:
-        found.encode()
-    except UnicodeEncodeError:
-        checks.fail(name, ascii(found), "to be text in UTF-8", hint)
-    return found
-
-
-def inside(name: str, value: float, ends: tuple[float, float], hint: str) -> float:
-    """Return `value` as a float if it lies between the two ends, which are at least 0."""
-    low, high = ends
-    # positive() also refuses what is no number.
-    if not low < checks.positive(name, value, hint) < high:
-        checks.fail(name, value, f"in ({low:g}, {high:g})", hint)
-    return float(value)
+    seeds: int
+    neighbours: int
+    audit_runs: int
+    repeats: int
+    points: int
+    measuring: float
+    accuracy: float
+    attacking: float
 
 
-def plain(value: Any) -> Any:
-    """The same with lists for whatever is listed, so that equal descriptions are equal."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if hasattr(value, "item") and not getattr(value, "shape", ()):  # a number of numpy's
-        return value.item()
-    listed = not isinstance(value, str) and hasattr(value, "__len__") and hasattr(value, "__iter__")
-    return [plain(each) for each in value] if listed else value
+EFFORTS = {
+    "quick": Effort(32, 16, 1_000, 5, 5, 4.0, 8.0, 25.0),
+    "standard": Effort(98, 50, 40_000, 20, 7, 8.0, 15.0, 60.0),
+    "thorough": Effort(200, 100, 100_000, 50, 9, 120.0, 90.0, 600.0),
+}
 
+_TEMPLATE = """\
+# A study for `sordino assess study.toml`; as it stands, what `sordino assess` does by itself.
+# Remove the # before #NAME = to set it. Files are relative to this one; options come first.
 
-def check_budget(path: str | None, dataset: str | None) -> None:
-    """Refuse one of the two without the other."""
-    if path is None and dataset is not None:
-        hint = "Pass the file that `sordino ledger init` made, or leave --dataset out."
-        checks.fail_missing("--ledger FILE", "with --dataset", hint)
-    if path is not None and dataset is None:
-        hint = f"Pass the name of the budget, as `sordino ledger show {path}` lists it."
-        checks.fail_missing("--dataset NAME", "with --ledger", hint)
+data = "digits/binary"  # a name of `sordino data list`, or a .csv, .csv.gz or .parquet file
+#target = "ill"  # the column of a file to predict
+#classes = ["no", "yes"]  # the possible labels; left out, they are read off the rows: a leak
+#data_norm = 1.0  # longer rows, the intercept's 1 included, are scaled down; never read it off them
+#data_dir = "raw"  # raw files of a dataset such as adult
+
+model = "logistic"  # logistic, svm, or mlp (less is proved)
+method = "auto"  # how the release is made private
+l2 = 0.001  # weight of (l2/2) ||w||^2; more is easier to protect
+
+epsilon = 1.0  # the promise: 1 is strong, 10 is weak
+#delta = 1e-6  # probability that it fails; default 1 / records^2, rounded down
+max_rows_per_person = 1  # all of them are protected together
+#ledger = "budgets.db"  # the budget to charge: a file of `sordino ledger init` ...
+#dataset = "patients-2026"  # ... and the budget's name in it
+
+effort = "standard"  # quick, standard or thorough; the proof is the same
+#seeds = 98  # of the grid that measures SGD's own noise
+#neighbours = 50  # datasets of that grid, each with one record exchanged
+#audit_runs = 40000  # runs of an attack on each of two datasets
+confidence = 0.99  # of what an attack observes
+
+# Attack only a function (data, generator) -> numbers or a scikit-learn estimator, which claims
+# epsilon. It is imported and run, if you pass --run-code: read it first.
+#mechanism = "mine.py:train"
+#pair = "mine.py:pair"  # instead of data: a function that returns the two datasets
+
+# Public knowledge of a file's columns (`sordino data describe` drafts it). What is left out is read
+# off the rows: a leak.
+#columns = "columns.toml"
+#read_from_data = true  # instead, below all else; keep this line while the tables are a draft
+#[columns.age]
+#bounds = [0, 120]
+#[columns.sex]
+#levels = ["female", "male"]
+#[columns.patient]
+#ignore = true
+"""
 
 
 def named_budget(
@@ -93,8 +130,8 @@ def named_budget(
     relation: str = "replace-one",
     max_rows_per_person: int = 1,
 ) -> Ledger | None:
-    """The budget of this name, if one is named; it is looked for when it is used."""
-    check_budget(path, dataset)
+    """The budget `dataset` of the ledger at `path`, opened on use; None if neither is given."""
+    _check_budget(path, dataset)
     if path is None or dataset is None:
         return None
     from sordino.release.ledger import Ledger
@@ -103,20 +140,12 @@ def named_budget(
     return Ledger(path, dataset=dataset, relation=relation, max_rows_per_person=rows)
 
 
-MODELS = ("logistic", "svm", "mlp")
-NETWORK_METHODS = ("auto", "dp-sgd")
-"""How a network is released: no other method is proved for it."""
-LEAST_SEEDS, LEAST_NEIGHBOURS, LEAST_RUNS = 20, 2, 64
-"""Below these an estimate along one direction, a distance or a test cannot be made."""
-
-_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset")
-_EPSILONS = (1e-301, 1e301)
-"""A tenth and ten times of it, on the accuracy's curve, are numbers, too."""
-_MOST_ROWS = 10**15
-"""Of one person: no proof goes further."""
-_LOOKS = ("effort", "seeds", "neighbours", "audit_runs", "confidence")
-"""How hard it is looked at: no part of what is released."""
-_HEADING = "What was asked; `sordino assess study.toml` asks it again."
+def _check_budget(path: str | None, dataset: str | None) -> None:
+    if path is None and dataset is not None:
+        checks.fail_missing("--ledger FILE", "with --dataset", "`sordino ledger init` makes one.")
+    if path is not None and dataset is None:
+        hint = f"`sordino ledger show {path}` lists the names."
+        checks.fail_missing("--dataset NAME", "with --ledger", hint)
 
 
 @dataclass(frozen=True)
@@ -144,13 +173,18 @@ class Request:
     confidence
         Of what an attack observes.
     mechanism, pair
-        "module:name" of a foreign mechanism that is attacked, and nothing else, and of the two
+        "module:name" of a user's mechanism that is attacked, and nothing else, and of the two
         datasets that it is attacked on.
 
     Raises
     ------
     InvalidArgument
         For whatever cannot be assessed, in one sentence.
+
+    Examples
+    --------
+    >>> Request(epsilon=2.0, effort="quick").limits.seeds
+    32
     """
 
     data: str = "digits/binary"
@@ -180,62 +214,55 @@ class Request:
     # Checks ------------------------------------------------------------------------------
 
     def __post_init__(self) -> None:
-        self._set("data", text("data", self.data, "Pass a dataset's name or a file."))
+        self._set("data", _text("data", self.data))
         for name in _TEXTS:
             if (value := getattr(self, name)) is not None:
-                self._set(name, text(name, value))
-        self._check_promise()
-        check_budget(self.ledger, self.dataset)
-        self._check_effort()
+                self._set(name, _text(name, value))
+        self._check_numbers()
+        self._check_model()
+        _check_budget(self.ledger, self.dataset)
         self._check_columns()
-        if self.model == "mlp" and self.ledger is not None:
-            hint = "Nothing is released of a network."
-            checks.fail("ledger", self.ledger, "to be left out for model=mlp", hint)
         if self.mechanism is not None:
-            self._check_foreign()
+            self._check_mechanism()
         elif self.pair is not None:
-            hint = "Two datasets of your own go with a mechanism of your own."
-            checks.fail("pair", self.pair, "to be left out without a mechanism", hint)
+            checks.fail("pair", self.pair, "to be left out without a mechanism")
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
-    def _check_promise(self) -> None:
-        one_of("model", self.model, MODELS)
+    def _check_numbers(self) -> None:
+        for name, (low, high) in _OPEN_INTERVALS.items():
+            value = getattr(self, name)
+            claims_zero = name == "delta" and value == 0 and self.mechanism is not None
+            if value is None or claims_zero:
+                continue
+            # positive() also refuses what is no number.
+            if not low < checks.positive(name, value) < high:
+                checks.fail(name, value, f"in ({low:g}, {high:g})")
+            self._set(name, float(value))
+        self._set("l2", checks.non_negative("l2", self.l2))
+        for name, least in {**_LEAST, "max_rows_per_person": 1}.items():
+            if (value := getattr(self, name)) is not None or name not in _LEAST:
+                self._set(name, checks.whole(name, value, at_least=least))
+        if self.max_rows_per_person > _MOST_ROWS:
+            checks.fail("max_rows_per_person", self.max_rows_per_person, f"<= {_MOST_ROWS}")
+
+    def _check_model(self) -> None:
+        checks.one_of("effort", self.effort, tuple(EFFORTS))
+        checks.one_of("model", self.model, _MODELS)
+        if self.method in _PROMISELESS:
+            checks.fail("method", self.method, "to promise something")
         if self.method != "auto":
-            check_method(self.method)
-        if self.model == "mlp" and self.method not in NETWORK_METHODS:
-            hint = "No other method is proved for a network; leave it out."
-            checks.fail("method", self.method, "to be dp-sgd for model=mlp", hint)
-        hint = "Pass the budget you promise, such as 1.0."
-        self._set("epsilon", inside("epsilon", self.epsilon, _EPSILONS, hint))
-        if self.delta is not None:
-            hint = "1e-6 is usual; left out, it follows from the number of records."
-            pure = self.mechanism is not None and self.delta == 0  # a claim of its own
-            delta = 0.0 if pure else inside("delta", self.delta, (0.0, 1.0), hint)
-            self._set("delta", delta)
-        hint = "Pass the regulariser's weight, such as 0.001."
-        self._set("l2", checks.non_negative("l2", self.l2, hint))
-        hint = "Pass how many rows one person may have."
-        rows = checks.whole("max_rows_per_person", self.max_rows_per_person, hint, at_least=1)
-        if rows > _MOST_ROWS:
-            checks.fail("max_rows_per_person", rows, f"<= {_MOST_ROWS}", hint)
-        self._set("max_rows_per_person", rows)
-        if self.data_norm is not None:
-            hint = "Pass a norm that you know without looking at the data, such as 1.0."
-            self._set("data_norm", inside("data_norm", self.data_norm, (1e-30, 1e30), hint))
+            from sordino.estimators import methods
 
-    def _check_effort(self) -> None:
-        one_of("effort", self.effort, tuple(EFFORTS))
-        self._whole("seeds", LEAST_SEEDS, "Fewer do not show how one direction varies.")
-        self._whole("neighbours", LEAST_NEIGHBOURS, "A distance needs two datasets.")
-        self._whole("audit_runs", LEAST_RUNS, "Half of them learn the attack, half test it.")
-        hint = "0.99 is usual."
-        self._set("confidence", inside("confidence", self.confidence, (0.5, 1.0), hint))
-
-    def _whole(self, name: str, at_least: int, hint: str) -> None:
-        if (value := getattr(self, name)) is not None:
-            self._set(name, checks.whole(name, value, hint, at_least=at_least))
+            promising = [each for each in methods.NAMES if each not in _PROMISELESS]
+            checks.one_of("method", self.method, promising)
+        if self.model == "mlp":
+            if self.method not in ("auto", "dp-sgd"):
+                checks.fail("method", self.method, "to be dp-sgd for model=mlp")
+            if self.ledger is not None:
+                hint = "Nothing is released of a network."
+                checks.fail("ledger", self.ledger, "to be left out for model=mlp", hint)
 
     def _check_columns(self) -> None:
         """Make the description plain values, and have it checked by whoever uses it."""
@@ -244,37 +271,34 @@ class Request:
             hint = 'Pass {"age": {"bounds": [0, 120]}}, say.'
             checks.fail("described", self.described, "to be tables by name", hint)
         if self.columns is not None and (self.described or self.read_from_data):
-            hint = "Describe the columns in that file, or in the study, not in both."
+            hint = "Describe the columns in that file or in the study, not in both."
             checks.fail("columns", self.columns, "to be left out", hint)
-        self._set("described", {str(name): plain(each) for name, each in self.described.items()})
+        self._set("described", _plain(self.described))
         if isinstance(self.classes, str):
             self._set("classes", listed_classes(self.classes))
         elif self.classes is not None:
-            self._set("classes", plain(checks.sequence("classes", self.classes)))
+            self._set("classes", _plain(checks.sequence("classes", self.classes)))
         if self.classes is not None:
             from sordino.data.columns import Columns
 
-            # By the text of a file, so that it is checked, and said what is wrong, as in one.
-            text = brief_file.written("", {"classes": self.classes})
+            # As the text of a file, so that it is checked as in one.
+            text = f"classes = {_toml('classes', self.classes)}"
             self._set("classes", Columns.from_toml(text).classes)
         if self.described:
             self.public_columns()
 
-    def _check_foreign(self) -> None:
+    def _check_mechanism(self) -> None:
         """What would be ignored is refused."""
-        hint = "A mechanism of your own is attacked, and nothing else."
         ignored = ["model", "method", "l2", "max_rows_per_person", "seeds", "neighbours", "ledger"]
         if self.pair is not None:
-            hint = "The two datasets come from the pair."
             ignored = ["data", "target", "classes", "data_norm", "columns", "described", *ignored]
         for name in ignored:
             if getattr(self, name) != getattr(_DEFAULT, name):
-                with_ = "mechanism" if self.pair is None else "pair"
-                checks.fail(name, getattr(self, name), f"to be left out with a {with_}", hint)
-        for name in ("mechanism", "pair"):
+                other = "mechanism" if self.pair is None else "pair"
+                checks.fail(name, getattr(self, name), f"to be left out with a {other}")
+        for name in _CODE:
             if (value := getattr(self, name)) is not None and ":" not in value:
-                hint = "Pass package.module:name or file.py:name."
-                checks.fail(name, value, "to have a colon between the module and the name", hint)
+                checks.fail(name, value, "to be package.module:name or file.py:name")
 
     # The records -------------------------------------------------------------------------
 
@@ -292,73 +316,43 @@ class Request:
         Raises
         ------
         InvalidArgument
-            If there is no such dataset or file, or not all is said about it.
+            If there is no such dataset or file, or it is not fully described.
         """
         columns: str | Columns | None = self.columns
-        classes = None
+        classes = None if self.classes is None else tuple(self.classes)
         if self.described or self.read_from_data:
-            columns = self.public_columns()
-        elif self.classes is not None:
-            classes = tuple(self.classes)
+            columns, classes = self.public_columns(), None
         return Source(self.data, self.target, columns, classes, self.data_norm, self.data_dir)
 
-    def book(self) -> Ledger | None:
+    def budget(self) -> Ledger | None:
         """The budget that the release is charged to, if one is named."""
         rows = self.max_rows_per_person
         return named_budget(self.ledger, self.dataset, max_rows_per_person=rows)
 
     def delta_and_reason(self, rows: int | None) -> tuple[float, str]:
-        """Delta for so many records, and where it comes from: a sentence or two.
-
-        Parameters
-        ----------
-        rows
-            Records trained on; None if nobody knows, as of a foreign pair.
-        """
-        if self.delta is not None:
-            if rows is None or self.delta <= 0.1 / rows:
-                return self.delta, "As given."
-            return self.delta, (
-                f"As given, and too large to mean much: it is above 0.1 / N for N = {rows:,} "
-                "records, and publishing one record at random has delta = 1 / N."
-            )
-        if rows is None:
-            return default_delta(rows), "A usual value, since the number of records is not known."
-        return default_delta(rows), (
-            f"1 / N^2 for N = {rows:,} records, rounded down to one digit: far below 1 / N, the "
-            "chance of each person to be laid bare if one record at random were published."
+        """Delta for so many records (None if unknown), and where it comes from."""
+        if self.delta is None:
+            known = "" if rows is None else f"1 / N^2 for N = {rows:,} records, rounded down."
+            return default_delta(rows), known or "Usual where the number of records is unknown."
+        if rows is None or self.delta <= 0.1 / rows:
+            return self.delta, "As given."
+        return self.delta, (
+            f"As given, and above 0.1 / N for N = {rows:,} records: too large to mean much, since "
+            "publishing one record at random has delta = 1 / N."
         )
 
     # How much ----------------------------------------------------------------------------
 
     @property
-    def _effort(self) -> Effort:
-        return EFFORTS[self.effort]
-
-    @property
-    def grid_seeds(self) -> int:
-        """Seeds of the grid that measures SGD's own noise."""
-        return self.seeds or self._effort.seeds
-
-    @property
-    def grid_neighbours(self) -> int:
-        """Neighbouring datasets of that grid."""
-        return self.neighbours or self._effort.neighbours
-
-    @property
-    def most_audit_runs(self) -> int:
-        """Runs of an attack in each world, at most."""
-        return self.audit_runs or self._effort.audit_runs
-
-    @property
-    def repeats(self) -> int:
-        """Releases that show how much accuracy varies."""
-        return self._effort.repeats
+    def limits(self) -> Effort:
+        """How much is trained and attacked: as given, or as the effort says."""
+        given = {name: value for name in _LEAST if (value := getattr(self, name)) is not None}
+        return replace(EFFORTS[self.effort], **given)
 
     @property
     def curve_epsilons(self) -> tuple[float, ...]:
         """Epsilons of the accuracy's curve: from a tenth of the target to ten times as much."""
-        points = self._effort.points
+        points = self.limits.points
         powers = [2 * place / (points - 1) - 1 for place in range(points)]
         return tuple(
             self.epsilon if power == 0 else float(f"{self.epsilon * 10**power:.2g}")
@@ -370,27 +364,39 @@ class Request:
     @property
     def runs_code(self) -> bool:
         """Whether it names a mechanism of the user's own, which is imported and run."""
-        return self.mechanism is not None and not self.mechanism.startswith("gallery:")
+        return self.mechanism is not None and not self.mechanism.startswith(GALLERY)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """Read a study file; files that it names are looked for beside it."""
-        given = brief_file.parsed(brief_file.text_of(path), _NAMES)
-        return cls(**brief_file.beside(path, given))
+        hint = "`sordino assess --write-study > study.toml` makes one to edit."
+        with _files.explained("study", path, "read", hint):
+            text = _files.read_text(path)
+        return cls(**_resolve(_parse(text), os.path.dirname(os.fspath(path))))
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """Read the text of such a file."""
-        return cls(**brief_file.parsed(text, _NAMES))
+        return cls(**_parse(text))
 
     def to_toml(self) -> str:
         """Write such a file, with files by their full paths: it means the same everywhere."""
-        return brief_file.written(_HEADING, brief_file.in_full(self._values()))
+        from sordino.serialize import toml_key
+
+        settings = _resolve(self._values(), os.getcwd())
+        described = settings.pop("described")
+        lines = ["# What was asked; `sordino assess study.toml` asks it again."]
+        lines += [f"{k} = {_toml(k, value)}" for k, value in settings.items() if value is not None]
+        for name, column in described.items():
+            lines += ["", f"[columns.{toml_key(name)}]"]
+            where = f"column {name}"
+            lines += [f"{toml_key(key)} = {_toml(where, each)}" for key, each in column.items()]
+        return "\n".join(lines) + "\n"
 
     @staticmethod
     def template() -> str:
         """A study file to edit, which explains every setting and asks what `Request()` asks."""
-        return brief_file.TEMPLATE
+        return _TEMPLATE
 
     def with_options(self, **given: Any) -> Self:
         """The same with other settings; None leaves one as it is."""
@@ -399,10 +405,10 @@ class Request:
             checks.one_of("setting", name, _NAMES)
         if "columns" in changed:
             changed = {"described": {}, "read_from_data": False, **changed}
-        return dataclasses.replace(self, **changed)
+        return replace(self, **changed)
 
     def default_directory(self) -> str:
-        """Where the study goes if nobody says: named after what is assessed."""
+        """Where the assessment is written by default: named after what is assessed."""
         if self.mechanism is not None:
             parts = [self.mechanism]
         else:
@@ -412,43 +418,44 @@ class Request:
 
     def settings(self) -> dict[str, str | int | float | bool | None]:
         """Every setting as a plain value, for a page; columns as "columns.NAME"."""
-        found = {name: _shown(value) for name, value in self._values().items()}
-        del found["described"]
+        values = self._values()
+        del values["described"]
+        if self.classes is not None:
+            values["classes"] = _toml("classes", self.classes)
         for name, column in self.described.items():
-            said = [f"{key} = {brief_file.toml_value(name, each)}" for key, each in column.items()]
-            found[f"columns.{name}"] = ", ".join(said)
-        return found
+            parts = [f"{key} = {_toml(name, each)}" for key, each in column.items()]
+            values[f"columns.{name}"] = ", ".join(parts)
+        return values
 
     def differences(self, other: Request) -> list[str]:
         """What makes another release than that of `other`, a phrase each, with both values.
 
-        Where raw files are does not count, since their content is checked; nor how hard it is
-        looked at, which may change without another release (`redone`).
+        Where raw files are does not count, since their content is checked; nor how thoroughly it
+        is examined, which may change without another release (`stages_to_repeat`).
         """
-        mine, theirs = self._compared(), other._compared()
-        names = dict.fromkeys((*mine, *theirs))
+        mine, theirs = self._identity(), other._identity()
         return [
-            f"{name} is {_said(mine.get(name))} here and {_said(theirs.get(name))} there"
-            for name in names
+            f"{name} is {_or_absent(mine.get(name))} here and {_or_absent(theirs.get(name))} there"
+            for name in dict.fromkeys((*mine, *theirs))
             if mine.get(name) != theirs.get(name)
         ]
 
-    def redone(self, other: Request) -> list[str]:
-        """Stages that must be done again after those of `other`, as they look harder or less so."""
-        mine, theirs = self._looks(), other._looks()
+    def stages_to_repeat(self, other: Request) -> list[str]:
+        """Stages that must be done again after those of `other`, examined otherwise."""
+        mine, theirs = self._examination(), other._examination()
         return [stage for stage in mine if mine[stage] != theirs[stage]]
 
-    def _looks(self) -> dict[str, tuple[object, ...]]:
+    def _examination(self) -> dict[str, tuple[object, ...]]:
         """What each stage depends on beside the release; one that is not named, on nothing."""
         grid = self.effort, self.seeds, self.neighbours
         attack = self.audit_runs or self.effort, self.confidence
-        measured = dict.fromkeys(("own_noise", "release_estimate"), grid)
-        attacked = dict.fromkeys(("attack_release", "attack_plain", "attack_mechanism"), attack)
-        return measured | attacked | {"release": (self.effort,)}
+        grids = dict.fromkeys(("own_noise", "release_estimate"), grid)
+        attacks = dict.fromkeys(("attack_release", "attack_plain", "attack_mechanism"), attack)
+        return grids | attacks | {"release": (self.effort,)}
 
-    def _compared(self) -> dict[str, str | int | float | bool | None]:
-        resolved = dataclasses.replace(self, **brief_file.in_full(self._values())).settings()
-        for name in ("data_dir", *_LOOKS):
+    def _identity(self) -> dict[str, str | int | float | bool | None]:
+        resolved = replace(self, **_resolve(self._values(), os.getcwd())).settings()
+        for name in ("data_dir", *_EXAMINATION):
             del resolved[name]
         return resolved | {"order of columns": ", ".join(self.described) or None}
 
@@ -456,13 +463,81 @@ class Request:
         return {name: getattr(self, name) for name in _NAMES}
 
 
-def _shown(value: Any) -> Any:
-    return brief_file.toml_value("", value) if isinstance(value, tuple) else value
+_NAMES = tuple(each.name for each in fields(Request))
+_DEFAULT = Request()
 
 
-def _said(value: object) -> str:
+def _or_absent(value: object) -> str:
     return "left out" if value is None else str(value)
 
 
-_NAMES = tuple(each.name for each in dataclasses.fields(Request))
-_DEFAULT = Request()
+def _text(name: str, value: object) -> str:
+    """A text or a path as text, if it is not empty and a file can hold it."""
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text.strip():
+        checks.fail(name, repr(value), "to be text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        checks.fail(name, ascii(text), "to be text in UTF-8")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """The same with lists for whatever is listed, so that equal descriptions are equal."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if hasattr(value, "item") and not getattr(value, "shape", ()):  # a number of numpy's
+        return value.item()
+    listed = not isinstance(value, str) and hasattr(value, "__len__") and hasattr(value, "__iter__")
+    return [_plain(each) for each in value] if listed else value
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """What a study file says, by the names of the settings; their values are checked elsewhere."""
+    try:
+        given = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+        raise InvalidArgument(f"The study is not valid TOML: {error}.", "study") from None
+    keys = [name for name in _NAMES if name != "described"]
+    for key in given:
+        hint = "`sordino assess --write-study` explains them."
+        checks.one_of("key of the study", key, keys, hint)
+    columns = given.get("columns")
+    if isinstance(columns, Mapping):
+        for name, described in columns.items():
+            for key in described if isinstance(described, Mapping) else ():
+                if key in keys:  # TOML gives every line below [columns.NAME] to that column
+                    where = "to stand above the first [columns.NAME]"
+                    checks.fail(f"key of column {name}", key, where)
+        given["described"] = given.pop("columns")
+    elif columns is not None and not isinstance(columns, str):
+        checks.fail("columns", columns, "to be the name of a file, or tables")
+    return given
+
+
+def _resolve(settings: Mapping[str, Any], directory: str) -> dict[str, Any]:
+    """The same settings with files looked for in `directory`."""
+
+    def place(path: str) -> str:
+        return os.path.join(directory, os.path.expanduser(path))
+
+    resolved = dict(settings)
+    for name, value in settings.items():
+        if not isinstance(value, str):
+            continue
+        if name in _CODE:
+            file, _, thing = value.rpartition(":")
+            if file.endswith(".py"):
+                resolved[name] = f"{place(file)}:{thing}"
+        elif name in _FILES and (name != "data" or names_file(value, directory)):
+            resolved[name] = place(value)
+    return resolved
+
+
+def _toml(name: str, value: Any) -> str:
+    """A value as TOML; what TOML cannot hold is refused by `name`."""
+    from sordino.serialize import refusing, toml  # here: the command line's help does without
+
+    with refusing(f"setting {name}", InvalidArgument):
+        return toml(value)

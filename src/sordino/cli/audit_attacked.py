@@ -291,7 +291,7 @@ class Attacked(options.RecordOptions):
 
     def _crafted(self, prepared: Prepared) -> tuple[Any, Any]:
         """Rows and labels with and without a canary; rows scaled into the norm."""
-        from sordino.assessment.foreign import rows
+        from sordino.assessment.stages.attack import rows
         from sordino.data import Dataset
 
         dataset = rows(prepared)
