@@ -42,7 +42,7 @@ from sordino.data.dataset import Dataset
 from sordino.models import ObjectiveSpec
 from sordino.randomness import stream
 from sordino.sgd import TrainSpec, train
-from sordino.sgd.planning import default_threads
+from sordino.tasks import available_cores
 
 with warnings.catch_warnings():  # of what torch renames: Opacus' business
     warnings.simplefilter("ignore")
@@ -83,7 +83,7 @@ class OpacusLoop:
         self.spec, self.rate = spec, spec.batch_size / data.rows
         self.X = torch.tensor(data.X)
         self.y = torch.tensor(data.y, dtype=self.X.dtype)
-        settings = [(mode, threads) for mode in MODES for threads in (1, default_threads())]
+        settings = [(mode, threads) for mode in MODES for threads in (1, available_cores())]
         self.mode, self.threads = min(settings, key=self._tried)
 
     def _tried(self, setting: tuple[str, int]) -> float:
@@ -152,7 +152,7 @@ def measure(size: Size, data_dir: Path | None) -> dict[str, float]:
         "opacus_threads": float(opacus.threads),
         "opacus_hours_for_as_many": 2 * size.runs / loop / 3600,
         "runs_over_opacus_loop": speed / loop,
-        "runs_over_opacus_loop_on_each_core": speed / loop / default_threads(),
+        "runs_over_opacus_loop_on_each_core": speed / loop / available_cores(),
         "runs_over_opacus_loop_best_turns": 2 * each / min(ours) * min(theirs),
         "load_average_before": load_before,
     }

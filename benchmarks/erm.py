@@ -29,8 +29,8 @@ from erm_study.statistics import Column
 from rich.console import Console
 from rich.table import Table
 
-from sordino import _cache
-from sordino.sgd.planning import default_threads
+from sordino import _files
+from sordino.tasks import available_cores
 from sordino.types import Progress
 from sordino_papers.bench import Bench
 from sordino_papers.claims import PaperRun
@@ -102,7 +102,7 @@ def measured(
             numbers = with_peer(numbers, settings, bench, given.diffprivlib)
         columns.append(Column(source, loss, numbers))
     found = statistics.summary(columns, shown)
-    found["fits_core_seconds"] = default_threads() * sum(bench.seconds.values())
+    found["fits_core_seconds"] = available_cores() * sum(bench.seconds.values())
     times = bench.numbers(TIMES) if size.timing else None
     if size.ratio:
         found |= kdd_over_lbfgs(bench, size)
@@ -199,7 +199,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         name = "quick" if given.quick else "full"
         # CI must train: what an earlier smoke run kept would hide that nothing works.
-        kept = Path(scratch) if given.smoke else _cache.directory() / "erm" / name
+        kept = Path(scratch) if given.smoke else _files.cache() / "erm" / name
         run(given, given.work or kept)
 
 

@@ -34,7 +34,7 @@ from sordino.models import ObjectiveSpec, build
 from sordino.randomness import stream
 from sordino.sgd import TrainSpec, train
 from sordino.sgd.kernels import full_batch
-from sordino.sgd.planning import default_threads
+from sordino.tasks import available_cores
 
 REQUIRED = {
     "wide_fraction_of_peak": (">=", 0.30),
@@ -92,7 +92,7 @@ class Peak:
 
     def __init__(self, side: int) -> None:
         self.side, self.gflops = side, 0.0
-        self.cores = default_threads()
+        self.cores = available_cores()
         self.matrices = [torch.randn(side, side) for _ in range(2)]
         self.outs = [torch.empty(side, side) for _ in range(self.cores)]
 
@@ -164,7 +164,7 @@ def gather_time(dataset: Dataset, parameters: int, seeds: int, batch: int, steps
     torch.set_num_threads(1)
     rows = torch.randn(dataset.rows, parameters)
     chunk, sampled = min(64, seeds), min(steps, 300)
-    threads = default_threads()
+    threads = available_cores()
     index = torch.randint(0, dataset.rows, (threads, sampled, chunk * batch), dtype=torch.int32)
     out = [torch.empty(chunk * batch, parameters) for _ in range(threads)]
 

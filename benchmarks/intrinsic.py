@@ -27,8 +27,8 @@ from sordino.data import neighbours as neighbouring
 from sordino.data.catalogue.recipe import Splits
 from sordino.intrinsic import directional
 from sordino.intrinsic.augment import Basis, augment
+from sordino.intrinsic.grid import Measured, load
 from sordino.intrinsic.measure import measure
-from sordino.intrinsic.measured import Measured, load
 from sordino.intrinsic.summary import InitSummary, summary
 from sordino.intrinsic.utility import evaluate
 from sordino.models import ObjectiveSpec

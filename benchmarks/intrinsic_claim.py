@@ -28,8 +28,8 @@ from rich.console import Console
 
 from sordino.data import load as load_data
 from sordino.data.catalogue.recipe import Splits
+from sordino.intrinsic.grid import load
 from sordino.intrinsic.measure import measure
-from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import Summary, summary
 from sordino.types import Floats
 from sordino_papers.own_noise.claim import ClaimAudit, PapersClaim, examine, fresh_runs

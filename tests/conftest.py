@@ -25,7 +25,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/sordino-tests
 
 _DATA = os.environ.get("SORDINO_DATA")
 _REASON = (
-    "SORDINO_DATA is not set: point it at a directory with the raw files named in docs/data.md"
+    "SORDINO_DATA is not set: point it at a directory with the raw files named in docs/guide.md"
 )
 
 

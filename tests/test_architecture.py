@@ -26,8 +26,8 @@ REPOSITORY = Path(__file__).parents[1]
 
 # In reading order. "models.constants" opens that one module, not its room.
 OPEN_TO_ALL = (
-    *("_cache", "checks", "_cost", "_files", "_lazy", "errors"),
-    *("privacy", "serialize", "types"),
+    *("checks", "_cost", "_files", "_lazy", "errors"),
+    *("privacy", "serialize", "tasks", "types"),
 )
 TABLE: dict[str, tuple[str, ...]] = {
     "randomness": (),
@@ -56,7 +56,6 @@ TABLE: dict[str, tuple[str, ...]] = {
 for _last in ("assessment", "cli"):
     TABLE[_last] = tuple(TABLE)
 ALLOWED = {
-    "_cache": (),
     "checks": ("errors",),
     "_cost": ("checks",),
     "_files": ("checks",),
@@ -65,6 +64,7 @@ ALLOWED = {
     "types": (),
     "privacy": ("checks", "errors"),
     "serialize": ("checks", "errors"),
+    "tasks": ("checks", "errors", "randomness", "types"),
     **{room: (*OPEN_TO_ALL, *rooms) for room, rooms in TABLE.items()},
     "__init__": (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli")),
     "__main__": ("cli.main",),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-RUN = ("assess", "guide", "accounting", "release", "certificate", "intrinsic", "audit")
+RUN = ("guide", "accounting", "release", "intrinsic", "audit")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -26,3 +28,18 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+EXAMPLES = sorted(
+    path.relative_to(ROOT / "src")
+    for path in (ROOT / "src").rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=str)
+def test_the_examples_in_docstrings_run(path: Path) -> None:
+    parts = [part for part in path.with_suffix("").parts if part != "__init__"]
+    found = doctest.testmod(importlib.import_module(".".join(parts)))
+    assert found.attempted
+    assert not found.failed

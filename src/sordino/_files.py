@@ -5,7 +5,7 @@ are read, through links or not; and what is written stands beside its place firs
 and then gets its name. A symbolic link in that place is refused, never followed.
 
 What cannot be done is an OSError, as of the operating system; `reason` says it in words, and
-`explained` in a sentence about an argument.
+`explained` in a sentence about an argument. `cache` is where sordino keeps what it can make again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -36,18 +36,42 @@ _KINDS = {
 }
 
 
+_ADVICE = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Make room and try again."),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Change the permissions."),
+    **dict.fromkeys((errno.EOPNOTSUPP, errno.EMLINK, errno.ENOLCK), "Put it on a local disk."),
+}
+
+
+def cache() -> Path:
+    """`SORDINO_CACHE`, else `$XDG_CACHE_HOME/sordino`, else `~/.cache/sordino`; may not exist."""
+    if given := os.environ.get("SORDINO_CACHE"):
+        return Path(given).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "sordino"
+
+
 def reason(error: OSError) -> str:
     """Why something could not be done, in words and without the path."""
     return error.strerror or str(error)
 
 
 @contextmanager
-def explained(name: str, path: PathLike, verb: str, hint: str = "") -> Iterator[None]:
-    """Refuse the argument `name` where `path` cannot be `verb`: "read" or "written"."""
+def explained(
+    name: str,
+    path: PathLike,
+    verb: str,
+    hint: str = "",
+    error: Callable[[str], Exception] | None = None,
+    noun: str = "file",
+) -> Iterator[None]:
+    """Refuse the argument `name` (`checks.fail`) where `path` cannot be `verb`: "read", say."""
     try:
         yield
-    except OSError as error:
-        checks.fail(name, Path(path), f"to be a file that can be {verb} ({reason(error)})", hint)
+    except OSError as system:
+        hint = hint or _ADVICE.get(system.errno or 0, "")
+        condition = f"to be a {noun} that can be {verb} ({reason(system)})"
+        checks.fail(name, Path(path), condition, hint, error)
 
 
 def opened(path: PathLike, flags: int = _READ, mode: int = 0o600) -> BinaryIO:

@@ -10,7 +10,8 @@ import difflib
 import math
 import operator
 import os
-from collections.abc import Collection
+import sys
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from sordino.errors import InvalidArgument, printable
@@ -21,10 +22,23 @@ if TYPE_CHECKING:  # the command line's help does without numpy
 _Listed = TypeVar("_Listed")
 
 
-def fail(name: str, value: object, condition: str, hint: str = "") -> NoReturn:
-    """Raise `InvalidArgument` in the house's sentence form."""
-    sentence = f"Expected {name}={_short(value)} {condition}."
-    raise InvalidArgument(printable(f"{sentence} {hint}".rstrip()), name)
+def fail(
+    name: str,
+    value: object,
+    condition: str,
+    hint: str = "",
+    error: Callable[[str], Exception] | None = None,
+) -> NoReturn:
+    """Raise `error`, or `InvalidArgument` of the argument `name`, in the house's sentence form.
+
+    >>> fail("epsilon", -1, "> 0", "Pass a budget such as 1.0.")
+    Traceback (most recent call last):
+    sordino.errors.InvalidArgument: Expected epsilon=-1 > 0. Pass a budget such as 1.0.
+    """
+    # Half a path would be no help.
+    shown = printable(value, None if isinstance(value, os.PathLike) else 60)
+    sentence = printable(f"Expected {name}={shown} {condition}. {hint}".rstrip())
+    raise InvalidArgument(sentence, name) if error is None else error(sentence)
 
 
 def fail_missing(option: str, when: str, hint: str) -> NoReturn:
@@ -35,43 +49,37 @@ def fail_missing(option: str, when: str, hint: str) -> NoReturn:
 
 def positive(name: str, value: float, hint: str = "", *, allow_infinite: bool = False) -> float:
     """Return `value` as a float if it is a number above 0."""
-    number = _number(name, value, hint)
-    if not number > 0 or (math.isinf(number) and not allow_infinite):
-        fail(name, value, "> 0" if allow_infinite else "> 0 and finite", hint)
-    return number
+    condition = "> 0" if allow_infinite else "> 0 and finite"
+    most = math.inf if allow_infinite else sys.float_info.max
+    return _number(name, value, hint, condition, lambda number: 0 < number <= most)
 
 
 def non_negative(name: str, value: float, hint: str = "", *, allow_infinite: bool = False) -> float:
     """Return `value` as a float if it is a number of at least 0."""
-    number = _number(name, value, hint)
-    if not number >= 0 or (math.isinf(number) and not allow_infinite):
-        fail(name, value, ">= 0" if allow_infinite else ">= 0 and finite", hint)
-    return number
+    condition = ">= 0" if allow_infinite else ">= 0 and finite"
+    most = math.inf if allow_infinite else sys.float_info.max
+    return _number(name, value, hint, condition, lambda number: 0 <= number <= most)
 
 
 def fraction(name: str, value: float, hint: str = "", *, allow_zero: bool = False) -> float:
     """Return `value` as a float if it lies in (0, 1], or in [0, 1] with `allow_zero`."""
-    number = _number(name, value, hint)
-    if not (0 <= number <= 1 and (allow_zero or number > 0)):
-        fail(name, value, "in [0, 1]" if allow_zero else "in (0, 1]", hint)
-    return number
+    if allow_zero:
+        return _number(name, value, hint, "in [0, 1]", lambda number: 0 <= number <= 1)
+    return _number(name, value, hint, "in (0, 1]", lambda number: 0 < number <= 1)
 
 
 def probability_below_one(name: str, value: float, hint: str = "") -> float:
     """Return `value` as a float if it lies in [0, 1), as a delta must."""
-    number = _number(name, value, hint)
-    if not 0 <= number < 1:
-        fail(name, value, "in [0, 1)", hint)
-    return number
+    return _number(name, value, hint, "in [0, 1)", lambda number: 0 <= number < 1)
 
 
 def whole(name: str, value: int, hint: str = "", *, at_least: int = 0) -> int:
     """Return `value` as an int if it is a whole number of at least `at_least`."""
-    if isinstance(value, bool):
-        fail(name, value, f"to be a whole number >= {at_least}", hint)
     try:
-        number = operator.index(value)
+        number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
+        number = None
+    if number is None:
         shown = repr(value) if isinstance(value, str) else value
         fail(name, shown, f"to be a whole number >= {at_least}", hint)
     if number < at_least:
@@ -115,31 +123,22 @@ def finite(name: str, values: npt.NDArray[Any], hint: str = "") -> npt.NDArray[A
     """Return `values` if every entry is a finite number; otherwise name the first bad row."""
     import numpy as np
 
-    good = np.isfinite(values)
-    if not good.all():
-        row = int(np.argmin(good.reshape(len(values), -1).all(axis=1)))
-        bad = int(np.count_nonzero(~good.reshape(len(values), -1).all(axis=1)))
-        fail(
-            name,
-            f"[{bad} bad rows]",
-            f"to hold finite numbers only; the first bad row is {row}",
-            hint,
-        )
+    if not (good := np.isfinite(values)).all():
+        bad = np.flatnonzero(~good.reshape(len(values), -1).all(axis=1))
+        condition = f"to hold finite numbers only; the first bad row is {bad[0]}"
+        fail(name, f"[{len(bad)} bad rows]", condition, hint)
     return values
 
 
-def _number(name: str, value: float, hint: str) -> float:
+def _number(
+    name: str, value: float, hint: str, condition: str, holds: Callable[[float], bool]
+) -> float:
     if isinstance(value, bool | str | bytes):  # float() would take them
         fail(name, repr(value), "to be a number", hint)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         fail(name, value, "to be a number", hint)
-    if math.isnan(number):
-        fail(name, value, "to be a number, not NaN", hint)
+    if not holds(number):
+        fail(name, value, "to be a number, not NaN" if math.isnan(number) else condition, hint)
     return number
-
-
-def _short(value: object) -> str:
-    # Half a path would be no help.
-    return printable(value, None if isinstance(value, os.PathLike) else 60)

@@ -100,15 +100,15 @@ def _killed(place: Path, budget: dict[str, str], where: str) -> None:
     thing, name = {
         "before the record": (Ledger, "record"),
         "before its name": (bundle.os, "replace"),
-        "before the mark": (release, "_marked"),
+        "before the mark": (release, "_write_mark"),
     }[where]
-    release = release._released
+    made = release._release
 
     def released(*arguments: object) -> object:
         setattr(thing, name, die)
-        return release(*arguments)
+        return made(*arguments)
 
-    release._released = released
+    release._release = released
     assess(**SMALL, **budget, out=place)
 
 
@@ -174,10 +174,10 @@ def test_a_second_release_of_a_file_is_warned_of_unless_a_ledger_adds_up(
 ) -> None:
     history.warn(table)  # nothing yet
     assert not history.directory().exists()
-    history.note(table)
+    history.add(table)
     with pytest.warns(history.ReleasedBefore, match="a model was released from here befor"):
         history.warn(table)
-    history.note(table)
+    history.add(table)
     copy = tmp_path / "another name.csv"
     copy.write_bytes(Path(table.data).read_bytes())
     with pytest.warns(history.ReleasedBefore, match="2 models were released"):
@@ -192,7 +192,7 @@ def test_a_second_release_of_a_file_is_warned_of_unless_a_ledger_adds_up(
 def test_what_is_kept_of_it_holds_neither_path_nor_plain_digest(table: Source) -> None:
     import hashlib
 
-    history.note(table)
+    history.add(table)
     content = Path(table.data).read_bytes()
     place = history.directory() / "released"
     kept = {each.name: each.read_bytes() for each in place.iterdir()}
@@ -203,7 +203,7 @@ def test_what_is_kept_of_it_holds_neither_path_nor_plain_digest(table: Source) -
     assert hashlib.sha256(content).hexdigest().encode() not in everything
     first = set(kept)
     (place / "key").write_bytes(os.urandom(32))  # another user's names are others
-    history.note(table)
+    history.add(table)
     assert len({each.name for each in place.iterdir()} - first) == 1
 
 
@@ -212,7 +212,7 @@ def test_a_home_that_cannot_be_written_is_no_reason_to_fail(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "file" / "state"))
-    history.note(table)
+    history.add(table)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         history.warn(table)

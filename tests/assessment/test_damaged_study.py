@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from damaged import STRUCTURE, said
 
 import sordino
-from sordino.assessment import pages, repeats
+from sordino.assessment import pages
 from sordino.assessment.directory import AssessmentDirectory, AssessmentError
 from sordino.assessment.request import Request
+from sordino.assessment.stages import accuracy
 from sordino.audit.score_file import OutputFile
 from sordino.errors import InvalidArgument, Refused
 from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
@@ -49,11 +51,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(root, filter="data")
     directory = AssessmentDirectory(root / "assessed")
     for stage, kind in KINDS.items():
-        found = directory.finished(stage, kind)
+        found = directory.load_stage(stage, kind)
         assert found is not None
-        from sordino.report.document import to_plain
-
-        directory.finish(stage, found[0], to_plain(found[1]))
+        directory.save_stage(stage, *found)
     return root / "assessed"
 
 
@@ -70,7 +70,7 @@ def stages(path: Path) -> list[Any]:
     state = directory._state()
     assert state is not None
     with directory.opened(request, state["fingerprint"]):
-        return [directory.finished(stage, kind) for stage, kind in KINDS.items()]
+        return [directory.load_stage(stage, kind) for stage, kind in KINDS.items()]
 
 
 def kept(path: Path) -> list[Path]:
@@ -159,12 +159,12 @@ def test_formats_are_compared_and_not_versions(
 def test_numbers_kept_for_a_stage(damage: str, tmp_path: Path) -> None:
     """Numpy advises to load what is damaged with pickle, which can run code."""
     rng = random.Random(f"{damage} 2")
-    made = repeats.kept(tmp_path, "x", 5, lambda: repeats.np.arange(5.0))
+    made = accuracy.stored(tmp_path, "x", 5, lambda: np.arange(5.0))
     file = tmp_path / "x.npy"
     file.write_bytes(STRUCTURE[damage](file.read_bytes(), rng))
     content = file.read_bytes()
     with pytest.raises(Refused, match=r"x\.npy is damaged") as told:
-        repeats.kept(tmp_path, "x", 5, lambda: made)
+        accuracy.stored(tmp_path, "x", 5, lambda: made)
     refused(told.value, "", file)
     assert file.read_bytes() == content
 
@@ -184,7 +184,7 @@ def test_outputs_of_an_audit(damage: str, tmp_path: Path) -> None:
     written()
     with OutputFile(file, {"mechanism": "m"}) as opened:
         list(opened.blocks())
-        opened.append(0, 0, repeats.np.ones((3, 2)))
+        opened.append(0, 0, np.ones((3, 2)))
     whole = written()
     file.write_bytes(STRUCTURE[damage](file.read_bytes(), rng))
     found, told = said(lambda: list(blocks()))

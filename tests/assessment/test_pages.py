@@ -22,7 +22,8 @@ from sordino.report import document
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 REFUSED = r"model (does not hold up|is of another release)"
-PAGES = [(form, of) for form in pages.FORMATS for of in (True, False)]
+FORMATS = ("html", "md", "json")
+PAGES = [(form, of) for form in FORMATS for of in (True, False)]
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +169,7 @@ def test_the_internal_page_says_no_more_than_the_certificate_proves(
     study: Path, place: str
 ) -> None:
     _edit(study / "assessment.json", _lower(place))
-    for form in pages.FORMATS:
+    for form in FORMATS:
         with pytest.raises(AssessmentError, match="says more than its certificate proves"):
             pages.page_text(study, form, public=False)
 

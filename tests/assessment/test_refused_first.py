@@ -16,7 +16,7 @@ from sordino import InvalidArgument, Ledger
 from sordino.assessment.directory import AssessmentError
 from sordino.assessment.request import Request
 from sordino.assessment.run import Silent, assess
-from sordino.assessment.stages import accuracy, attack, measure, prove
+from sordino.assessment.stages import attack, measure, prove, release
 from sordino.data import DataError
 from sordino.errors import NotApplicable, Refused
 from sordino.estimators.base import PrivateLinearClassifier
@@ -33,7 +33,7 @@ STAGES = {
     "release_estimate": (measure, "release_estimate"),
     "attack_release": (attack, "attack_release"),
     "attack_plain": (attack, "attack_plain"),
-    "release": (accuracy, "linear_accuracy"),
+    "release": (release, "linear_accuracy"),
 }
 """Who does the work of each stage; of the release, all but the release."""
 ATTACKS = ["attack_release", "attack_plain"]
@@ -87,7 +87,7 @@ def cheap(study: Assessment, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for stage, value in found.items():
         where, name = STAGES[stage]
-        monkeypatch.setattr(where, name, lambda *_, given=value: given)
+        monkeypatch.setattr(where, name, lambda *_, given=value, **__: given)
     monkeypatch.setattr(page, "page", lambda found: "<html>")
 
 
@@ -191,7 +191,7 @@ def test_whatever_stage_fails_nothing_is_released(
     stage: str,
     error: type[Exception],
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise error("it cannot be done")
 
     where, name = STAGES.get(stage, (page, "page"))
@@ -212,7 +212,7 @@ def test_whatever_stage_fails_nothing_is_released(
 def test_what_was_found_is_kept_for_the_same_question(
     asked: dict[str, Any], cheap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StudyError("no room")
 
     with monkeypatch.context() as patch:
@@ -253,13 +253,15 @@ def test_looking_harder_keeps_the_release(
     monkeypatch.setattr(PrivateLinearClassifier, "fit", no_fit)
     for changed, stages in [*HARDER, *rng.sample(HARDER, 4)]:
         before, now = now, asked | changed
-        redone = Request(**now).redone(Request(**before))
+        redone = Request(**now).stages_to_repeat(Request(**before))
         watch = Watch()
         found = assess(**now, out=place, watch=watch)
         assert bundle_of(place) == released
         looked = [each for each in STAGES if each in redone and each != "prove"]
         assert watch.done == ["read", "prove", *looked, "report"]  # proved anew every time
-        assert set(stages) <= set(redone) | set(Request(**before).redone(Request(**asked)))
+        assert set(stages) <= set(redone) | set(
+            Request(**before).stages_to_repeat(Request(**asked))
+        )
         assert Request.from_file(place / "study.toml") == Request(**now)
         assert found.question.settings["confidence"] == now.get("confidence", 0.99)
 

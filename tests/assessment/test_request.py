@@ -42,58 +42,58 @@ def test_it_is_light_to_import() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "argument"),
     [
-        ({"epsilon": 0}, "Expected epsilon=0 > 0 and finite. Pass the budget you promise"),
-        ({"epsilon": float("inf")}, "Expected epsilon=inf > 0 and finite."),
-        ({"epsilon": float("nan")}, "Expected epsilon=nan to be a number, not NaN."),
-        ({"epsilon": "1"}, "Expected epsilon='1' to be a number."),
-        ({"epsilon": True}, "Expected epsilon=True to be a number."),
-        ({"delta": 0}, "Expected delta=0 > 0 and finite. 1e-6 is usual"),
-        ({"delta": 1}, "Expected delta=1 in (0, 1). 1e-6 is usual"),
-        ({"delta": 1.5}, "Expected delta=1.5 in (0, 1)."),
-        ({"l2": -1}, "Expected l2=-1 >= 0 and finite."),
-        ({"max_rows_per_person": 0}, "Expected max_rows_per_person=0 >= 1."),
-        ({"max_rows_per_person": None}, "max_rows_per_person=None to be a whole number >= 1."),
-        ({"max_rows_per_person": 1.5}, "max_rows_per_person=1.5 to be a whole number >= 1."),
-        ({"data_norm": 0}, "Expected data_norm=0 > 0 and finite. Pass a norm that you know"),
-        ({"data_norm": 1e31}, "Expected data_norm=1e+31 in (1e-30, 1e+30)."),
-        ({"seeds": 19}, "Expected seeds=19 >= 20."),
-        ({"neighbours": 1}, "Expected neighbours=1 >= 2."),
-        ({"audit_runs": 63}, "Expected audit_runs=63 >= 64."),
-        ({"audit_runs": True}, "Expected audit_runs=True to be a whole number >= 64."),
-        ({"confidence": 0.5}, "Expected confidence=0.5 in (0.5, 1)."),
-        ({"confidence": 1}, "Expected confidence=1 in (0.5, 1)."),
-        ({"model": "logistics"}, "one of logistic, svm, mlp. Did you mean logistic?"),
-        ({"model": 3}, "Expected model=3 to be one of logistic, svm, mlp."),
-        ({"effort": "fast"}, "Expected effort=fast to be one of quick, standard, thorough."),
-        ({"method": "rsgd-a"}, "Did you mean rsgd-ar"),
-        ({"method": "none"}, "Expected method=none to promise something. It adds no noise"),
-        ({"method": "majority"}, "Expected method=majority to promise something."),
-        ({"model": "mlp", "method": "rsgd-ar"}, "method=rsgd-ar to be dp-sgd for model=mlp."),
-        ({"data": ""}, "Expected data='' to be text. Pass a dataset's name or a file."),
-        ({"data": "a\udc80.csv"}, "to be text in UTF-8."),
-        ({"target": 3}, "Expected target=3 to be text."),
-        ({"classes": "no"}, "--classes=no to be at least two"),
-        ({"classes": ["no"]}, "Expected classes=[1 of them] to be a list of 2 or more."),
-        ({"classes": 3}, "Expected classes=3 to be a list."),
-        ({"classes": [None, 1]}, "The setting classes is null, and no text, number, truth"),
-        ({"described": {"age": {"bound": [0, 1]}}}, "Did you mean bounds?"),
-        ({"described": {"age": {"bounds": [1, 1]}}}, "bounds of column age=[1, 1] to be [low"),
-        ({"described": {"y": {"ignore": True}}, "target": "y"}, "not to describe the target."),
-        ({"described": ["age"]}, "to be tables by name."),
-        ({"described": DESCRIBED, "columns": "c.toml"}, "columns=c.toml to be left out."),
-        ({"pair": "m:p"}, "Expected pair=m:p to be left out without a mechanism."),
-        ({"mechanism": "m"}, "mechanism=m to have a colon between the module and the name."),
-        ({"mechanism": "m:f", "pair": "p"}, "Expected pair=p to have a colon"),
-        ({"mechanism": "m:f", "seeds": 30}, "seeds=30 to be left out with a mechanism."),
-        ({"mechanism": "m:f", "pair": "m:p", "target": "y"}, "target=y to be left out with a pair"),
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": float("inf")}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": True}, "epsilon"),
+        ({"delta": 0}, "delta"),
+        ({"delta": 1}, "delta"),
+        ({"delta": 1.5}, "delta"),
+        ({"l2": -1}, "l2"),
+        ({"max_rows_per_person": 0}, "max_rows_per_person"),
+        ({"max_rows_per_person": None}, "max_rows_per_person"),
+        ({"max_rows_per_person": 1.5}, "max_rows_per_person"),
+        ({"data_norm": 0}, "data_norm"),
+        ({"data_norm": 1e31}, "data_norm"),
+        ({"seeds": 19}, "seeds"),
+        ({"neighbours": 1}, "neighbours"),
+        ({"audit_runs": 63}, "audit_runs"),
+        ({"audit_runs": True}, "audit_runs"),
+        ({"confidence": 0.5}, "confidence"),
+        ({"confidence": 1}, "confidence"),
+        ({"model": "logistics"}, "model"),
+        ({"model": 3}, "model"),
+        ({"effort": "fast"}, "effort"),
+        ({"method": "rsgd-a"}, "method"),
+        ({"method": "none"}, "method"),
+        ({"method": "majority"}, "method"),
+        ({"model": "mlp", "method": "rsgd-ar"}, "method"),
+        ({"data": ""}, "data"),
+        ({"data": "a\udc80.csv"}, "data"),
+        ({"target": 3}, "target"),
+        ({"classes": "no"}, "--classes"),
+        ({"classes": ["no"]}, "classes"),
+        ({"classes": 3}, "classes"),
+        ({"classes": [None, 1]}, "classes"),
+        ({"described": {"age": {"bound": [0, 1]}}}, "key of column age"),
+        ({"described": {"age": {"bounds": [1, 1]}}}, "bounds of column age"),
+        ({"described": {"y": {"ignore": True}}, "target": "y"}, "columns"),
+        ({"described": ["age"]}, "described"),
+        ({"described": DESCRIBED, "columns": "c.toml"}, "columns"),
+        ({"pair": "m:p"}, "pair"),
+        ({"mechanism": "m"}, "mechanism"),
+        ({"mechanism": "m:f", "pair": "p"}, "pair"),
+        ({"mechanism": "m:f", "seeds": 30}, "seeds"),
+        ({"mechanism": "m:f", "pair": "m:p", "target": "y"}, "target"),
     ],
 )
-def test_what_cannot_be_assessed_is_one_sentence(given: dict, sentence: str) -> None:
+def test_what_cannot_be_assessed_is_one_sentence(given: dict, argument: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         Request(**given)
-    assert sentence in str(refused.value)
+    assert refused.value.argument == argument
     assert "\n" not in str(refused.value)
 
 
@@ -105,12 +105,12 @@ def test_every_method_that_promises_something_may_be_asked_for() -> None:
 
 def test_the_effort_decides_what_is_not_given() -> None:
     quick, usual, much = (Request(effort=name) for name in ("quick", "standard", "thorough"))
-    assert [each.grid_seeds for each in (quick, usual, much)] == [32, 98, 200]
-    assert [each.grid_neighbours for each in (quick, usual, much)] == [16, 50, 100]
-    assert [each.most_audit_runs for each in (quick, usual, much)] == [1_000, 40_000, 100_000]
-    assert [each.repeats for each in (quick, usual, much)] == [5, 20, 50]
+    assert [each.limits.seeds for each in (quick, usual, much)] == [32, 98, 200]
+    assert [each.limits.neighbours for each in (quick, usual, much)] == [16, 50, 100]
+    assert [each.limits.audit_runs for each in (quick, usual, much)] == [1_000, 40_000, 100_000]
+    assert [each.limits.repeats for each in (quick, usual, much)] == [5, 20, 50]
     given = replace(quick, seeds=20, neighbours=2, audit_runs=64)
-    assert (given.grid_seeds, given.grid_neighbours, given.most_audit_runs) == (20, 2, 64)
+    assert (given.limits.seeds, given.limits.neighbours, given.limits.audit_runs) == (20, 2, 64)
 
 
 @pytest.mark.parametrize(("effort", "points"), [("quick", 5), ("standard", 7), ("thorough", 9)])
@@ -141,11 +141,11 @@ def test_the_default_delta_is_exactly_what_it_prints() -> None:
 def test_delta_comes_with_its_reason() -> None:
     delta, reason = Request().delta_and_reason(1294)
     assert delta == 5e-07
-    assert reason.startswith("1 / N^2 for N = 1,294 records, rounded down to one digit: far below")
+    assert "1 / N^2 for N = 1,294 records" in reason
     assert Request(delta=1e-5).delta_and_reason(1294) == (1e-5, "As given.")
     delta, reason = Request(delta=1e-4).delta_and_reason(1294)
     assert delta == 1e-4
-    assert "too large to mean much: it is above 0.1 / N for N = 1,294 records" in reason
+    assert "above 0.1 / N for N = 1,294 records" in reason
     assert Request().delta_and_reason(None)[0] == 1e-5
 
 
@@ -219,10 +219,10 @@ def test_differences_are_said_with_both_values(tmp_path, monkeypatch) -> None:
 )
 def test_looking_harder_does_some_stages_again(changed: dict, stages: list[str]) -> None:
     request = Request()
-    assert replace(request, **changed).redone(request) == stages
+    assert replace(request, **changed).stages_to_repeat(request) == stages
     # The effort decides nothing of an attack whose runs are given.
     given = replace(request, audit_runs=400)
-    assert replace(given, effort="quick").redone(given) == [*GRIDS, "release"]
+    assert replace(given, effort="quick").stages_to_repeat(given) == [*GRIDS, "release"]
 
 
 def test_settings_are_plain_values() -> None:
@@ -341,39 +341,31 @@ def test_the_examples_of_the_template_are_right(data: str, examples: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "argument"),
     [
-        ("epsilom = 1", "Expected key of the study=epsilom to be one of data, target, "),
-        ("epsilom = 1", "Did you mean epsilon? `sordino assess --write-study` explains them."),
-        ("audit-runs = 100", "Did you mean audit_runs?"),
-        ("[column.age]\nbounds = [0, 1]", "Did you mean columns?"),
-        ("described = {}", "Expected key of the study=described to be one of"),
-        ("[columns.age]\nbonds = [0, 1]", "key of column age=bonds to be one of bounds, levels, "),
-        ("[columns.age]\nbounds = [0, '1']", "bounds of column age=1 to be finite numbers."),
-        ("[columns.age]\nbounds = 2020-01-01", "bounds of column age=2020-01-01 to be [low, high]"),
-        ("[columns]\nage = 3", "Expected column age=3 to be a table."),
-        ("columns = 3", "Expected columns=3 to be the name of a file, or tables."),
-        (
-            "[columns.age]\nbounds = [0, 1]\nepsilon = 2",
-            "Expected the key epsilon to stand above the first [columns.NAME]. Below it, it belongs"
-            " to column age.",
-        ),
-        ("epsilon = 'one'", "Expected epsilon='one' to be a number."),
-        ("seeds = 20.5", "Expected seeds=20.5 to be a whole number >= 20."),
-        ("model = 1", "Expected model=1 to be one of logistic, svm, mlp."),
-        ("data = ['adult']", "Expected data=['adult'] to be text."),
-        ("read_from_data = 'yes'", "Expected read_from_data=yes to be True or False."),
-        (
-            "l2 = 0\nepsilon = ?",
-            "The study is not valid TOML: Invalid value (at line 2, column 11).",
-        ),
-        ("epsilon = 1\nepsilon = 2", "The study is not valid TOML: Cannot overwrite a value"),
+        ("epsilom = 1", "key of the study"),
+        ("audit-runs = 100", "key of the study"),
+        ("[column.age]\nbounds = [0, 1]", "key of the study"),
+        ("described = {}", "key of the study"),
+        ("[columns.age]\nbonds = [0, 1]", "key of column age"),
+        ("[columns.age]\nbounds = [0, '1']", "bounds of column age"),
+        ("[columns.age]\nbounds = 2020-01-01", "bounds of column age"),
+        ("[columns]\nage = 3", "column age"),
+        ("columns = 3", "columns"),
+        ("[columns.age]\nbounds = [0, 1]\nepsilon = 2", "key of column age"),
+        ("epsilon = 'one'", "epsilon"),
+        ("seeds = 20.5", "seeds"),
+        ("model = 1", "model"),
+        ("data = ['adult']", "data"),
+        ("read_from_data = 'yes'", "read_from_data"),
+        ("l2 = 0\nepsilon = ?", "study"),
+        ("epsilon = 1\nepsilon = 2", "study"),
     ],
 )
-def test_what_is_wrong_in_a_study_is_one_sentence(text: str, sentence: str) -> None:
+def test_what_is_wrong_in_a_study_is_one_sentence(text: str, argument: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         Request.from_toml(text)
-    assert sentence in str(refused.value)
+    assert refused.value.argument == argument
     assert "\n" not in str(refused.value)
 
 

@@ -11,7 +11,7 @@ from sordino.audit.worlds import TrainedRelease, outputs
 from sordino.data.dataset import Dataset, row_norms
 from sordino.data.neighbours import Neighbours
 from sordino.errors import InvalidArgument, NotApplicable
-from sordino.intrinsic import measured
+from sordino.intrinsic import grid
 from sordino.intrinsic.measure import measure
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
@@ -182,7 +182,7 @@ def study(tmp_path_factory):
     data = Dataset(X, np.arange(25) % 2, name="apart")
     spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, 6, epochs=3, dtype="float64")
     directory = tmp_path_factory.mktemp("study") / "one"
-    return data, spec, measured.load(measure(spec, data, 20, 24, init="fixed", store=directory))
+    return data, spec, grid.load(measure(spec, data, 20, 24, init="fixed", store=directory))
 
 
 class TestWorstOfGrid:
@@ -220,4 +220,4 @@ class TestWorstOfGrid:
         given = nb.replace(data, [3], -data.X[3:4], data.y[3:4])
         found = measure(spec, data, 16, given, init="fixed", store=tmp_path / "given")
         with pytest.raises(NotApplicable, match="drawn"):
-            neighbour.worst_of_grid(measured.load(found), data)
+            neighbour.worst_of_grid(grid.load(found), data)

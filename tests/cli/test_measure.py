@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from sordino.intrinsic import measure as measuring
-from sordino.intrinsic.measured import load
+from sordino.intrinsic.grid import load
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 from sordino.study import Study
@@ -173,7 +173,7 @@ def test_failed_cells_are_said_and_tried_again_only_if_asked_for(program, tmp_pa
 
 
 def test_ctrl_c_leaves_a_study_that_goes_on(program, tmp_path: Path, monkeypatch) -> None:
-    out, keep = tmp_path / "study", measuring._Keeper._report
+    out, keep = tmp_path / "study", measuring._Keeper.tell
 
     def stop(self: measuring._Keeper, *runs: float) -> None:
         keep(self, *runs)
@@ -181,7 +181,7 @@ def test_ctrl_c_leaves_a_study_that_goes_on(program, tmp_path: Path, monkeypatch
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(measuring._Keeper, "_report", stop)
+        patch.setattr(measuring._Keeper, "tell", stop)
         code, _, err = program("measure", *SMALL, "--out", out)
     assert code == 130
     assert err == "Stopped. 2 of 8 cells are done. The same command goes on from there.\n"
@@ -205,9 +205,9 @@ def test_a_damaged_cell_is_repaired(program, tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_does_not_answer(program, tmp_path: Path, monkeypatch) -> None:
-    from sordino.intrinsic import remote
+    from sordino import tasks
 
-    monkeypatch.setattr(remote, "_PATIENCE", 0.3)
+    monkeypatch.setattr(tasks, "_PATIENCE", 0.3)
     code, _, err = program(
         "measure", *SMALL, "--out", tmp_path / "study", "--dask", "tcp://127.0.0.1:1"
     )

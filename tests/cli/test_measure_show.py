@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sordino import data
+from sordino.intrinsic.grid import load
 from sordino.intrinsic.measure import measure
-from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import TrainSpec

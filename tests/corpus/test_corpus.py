@@ -16,7 +16,7 @@ import pytest
 import sordino
 from sordino import Ledger
 from sordino.assessment import pages
-from sordino.intrinsic import measured
+from sordino.intrinsic import grid
 from sordino.intrinsic.measure import measure
 from sordino.randomness import RESULTS
 from sordino.release import bundle, signature
@@ -95,7 +95,7 @@ def test_a_ledger_is_read_and_adds_up_to_the_same(tmp_path: Path) -> None:
 
 
 def test_a_measurement_is_read(tmp_path: Path) -> None:
-    found = measured.load(_unpacked("measured", tmp_path))
+    found = grid.load(_unpacked("measured", tmp_path))
     assert (found.dataset.name, found.steps) == ("breast-cancer", (10, 20))
     assert (len(found.seeds), found.inits) == (3, ("vary", "fixed"))
 
@@ -107,7 +107,7 @@ def test_a_measurement_stopped_half_way_goes_on(
     from sordino.data.catalogue.recipes import load
 
     half, whole = _unpacked("measured-half", tmp_path), _unpacked("measured", tmp_path)
-    spec = measured.load(whole).spec
+    spec = grid.load(whole).spec
     arguments: Any = (spec, load("breast-cancer").train, 3, 2)
     written = json.loads((half / "study.json").read_text())
     versions = written["description"]["versions"]
@@ -118,7 +118,7 @@ def test_a_measurement_stopped_half_way_goes_on(
         return
     study = measure(*arguments, checkpoints=2, store=half, workers=1)
     assert isinstance(study, Study)
-    ours, theirs = measured.load(half), measured.load(whole)
+    ours, theirs = grid.load(half), grid.load(whole)
     for init in theirs.inits:
         np.testing.assert_allclose(ours.weights(init), theirs.weights(init), rtol=1e-5, atol=1e-7)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pooch
 import pytest
 
-from sordino import _cache
 from sordino import _files as files
 from sordino.data import sources
 from sordino.data.catalogue.files import gunzipped, unix_lines
@@ -130,11 +129,11 @@ def test_the_cache_is_where_the_environment_says(
     monkeypatch.delenv("SORDINO_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert _cache.directory() == tmp_path / ".cache" / "sordino"
+    assert files.cache() == tmp_path / ".cache" / "sordino"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert _cache.directory() == tmp_path / "xdg" / "sordino"
+    assert files.cache() == tmp_path / "xdg" / "sordino"
     monkeypatch.setenv("SORDINO_CACHE", str(tmp_path / "own"))
-    assert _cache.directory() == tmp_path / "own"
+    assert files.cache() == tmp_path / "own"
 
 
 def test_a_download_goes_to_the_cache_once(cache: Path, publisher) -> None:

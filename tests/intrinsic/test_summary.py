@@ -14,8 +14,8 @@ from sordino import data, randomness
 from sordino.accounting import gaussian
 from sordino.errors import InvalidArgument
 from sordino.intrinsic import summary as summaries
+from sordino.intrinsic.grid import load
 from sordino.intrinsic.measure import measure
-from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import summary
 from sordino.intrinsic.theory import theory
 from sordino.models.constants import ObjectiveSpec

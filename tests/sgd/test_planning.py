@@ -14,6 +14,7 @@ from conftest import make_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sordino import tasks
 from sordino.data import neighbours as nb
 from sordino.errors import InvalidArgument
 from sordino.models import ObjectiveSpec
@@ -157,7 +158,7 @@ def test_the_plan_does_not_depend_on_threads_where_memory_is_ample(images):
 def test_defaults_are_a_quarter_of_memory_and_all_cores_of_the_process():
     pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert planning.default_memory() == pages // 4
-    assert 1 <= planning.default_threads() <= (os.cpu_count() or 1)
+    assert 1 <= tasks.available_cores() <= (os.cpu_count() or 1)
 
 
 # The estimate against the truth -----------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from sordino import randomness
 from sordino.data import load as load_data
 from sordino.errors import InvalidArgument
-from sordino.intrinsic.measured import load
+from sordino.intrinsic.grid import load
 from sordino.intrinsic.summary import summary
 from sordino.models import build
 from sordino_papers.bench import Bench

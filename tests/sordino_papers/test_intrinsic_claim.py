@@ -12,8 +12,8 @@ from sordino.accounting import gaussian
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
+from sordino.intrinsic.grid import load
 from sordino.intrinsic.measure import measure
-from sordino.intrinsic.measured import load
 from sordino.intrinsic.summary import Summary, summary
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import TrainSpec, train

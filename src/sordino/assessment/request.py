@@ -233,11 +233,11 @@ class Request:
     def _check_numbers(self) -> None:
         for name, (low, high) in _OPEN_INTERVALS.items():
             value = getattr(self, name)
-            claims_zero = name == "delta" and value == 0 and self.mechanism is not None
-            if value is None or claims_zero:
+            if value is None:
                 continue
+            claims_zero = name == "delta" and value == 0 and self.mechanism is not None
             # positive() also refuses what is no number.
-            if not low < checks.positive(name, value) < high:
+            if not claims_zero and not low < checks.positive(name, value) < high:
                 checks.fail(name, value, f"in ({low:g}, {high:g})")
             self._set(name, float(value))
         self._set("l2", checks.non_negative("l2", self.l2))
@@ -293,7 +293,7 @@ class Request:
         if self.pair is not None:
             ignored = ["data", "target", "classes", "data_norm", "columns", "described", *ignored]
         for name in ignored:
-            if getattr(self, name) != getattr(_DEFAULT, name):
+            if getattr(self, name) != getattr(Request, name, {}):  # its default
                 other = "mechanism" if self.pair is None else "pair"
                 checks.fail(name, getattr(self, name), f"to be left out with a {other}")
         for name in _CODE:
@@ -464,7 +464,6 @@ class Request:
 
 
 _NAMES = tuple(each.name for each in fields(Request))
-_DEFAULT = Request()
 
 
 def _or_absent(value: object) -> str:
@@ -539,5 +538,5 @@ def _toml(name: str, value: Any) -> str:
     """A value as TOML; what TOML cannot hold is refused by `name`."""
     from sordino.serialize import refusing, toml  # here: the command line's help does without
 
-    with refusing(f"setting {name}", InvalidArgument):
+    with refusing(f"setting {name}", lambda text: InvalidArgument(text, name)):
         return toml(value)

@@ -20,8 +20,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.errors import NotApplicable
 from sordino.intrinsic import directional
-from sordino.intrinsic.grid import DRAWN
-from sordino.intrinsic.measured import Measured
+from sordino.intrinsic.grid import DRAWN, Measured
 from sordino.privacy import Relation
 from sordino.randomness import stream
 from sordino.types import Array, Floats

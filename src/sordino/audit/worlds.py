@@ -85,11 +85,11 @@ def outputs(
     OutputFileError
         If the file is of another mechanism, dataset or seed.
     """
-    from sordino.sgd.planning import default_threads
+    from sordino.tasks import available_cores
 
     checks.whole("runs", runs, at_least=1)
     checks.whole("seed", seed)
-    cores = default_threads() if workers is None else checks.whole("workers", workers, at_least=1)
+    cores = available_cores() if workers is None else checks.whole("workers", workers, at_least=1)
     if isinstance(mechanism, TrainSpec):
         mechanism = TrainedRelease(mechanism)
     maker = _maker(mechanism, D, D_prime, seed, output)

@@ -248,7 +248,7 @@ class Attacked(options.RecordOptions):
         """The worst pair of a study, which its seeds chose and the audit's do not."""
         from sordino.audit import neighbour
         from sordino.data import Dataset
-        from sordino.intrinsic.measured import load
+        from sordino.intrinsic.grid import load
         from sordino.intrinsic.training import TrainedModel, Training
 
         assert self.study is not None

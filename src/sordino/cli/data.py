@@ -22,7 +22,7 @@ app = typer.Typer(
         "Raw files are looked for in `--data-dir` (or `SORDINO_DATA`), then in the cache "
         "(`SORDINO_CACHE`, else `~/.cache/sordino`), and are else downloaded from their "
         "publisher into the cache. Every copy is checked against the published checksum.\n\n"
-        "docs/data.md says how each dataset is prepared and what that reads from the records."
+        "docs/guide.md says how each dataset is prepared and what that reads from the records."
     ),
 )
 
@@ -56,7 +56,7 @@ def list_recipes(data_dir: DataDir = None) -> None:
     columns = [("name", "l"), (rows_of, "r"), ("dim", "r"), ("files", "l")]
     print_table(console, [*columns, *[("licence", "l")] * licences], rows)
     said = "Files are found by name. `sordino data fetch NAME` checks their content."
-    said += "" if every else " docs/data.md and a wider terminal show more."
+    said += "" if every else " docs/guide.md and a wider terminal show more."
     say(said, hang=True)
 
 

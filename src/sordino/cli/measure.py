@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino import _cost, checks
+from sordino import _cost, checks, tasks
 from sordino.cli.options import (
     L2_HELP,
     RECORDS,
@@ -142,7 +141,7 @@ def measure(
     watch = _Watch()
     going_on = resumable(lambda: f"{watch.cells} are done. The same command goes on from there.")
     try:
-        with going_on, _cluster(dask) as client, bar("") as watch.show:
+        with going_on, tasks.connect(dask) as client, bar("") as watch.show:
             study = intrinsic_measure(
                 spec,
                 material.train,
@@ -170,18 +169,6 @@ def _starts(listed: str) -> list[str]:
     if len(set(words)) < len(words):
         checks.fail("--init", listed, "to name each once")
     return words
-
-
-@contextmanager
-def _cluster(address: str | None) -> Iterator[Any]:
-    """A client of the cluster, if there is to be one."""
-    if address is None:
-        yield None
-        return
-    from sordino.intrinsic import remote
-
-    with remote.connect(address) as client:
-        yield client
 
 
 class _Watch:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sordino.data import Dataset
     from sordino.intrinsic.distances import Distances
     from sordino.intrinsic.epsilon import IntrinsicEpsilon
-    from sordino.intrinsic.measured import Measured
+    from sordino.intrinsic.grid import Measured
     from sordino.intrinsic.summary import InitSummary, Summary
     from sordino.intrinsic.utility import Utility
 
@@ -71,7 +71,7 @@ def show(
     """
     if figures is not None:
         _unmake(_make(figures))  # refused before the work is done, if it cannot be made
-    from sordino.intrinsic.measured import load
+    from sordino.intrinsic.grid import load
     from sordino.intrinsic.summary import summary
     from sordino.study import StudyError
     from sordino.study.refusal import DamagedCell

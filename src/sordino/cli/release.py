@@ -206,7 +206,7 @@ def release(
                 columns=prepared.description,
                 tuning=_TUNINGS[tuning],
             )
-        history.note(source)
+        history.add(source)
         _say(console, prepared, estimator, book)
     with kept(f"The model was released, and its bundle is in {place}."):
         _print(estimator.certificate_, place, signed=sign is not None, as_json=json)

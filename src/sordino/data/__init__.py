@@ -12,18 +12,6 @@ if TYPE_CHECKING:
     from sordino.data.dataset import Dataset
     from sordino.data.sources import CorruptFileError, DataError, MissingFileError
 
-_HOMES = {
-    "CorruptFileError": "sources",
-    "DataError": "sources",
-    "Dataset": "dataset",
-    "MissingFileError": "sources",
-    "Recipe": "catalogue.recipe",
-    "Splits": "catalogue.recipe",
-    "load": "catalogue.recipes",
-    "names": "catalogue.recipes",
-    "recipe": "catalogue.recipes",
-}
-
 __all__ = [
     "CorruptFileError",
     "DataError",
@@ -36,4 +24,17 @@ __all__ = [
     "recipe",
 ]
 
-__getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)
+__getattr__, __dir__ = _lazy.public_names(
+    __name__,
+    {
+        "CorruptFileError": "sources",
+        "DataError": "sources",
+        "Dataset": "dataset",
+        "MissingFileError": "sources",
+        "Recipe": "catalogue.recipe",
+        "Splits": "catalogue.recipe",
+        "load": "catalogue.recipes",
+        "names": "catalogue.recipes",
+        "recipe": "catalogue.recipes",
+    },
+)

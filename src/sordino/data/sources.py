@@ -1,7 +1,7 @@
 """`RawFile`: one file as its publisher made it; where a copy of it is found, and how it is checked.
 
 A copy is looked for in a local directory, then in the cache, then at the publisher's. The local
-directory is the user's and is only ever read. The cache is ours (`_cache.py`).
+directory is the user's and is only ever read. The cache is ours (`_files.cache`).
 
 Downloads do not go through pooch, for reasons that tests/data/test_sources.py shows: it checks the
 archive it receives, where publishers' checksums and ours are of the content; it keeps that archive,
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sordino import _cache, _files, checks
+from sordino import _files, checks
 
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 18
@@ -139,7 +139,7 @@ def data_directory(given: DirectoryLike = None) -> Path | None:
         return None
     path = Path(value).expanduser()
     if not path.is_dir():
-        checks.fail(name, path, "to be a directory", "It should hold the files of docs/data.md.")
+        checks.fail(name, path, "to be a directory", "It should hold the files of docs/guide.md.")
     return path
 
 
@@ -147,7 +147,7 @@ def find(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path | No
     """Say where a copy of `raw` lies, by name alone; nothing is read."""
     places: list[tuple[Place, Path | None]] = [
         ("data-dir", data_directory(data_dir)),
-        ("cache", _cache.directory()),
+        ("cache", _files.cache()),
     ]
     for place, directory in places:
         for name in raw.local_names:
@@ -183,7 +183,7 @@ def fetch(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path]:
     except MissingFileError as missing:
         # A copy is here, but no good, and no better one was had.
         raise corrupt or missing from None
-    return "missing", _cache.directory() / raw.name
+    return "missing", _files.cache() / raw.name
 
 
 def store(raw: RawFile, content: bytes, directory: Path) -> None:
@@ -201,7 +201,7 @@ def store(raw: RawFile, content: bytes, directory: Path) -> None:
 
 def _downloaded(raw: RawFile, data_dir: DirectoryLike) -> bytes:
     """Download from the first address that has it, unpack, check, and only then write."""
-    cache, failures = _cache.directory(), []
+    cache, failures = _files.cache(), []
     for address in raw.addresses:
         try:
             content = raw.checked(raw.unpack(_published(raw, address)))

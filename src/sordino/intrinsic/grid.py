@@ -1,9 +1,9 @@
-"""What a study is of: its seeds, neighbouring datasets and steps, and how that is written down.
+"""The grid of a study: its seeds, datasets and steps; and its weights as arrays, `Measured`.
 
 Seeds are 0..R-1 and neighbours are the first K of one permutation of the records, which depends on
 their number alone: nobody chooses either after having seen a result.
 
-Among the datasets is the one in which no record is replaced: it and each of the others differ in
+Among the datasets is the one in which no record is replaced. It and each of the others differ in
 ONE record of the order, as a bound on the sensitivity assumes, while two of the papers' datasets
 differ in two. Of K neighbours and the dataset itself there are K pairs of the first kind, and
 K (K - 1) / 2 of the papers'.
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,28 +26,17 @@ from sordino import _cost, checks
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
+from sordino.privacy import Relation
 from sordino.randomness import RESULTS, stream
 from sordino.sgd.spec import TrainSpec
-from sordino.study import Cell, Layout
-from sordino.types import Array
-
-if TYPE_CHECKING:
-    from sordino.sgd.grid import Grid
-
-
-SCHEMA = 1
-"""Of the description in `study.json`."""
+from sordino.study import Study, StudyError
+from sordino.types import Floats
 
 INITS = ("vary", "fixed")
-PASSED = ("given",)
-"""The only kind of initial weights where they are passed."""
 DRAWN = "drawn from the stream 'neighbours', replaced by the first record; first the data itself"
-GIVEN = "given"
 
-_OF_LABEL = 400
-"""Bytes of a seed or a step as a number of Python's, in the lists of a layout and in its file."""
-_ALWAYS = ("numpy", "zarr")
-_ENGINE = ("numba", "torch")
+_Flags = npt.NDArray[np.bool_]
+_OF_LABEL = 400  # bytes of a seed or a step, in the lists of a layout and in its file
 
 
 def seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
@@ -75,8 +64,9 @@ def datasets(dataset: Dataset, neighbours: int | Neighbours) -> Neighbours:
     others = dataset.rows - 1
     if many > others:
         checks.fail("neighbours", many, f"<= {others}, the records but the first", hint)
-    chosen = 1 + stream("neighbours").permutation(others)[:many]
-    made = neighbouring.replace_by_first(dataset, chosen)
+    made = neighbouring.replace_by_first(
+        dataset, 1 + stream("neighbours").permutation(others)[:many]
+    )
     return dataclasses.replace(
         made,
         slot=np.append(neighbouring.UNCHANGED, made.slot),
@@ -107,24 +97,25 @@ def starts(init: str | Sequence[str]) -> tuple[str, ...]:
     return labels
 
 
-def versions(*, engine: bool) -> dict[str, str]:
-    """Versions of what makes the bytes; without the engine's packages where it is not used."""
-    names = (*_ALWAYS, *(_ENGINE if engine else ()))
-    # Without "+cpu" and the like, which name a build and not what it computes.
-    found = {name: metadata.version(name).partition("+")[0] for name in names}
-    return {"sordino": RESULTS, **found}
-
-
 def description(
     trained: dict[str, Any], neighbours: Neighbours, how: str, *, engine: bool
 ) -> dict[str, Any]:
     """All that determines the weights besides seeds, steps and grouping, as plain values.
 
-    `trained` says what is run on each dataset: {"spec": ...} or {"function": ...}.
+    `trained` says what is run on each dataset: {"spec": ...} or {"function": ...}; `engine`,
+    whether our SGD does it, whose packages then count.
     """
-    dataset = neighbours.dataset
+    dataset, digest = neighbours.dataset, hashlib.sha256()
+    for numbers in (neighbours.members, neighbours.slot, neighbours.occupant):
+        digest.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes())
+    for extra in (neighbours.extra_X, neighbours.extra_y):
+        if extra is not None:
+            digest.update(np.ascontiguousarray(extra).tobytes())
+    packages = ("numpy", "zarr", "numba", "torch") if engine else ("numpy", "zarr")
+    # Without "+cpu" and the like, which name a build and not what it computes.
+    versions = {name: metadata.version(name).partition("+")[0] for name in packages}
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         **trained,
         "dataset": {
             "name": dataset.name,
@@ -137,156 +128,171 @@ def description(
             "relation": neighbours.relation.value,
             "how": how,
             "size": neighbours.size,
-            "sha256": _digest(neighbours),
+            "sha256": digest.hexdigest(),
         },
-        "versions": versions(engine=engine),
+        "versions": {"sordino": RESULTS, **versions},
     }
 
 
-def plain_spec(spec: TrainSpec) -> dict[str, Any]:
-    """A spec without its kind of initial weights, which is an axis of the grid."""
-    return {key: value for key, value in spec.to_dict().items() if key != "init"}
-
-
-def described_start(weights: npt.NDArray[np.float64] | None) -> dict[str, str]:
-    """The digest of initial weights that are given, so that others are refused."""
-    if weights is None:
-        return {}
-    text = np.ascontiguousarray(weights, dtype="<f8").tobytes()
-    return {"initial_weights_sha256": hashlib.sha256(text).hexdigest()}
-
-
-def _digest(neighbours: Neighbours) -> str:
-    """SHA-256 of which records are replaced, and by what."""
-    digest = hashlib.sha256()
-    for numbers in (neighbours.members, neighbours.slot, neighbours.occupant):
-        digest.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes())
-    for extra in (neighbours.extra_X, neighbours.extra_y):
-        if extra is not None:
-            digest.update(np.ascontiguousarray(extra).tobytes())
-    return digest.hexdigest()
-
-
 @dataclass(frozen=True)
-class Failure:
-    """Why a cell has no weights, in a sentence that is the same every time."""
+class StudiedDataset:
+    """What a study says of its dataset.
 
-    reason: str
-
-
-Outcome = Array | Failure
-UnderWay = Callable[[float], None]
-"""Is told, now and then, how much work unfinished cells have done, in runs."""
-
-
-class Work(Protocol):
-    """Something that trains cells; it can be sent to another process."""
-
-    def cell(self, cell: Cell) -> Outcome:
-        """Train one cell, on one core."""
-        ...
-
-    def here(
-        self, cells: Sequence[Cell], workers: int, under_way: UnderWay | None = None
-    ) -> Iterator[tuple[Cell, Outcome]]:
-        """Train cells on this machine, and yield each as it finishes, in any order."""
-        ...
-
-    def versions(self) -> dict[str, str]:
-        """Versions, in this process, of what makes the bytes."""
-        ...
-
-
-class EngineWork:
-    """Cells trained by the engine. A cell has the same bytes here and elsewhere (one machine kind).
-
-    What the engine lays out before the first cell is kept for the next one.
+    `size` counts the records that every run is trained on: one less than `rows` where the first
+    record stands in for others.
     """
 
-    def __init__(
-        self,
-        spec: TrainSpec,
-        neighbours: Neighbours,
-        layout: Layout,
-        initial_weights: Array | None = None,
-    ) -> None:
-        self.spec = spec
-        self.neighbours = neighbours
-        self.layout = layout
-        self.initial_weights = initial_weights
-        self._grids: dict[int, Grid] = {}
-        self._guard = threading.Lock()
+    name: str
+    sha256: str
+    rows: int
+    features: int
+    norm_bound: float | None
+    size: int
 
-    def __reduce__(self) -> tuple[type[EngineWork], tuple[object, ...]]:
-        # Another process lays out its own.
-        return EngineWork, (self.spec, self.neighbours, self.layout, self.initial_weights)
 
-    def cell(self, cell: Cell) -> Outcome:
-        """Train one cell, on one core."""
-        from sordino.sgd import train_chunks
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A grid of runs without gaps: every seed here was trained on every dataset here.
 
-        with self._guard:
-            if cell.init not in self._grids:
-                self._grids[cell.init] = self._grid(cell.init, 1)
-            grid = self._grids[cell.init]
-        (done,) = train_chunks(grid, only=[(cell.seeds, cell.neighbours)])
-        return judged(self.layout, cell, done.weights)
+    Attributes
+    ----------
+    study
+        Where it was read from.
+    spec
+        How our SGD trained it (its `init` is no part of it: see `inits`); None for a function.
+    function
+        What is known of the training function: name, source_sha256, settings; None for our SGD.
+    dataset
+        What is known of the records.
+    relation
+        How each dataset is related to the one with nothing replaced.
+    inits, seeds, neighbours, steps
+        Labels of the axes; of neighbours, the record that is replaced, -1 for none.
+    left_out
+        What is in the study and not here, in sentences: failed and missing cells, and seeds or
+        neighbours left out on their account.
+    """
 
-    def here(
-        self, cells: Sequence[Cell], workers: int, under_way: UnderWay | None = None
-    ) -> Iterator[tuple[Cell, Outcome]]:
-        """Train cells in threads. On Ctrl-C those that are nearly done are yielded first."""
-        from sordino.sgd import train_chunks
+    study: Study
+    spec: TrainSpec | None
+    function: dict[str, Any] | None
+    dataset: StudiedDataset
+    relation: Relation
+    inits: tuple[str, ...]
+    seeds: tuple[int, ...]
+    neighbours: tuple[int, ...]
+    steps: tuple[int, ...]
+    left_out: tuple[str, ...]
+    _kept: tuple[_Flags, _Flags]
 
-        for init in range(len(self.layout.inits)):
-            mine = {(c.seeds.start, c.neighbours.start): c for c in cells if c.init == init}
-            if not mine:
-                continue
-            boxes = [(c.seeds, c.neighbours) for c in mine.values()]
-            for done in train_chunks(self._grid(init, workers), only=boxes, under_way=under_way):
-                cell = mine[done.seeds.start, done.neighbours.start]
-                yield cell, judged(self.layout, cell, done.weights)
+    @property
+    def base(self) -> int | None:
+        """Position among `neighbours` of the dataset with nothing replaced; None if not there."""
+        return self.neighbours.index(-1) if -1 in self.neighbours else None
 
-    def versions(self) -> dict[str, str]:
-        """Versions, in this process, of what makes the bytes."""
-        return versions(engine=True)
+    @property
+    def parameters(self) -> int:
+        """Weights of a model."""
+        return self.study.layout.parameters
 
-    def _grid(self, init: int, threads: int) -> Grid:
-        from sordino.sgd import Plan, prepare
+    def weights(self, init: str, *, steps: Sequence[int] | None = None) -> Floats:
+        """Weights [seed, neighbour, step, parameter] in float64, all finite; each file checked.
 
-        layout = self.layout
-        return prepare(
-            dataclasses.replace(self.spec, init=layout.inits[init]),
-            self.neighbours.dataset,
-            layout.seeds,
-            self.neighbours,
-            layout.steps,
-            initial_weights=self.initial_weights,
-            plan=Plan(*cell_size(layout)),
-            threads=threads,
+        Parameters
+        ----------
+        init
+            One of `inits`.
+        steps
+            Which of `steps`, in this order; None is all.
+        """
+        checks.one_of("init", init, self.inits)
+        return self.study.weights(init, steps=steps)[np.ix_(*self._kept)].astype(np.float64)
+
+    def final(self, init: str) -> Floats:
+        """Weights [seed, neighbour, parameter] of the last step."""
+        return self.weights(init, steps=[max(self.steps)])[:, :, 0]
+
+
+def load(
+    directory: str | os.PathLike[str] | Study, *, init: str | Sequence[str] | None = None
+) -> Measured:
+    """Read a study that `measure` made; cells that failed or are missing leave no gaps.
+
+    Parameters
+    ----------
+    directory
+        Of the study, or the study itself.
+    init
+        Kinds of initial weights that are needed; all of the study by default. Seeds and neighbours
+        are kept that are whole in each of them.
+
+    Raises
+    ------
+    StudyError
+        If nothing is whole yet, or a file is damaged.
+    """
+    study = directory if isinstance(directory, Study) else Study.open(directory)
+    layout, described = study.layout, study.description
+    if "neighbours" not in described or not {"spec", "function"} & set(described):
+        raise StudyError(
+            f"Expected study={study.directory} to be made by measure. Pass another directory."
         )
-
-
-def cell_size(layout: Layout) -> tuple[int, int]:
-    """Seeds and neighbours of the largest cell, which is the first."""
-    return layout.seed_edges[1], layout.neighbour_edges[1]
-
-
-def judged(layout: Layout, cell: Cell, weights: Array) -> Outcome:
-    """The weights of a cell, or that some of its runs left the finite numbers."""
-    finite = np.isfinite(weights).all(axis=(2, 3))
-    if finite.all():
-        return weights
-    bad = np.argwhere(~finite)
-    first = run_name(layout, cell.seeds.start + bad[0][0], cell.neighbours.start + bad[0][1])
-    return Failure(
-        f"{len(bad)} of {finite.size} runs diverged: their weights are not finite, first for "
-        f"{first}. Lower the learning rate."
+    wanted = layout.inits if init is None else (init,) if isinstance(init, str) else tuple(init)
+    for label in wanted:
+        checks.one_of("init", label, layout.inits)
+    done = np.ones((len(layout.seeds), len(layout.neighbours)), dtype=bool)
+    for cell, status in zip(study.cells(), study.status(), strict=True):
+        if layout.inits[cell.init] in wanted and status != "done":
+            done[cell.seeds, cell.neighbours] = False
+    kept = _whole(done)
+    left_out = [
+        f"{layout.name(cell)} failed: {reason}"
+        for cell, reason in study.failures().items()
+        if layout.inits[cell.init] in wanted
+    ]
+    if not kept[0].any():
+        first = [f" The first failure: {reason}" for reason in study.failures().values()][:1]
+        raise StudyError(
+            f"Expected study={study.directory} to have a finished cell for each init "
+            f"({', '.join(wanted)}). Run the same command again.{''.join(first)}"
+        )
+    if missing := sum(layout.inits[cell.init] in wanted for cell in study.missing()):
+        left_out.append(f"{missing} of {len(study.cells())} cells are missing")
+    labels = []
+    for name, axis, flags in zip(
+        ("seeds", "neighbours"), (layout.seeds, layout.neighbours), kept, strict=True
+    ):
+        labels.append(tuple(np.array(axis)[flags].tolist()))
+        if not flags.all():
+            left_out.append(f"{(~flags).sum()} of {len(flags)} {name} are left out for that")
+    spec = described.get("spec")
+    return Measured(
+        study=study,
+        spec=None if spec is None else TrainSpec.from_dict(spec),
+        function=described.get("function"),
+        dataset=StudiedDataset(**described["dataset"], size=described["neighbours"]["size"]),
+        relation=Relation(described["neighbours"]["relation"]),
+        inits=wanted,
+        seeds=labels[0],
+        neighbours=labels[1],
+        steps=layout.steps,
+        left_out=tuple(left_out),
+        _kept=kept,
     )
 
 
-def run_name(layout: Layout, seed: int, neighbour: int) -> str:
-    """A run in words, by its position in the grid."""
-    label = layout.neighbours[neighbour]
-    which = "the dataset itself" if label < 0 else f"neighbour {label}"
-    return f"seed {layout.seeds[seed]}, {which}"
+def _whole(done: _Flags) -> tuple[_Flags, _Flags]:
+    """Seeds and neighbours of a box without gaps: what has the largest share of gaps goes first."""
+    seeds, neighbours = (np.ones(size, dtype=bool) for size in done.shape)
+    while not (part := done[np.ix_(seeds, neighbours)]).all():
+        shares = [1 - part.mean(axis=1), 1 - part.mean(axis=0)]
+        flags, share = (
+            (seeds, shares[0]) if shares[0].max() >= shares[1].max() else (neighbours, shares[1])
+        )
+        # Of equals the last: the dataset itself stands first.
+        flags[np.flatnonzero(flags)[np.flatnonzero(share == share.max())[-1]]] = False
+    if not (seeds.any() and neighbours.any()):
+        return np.zeros_like(seeds), np.zeros_like(neighbours)
+    # Whoever was left out for gaps that are left out themselves comes back.
+    seeds = np.asarray(done[:, neighbours].all(axis=1))
+    return seeds, np.asarray(done[seeds].all(axis=0))

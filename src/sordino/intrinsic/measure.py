@@ -1,34 +1,45 @@
 """`measure`: train every seed on every neighbouring dataset, into a study that can be resumed.
 
-Seeds, neighbours and kinds of initial weights are cut into cells. A cell is trained by
-the engine (grid.py) or by any function (foreign.py), here or on a cluster (remote.py), and written
-as it finishes, by this process alone (sordino.study).
+Seeds, neighbours and kinds of initial weights are cut into cells. A cell is trained by the engine
+or by a user's function, here or on a Dask cluster (`sordino.tasks`), and written as it finishes, by
+this process alone (`sordino.study`).
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import hashlib
 import math
 import os
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _cost, checks
+from sordino import _cost, checks, tasks
 from sordino.data.dataset import Dataset
-from sordino.data.neighbours import Neighbours
-from sordino.intrinsic import foreign, remote
+from sordino.data.neighbours import EMPTY, SILENT, UNCHANGED, Neighbours
 from sordino.intrinsic import grid as grids
-from sordino.intrinsic.foreign import ForeignWork, Train
-from sordino.intrinsic.grid import EngineWork, Failure, Outcome, Work, cell_size
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 from sordino.study import Cell, Layout, Study, StudyError
-from sordino.types import Floats
+from sordino.types import Array
+
+if TYPE_CHECKING:
+    from sordino.sgd.grid import Grid
+
+Train = Callable[[Array, Array, int], npt.ArrayLike]
+
+_Outcome = Array | str  # the weights of a cell, or why it has none
+_CELL = (1, 10)  # seeds and neighbours of a function's cell: what a kill or a failure costs
+_TRIALS = 10
 
 
 @dataclass(frozen=True)
@@ -125,7 +136,7 @@ def measure(
     Returns
     -------
     study
-        Open for reading. `sordino.intrinsic.measured.load` gives its arrays for statistics.
+        Open for reading. `sordino.intrinsic.grid.load` gives its arrays for statistics.
 
     Raises
     ------
@@ -133,48 +144,48 @@ def measure(
         If the directory holds another study (the sentence names what differs), or cannot be
         written; finished cells are kept.
     """
-    from sordino.sgd.planning import default_threads
-
-    datasets = grids.datasets(dataset, neighbours)
-    how = grids.GIVEN if isinstance(neighbours, Neighbours) else grids.DRAWN
+    sets = grids.datasets(dataset, neighbours)
+    how = "given" if isinstance(neighbours, Neighbours) else grids.DRAWN
     numbers = grids.seed_numbers(seeds)
-    seconds = math.nan
-    many = default_threads() if workers is None else checks.whole("workers", workers, at_least=1)
+    if workers is None:
+        workers = tasks.available_cores()
+    checks.whole("workers", workers, at_least=1)
     if client is not None:
-        remote.check(client)
-    present = _present(store)
-    work: Work
+        tasks.check_client(client)
+    try:  # another machine, with less memory, might cut the same grid in another way
+        present = Study.open(store).layout
+    except StudyError:
+        present = None  # there is none; or what is wrong with it is said when it is written
+    work: _Engine | _Function
     if train is None:
-        start = _start(spec, init, initial_weights)
-        inits = grids.INITS if init is None else init
-        if start is not None:
-            inits = grids.PASSED
-        layout = _engine_layout(spec, datasets, numbers, inits, start, checkpoints, present)
-        assert isinstance(spec, TrainSpec)
-        seconds = cost.of_run(spec, datasets.size, dataset.features, len(datasets)) / many
-        work = EngineWork(spec, datasets, layout, start)
-        trained = {"spec": grids.plain_spec(spec), **grids.described_start(start)}
+        work = _engine(spec, sets, numbers, init, initial_weights, checkpoints, present)
+        one = cost.of_run(work.spec, sets.size, dataset.features, len(sets)) / workers
+        trained: dict[str, Any] = {
+            "spec": {k: v for k, v in work.spec.to_dict().items() if k != "init"}
+        }
+        if work.start is not None:
+            text = np.ascontiguousarray(work.start, dtype="<f8").tobytes()
+            trained["initial_weights_sha256"] = hashlib.sha256(text).hexdigest()
     else:
-        if initial_weights is not None:
-            hint = "Where it starts is up to the function."
-            checks.fail("initial_weights", "[given]", "to be None with train", hint)
-        trained = _described(train, spec, datasets, init, checkpoints)
-        layout = _foreign_layout(train, datasets, numbers, present)
-        work = ForeignWork(train, datasets, layout)
+        trained = _described(train, spec, sets, init, initial_weights, checkpoints)
+        work, one = _function(train, sets, numbers, present), math.nan
     if client is not None:
-        seconds = math.nan  # who knows how large the cluster is
+        one = math.nan  # who knows how large the cluster is
     if present is None:
-        _check_cost(layout, seconds, store)
-    described = grids.description(trained, datasets, how, engine=train is None)
-    with Study.open_or_create(store, described, layout) as study:
+        _check_cost(work.layout, one, store)
+    described = grids.description(trained, sets, how, engine=train is None)
+    with Study.open_or_create(store, described, work.layout) as study:
         if repair:
             study.repair()
         cells = study.missing(retry_failed=retry_failed)
-        keeper = _Keeper(study, cells, progress, seconds * _runs(cells))
+        keeper = _Keeper(study, cells, progress, one * _runs(cells))
         if client is None:
-            keeper.keep(work.here(cells, many, keeper.under_way))
+            keeper.keep(work.here(cells, workers, keeper.tell))
         else:
-            keeper.keep(remote.train(client, work, cells))
+            shared = train is None  # the engine is safe in threads
+            keeper.keep(tasks.run(work, cells, client=client, threads=shared, lost=_lost))
+    if train is not None:
+        _check_repeats(study)
     return study
 
 
@@ -188,34 +199,30 @@ class _Keeper:
         progress: Callable[[StudyProgress], None] | None,
         expected: float,
     ) -> None:
-        self._study, self._expected = study, expected
-        self._tell = progress
+        self._study, self._progress, self._expected = study, progress, expected
         self._begun = time.perf_counter()
         self._cells, self._now = len(study.cells()) - len(cells), 0
         self._before = _runs(study.cells()) - _runs(cells)
         self._failed = len(set(study.failures()) - set(cells))
-        self._report()
+        self.tell()
 
-    def keep(self, outcomes: Iterable[tuple[Cell, Outcome]]) -> None:
+    def keep(self, outcomes: Iterable[tuple[Cell, _Outcome]]) -> None:
         """Write every cell as it comes."""
         for cell, outcome in outcomes:
-            if isinstance(outcome, Failure):
-                self._study.fail(cell, outcome.reason)
+            if isinstance(outcome, str):
+                self._study.fail(cell, outcome)
                 self._failed += 1
             else:
                 self._study.write(cell, outcome)
             self._cells += 1
             self._now += _runs([cell])
-            self._report()
+            self.tell()
 
-    def under_way(self, runs: float) -> None:
-        """Tell of work that is not finished."""
-        self._report(runs)
-
-    def _report(self, under_way: float = 0.0) -> None:
-        if self._tell is not None:
+    def tell(self, under_way: float = 0.0) -> None:
+        """Report; `under_way` runs' worth of work is not finished."""
+        if self._progress is not None:
             everything = self._study.cells()
-            self._tell(
+            self._progress(
                 StudyProgress(
                     cells_done=self._cells,
                     cells_total=len(everything),
@@ -238,94 +245,274 @@ def _runs(cells: Iterable[Cell]) -> int:
 
 def _check_cost(layout: Layout, seconds: float, store: str | os.PathLike[str]) -> None:
     """Refuse a study that could never be finished or kept; `seconds` are those of a run."""
-    lower = "Lower steps, seeds or neighbours."
     if not math.isnan(seconds):
-        _cost.check_time("steps", layout.steps[-1], seconds * math.prod(layout.shape[:3]), lower)
+        hint = "Lower steps, seeds or neighbours."
+        _cost.check_time("steps", layout.steps[-1], seconds * math.prod(layout.shape[:3]), hint)
     held = math.prod(layout.shape) * np.dtype(layout.dtype).itemsize
-    lower = "Lower seeds, neighbours or checkpoints."
-    _cost.check_disk("seeds", len(layout.seeds), Path(store).absolute(), held, lower)
+    hint = "Lower seeds, neighbours or checkpoints."
+    _cost.check_disk("seeds", len(layout.seeds), Path(store).absolute(), held, hint)
 
 
-def _start(
-    spec: object, init: str | Sequence[str] | None, weights: npt.ArrayLike | None
-) -> Floats | None:
-    """The given initial weights; None where the spec makes its own."""
-    given = isinstance(spec, TrainSpec) and spec.init == "given"
-    if weights is None:
-        if given:
-            hint = 'Pass them, or use "vary" or "fixed"; init= of measure says which are measured.'
-            checks.fail("spec.init", "given", "not to be given without initial_weights", hint)
-        return None
-    if not given:
-        hint = 'Without spec.init="given" nothing starts from them.'
-        checks.fail("initial_weights", "[given]", "to be None", hint)
-    if init is not None:
-        checks.fail("init", init, "to be None where the initial weights are given")
-    return checks.finite("initial_weights", np.asarray(weights, dtype=np.float64))
+def _lost(cell: Cell) -> _Outcome:
+    return f"For one of its runs, the training {tasks.ENDED}"
 
 
-def _engine_layout(
+class _Engine:
+    """Cells trained by the engine. A cell has the same bytes here and elsewhere (one machine kind).
+
+    What the engine lays out before the first cell is kept for the next one.
+    """
+
+    def __init__(
+        self, spec: TrainSpec, neighbours: Neighbours, layout: Layout, start: Array | None
+    ) -> None:
+        self.spec, self.neighbours, self.layout, self.start = spec, neighbours, layout, start
+        self._grids: dict[int, Grid] = {}
+        self._guard = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[_Engine], tuple[object, ...]]:
+        # Another process lays out its own.
+        return _Engine, (self.spec, self.neighbours, self.layout, self.start)
+
+    def __call__(self, cell: Cell) -> _Outcome:
+        """Train one cell, on one core."""
+        with self._guard:
+            if cell.init not in self._grids:
+                self._grids[cell.init] = self._grid(cell.init, 1)
+        ((_, outcome),) = self._train(self._grids[cell.init], [cell])
+        return outcome
+
+    def here(
+        self, cells: Sequence[Cell], threads: int, under_way: Callable[[float], None]
+    ) -> Iterator[tuple[Cell, _Outcome]]:
+        """Train cells in threads. On Ctrl-C those that are nearly done are yielded first."""
+        for init in range(len(self.layout.inits)):
+            if mine := [cell for cell in cells if cell.init == init]:
+                yield from self._train(self._grid(init, threads), mine, under_way)
+
+    def _train(
+        self, grid: Grid, cells: Sequence[Cell], under_way: Callable[[float], None] | None = None
+    ) -> Iterator[tuple[Cell, _Outcome]]:
+        from sordino.sgd import train_chunks
+
+        places = {(cell.seeds.start, cell.neighbours.start): cell for cell in cells}
+        boxes = [(cell.seeds, cell.neighbours) for cell in cells]
+        for done in train_chunks(grid, only=boxes, under_way=under_way):
+            cell = places[done.seeds.start, done.neighbours.start]
+            finite = np.isfinite(done.weights).all(axis=(2, 3))
+            if finite.all():
+                yield cell, done.weights
+                continue
+            bad = np.argwhere(~finite)
+            seed, place = bad[0] + (cell.seeds.start, cell.neighbours.start)
+            yield (
+                cell,
+                f"{len(bad)} of {finite.size} runs diverged: their weights are not finite, first "
+                f"for {_run_name(self.layout, seed, place)}. Lower the learning rate.",
+            )
+
+    def _grid(self, init: int, threads: int) -> Grid:
+        from sordino.sgd import Plan, prepare
+
+        layout = self.layout
+        return prepare(
+            dataclasses.replace(self.spec, init=layout.inits[init]),
+            self.neighbours.dataset,
+            layout.seeds,
+            self.neighbours,
+            layout.steps,
+            initial_weights=self.start,
+            plan=Plan(*cell_size(layout)),
+            threads=threads,
+        )
+
+
+def _engine(
     spec: object,
-    datasets: Neighbours,
+    sets: Neighbours,
     seeds: tuple[int, ...],
-    init: str | Sequence[str],
-    start: Floats | None,
+    init: str | Sequence[str] | None,
+    weights: npt.ArrayLike | None,
     checkpoints: int | Sequence[int] | None,
     present: Layout | None,
-) -> Layout:
-    """The grid, cut as the engine likes it; one that exists stays cut as it is."""
+) -> _Engine:
+    """The grid, cut as the engine likes it; one that is present stays cut as it is."""
     from sordino.sgd import Plan, prepare
 
     if not isinstance(spec, TrainSpec):
         hint = "Pass how to train, or train= a function of your own."
         checks.fail("spec", type(spec).__name__, "to be a TrainSpec", hint)
-    inits = grids.PASSED if start is not None else grids.starts(init)
-    steps = grids.kept_steps(checkpoints, spec.total_steps(datasets.size))
-    plan = None if present is None else Plan(*cell_size(present))
-    grid = prepare(spec, datasets.dataset, seeds, datasets, steps, initial_weights=start, plan=plan)
-    cut = grid.plan.seeds, grid.plan.neighbours
-    labels = tuple(datasets.labels.tolist())
-    return Layout.cut(inits, seeds, labels, steps, grid.shape[3], cell=cut, dtype=spec.dtype)
-
-
-def _foreign_layout(
-    train: Train, datasets: Neighbours, seeds: tuple[int, ...], present: Layout | None
-) -> Layout:
-    if present is None:
-        cut, parameters = foreign.CELL, foreign.parameters(train, datasets, seeds)
+    start: Array | None = None
+    inits: tuple[str, ...] = ("given",)
+    if weights is None:
+        if spec.init == "given":
+            hint = 'Pass them, or use "vary" or "fixed"; init= of measure says which are measured.'
+            checks.fail("spec.init", "given", "not to be given without initial_weights", hint)
+        inits = grids.starts(grids.INITS if init is None else init)
     else:
-        cut, parameters = cell_size(present), present.parameters
-    axes = ("vary",), seeds, tuple(datasets.labels.tolist()), foreign.STEPS
-    return Layout.cut(*axes, parameters, cell=cut, dtype="float64")
+        if spec.init != "given":
+            hint = 'Without spec.init="given" nothing starts from them.'
+            checks.fail("initial_weights", "[given]", "to be None", hint)
+        if init is not None:
+            checks.fail("init", init, "to be None where the initial weights are given")
+        start = checks.finite("initial_weights", np.asarray(weights, dtype=np.float64))
+    steps = grids.kept_steps(checkpoints, spec.total_steps(sets.size))
+    plan = None if present is None else Plan(*cell_size(present))
+    grid = prepare(spec, sets.dataset, seeds, sets, steps, initial_weights=start, plan=plan)
+    axes = inits, seeds, tuple(sets.labels.tolist()), steps, grid.shape[3]
+    cut = grid.plan.seeds, grid.plan.neighbours
+    return _Engine(spec, sets, Layout.cut(*axes, cell=cut, dtype=spec.dtype), start)
+
+
+def cell_size(layout: Layout) -> tuple[int, int]:
+    """Seeds and neighbours of the largest cell, which is the first."""
+    return layout.seed_edges[1], layout.neighbour_edges[1]
+
+
+def _run_name(layout: Layout, seed: int, neighbour: int) -> str:
+    label = layout.neighbours[neighbour]
+    which = "the dataset itself" if label < 0 else f"neighbour {label}"
+    return f"seed {layout.seeds[seed]}, {which}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Function:
+    """Cells trained by a function (X, y, seed) -> weights, one run after the other."""
+
+    train: Train
+    neighbours: Neighbours
+    layout: Layout
+
+    def __call__(self, cell: Cell) -> _Outcome:
+        """Train one cell; the first run that goes wrong is its reason to fail."""
+        weights, wanted = np.empty(self.layout.shape_of(cell)), self.layout.parameters
+        for row, seed in enumerate(range(cell.seeds.start, cell.seeds.stop)):
+            for column, place in enumerate(range(cell.neighbours.start, cell.neighbours.stop)):
+                found = attempt(self.train, self.neighbours, self.layout.seeds[seed], place)
+                if not isinstance(found, str) and len(found) != wanted:
+                    found = f"returned {len(found)} weights, not {wanted}"
+                if isinstance(found, str):
+                    return f"For {_run_name(self.layout, seed, place)}, the function {found}"
+                weights[row, column, 0] = found
+        return weights
+
+    def here(
+        self, cells: Sequence[Cell], workers: int, _: object
+    ) -> Iterator[tuple[Cell, _Outcome]]:
+        """Train cells in processes of their own, which end with this iterator."""
+        return tasks.run(self, cells, workers=workers, lost=_lost, argument="train")
+
+
+def attempt(train: Train, neighbours: Neighbours, seed: int, place: int) -> Array | str:
+    """Weights of one run of a function, or what went wrong, as a verb."""
+    try:
+        found = train(*arrays(neighbours, place), seed)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever it is, the other runs go on
+        try:
+            return f"raised {type(error).__name__}: {error}"
+        except Exception:  # an error that cannot even say what it is
+            return f"raised {type(error).__name__}: no words"
+    try:
+        given = np.asarray(found)
+        if given.dtype.kind not in "fiub":  # neither words nor complex numbers
+            raise TypeError
+        weights = given.astype(np.float64)
+    except Exception:
+        return f"returned {type(found).__name__}, not an array of real numbers"
+    if weights.ndim != 1 or not len(weights):
+        return f"returned an array of shape {weights.shape}, not one row of weights"
+    return weights if np.isfinite(weights).all() else "returned weights that are not finite"
+
+
+def arrays(neighbours: Neighbours, place: int) -> tuple[Array, Array]:
+    """X and y of one neighbouring dataset: a copy, with which a function may do what it likes."""
+    dataset, rows = neighbours.dataset, neighbours.members.copy()
+    if neighbours.slot[place] != UNCHANGED:
+        rows[neighbours.slot[place]] = neighbours.occupant[place]
+    rows = rows[rows != EMPTY]
+    if (rows < dataset.rows).all():
+        return dataset.X[rows], dataset.y[rows]
+    assert neighbours.extra_X is not None
+    assert neighbours.extra_y is not None
+    X = np.concatenate([dataset.X, neighbours.extra_X.astype(dataset.X.dtype)])
+    y = np.concatenate([dataset.y, neighbours.extra_y.astype(dataset.y.dtype)])
+    return X[rows], y[rows]
 
 
 def _described(
-    train: Train,
+    train: object,
     settings: object,
-    datasets: Neighbours,
+    sets: Neighbours,
     init: str | Sequence[str] | None,
+    initial_weights: object,
     checkpoints: object,
 ) -> dict[str, Any]:
     """What is recorded of a function, after what only our SGD can do is refused."""
-    foreign.check(train, datasets)
+    own = "Where it starts is up to the function."
+    if initial_weights is not None:
+        checks.fail("initial_weights", "[given]", "to be None with train", own)
+    if not callable(train):
+        hint = "Pass a function (X, y, seed) that returns its weights."
+        checks.fail("train", type(train).__name__, "to be a function", hint)
+    if (sets.occupant[sets.slot != UNCHANGED] == SILENT).any():
+        hint = "A function is given rows; use neighbours.replace or neighbours.remove."
+        checks.fail("neighbours", "[silent records]", "to be records, replaced or removed", hint)
     if checkpoints is not None:
         hint = "Only the final weights of a function are known."
         checks.fail("checkpoints", checkpoints, "to be None with train", hint)
     if init is not None and grids.starts(init) != ("vary",):
-        hint = "Where it starts is up to the function."
-        checks.fail("init", init, 'to be "vary" with train', hint)
+        checks.fail("init", init, 'to be "vary" with train', own)
     if settings is not None and not isinstance(settings, Mapping):
         hint = "A function has its own; pass None, or what is to be recorded of it."
         checks.fail("spec", type(settings).__name__, "to be a mapping with train", hint)
-    return foreign.described(train, settings)
+    return {"function": {**tasks.identity(train), "settings": dict(settings or {})}}
 
 
-def _present(store: str | os.PathLike[str]) -> Layout | None:
-    """The layout of a study that is there already, so that it goes on as it was cut.
+def _function(
+    train: Train, sets: Neighbours, seeds: tuple[int, ...], present: Layout | None
+) -> _Function:
+    """Its grid has one checkpoint: nobody knows how many steps a function takes."""
+    if present is None:
+        cut, parameters = _CELL, _parameters(train, sets, seeds)
+    else:
+        cut, parameters = cell_size(present), present.parameters
+    axes = ("vary",), seeds, tuple(sets.labels.tolist()), (1,), parameters
+    return _Function(train, sets, Layout.cut(*axes, cell=cut, dtype="float64"))
 
-    Another machine, with less memory, might cut the same grid in another way.
+
+def _parameters(train: Train, sets: Neighbours, seeds: Sequence[int]) -> int:
+    """How many weights the function returns, tried on the first dataset until two seeds agree."""
+    lengths: Counter[int] = Counter()
+    reasons: list[str] = []
+    trial = functools.partial(attempt, train, sets, place=0)
+    for _, found in tasks.run(
+        trial, seeds[:_TRIALS], workers=1, lost=lambda seed: tasks.ENDED, argument="train"
+    ):
+        if isinstance(found, str):
+            reasons.append(found)
+            continue
+        lengths[len(found)] += 1
+        if lengths[len(found)] == 2:
+            break
+    if not lengths:
+        checks.fail("train", "[the function]", f"to return weights, and it {reasons[0]}")
+    return lengths.most_common(1)[0][0]
+
+
+def _check_repeats(study: Study) -> None:
+    """Refuse a function with a state of its own, whose copies in other processes repeat it.
+
+    Some seeds then give the same weights on one dataset. A function without any chance in it gives
+    the same for all, which is a result.
     """
-    try:
-        return Study.open(store).layout
-    except StudyError:
-        return None  # there is none; or what is wrong with it is said when it is written
+    for place, rows in enumerate(np.swapaxes(study.weights("vary")[:, :, 0], 0, 1)):
+        rows = rows[np.isfinite(rows).all(axis=1)]
+        different = len(np.unique(rows, axis=0))
+        if 1 < different < len(rows):
+            raise StudyError(
+                f"Expected study={study.directory} to hold weights of independent runs, and "
+                f"{len(rows)} seeds gave {different} different ones for dataset {place}: the "
+                "function must draw from its seed alone. Mend it, and use another directory."
+            )

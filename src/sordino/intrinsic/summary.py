@@ -19,8 +19,8 @@ from sordino.intrinsic import directional, distances, epsilon, normality, spread
 from sordino.intrinsic.directional import Directional
 from sordino.intrinsic.distances import Distances, GaussianComparison
 from sordino.intrinsic.epsilon import IntrinsicEpsilon, PairwiseEpsilon
+from sordino.intrinsic.grid import Measured
 from sordino.intrinsic.interval import Interval
-from sordino.intrinsic.measured import Measured
 from sordino.intrinsic.normality import JointNormality, Normality
 from sordino.intrinsic.spread import AcrossDatasets, SubsetCurve
 from sordino.intrinsic.theory import Theory, theory
@@ -187,7 +187,7 @@ def summary(
     Parameters
     ----------
     measured
-        As `sordino.intrinsic.measured.load` gives it.
+        As `sordino.intrinsic.grid.load` gives it.
     delta
         Where epsilons are estimated; None is v2's 1 / n^2.
     stream

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from sordino import checks
+from sordino import checks, tasks
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -124,7 +124,7 @@ def prepare(
         neighbours=len(neighbours),
         checkpoints=len(kept),
         threads=checks.whole(
-            "threads", planning.default_threads() if threads is None else threads, at_least=1
+            "threads", tasks.available_cores() if threads is None else threads, at_least=1
         ),
         table=table_bytes(objective, dataset, neighbours, dtype),
         splits_neighbours=streams.repeatable and noise.repeatable,

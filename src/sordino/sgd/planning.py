@@ -6,7 +6,6 @@ the same kind of machine; it depends on the machine only where memory is short.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from sordino import _cost, checks
@@ -84,11 +83,6 @@ def default_memory() -> int:
     """A quarter of the memory this process may use, in bytes."""
     # Not of what is free just now: the grouping, and with it the bytes of a study, follow from it.
     return _cost.total_memory() // 4
-
-
-def default_threads() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make(need: Need, memory: int | None) -> Plan:

@@ -216,5 +216,5 @@ def _splits(settings: ErmSettings, bench: Bench) -> Splits:
     place = None if parent is None else parent / settings.folder
     if place is None or not place.is_dir():
         files = ", ".join(file.name for file in recipe(settings.data).files)
-        raise NotHere(f"{settings.folder}/{files} is not in the data directory (docs/data.md).")
+        raise NotHere(f"{settings.folder}/{files} is not in the data directory (docs/guide.md).")
     return load(settings.data, form="erm", data_dir=place)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sordino import _files
+from sordino import _files, tasks
 from sordino.estimators import methods, rules
 from sordino.estimators.methods import Majority
 from sordino.estimators.randomness import Randomness
@@ -79,22 +79,13 @@ def _identity(given: ErmSettings) -> dict[str, Any]:
 
 def _made(pieces: Pieces, items: Sequence[Item]) -> Iterator[object]:
     """Yield once a piece: those that are kept first, then as they come."""
-    from sordino.intrinsic import pool
-    from sordino.sgd.planning import default_threads
-
     missing = [item for item in items if not pieces.path(item).exists()]
     yield from range(len(items) - len(missing))
     missing.sort(key=lambda item: _FIRST.index(item[0]) if item[0] in _FIRST else len(_FIRST))
-    workers = min(default_threads(), len(missing))
+    workers = min(tasks.available_cores(), len(missing))
     if workers < 2 or pieces.rows.shape[0] * len(missing) <= ALONE:
-        for item in missing:
-            pieces(item)
-            yield item
-        return
-    for item, result in pool.run_all(pieces, missing, workers):
-        if result is pool.LOST:
-            raise RuntimeError(f"The process that trained {item[0]} on fold {item[1]} died.")
-        yield item
+        workers = 0  # here
+    yield from tasks.run(pieces, missing, workers=workers)
 
 
 def _gathered(

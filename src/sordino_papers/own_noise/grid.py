@@ -17,7 +17,7 @@ import threadpoolctl
 
 from sordino import randomness
 from sordino.intrinsic import distances, epsilon, normality, spread
-from sordino.intrinsic.measured import Measured, load
+from sordino.intrinsic.grid import Measured, load
 from sordino.intrinsic.theory import theory
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec

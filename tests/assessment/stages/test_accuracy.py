@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.assessment import repeats
 from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import Request
 from sordino.assessment.stages import accuracy
@@ -36,7 +35,7 @@ def planned(subject: AssessmentPlan, method: str, epsilon: float = 1.0) -> FitPl
 def made(subject: AssessmentPlan, plan: FitPlan, count: int) -> np.ndarray:
     job = job_of(subject)
     told: list[int] = []
-    weights = repeats.released_weights(plan, job, count, job.start, told.append)
+    weights = accuracy.released_weights(plan, job, count, job.start, told.append)
     assert told == sorted(set(told))
     assert told[-1] == count
     return weights
@@ -76,7 +75,7 @@ def test_without_privacy_is_the_fit_that_promises_nothing(subject: AssessmentPla
     )
     with pytest.warns(UserWarning, match="nothing is promised"):
         model.fit(subject.X, subject.y)
-    (found,) = repeats.without_privacy(job_of(subject))
+    (found,) = accuracy.without_privacy(job_of(subject))
     np.testing.assert_allclose(found[:-1], model.coef_[0], atol=1e-5)
 
 
@@ -85,7 +84,7 @@ def test_separable_classes_without_a_regulariser_still_have_a_model_to_compare_w
     job = PrivateLogisticRegression(
         10.0, delta=1e-3, l2=0.0, method="noisy-gd", classes=[0, 1], data_norm=2.0
     )._prepare(X, (X[:, 0] > 0).astype(int))
-    ((slope, _),) = repeats.without_privacy(job)
+    ((slope, _),) = accuracy.without_privacy(job)
     assert 0 < slope < np.inf
 
 
@@ -133,11 +132,11 @@ def test_intervals() -> None:
 
 def test_repeats_are_as_many_as_public_sizes_allow(subject: AssessmentPlan) -> None:
     plan = planned(subject, "noisy-gd")
-    assert repeats.affordable(plan, 1e6, 20) == 20
-    few = repeats.affordable(plan, 0.05, 10**6)
-    assert repeats.LEAST < few < repeats.affordable(plan, 0.1, 10**6)
+    assert accuracy.affordable(plan, 1e6, 20) == 20
+    few = accuracy.affordable(plan, 0.05, 10**6)
+    assert accuracy.LEAST < few < accuracy.affordable(plan, 0.1, 10**6)
     larger = replace(plan, task=replace(plan.task, rows=1000 * plan.task.rows, problems=10))
-    assert repeats.affordable(replace(larger, spec=None, method="dp-agd"), 1.0, 20) == 0
+    assert accuracy.affordable(replace(larger, spec=None, method="dp-agd"), 1.0, 20) == 0
 
 
 def test_numbers_are_kept_and_those_of_another_size_made_anew(tmp_path: Path) -> None:
@@ -148,7 +147,7 @@ def test_numbers_are_kept_and_those_of_another_size_made_anew(tmp_path: Path) ->
         return np.full(count, 1 / 3)
 
     for count in (3, 3, 4, 4):
-        found = repeats.kept(tmp_path, "a", count, partial(make, count))
+        found = accuracy.stored(tmp_path, "a", count, partial(make, count))
         np.testing.assert_array_equal(found, np.full(count, 1 / 3))
     assert calls == [3, 4]
 

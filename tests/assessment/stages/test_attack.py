@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.assessment.effort import EFFORTS
 from sordino.assessment.plan import AssessmentPlan
-from sordino.assessment.request import Request
+from sordino.assessment.request import EFFORTS, Request
 from sordino.assessment.stages import attack, measure
 from sordino.audit import worlds
 from sordino.audit.bounds import clopper_pearson_upper
@@ -136,22 +135,20 @@ def test_more_than_two_classes(tmp_path):
     many = subject_of(data="digits", method="output-gd", epsilon=2.0)
     found = made(many, tmp_path)
     assert "all 10 models" in found.pair
-    assert "added up over all models" in found.score
+    assert "summed over all models" in found.score
     assert not found.violated
     (tmp_path / "broken").mkdir()
     assert made(with_less_noise(many, 15), tmp_path / "broken").violated
 
 
-def test_the_better_attack_is_taken(subject, monkeypatch):
+def test_the_better_attack_is_taken():
     """Learned, where the weights tell more than the losses of the record do."""
     normals = np.random.default_rng(1).standard_normal((2, 400, 3))
-    how = {"runs": 400, "confidence": 0.99, "file": None, "progress": None}
-    asked = subject.job, *subject.pair, lambda outputs: outputs[:, 0], 1e-5, how
     for column, better in ((0, False), (2, True)):
         made = normals.copy()
         made[1, :, column] += 3
-        monkeypatch.setattr(attack, "outputs", lambda *_, made=made, **__: made)
-        assert (attack._better(*asked) == "learned") is better
+        chosen = attack.better_score(lambda outputs: outputs[:, 0], made, 1e-5, 0.99)
+        assert (chosen == "learned") is better
 
 
 @pytest.mark.slow
@@ -169,14 +166,13 @@ class TestMechanism:
         def noisy(data, generator):
             return data.sum() + scale * generator.standard_normal()
 
-        return attack.attack_mechanism(
-            *(noisy, *self.PAIR),
-            claim=self.CLAIM,
-            runs=2000,
-            pair="a one among zeros",
-            directory=directory,
-            progress=lambda done, total: None,
-        )
+        return self.play(noisy, directory, 2000)
+
+    def play(self, mechanism, directory, runs):
+        pair = "a one among zeros"
+        game = attack.MechanismGame(mechanism, *self.PAIR, self.CLAIM, "m:f", pair)
+        asked = Request(mechanism="m:f", audit_runs=runs)
+        return game.attack(asked, directory, lambda done, total: None)
 
     def test_broken_and_right(self, tmp_path):
         broken = self.attacked(0.3, tmp_path)
@@ -195,21 +191,14 @@ class TestMechanism:
             def __call__(self, data, generator):
                 return generator.standard_normal()
 
-        found = attack.attack_mechanism(
-            *(Holder(), *self.PAIR),
-            claim=self.CLAIM,
-            runs=100,
-            pair="",
-            directory=tmp_path,
-            progress=lambda done, total: None,
-        )
+        found = self.play(Holder(), tmp_path, 100)
         assert not found.violated
         assert list(tmp_path.iterdir()) == []
 
 
 class TestRuns:
     def test_as_asked(self, subject):
-        assert attack.audit_runs(subject) == attack.plain_runs(subject) == RUNS
+        assert attack.audit_runs(subject) == attack.audit_runs(subject, plain=True) == RUNS
 
     @pytest.mark.parametrize("method", ["noisy-gd", "objective", "dp-agd"])
     def test_more_effort_more_runs_within_what_it_affords(self, method):
@@ -218,9 +207,9 @@ class TestRuns:
             subject = subject_of(audit_runs=None, effort=effort, method=method)
             runs = attack.audit_runs(subject)
             each = measure.cost_of_fit(subject.job.plan)
-            assert runs <= subject.request.most_audit_runs
+            assert runs <= subject.request.limits.audit_runs
             assert runs == attack.LEAST_RUNS or runs * each <= seconds
-            assert attack.plain_runs(subject) <= subject.request.most_audit_runs
+            assert attack.audit_runs(subject, plain=True) <= subject.request.limits.audit_runs
             found.append(runs)
         assert found == sorted(found)
 

@@ -6,16 +6,20 @@ import dataclasses
 import math
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.assessment.effort import EFFORTS
-from sordino.assessment.plan import AssessmentPlan, _of_all
-from sordino.assessment.request import Request
+from sordino.assessment.plan import AssessmentPlan, plain_spec
+from sordino.assessment.request import EFFORTS, Request
 from sordino.assessment.stages import measure
 from sordino.assessment.stages.measure import ATTACKED, Distance, NoiseEvidence, together
+from sordino.audit.minimised import records_of
+from sordino.audit.trained import with_record_of
+from sordino.data import Dataset
 from sordino.errors import PrivacyLeakWarning
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
@@ -43,6 +47,13 @@ def silent(done: int, total: int) -> None:
 
 def release(subject: AssessmentPlan, place: Path) -> Estimated:
     return measure.release_estimate(subject, place, silent)
+
+
+def _models(asked: AssessmentPlan) -> list[tuple[Dataset, Dataset]]:
+    """The attacked pair as each class's model sees it."""
+    assert asked.job is not None
+    both = [records_of(asked.job.plan, each) for each in asked.release_pair]
+    return [(both[0].dataset(k), both[1].dataset(k)) for k in range(asked.problems)]
 
 
 def epsilon(found: Estimated) -> float:
@@ -149,7 +160,7 @@ class TestRelease:
             plan.spec,
             pair.D,
             range(20),
-            measure.overlay(pair),
+            with_record_of(*pair, 0),
             initial_weights=asked.job.start[0],
         )[:, :, 0]
         gaps = weights[:, 0] - weights[:, 1]
@@ -174,10 +185,10 @@ class TestRelease:
         assert found.headline is not None
         assert found.headline.level is None
         apart = []
-        for place, both in enumerate(measure._pairs(job, measure._attacked(asked, job))):
+        for place, both in enumerate(_models(asked)):
             ends = [
                 train(job.plan.spec, each, range(1), initial_weights=job.start[place])[0, 0, 0]
-                for each in (both.D, both.D_prime)
+                for each in both
             ]
             apart.append(ends[0] - ends[1])
         assert len(apart) == job.plan.task.problems
@@ -265,7 +276,7 @@ class TestHowMany:
     def test_other_pairs_are_the_attacked_record_and_drawn_ones(
         self, plain: AssessmentPlan
     ) -> None:
-        found = measure.drawn(plain.D, plain.pair, 4)
+        found = measure.drawn_neighbours(plain.D, plain.pair, 4)
         assert len(found) == 6
         assert found.labels[:2].tolist() == [-1, 0]
         np.testing.assert_array_equal(found.extra_X[0], plain.pair.D.X[0])
@@ -304,13 +315,13 @@ def test_ordinary_sgd_sees_every_record_of_a_long_file(model: str, tmp_path: Pat
     (tmp_path / "long.csv").write_text(f"x,label\n{lines}\n")
     found = AssessmentPlan.of(Request(data=str(tmp_path / "long.csv"), target="label", model=model))
     assert 0.7 * rows < found.D.rows <= found.plain.total_steps(found.D.rows) * 32
-    assert "(1 pass over the records)" in found.plain_words
+    assert "(1 pass)" in found.plain_words
 
 
 def test_whole_passes_are_made_of_any_training_and_more_stay_more(plain: AssessmentPlan) -> None:
     for rows in (3, 409, 410, 10**6):
         batch = min(rows, 32)
         for steps in (1, 400, 10**5):
-            spec = dataclasses.replace(plain.plain, batch_size=batch, steps=steps)
-            made = _of_all(spec, rows).total_steps(rows)
+            known = SimpleNamespace(learning_rate=0.1, batch_size=batch, steps=steps, network=None)
+            made = plain_spec(rows, plain.job, cast(Any, known)).total_steps(rows)
             assert made == max(steps, math.ceil(rows / batch))

@@ -33,6 +33,7 @@ from sordino.privacy import Relation
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
 from sordino.report.drawing.roc import errors
+from sordino.report.plain import curve
 from sordino.report.stages import Attack, Curve
 from sordino.sgd import cost
 from sordino.types import Progress
@@ -354,12 +355,11 @@ def _roc(found: Audit) -> Curve:
     ends = thinned(len(alpha), _ROC_POINTS // 4)
     middle = np.linspace(0, last, _ROC_POINTS // 2 - 2).astype(np.intp)
     kept = np.unique(np.concatenate([ends, last - ends, middle]))
-    return Curve(tuple(alpha[kept].tolist()), tuple(beta[kept].tolist()))
+    return curve(alpha[kept], beta[kept])
 
 
 def _claimed_curve(claim: Claim) -> Curve | None:
     """Least false-negative rates that the claim allows; of two numbers, those that they imply."""
     if not np.isfinite(claim.epsilon):
         return None
-    betas = (float(claim.allowed.beta(float(alpha))) for alpha in _ALPHAS)
-    return Curve(tuple(_ALPHAS.tolist()), tuple(betas))
+    return curve(_ALPHAS, [float(claim.allowed.beta(float(alpha))) for alpha in _ALPHAS])

@@ -33,13 +33,14 @@ from sordino.estimators.task import FitPlan
 from sordino.intrinsic import directional, distances, normality, spread
 from sordino.intrinsic.directional import ALONG, LEAST_SEEDS
 from sordino.intrinsic.epsilon import EXACT, OBSERVED, exact_epsilon
+from sordino.intrinsic.grid import load
 from sordino.intrinsic.interval import Interval, applied, percentile, without_interval
 from sordino.intrinsic.measure import StudyProgress, measure
-from sordino.intrinsic.measured import load
 from sordino.intrinsic.theory import theory
 from sordino.privacy import Estimate, Relation
 from sordino.randomness import stream
 from sordino.report.canvas import density
+from sordino.report.plain import curve
 from sordino.report.stages import Curve, Estimated, Measure, OwnNoise
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
@@ -147,8 +148,9 @@ def together(parts: Sequence[Distance], because: str) -> Distance:
     value: Interval | float = root([part.size for part in parts])
     if isinstance(first.value, Interval):
         measured = [part.value for part in parts if isinstance(part.value, Interval)]
-        ends = [root([getattr(each, end) for each in measured]) for end in ("value", "low", "high")]
-        value = Interval(*ends, first.value.level)
+        ends = ("value", "low", "high")
+        middle, low, high = (root([getattr(each, end) for each in measured]) for end in ends)
+        value = Interval(middle, low, high, first.value.level)
     return replace(first, value=value, caveat=f"{first.caveat}; {because}")
 
 
@@ -175,8 +177,8 @@ class NoiseEvidence:
         """The largest of each kind, as epsilons."""
         words, group = self.words, "the records of one person are taken to move the weights alike"
         if rows_per_person > 1:
-            counted = f"distances of one are multiplied by the {rows_per_person} records"
-            words = [*words, f"{counted} that one person may have.".capitalize()]
+            many = f"One person may have {rows_per_person} records"
+            words = [*words, f"{many}: distances are multiplied by as many."]
         telling, isotropic = (
             max(found, key=lambda each: each.size).times(rows_per_person, group).epsilon(delta)
             if found
@@ -375,7 +377,7 @@ def own_noise(
         by_seed = distances.between_seeds(grid, stream=drawn)
         sigma = spread.sigma(grid, stream=drawn)
         parameters = grid.shape[2]
-        datasets = max(1, min(many + 1, _MOST_TESTS // parameters))
+        datasets = max(1, min(grid.shape[1], _MOST_TESTS // parameters))
         tested = normality.shapiro_wilk(grid, datasets=datasets)
         farthest = distances.between_datasets(attacked).maximum
     found = [
@@ -439,8 +441,7 @@ def _densities(*distances: Floats) -> list[Curve]:
     if not len(every):
         return [Curve((), ()) for _ in distances]
     low, high = float(every.min()) / _MARGIN, float(every.max()) * _MARGIN
-    curves = (density(each, low, high, _POINTS) for each in distances)
-    return [Curve(tuple(x.tolist()), tuple(y.tolist())) for x, y in curves]
+    return [curve(*density(each, low, high, _POINTS)) for each in distances]
 
 
 # The release -----------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from sordino.proofs.objective import ObjectivePerturbation
 from sordino.proofs.output import OutputPerturbation
 from sordino.proofs.proof import Proof
 from sordino.proofs.run import NORM_SLACK, Run, checked_convexity, gradient_bound, rates_of
+from sordino.report.plain import curve
 from sordino.report.stages import Bound, Checked, Curve, Proved
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -91,10 +92,11 @@ def _prove_network(plan: NetworkPlan) -> Proved:
 def _proved(
     proof: Proof, delta: float, bounds: tuple[Bound, ...], facts: Mapping[str, str]
 ) -> Proved:
+    line = curve_of(proof.profile)
     return Proved(
         guarantee=proof.guarantee(delta),
         bounds=bounds,
-        tradeoff=curve_of(proof.profile),
+        tradeoff=curve(line.x, line.y),
         best_guess=best_guess(proof.profile),
         facts=facts,
     )

@@ -169,5 +169,5 @@ IPUMS = RawFile(
     "ipums.csv",
     None,
     (),
-    "https://www.ipums.org (your own extract, with the columns named in docs/data.md)",
+    "https://www.ipums.org (your own extract, with the columns named in docs/guide.md)",
 )

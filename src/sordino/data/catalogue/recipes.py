@@ -73,7 +73,7 @@ _ALIASES = {"mnist-binary/pca": "mnist-binary"}
 
 
 def names() -> tuple[str, ...]:
-    """Return every name that `load` takes, in the order of docs/data.md."""
+    """Return every name that `load` takes, in the order of docs/guide.md."""
     return tuple(RECIPES)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numba
 
-from sordino import _cache
+from sordino import _files
 
 # Sums may be reordered into vectors; infinities and NaN keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -23,7 +23,7 @@ def compiled(function: _Function) -> _Function:
     loop: Any = numba.njit(nogil=True, fastmath=FAST, error_model="numpy")(function)
     settings: Any = numba.config  # read when caching is enabled, for this function alone
     before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(Path(before or _cache.directory()) / f"loops-{_sources()}")
+    settings.CACHE_DIR = str(Path(before or _files.cache()) / f"loops-{_sources()}")
     try:
         loop.enable_caching()
     except (RuntimeError, OSError):

@@ -31,7 +31,7 @@ from sordino.sgd.table import RowTable
 from sordino.types import Array
 
 WIDTH = 32
-"""Runs of a block: wide enough for BLAS to be fast, narrow enough to be filled (benchmarks.md)."""
+"""Runs of a block: wide enough for BLAS to be fast, narrow enough to be filled (see benchmarks)."""
 
 ROWS = 256
 """Rows taken at a time: 200 kB at a hundred features, so that they stay near for all blocks."""

@@ -110,7 +110,7 @@ def _shrink(w: Array, keep: float) -> None:
 
 
 FEW = 4
-"""Up to this many datasets a seed, products written out beat BLAS (docs/benchmarks.md)."""
+"""Up to this many datasets a seed, products written out beat BLAS (benchmarks/README.md)."""
 
 
 BLOCK = 256
