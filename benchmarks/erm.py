@@ -6,7 +6,7 @@
 Every method of the estimators, at its public defaults and as an oracle (the best of a grid, tuned
 on a repeat of the folds that is not scored), on adult, bank and kddcup99; then seconds a fit. It is
 the study of `sordino_papers.erm` with the settings of `erm_study/design.py`; the page that it
-writes, docs/erm.md, says what is measured and how. Interrupted, it goes on where it was.
+writes, erm.md in its directory, says what is measured and how. Interrupted, it resumes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ from rich.table import Table
 from sordino import _files
 from sordino.tasks import available_cores
 from sordino.types import Progress
-from sordino_papers.bench import Bench
 from sordino_papers.claims import PaperRun
-from sordino_papers.erm import drawing, timing
-from sordino_papers.erm.settings import ErmSettings
-from sordino_papers.found import Numbers
+from sordino_papers.erm import figures, timing
+from sordino_papers.erm.study import ErmSettings
+from sordino_papers.quantities import Numbers
+from sordino_papers.runs import RunStore
 
 TIMES = "erm/times"
 RUNS = 5
 SECONDS_A_LINE = 30.0
-DOCS = Path(__file__).parent.parent / "docs"
 
 
 def arguments() -> argparse.Namespace:
@@ -55,7 +54,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--diffprivlib", type=Path, help="python of an environment that has it")
     parser.add_argument("--skip-timing", action="store_true", help="leave out seconds a fit")
     parser.add_argument("--work", type=Path, help="where rows and scores are kept")
-    parser.add_argument("--docs", type=Path, help="where the page and its figures go")
+    parser.add_argument(
+        "--docs", type=Path, help="where the page and its figures go; default: --work"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget scores of earlier runs")
     parser.add_argument("--data-dir", type=Path, help="raw files; default: SORDINO_DATA")
     return parser.parse_args()
@@ -83,7 +84,7 @@ def measured(
 ) -> tuple[list[Column], dict[tuple[str, str], ErmSettings], Numbers | None, dict[str, float]]:
     """Columns, what was asked of them, times and figures."""
     began = time.perf_counter()
-    bench = Bench(work, {}, given.data_dir, begin=told)
+    bench = RunStore(work, {}, given.data_dir, begin=told)
     runs, columns, asked = {}, [], {}
     for source in size.sources:
         rows = bench.splits(source.data, source.form).train.rows
@@ -123,7 +124,7 @@ def told(name: str) -> Progress:
     return tell
 
 
-def kdd_over_lbfgs(bench: Bench, size: Size) -> dict[str, float]:
+def kdd_over_lbfgs(bench: RunStore, size: Size) -> dict[str, float]:
     """RSGD-AR's time on all of kddcup99 over that of scikit-learn, the best of alternating runs."""
     train = bench.splits("kddcup99", "erm").train
     X, y = train.X, train.y
@@ -153,14 +154,14 @@ def draw_all(
         for number, loss in enumerate(design.LOSSES, start=1):
             here = [c for c in columns if c.loss == loss and c.source in shown]
             if here:
-                drawn[f"figure{number}-{loss}-{kind}"] = drawing.accuracy_and_objective(
+                drawn[f"figure{number}-{loss}-{kind}"] = figures.accuracy_and_objective(
                     *(column.numbers for column in here),
                     titles=[column.source for column in here],
                     lines=lines(here[0], named),
                 )
     if times is not None:
         methods = {method: method for method in design.TIMED}
-        drawn["figure3-times"] = drawing.processing_times(times, lines=methods, seconds="Seconds")
+        drawn["figure3-times"] = figures.processing_times(times, lines=methods, seconds="Seconds")
     for name, figure in drawn.items():
         figure.savefig(directory / f"{name}.png", dpi=200)
     return [directory / f"{name}.png" for name in drawn]
@@ -207,7 +208,7 @@ def run(given: argparse.Namespace, work: Path) -> None:
     """Measure, draw, write and show."""
     size = chosen_size(given)
     partial = given.smoke or given.quick or given.only
-    docs = given.docs or (work if partial else DOCS)
+    docs = given.docs or work
     if given.fresh:
         shutil.rmtree(work, ignore_errors=True)
     try:

@@ -33,7 +33,7 @@ from sordino.intrinsic.summary import InitSummary, summary
 from sordino.intrinsic.utility import evaluate
 from sordino.models import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
-from sordino_papers.reading import papers
+from sordino_papers.claims import papers
 
 FRESH_SEEDS = range(10_000, 12_000)
 """For the worst pair: none of them is among those that chose it."""

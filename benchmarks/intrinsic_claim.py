@@ -32,7 +32,7 @@ from sordino.intrinsic.grid import load
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.summary import Summary, summary
 from sordino.types import Floats
-from sordino_papers.own_noise.claim import ClaimAudit, PapersClaim, examine, fresh_runs
+from sordino_papers.sgd_noise.claim_audit import ClaimAudit, PapersClaim, examine, fresh_runs
 
 CONFIDENCE = 0.99
 """Of all verdicts together."""

@@ -72,7 +72,7 @@ ALLOWED = {
 PAPERS = "sordino_papers"
 PAPERS_SOURCE = SOURCE.parent / PAPERS
 PAPERS_MAY_USE = (*OPEN_TO_ALL, *(room for room in TABLE if room != "cli"))
-PAPERS_COMMAND = ("cli.options", "cli.screen", "cli.terminal")
+PAPERS_COMMAND = ("cli.options", "cli.terminal")
 """What `sordino reproduce` shares with the other commands: one option, bars and the terminal."""
 
 HEAVY = ("torch", "numba")
@@ -167,7 +167,7 @@ def _of_papers(where: Path, name: str) -> Iterator[str]:
 
 def _may_name_modules(where: Path) -> bool:
     """Public names are loaded when first used; and the command line loads a user's own module."""
-    return where.as_posix() == "_lazy.py" or where.parts[-2:] == ("cli", "audit_thing.py")
+    return where.as_posix() == "_lazy.py" or where.parts[-2:] == ("cli", "audit.py")
 
 
 def _call_violations(tree: ast.AST, where: Path) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""docs/erm.md: what was measured, in words, tables and figures."""
+"""erm.md: what was measured, in words, tables and figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from erm_study.design import (
 )
 from erm_study.statistics import Column, Difference, best_of, papers_order, shortfalls
 
-from sordino_papers.erm.settings import ErmSettings
+from sordino_papers.erm.study import ErmSettings
 
 REQUIRED = {
     "adult_eps1_gap_points": (
@@ -104,7 +104,7 @@ RERUN = """\
 SORDINO_DATA=DIR python benchmarks/erm.py --json erm.json --diffprivlib SIDE/bin/python
 ```
 
-`--quick` takes minutes and writes beside its cache, not here. It is the study that
+`--quick` takes minutes. It is the study that
 `sordino reproduce chen` makes, with other settings: scores are kept as they come, under a hash of
 settings and sources, and interrupted it goes on where it was. `--fresh` forgets them.
 `SIDE` is a virtual environment with `pip install diffprivlib "scikit-learn<1.6"`.

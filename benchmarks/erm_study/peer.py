@@ -11,18 +11,18 @@ import numpy as np
 from erm_study.design import L2, PEER
 
 from sordino.estimators.records import FitRecords
-from sordino_papers.bench import Bench
-from sordino_papers.erm.settings import ErmSettings, stored
-from sordino_papers.found import Numbers
+from sordino_papers.erm.study import ErmSettings, store_rows
+from sordino_papers.quantities import Numbers
+from sordino_papers.runs import RunStore
 
 SCRIPT = Path(__file__).with_name("peer_side.py")
 
 
-def with_peer(numbers: Numbers, given: ErmSettings, bench: Bench, python: Path) -> Numbers:
+def with_peer(numbers: Numbers, given: ErmSettings, bench: RunStore, python: Path) -> Numbers:
     """The numbers of a logistic study, diffprivlib among its methods."""
     rows = given.data, given.form, given.rows
     asked = given.tuning, given.scored, given.epsilons
-    kept = bench.store("erm", PEER, *rows, *asked).with_suffix(".json")
+    kept = bench.folder("erm", PEER, *rows, *asked).with_suffix(".json")
     if not kept.exists():
         with tempfile.TemporaryDirectory(dir=bench.directory) as scratch:
             _exchange(given, bench, Path(scratch))
@@ -38,8 +38,8 @@ def with_peer(numbers: Numbers, given: ErmSettings, bench: Bench, python: Path) 
     }
 
 
-def _exchange(given: ErmSettings, bench: Bench, directory: Path) -> None:
-    rows = stored(given, bench)
+def _exchange(given: ErmSettings, bench: RunStore, directory: Path) -> None:
+    rows = store_rows(given, bench)
     X, y = rows.read()
     # Rows are scaled one by one, so scaling before splitting is the same as after.
     np.save(directory / "rows.npy", FitRecords.of(np.asarray(X), y, 2, 1.0, False).X)
@@ -48,5 +48,5 @@ def _exchange(given: ErmSettings, bench: Bench, directory: Path) -> None:
     for at, fold in enumerate(given.shown_folds):
         splits[f"train{at}"], splits[f"test{at}"] = rows.split(fold)
     np.savez(directory / "splits.npz", **splits)
-    asked = {"folds": given.shown, "epsilons": given.epsilons, "l2": L2, "seed": 1000}
+    asked = {"folds": len(given.shown_folds), "epsilons": given.epsilons, "l2": L2, "seed": 1000}
     (directory / "asked.json").write_text(json.dumps(asked))

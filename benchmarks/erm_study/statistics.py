@@ -11,7 +11,7 @@ from erm_study.design import AUTO, PRIVATE, oracle
 
 from sordino.types import Floats
 from sordino_papers.erm.quantities import gaps, of_method
-from sordino_papers.found import Numbers
+from sordino_papers.quantities import Numbers
 
 ALLOWED_POINTS = 0.5
 STANDARD_ERRORS = 3.0

@@ -1,21 +1,28 @@
-"""`Paper`: one paper's file, read strictly: runs, places (tables and figures), claims.
+"""`Paper`: what one paper prints, read strictly from its TOML file: runs, places, claims.
 
 A file is data: what is printed and where, the setting, the tolerance and its reason. No number of a
-paper stands anywhere else.
+paper stands anywhere else. Every key is known, and every name refers to something.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cache
+from importlib import resources
 from typing import Any
 
 from sordino import checks
-from sordino_papers.found import Found
+from sordino.errors import InvalidArgument
+from sordino.serialize import Forms, refusing
+from sordino_papers.quantities import Answer
 
+KEYS = ("v1", "v2", "chen", "notes", "annamalai")
+"""The papers, in the order they are shown."""
 _FORM = re.compile(
     r"(?P<number>[+-]?(?:\d[\d,]*)?(?:\.\d+)?(?:e[+-]?\d+)?)(?:\((?P<spread>\d+)\))?(?P<percent>%?)"
 )
@@ -47,11 +54,14 @@ class Printed:
 
     @classmethod
     def parse(cls, text: str) -> Printed:
-        """Read it as it is printed."""
+        """Read a number as it is printed.
+
+        >>> Printed.parse("0.719(2)").spread
+        0.002
+        """
         match = _FORM.fullmatch(text.strip())
         if match is None or not any(c.isdigit() for c in match["number"].partition("e")[0]):
-            hint = 'Write it as in the paper, such as "0.719(2)", "+.0007", "36.31%" or "1.2e-8".'
-            checks.fail("printed", text, "to be a number as printed", hint)
+            checks.fail("printed", text, 'to be a number as printed, such as "0.719(2)" or "+.07"')
         number = Decimal(match["number"].replace(",", ""))
         exponent = number.as_tuple().exponent
         assert isinstance(exponent, int)
@@ -59,24 +69,25 @@ class Printed:
         spread = None if match["spread"] is None else float(int(match["spread"]) * unit)
         return cls(text, float(number), float(unit), spread, bool(match["percent"]))
 
-    @property
-    def rounding(self) -> tuple[float, float]:
-        """The numbers that are printed so, if rounded: half a unit either way."""
-        return self.value - self.unit / 2, self.value + self.unit / 2
-
     def __str__(self) -> str:
         return self.text
 
 
-BESIDE_PRINTED = ("rounding", "relative", "factor", "absolute", "interval")
-ALONE = ("at_least", "at_most", "above", "below")
+_BESIDE_PRINTED = {
+    "rounding": "as printed",
+    "relative": "within {percent:g} %",
+    "factor": "within {size:g} times",
+    "absolute": "within {size:g}",
+    "interval": "in our interval",
+}
+_ALONE = ("at_least", "at_most", "above", "below")
 _SLACK = 1e-9
 """Of comparisons in floating point, relative to the printed unit."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """One rule.
+    """How far our number may be from the printed one.
 
     Parameters
     ----------
@@ -95,11 +106,11 @@ class Tolerance:
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Tolerance:
-        """From a table with one entry, such as { relative = 0.05 }."""
+        """Read a table with one entry, such as { relative = 0.05 }."""
         if len(given) != 1:
             checks.fail("tolerance", dict(given), "to have one entry, such as { relative = 0.05 }")
         ((kind, size),) = given.items()
-        checks.one_of("tolerance", kind, (*BESIDE_PRINTED, *ALONE))
+        checks.one_of("tolerance", kind, (*_BESIDE_PRINTED, *_ALONE))
         if kind in ("rounding", "interval"):
             if size is not True:
                 checks.fail(f"tolerance.{kind}", size, "to be true")
@@ -109,54 +120,35 @@ class Tolerance:
     @property
     def needs_printed(self) -> bool:
         """Whether it compares with a printed number."""
-        return self.kind in BESIDE_PRINTED
+        return self.kind in _BESIDE_PRINTED
 
-    def holds(self, found: Found, printed: Printed | None) -> bool:
+    def holds(self, answer: Answer, printed: Printed | None) -> bool:
         """Whether our number is within it."""
-        value = found.value
+        value, size = answer.value, self.size
         if not math.isfinite(value):
             return False
         if not self.needs_printed:
             return {
-                "at_least": value >= self.size,
-                "at_most": value <= self.size,
-                "above": value > self.size,
-                "below": value < self.size,
+                "at_least": value >= size,
+                "at_most": value <= size,
+                "above": value > size,
+                "below": value < size,
             }[self.kind]
         assert printed is not None
-        low, high = self._allowed(printed)
-        slack = _SLACK * printed.unit
-        if self.kind == "interval":
-            if found.low is None or found.high is None:
-                return low - slack <= value <= high + slack
-            return found.low <= high + slack and low - slack <= found.high
-        return low - slack <= value <= high + slack
-
-    def _allowed(self, printed: Printed) -> tuple[float, float]:
-        low, high = printed.rounding
-        if self.kind == "relative":
-            far = self.size * abs(printed.value)
-            return low - far, high + far
-        if self.kind == "absolute":
-            return low - self.size, high + self.size
+        ends = [printed.value - printed.unit / 2, printed.value + printed.unit / 2]
         if self.kind == "factor":
-            ends = (low * self.size, low / self.size, high * self.size, high / self.size)
-            return min(ends), max(ends)
-        return low, high
+            ends = [far for end in ends for far in (end * size, end / size)]
+        far = {"relative": size * abs(printed.value), "absolute": size}.get(self.kind, 0.0)
+        far += _SLACK * printed.unit
+        low = high = value
+        if self.kind == "interval" and answer.low is not None and answer.high is not None:
+            low, high = answer.low, answer.high
+        return low <= max(ends) + far and min(ends) - far <= high
 
     def __str__(self) -> str:
-        size = f"{self.size:g}"
-        return {
-            "rounding": "as printed",
-            "relative": f"within {100 * self.size:g} %",
-            "factor": f"within {size} times",
-            "absolute": f"within {size}",
-            "interval": "in our interval",
-            "at_least": f"at least {size}",
-            "at_most": f"at most {size}",
-            "above": f"above {size}",
-            "below": f"below {size}",
-        }[self.kind]
+        if self.kind in _ALONE:
+            return f"{self.kind.replace('_', ' ')} {self.size:g}"
+        return _BESIDE_PRINTED[self.kind].format(size=self.size, percent=100 * self.size)
 
 
 @dataclass(frozen=True)
@@ -168,7 +160,7 @@ class PaperRun:
     name
         "v2/adult-logistic".
     kind
-        One of `kinds.SOURCES`.
+        One of `runs.SOURCES`.
     settings
         Of that kind.
     quick
@@ -178,17 +170,18 @@ class PaperRun:
     name: str
     kind: str
     settings: Mapping[str, Any]
-    quick: Mapping[str, Any]
+    quick: Mapping[str, Any] = field(default_factory=dict)
 
-    def chosen(self, quick: bool) -> dict[str, Any]:
-        """The settings that count."""
+    def at_size(self, quick: bool) -> dict[str, Any]:
+        """The settings of the full or of the quick size."""
         return {**self.settings, **(self.quick if quick else {})}
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a number differs; it counts only while every claim it leans on holds."""
+    """Why cells of a place differ; it counts only while every claim in `shown_by` holds."""
 
+    cells: tuple[str, ...]
     text: str
     shown_by: tuple[str, ...]
 
@@ -240,33 +233,26 @@ class PaperClaim:
     full: bool
     setting: bool
 
+    @property
+    def category(self) -> str:
+        """What it counts as: a "check" of ours, "words", a "setting", or a "printed" number."""
+        if self.ours:
+            return "check"
+        return "words" if self.printed is None else "setting" if self.setting else "printed"
+
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure in the paper's layout: which drawing, of which runs, with which words."""
+    """A figure in the paper's layout: which drawing, of which runs, with which arguments."""
 
     draw: str
     runs: tuple[str, ...]
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A table, a figure or a passage.
-
-    Parameters
-    ----------
-    name
-        "v2/table-3".
-    title
-        What is there.
-    printed_at
-        Where it is printed, in words: "Table 3, page 4".
-    drawings
-        Figures that we draw of it.
-    claims
-        In order.
-    """
+    """A table, a figure or a passage ("v2/table-3"); `printed_at` says where: "Table 3, page 4"."""
 
     name: str
     title: str
@@ -276,13 +262,13 @@ class Place:
 
     @property
     def key(self) -> str:
-        """Without the paper: "table-3"."""
+        """The name without the paper: "table-3"."""
         return self.name.partition("/")[2]
 
 
 @dataclass(frozen=True)
 class Paper:
-    """One file."""
+    """One paper: who wrote it, the runs that its file names, and its places."""
 
     key: str
     title: str
@@ -293,5 +279,172 @@ class Paper:
 
     @property
     def claims(self) -> tuple[PaperClaim, ...]:
-        """All of them, in order."""
+        """Every claim, in order."""
         return tuple(claim for place in self.places for claim in place.claims)
+
+
+# The forms of a file -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _About:
+    title: str
+    authors: str
+    year: int
+
+
+@dataclass(frozen=True)
+class _Row:
+    key: str
+    quantity: str
+    tolerance: Mapping[str, Any]
+    reason: str
+    row: str = ""
+    says: str = ""
+    run: str | None = None
+    runs: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    printed: Any = ""
+    columns: tuple[str, ...] | None = None
+    ours: bool = False
+    full: bool = False
+    setting: bool = False
+
+
+@dataclass(frozen=True)
+class _Place:
+    title: str
+    printed_at: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[_Row, ...] = ()
+    explained: tuple[Explanation, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
+
+
+@dataclass(frozen=True)
+class _File:
+    paper: _About
+    places: Mapping[str, _Place]
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@cache
+def papers() -> dict[str, Paper]:
+    """Every paper, checked against the others: runs may be another paper's.
+
+    >>> list(papers())
+    ['v1', 'v2', 'chen', 'notes', 'annamalai']
+    """
+    files = resources.files("sordino_papers")
+    held = {key: read(key, files.joinpath(f"{key}.toml").read_text("utf-8")) for key in KEYS}
+    runs = {run for paper in held.values() for run in paper.runs}
+    for paper in held.values():
+        check_names(paper, runs)
+    return held
+
+
+def read(key: str, text: str) -> Paper:
+    """Read one file's text."""
+    with refusing(f"paper {key}", InvalidArgument):
+        given: _File = Forms(by_hand=True).of(_File).read(tomllib.loads(text))
+    runs = {}
+    for name, each in given.runs.items():
+        settings = {k: value for k, value in each.items() if k not in ("kind", "quick")}
+        run = PaperRun(f"{key}/{name}", each["kind"], settings, each.get("quick", {}))
+        _known(f"{run.name}.quick", run.quick, set(settings))
+        runs[run.name] = run
+    places = tuple(_place(key, f"{key}/{name}", each) for name, each in given.places.items())
+    return Paper(key, given.paper.title, given.paper.authors, given.paper.year, runs, places)
+
+
+def check_names(paper: Paper, runs: Collection[str]) -> None:
+    """Refuse a run, or a claim that an explanation leans on, that does not exist."""
+    claims = {claim.name for claim in paper.claims}
+    for claim in paper.claims:
+        for run in claim.runs:
+            checks.one_of(f"{claim.name}.run", run, sorted(runs))
+        for name in claim.explanation.shown_by if claim.explanation else ():
+            checks.one_of(f"{claim.name}.shown_by", name, sorted(claims))
+    for place in paper.places:
+        for run in (run for drawing in place.drawings for run in drawing.runs):
+            checks.one_of(f"{place.name}.drawings", run, sorted(runs))
+
+
+def _place(paper: str, name: str, given: _Place) -> Place:
+    claims = tuple(claim for row in given.rows for claim in _claims(paper, name, given, row))
+    names = [claim.name for claim in claims]
+    cells = [f"{name}/{cell}" for each in given.explained for cell in each.cells]
+    for claim in names:
+        if names.count(claim) > 1:
+            checks.fail(f"{name}.rows", claim, "to be there once")
+    for cell in cells:
+        if cell not in names or cells.count(cell) > 1:
+            checks.fail(f"{name}.explained.cells", cell, "to be a cell here, explained once")
+    drawings = tuple(
+        replace(each, runs=tuple(_full_name(paper, run) for run in each.runs))
+        for each in given.drawings
+    )
+    return Place(name, given.title, given.printed_at, drawings, claims)
+
+
+def _claims(paper: str, place: str, given: _Place, row: _Row) -> list[PaperClaim]:
+    """One claim a column, or one alone where the row has none."""
+    name = f"{place}/{row.key}"
+    if given.columns:  # else the row has columns of its own
+        _known(f"{name}.columns", row.columns or (), set(given.columns))
+    keys = list(given.columns if row.columns is None else row.columns) or [""]
+    texts = row.printed if isinstance(row.printed, list) else [row.printed] * len(keys)
+    if len(texts) != len(keys):
+        checks.fail(f"{name}.printed", texts, f"to have {len(keys)} entries, one a column")
+    return [
+        _claim(paper, place, given, row, key, text)
+        for key, text in zip(keys, texts, strict=True)
+        if text or not isinstance(row.printed, list)  # the paper leaves this cell empty
+    ]
+
+
+def _claim(paper: str, place: str, given: _Place, row: _Row, column: str, text: str) -> PaperClaim:
+    def filled(value: Any) -> Any:
+        return value.replace("{column}", column) if isinstance(value, str) else value
+
+    cell = "/".join(filter(None, [row.key, column]))
+    name = f"{place}/{cell}"
+    rule = row.tolerance
+    if all(isinstance(each, Mapping) for each in rule.values()):
+        # A tolerance a column: { adult = { ... }, else = { ... } }
+        if given.columns:
+            _known("tolerance", rule, {*given.columns, "else"})
+        rule = rule[column] if column in rule else rule["else"]
+    tolerance, printed = Tolerance.read(rule), Printed.parse(text) if text else None
+    if tolerance.needs_printed != (printed is not None):
+        wanted = "a printed number" if tolerance.needs_printed else "no printed number"
+        checks.fail(f"{name}.tolerance", tolerance.kind, f"to go with {wanted}")
+    if printed is None and not row.says:
+        checks.fail(f"{name}.says", "", "to be a sentence where nothing is printed")
+    runs = row.runs or ((row.run,) if row.run is not None else ())
+    return PaperClaim(
+        name=name,
+        place=place,
+        row=row.row or row.says.rstrip(".") or row.key,
+        column=given.columns.get(column, column),
+        says=row.says,
+        quantity=row.quantity,
+        runs=tuple(_full_name(paper, filled(run)) for run in runs),
+        arguments={key: filled(value) for key, value in row.arguments.items()},
+        printed=printed,
+        tolerance=tolerance,
+        reason=row.reason,
+        explanation=next((each for each in given.explained if cell in each.cells), None),
+        ours=row.ours,
+        full=row.full,
+        setting=row.setting,
+    )
+
+
+def _full_name(paper: str, run: str) -> str:
+    return run if "/" in run else f"{paper}/{run}"
+
+
+def _known(where: str, given: Collection[str], allowed: set[str]) -> None:
+    if unknown := sorted(set(given) - allowed):
+        checks.fail(where, unknown, f"to have only keys of {sorted(allowed)}")

@@ -10,20 +10,18 @@ from sordino.cli.options import DataDir
 from sordino.cli.terminal import StageBars, errors, line, plain_warnings, resumable, say, screen
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.table import Table
 
-    from sordino.cli.screen import Screen
+    from sordino.cli.terminal import Screen
     from sordino_papers.claims import Place
-    from sordino_papers.results import Reproduction, Result
+    from sordino_papers.reproduction import Reproduction, Result
 
 _WIDE = 160
 """Columns of a pipe."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
-Which = Annotated[
+_Which = Annotated[
     list[str],
     typer.Argument(
         metavar="WHICH...",
@@ -31,7 +29,7 @@ Which = Annotated[
         "of one, such as **v2/table-3/sigma**. **list** (or **list v2**) names tables and figures.",
     ),
 ]
-Quick = Annotated[
+_Quick = Annotated[
     bool,
     typer.Option(
         "--quick",
@@ -39,7 +37,7 @@ Quick = Annotated[
         "number also counts as met where our wider interval holds it.",
     ),
 ]
-Out = Annotated[
+_Out = Annotated[
     str,
     typer.Option(
         metavar="DIR",
@@ -47,23 +45,30 @@ Out = Annotated[
         "computes only what is not there. INTERNAL.",
     ),
 ]
-Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
-Markdown = Annotated[
+_Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
+_Summary = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE", help="Write it as Markdown, too; pictures go beside it into a directory."
+        metavar="FILE", help="Write the score, and what differs and why, as Markdown, too."
+    ),
+]
+_Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Train on the workers of this Dask scheduler; they must see DIR."
     ),
 ]
 
 
 @app.command()
 def reproduce(
-    which: Which,
-    quick: Quick = False,
-    out: Out = "sordino-reproduction",
+    which: _Which,
+    quick: _Quick = False,
+    out: _Out = "sordino-reproduction",
     data_dir: DataDir = None,
-    figures: Figures = True,
-    markdown: Markdown = None,
+    figures: _Figures = True,
+    summary: _Summary = None,
+    dask: _Dask = None,
 ) -> None:
     """Every table and figure of five papers: the paper's number beside ours, with a verdict.
 
@@ -72,9 +77,9 @@ def reproduce(
     print, for which setting, and how far ours may be from it and why is data: one file a paper.
 
     Verdicts: reproduced; differs (explained, if another claim that holds says why); not runnable
-    here (and what is missing). Stopped at any moment, the same command goes on where it was. Exit
-    code 1 if something differs and nothing explains it, or if nothing could be judged; 130 if
-    stopped by Ctrl-C. Epsilons here
+    here (and what is missing). DIR gets the page as index.html and as Markdown, and
+    results.json. Stopped at any moment, the same command resumes. Exit code 1 if something differs
+    and nothing explains it, or if nothing could be judged; 130 if stopped by Ctrl-C. Epsilons here
     are the papers' estimates and formulas, no guarantees.
 
     `sordino reproduce list`
@@ -83,32 +88,55 @@ def reproduce(
 
     `sordino reproduce all --quick`
     """
-    from sordino_papers import words
+    from pathlib import Path
+
+    from sordino import _files, tasks
+    from sordino.study.disk import Disk
+    from sordino.study.refusal import explained
+    from sordino_papers import page, reproduction, score
 
     if which[0] == "list":
         _list(which[1:])
         return
-    if markdown is not None:
-        _check_writable(markdown)
-    found = _run(which, quick, out, data_dir, figures)
+    if summary is not None:  # before an hour of work
+        with _files.explained("--summary", summary, "written"):
+            _files.check_place(summary)
+    console = errors()
+    bars = StageBars(console)
+    with (
+        resumable(lambda: f"The same command goes on from here: {out}"),
+        plain_warnings(console),
+        bars,
+        tasks.connect(dask) as client,
+    ):
+        ours = reproduction.reproduce(
+            which,
+            directory=out,
+            data_dir=data_dir,
+            quick=quick,
+            pictures=figures,
+            watch=bars,
+            client=client,
+        )
     console = screen(_WIDE)
-    for place in found.places:
-        console.print(_table(place, found.of(place)))
-    _explanations(console, found)
-    page = _write(found, out, markdown)
-    for sentence in words.summary(found):
+    for place in ours.places:
+        console.print(_table(place, ours.of(place)))
+    _print_explanations(console, ours)
+    directory = Path(out)
+    with explained(directory, "written"):
+        Disk(directory).put("results.json", page.document(ours).encode())
+        Disk(directory).put("index.html", page.html(ours, directory).encode())
+        (directory / "markdown").mkdir(exist_ok=True)
+        text = page.markdown(ours, "../figures").encode()
+        Disk(directory).put("markdown/reproduction.md", text)
+    if summary is not None:
+        with _files.explained("--summary", summary, "written"):
+            _files.write(summary, page.summary(ours).encode(), mode=0o666)
+    for sentence in score.summary(ours):
         line(console, sentence)
-    say(f"The page: {page}")
-    if found.unexplained or not found.judged:
+    say(f"The page: {directory / 'index.html'}")
+    if ours.unexplained or not ours.judged:
         raise typer.Exit(1)
-
-
-def _check_writable(file: str) -> None:
-    """Said before an hour of work."""
-    from sordino import _files
-
-    with _files.explained("--markdown", file, "written"):
-        _files.check_place(file)
 
 
 def _list(wanted: list[str]) -> None:
@@ -117,7 +145,7 @@ def _list(wanted: list[str]) -> None:
     from rich.table import Table
 
     from sordino import checks
-    from sordino_papers.reading import papers
+    from sordino_papers.claims import papers
 
     for key in wanted:
         checks.one_of("PAPER", key, list(papers()))
@@ -129,27 +157,13 @@ def _list(wanted: list[str]) -> None:
         table = Table("name", "what", "claims", box=box.SIMPLE_HEAD, title=title)
         table.title_justify = "left"
         for place in paper.places:
-            own = sum(claim.ours for claim in place.claims)
-            printed = sum(claim.printed is not None and not claim.ours for claim in place.claims)
-            words = len(place.claims) - printed - own
-            counts = {"printed": printed, "in words": words, "of ours": own}
-            said = [f"{many} {what}" for what, many in counts.items() if many]
-            table.add_row(place.name, place.title, ", ".join(said))
+            kinds = [claim.category for claim in place.claims]
+            printed = kinds.count("printed") + kinds.count("setting")
+            counts = {"printed": printed, "in words": kinds.count("words")}
+            counts["of ours"] = kinds.count("check")
+            texts = [f"{many} {what}" for what, many in counts.items() if many]
+            table.add_row(place.name, place.title, ", ".join(texts))
         console.print(table)
-
-
-def _run(
-    which: list[str], quick: bool, out: str, data_dir: str | None, figures: bool
-) -> Reproduction:
-    from sordino_papers.reproduce import reproduce as run
-
-    console = errors()
-    bars = StageBars(console)
-    going_on = resumable(lambda: f"The same command goes on from here: {out}")
-    with going_on, plain_warnings(console), bars.shown():
-        return run(
-            which, directory=out, data_dir=data_dir, quick=quick, pictures=figures, watch=bars
-        )
 
 
 def _table(place: Place, results: list[Result]) -> Table:
@@ -165,11 +179,10 @@ def _table(place: Place, results: list[Result]) -> Table:
         table.add_column(name, no_wrap=name in ("paper", "ours"))
     colors = {"reproduced": "green", "differs": "bold red"}
     for result in results:
-        claim = result.claim
         verdict = f"{words.verdict(result)}{f' ({result.why})' if result.why else ''}"
         table.add_row(
-            words.subject(claim),
-            words.asked(claim),
+            words.title(result.claim),
+            words.wanted(result.claim),
             words.ours(result),
             words.interval(result),
             Styled(verdict, colors.get(str(result.verdict), "yellow")),
@@ -177,47 +190,12 @@ def _table(place: Place, results: list[Result]) -> Table:
     return table
 
 
-def _explanations(console: Screen, found: Reproduction) -> None:
+def _print_explanations(console: Screen, ours: Reproduction) -> None:
     """Each once, with what it is about."""
-    from sordino_papers.results import ClaimVerdict
-
     texts: dict[str, list[str]] = {}
-    for name, result in found.results.items():
-        if result.verdict is ClaimVerdict.EXPLAINED and result.claim.explanation is not None:
+    for name, result in ours.results.items():
+        if str(result.verdict) == "differs, explained" and result.claim.explanation is not None:
             texts.setdefault(result.claim.explanation.text, []).append(name)
     for text, names in texts.items():
         many = f" and {len(names) - 1} more" if len(names) > 1 else ""
         line(console, f"{names[0]}{many}: {text}")
-
-
-def _write(found: Reproduction, out: str, markdown: str | None) -> Path:
-    from pathlib import Path
-
-    from sordino.study.disk import Disk
-    from sordino.study.refusal import explained
-    from sordino_papers.document import document
-    from sordino_papers.page import page
-
-    directory = Path(out)
-    with explained(directory, "written"):
-        Disk(directory).put("results.json", document(found).encode())
-        Disk(directory).put("index.html", page(found, directory).encode())
-    if markdown is not None:
-        _write_markdown(found, directory, Path(markdown))
-    return directory / "index.html"
-
-
-def _write_markdown(found: Reproduction, directory: Path, file: Path) -> None:
-    """The file, and beside it a directory of its name with the pictures it shows."""
-    import shutil
-    from pathlib import Path
-
-    from sordino import _files
-    from sordino_papers.page import markdown
-
-    pictures = file.with_suffix("")
-    pictures.mkdir(parents=True, exist_ok=True)
-    for picture in found.pictures:
-        shutil.copyfile(directory / picture.png, pictures / Path(picture.png).name)
-    with _files.explained("--markdown", file, "written"):
-        _files.write(file, markdown(found, pictures).encode(), mode=0o666)

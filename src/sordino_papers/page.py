@@ -1,14 +1,17 @@
-"""A reproduction as one HTML file and as Markdown: the same blocks for the report's `render`.
+"""A reproduction as one HTML file, as Markdown, as a short summary, and as JSON for scripts.
 
-What they say is `Reproduction` and nothing else.
+The pages are blocks for the report's `render`. What they say is `Reproduction` and nothing else.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -32,58 +35,68 @@ from sordino.report.blocks import (
     listed,
 )
 from sordino.report.words_numbers import seconds
-from sordino_papers import layout, scoreboard, words
+from sordino_papers import score, words
 from sordino_papers.claims import Paper, Place
-from sordino_papers.results import ClaimVerdict, Picture, Reproduction, Result
+from sordino_papers.reproduction import ClaimVerdict, Picture, Reproduction, Result
+from sordino_papers.score import CHECKS, SLIPS, Tally, counted, own_places
 
-STYLE = Path(__file__).parent / "templates" / "page.css"
-_NOT = "it is not, and"
-LOOKS = {
+_SCHEMA = 1
+"""Of the JSON document; another number means that fields changed their meaning."""
+_STYLE = Path(__file__).parent / "templates" / "page.css"
+_LOOKS = {
     ClaimVerdict.REPRODUCED: (
         "reproduced",
         "our number is within the tolerance that the claim states",
     ),
     ClaimVerdict.EXPLAINED: (
         "explained",
-        f"{_NOT} a run of ours supports the reason that is given",
+        "it is not, and a run of ours supports the reason that is given",
     ),
-    ClaimVerdict.DIFFERS: ("differs", f"{_NOT} nobody knows why"),
+    ClaimVerdict.DIFFERS: ("differs", "it is not, and nobody knows why"),
     ClaimVerdict.NOT_RUNNABLE: (
         "not runnable",
         "it could not be judged on this machine, at this size",
     ),
 }
 """In a word, which is also its class of the style sheet; and what it means."""
-TITLE = "The papers' numbers beside ours"
+_TITLE = "The papers' numbers beside ours"
 _COUNTS = (
     *("Printed numbers within tolerance", "Differ, explained", "Differ, unexplained"),
     *("Not runnable here", "Claims in words that hold", "Machine time of its runs"),
 )
 _LARGE = 1_500_000
 """Bytes of a drawing, from which the smaller of its two files is taken: points by the thousand."""
+_Row = Mapping[str, Result]
+"""A row of a table, or a sentence: one result a column; the column "" is of a row without."""
 
 
-def page(reproduction: Reproduction, directory: Path) -> str:
-    """Everything that was found, as one self-contained HTML document.
+def html(reproduction: Reproduction, directory: Path) -> str:
+    """Everything that was computed, as one self-contained HTML document.
 
     Parameters
     ----------
     reproduction
-        What was found.
+        What was computed.
     directory
         Where the files of its pictures are.
     """
 
     def drawn(picture: Picture, title: str) -> Drawn:
-        alt, source = f"Drawn from our runs: {title}", _source(picture, Path(directory))
-        markup = Markup('<img src="{}" alt="{}">').format(source, alt)
-        return Drawn(markup, alt, picture.says)
+        # A drawing as an address that holds it: ids and styles of one never reach another.
+        path, kind = directory / picture.svg, "svg+xml"
+        other = directory / picture.png
+        if path.stat().st_size > _LARGE and other.stat().st_size < path.stat().st_size:
+            path, kind = other, "png"
+        data = base64.b64encode(path.read_bytes()).decode("ascii")
+        alt = f"Drawn from our runs: {title}"
+        source = f"data:image/{kind};base64,{data}"
+        return Drawn(Markup('<img src="{}" alt="{}">').format(source, alt), alt, picture.says)
 
-    style = STYLE.read_text(encoding="utf-8")
+    style = _STYLE.read_text(encoding="utf-8")
     return render.html(_Account(reproduction, drawn, in_layout=True).page(), style)
 
 
-def markdown(reproduction: Reproduction, pictures: Path | None = None) -> str:
+def markdown(reproduction: Reproduction, pictures: str | None = None) -> str:
     """The same as Markdown; the same results give the same text, but for times.
 
     Tables in the papers' layout are left out: the table of intervals and tolerances has all of it.
@@ -91,26 +104,110 @@ def markdown(reproduction: Reproduction, pictures: Path | None = None) -> str:
     Parameters
     ----------
     reproduction
-        What was found.
+        What was computed.
     pictures
-        Directory beside the text that holds the PNG files, if there is one: they are linked.
+        Address, seen from the text, of the directory of PNG files; without one none is linked.
     """
 
     def drawn(picture: Picture, title: str) -> Drawn | None:
         if pictures is None:
             return None
-        return Drawn("", title, picture.says, f"{pictures.name}/{Path(picture.png).name}")
+        return Drawn("", title, picture.says, f"{pictures}/{Path(picture.png).name}")
 
     return render.markdown(_Account(reproduction, drawn, in_layout=False).page())
 
 
+def summary(reproduction: Reproduction) -> str:
+    """The score, and what differs and why, as a short Markdown page without times."""
+    return render.markdown(_Account(reproduction, lambda *_: None, in_layout=False).summary())
+
+
+def document(reproduction: Reproduction) -> str:
+    """Every claim with both numbers and its verdict as JSON; the same results give the same text.
+
+    What JSON has no number for is null.
+    """
+    whole = Tally.of_all(reproduction)
+    record = {
+        "schema": _SCHEMA,
+        "command": score.command(reproduction),
+        "quick": reproduction.quick,
+        "wall_seconds": reproduction.wall_seconds,
+        "printed": asdict(whole.printed),
+        "words": asdict(whole.words),
+        "seconds": dict(reproduction.seconds),
+        "claims": [_record(result) for result in reproduction.results.values()],
+    }
+    return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _record(result: Result) -> dict[str, Any]:
+    claim, answer = result.claim, result.answer
+    ends = (None, None, None) if answer is None else (answer.value, answer.low, answer.high)
+    plain = [None if end is None or not math.isfinite(end) else float(end) for end in ends]
+    return {
+        "name": claim.name,
+        "place": claim.place,
+        "row": claim.row,
+        "column": claim.column,
+        "says": claim.says,
+        "printed": None if claim.printed is None else claim.printed.text,
+        "printed_value": None if claim.printed is None else claim.printed.value,
+        **dict(zip(("ours", "low", "high"), plain, strict=True)),
+        "ours_text": words.ours(result),
+        "tolerance": words.tolerance(claim),
+        "reason": claim.reason,
+        "verdict": str(result.verdict),
+        "off": result.off,
+        "why": result.why,
+        "explanation": "" if claim.explanation is None else claim.explanation.text,
+        "shown_by": [] if claim.explanation is None else list(claim.explanation.shown_by),
+        "check_of_ours": claim.ours,
+        "runs": list(claim.runs),
+    }
+
+
+def group_rows(results: Iterable[Result]) -> list[_Row]:
+    """Results by row; headings may be the same in two columns, keys never are."""
+    grouped: dict[str, dict[str, Result]] = {}
+    for result in results:
+        row, _, column = result.claim.name.removeprefix(f"{result.claim.place}/").partition("/")
+        grouped.setdefault(row, {})[column] = result
+    return list(grouped.values())
+
+
+def merge_columns(rows: Iterable[_Row]) -> list[str]:
+    """Keys of columns in the paper's order: a new one stands before the next that is known."""
+    columns: list[str] = []
+    for row in rows:
+        keys = list(row)
+        for at, key in enumerate(keys):
+            if key not in columns:
+                after = next((other for other in keys[at:] if other in columns), None)
+                columns.insert(len(columns) if after is None else columns.index(after), key)
+    return columns
+
+
+def group_differences(results: Iterable[Result], *, by_place: bool = True) -> list[list[Result]]:
+    """What differs, by explanation; of each that has none, one by itself."""
+    grouped: dict[tuple[str, str, bool], list[Result]] = {}
+    for result in results:
+        explained = result.verdict is ClaimVerdict.EXPLAINED
+        if explained or result.verdict is ClaimVerdict.DIFFERS:
+            explanation, place = result.claim.explanation, result.claim.place
+            text = result.claim.name if explanation is None else explanation.text
+            key = (place if by_place else "", text, explained)
+            grouped.setdefault(key, []).append(result)
+    return list(grouped.values())
+
+
 @dataclass(frozen=True)
 class _Account:
-    """What was found, as blocks.
+    """What was computed, as blocks.
 
     Parameters
     ----------
-    found
+    whole
         All of it.
     drawn
         From a picture and the title of its place to what shows it; None if nothing does.
@@ -118,72 +215,93 @@ class _Account:
         Whether each place begins with its table and its sentences as in the paper.
     """
 
-    found: Reproduction
+    whole: Reproduction
     drawn: Callable[[Picture, str], Drawn | None]
     in_layout: bool
 
     def page(self) -> Page:
-        found, quick = self.found, self.found.quick
-        note = (Span("This was a quick run.", "strong"), f" {scoreboard.QUICK}")
-        made = f"Made by sordino {sordino.__version__}."
+        quick = self.whole.quick
+        note = (Span("This was a quick run.", "strong"), f" {score.QUICK}")
         small = " A quick run: sizes were small." if quick else ""
-        again = f"{TITLE}, computed by `{scoreboard.command(found)}`; not to be edited."
-        return Page(
-            title=f"Quick run: {TITLE}" if quick else TITLE,
-            mark="QUICK RUN: small sizes." if quick else "",
-            why_marked=scoreboard.NO_GUARANTEE,
-            verdict=scoreboard.headline(found),
-            subtitle=f"{again} {scoreboard.counted_how(found)}".rstrip(),
+        sections = [Section("score", "The score", self._score())]
+        sections.append(Section("differences", "What differs", self._differences()))
+        for paper in self.whole.asked_papers:
+            blocks = tuple(self._paper(paper))
+            sections.append(Section(paper.key, f"{paper.key}: {paper.title}", blocks))
+        about = "Slips in print, each with the numbers that show it. A slip counts as shown if its "
+        slips = self._ours(SLIPS, f"{about}check holds.")
+        about = "Checks of ours, not claims of the papers: an explanation counts only while every "
+        checks = self._ours(CHECKS, f"{about}check it leans on holds.")
+        sections += [
+            Section("slips", "What the papers get wrong", slips),
+            Section("checks", "What explanations lean on", checks),
+            Section("missing", "What could not be run here", tuple(self._missing())),
+            Section("time", "Time and sizes", self._time()),
+        ]
+        return self._framed(
+            sections,
             notes=(note,) if quick else (),
-            sections=tuple(each for each in self._sections() if each.blocks),
-            footer=f"{made}{small} {scoreboard.NO_GUARANTEE}",
-            version=sordino.__version__,
-            alarm=bool(found.unexplained),
-            loud=quick,
-            as_written=True,
+            footer=f"Made by sordino {sordino.__version__}.{small} {score.NO_GUARANTEE}",
         )
 
-    def _sections(self) -> Iterator[Section]:
-        yield Section("score", "The score", self._score())
-        yield Section("differences", "What differs", self._differences())
-        for paper in layout.papers(self.found):
-            blocks = tuple(self._paper(paper))
-            yield Section(paper.key, f"{paper.key}: {paper.title}", blocks)
-        about = "Slips in print, each with the numbers that show it. A slip counts as shown if its "
-        slips = self._ours(layout.SLIPS, f"{about}check holds.")
-        yield Section("slips", "What the papers get wrong", slips)
-        about = "Checks of ours, not claims of the papers: an explanation counts only while every "
-        checks = self._ours(layout.CHECKS, f"{about}check it leans on holds.")
-        yield Section("checks", "What explanations lean on", checks)
-        yield Section("missing", "What could not be run here", tuple(self._missing()))
-        yield Section("time", "Time and sizes", self._time())
+    def summary(self) -> Page:
+        legend = (
+            "The command writes the full page, with every number, tolerance, run and check, into "
+            "its directory, and this one with `--summary FILE`."
+        )
+        sections = [
+            Section("score", "The score", (Text(legend), self._by_paper(-1))),
+            Section("differences", "What differs", tuple(self._reasons())),
+            Section("missing", "What could not be run here", tuple(self._missing(brief=True))),
+        ]
+        return self._framed(sections, notes=(), footer=score.NO_GUARANTEE)
+
+    def _framed(self, sections: list[Section], **more: Any) -> Page:
+        whole, quick = self.whole, self.whole.quick
+        again = f"{_TITLE}, computed by `{score.command(whole)}`; not to be edited."
+        return Page(
+            title=f"Quick run: {_TITLE}" if quick else _TITLE,
+            mark="QUICK RUN: small sizes." if quick else "",
+            why_marked=score.NO_GUARANTEE,
+            verdict=score.headline(whole),
+            subtitle=f"{again} {score.how_counted(whole)}".rstrip(),
+            sections=tuple(each for each in sections if each.blocks),
+            version=sordino.__version__,
+            alarm=bool(whole.unexplained),
+            loud=quick,
+            as_written=True,
+            **more,
+        )
+
+    def _by_paper(self, last: int | None = None) -> Table:
+        """Scores by paper; up to the `last` column."""
+        whole, papers = self.whole, self.whole.asked_papers
+        rows = [
+            _counts(paper.key, Tally.of(whole, [r for p in paper.places for r in whole.of(p)]))
+            for paper in papers
+        ]
+        if len(papers) > 1:
+            rows.append(_counts(Span("all", "total"), Tally.of_all(whole)))
+        caption = "By paper. A share is of the numbers that could be computed here, rounded down"
+        return listed(caption, ("Paper", *_COUNTS)[:last], *(row[:last] for row in rows))
 
     def _score(self) -> tuple[Block, ...]:
-        found, papers = self.found, layout.papers(self.found)
-        whole = scoreboard.total(found)
-        rows = [_counts(paper.key, scoreboard.of_paper(found, paper)) for paper in papers]
-        if len(papers) > 1:
-            rows.append(_counts(Span("all", "total"), whole))
-        caption = "By paper. A share is of the numbers that could be computed here, rounded down"
         took = (
-            f"This call took {seconds(found.wall_seconds)}. All runs together took "
-            f"{seconds(whole.seconds)} when they were made, in this call or an earlier one; papers "
-            "share some of them, so the rows above add up to more."
+            f"This call took {seconds(self.whole.wall_seconds)}. All runs together took "
+            f"{seconds(sum(self.whole.seconds.values()))} when they were made, in this call or an "
+            "earlier one; papers share some of them, so the rows above add up to more."
         )
         legend = tuple(
             (_signed(verdict, str(verdict)), f": {meaning}")
-            for verdict, (_, meaning) in LOOKS.items()
+            for verdict, (_, meaning) in _LOOKS.items()
         )
-        return listed(caption, ("Paper", *_COUNTS), *rows), Text(took), Bullets(legend)
+        return self._by_paper(), Text(took), Bullets(legend)
 
     def _differences(self) -> tuple[Block, ...]:
-        held = layout.differences(self.found.results.values())
         rows = []
-        for result in (
-            one for each in sorted(held, key=lambda one: one.explained) for one in each.results
-        ):
+        for result in self._unexplained_first():
             claim, sign = result.claim, _verdict(result)
-            rows.append((_link(result), words.asked(claim), words.ours(result), result.off, sign))
+            rows.append((_link(result), words.wanted(claim), words.ours(result), result.off, sign))
         if not rows:
             return ()
         caption = "Every claim that is not within its tolerance; those without a reason first"
@@ -192,93 +310,133 @@ class _Account:
             listed(caption, ("Claim", "Paper", "Ours", "Off", "Verdict"), *rows),
         )
 
+    def _unexplained_first(self) -> list[Result]:
+        groups = group_differences(self.whole.results.values())
+        return [r for group in sorted(groups, key=_is_explained) for r in group]
+
+    def _reasons(self) -> Iterator[Block]:
+        """For the summary: without a reason, with both numbers; then each reason once."""
+        open_ones = [r for r in self._unexplained_first() if not _is_explained([r])]
+        if open_ones:
+            rows = [(r.claim.name, words.wanted(r.claim), words.ours(r)) for r in open_ones]
+            yield listed("Differs, and nobody knows why", ("Claim", "Paper", "Ours"), *rows)
+        groups = group_differences(self.whole.results.values(), by_place=False)
+        reasons: list[Line] = []
+        for group in filter(_is_explained, groups):
+            explanation = group[0].claim.explanation
+            assert explanation is not None
+            names: dict[str, list[str]] = {}
+            for result in group:
+                cell = result.claim.name.removeprefix(f"{result.claim.place}/")
+                names.setdefault(result.claim.place, []).append(cell)
+            where = "; ".join(f"{place}: {', '.join(cells)}" for place, cells in names.items())
+            reasons.append((Span(where, "strong"), f". {explanation.text}"))
+        if reasons:
+            yield Text("For a reason that a run of ours supports:")
+            yield Bullets(tuple(reasons))
+
     def _paper(self, paper: Paper) -> Iterator[Block]:
-        held = layout.places(self.found, paper)
-        if not held:
+        places = own_places(self.whole, paper)
+        if not places:
             return
         rows = [
-            _counts(Span(place.title, to=place.name), scoreboard.of_place(self.found, place))
-            for place in held
+            _counts(Span(place.title, to=place.name), Tally.of(self.whole, self.whole.of(place)))
+            for place in places
         ]
         yield Text(f"{paper.authors}, {paper.year}", tone="muted")
         yield listed("Tables, figures and passages", ("Place", *_COUNTS), *rows)
-        for place in held:
+        for place in places:
             yield from self._place(place)
 
     def _place(self, place: Place) -> Iterator[Block]:
-        results = self.found.of(place)
+        results = self.whole.of(place)
         at = f"{place.printed_at}. " if place.printed_at else ""
         yield Heading(place.title, name=place.name)
         yield Text(f"{at}Again: `sordino reproduce {place.name}`", tone="muted")
         if self.in_layout:
-            table = layout.table(results)
-            yield from [_in_layout(table)] if table.rows else []
-            yield from (_sentence(row) for row in layout.sentences(results))
-        yield from (self._difference(each) for each in layout.differences(results))
+            rows = group_rows(r for r in results if r.claim.printed is not None)
+            yield from [_in_layout(rows)] if rows else []
+            worded = group_rows(r for r in results if r.claim.printed is None)
+            yield from (_sentence(row) for row in worded)
+        yield from map(self._difference, group_differences(results))
         yield from self._figures(place)
         title = "Intervals, tolerances and their reasons"
-        yield Folded(title, (_every_number(layout.rows(results)),), printed=False)
+        yield Folded(title, (_every_number(group_rows(results)),), printed=False)
 
-    def _difference(self, each: layout.Deviation) -> Notice:
-        said = "; ".join(
-            f"{words.subject(result.claim)}: {words.compared(result)}" for result in each.results
-        )
-        lead = "Differs, explained:" if each.explained else "Differs, and nobody knows why:"
-        blocks: list[Block] = [Text(f"{said}.", lead=lead)]
-        if each.explanation is not None:
-            would = "" if each.explained else "What would explain it: "
-            blocks.append(Text(f"{would}{each.explanation.text}"))
-            doubts = [result.why for result in each.results if result.why]
+    def _difference(self, group: list[Result]) -> Notice:
+        explained, explanation = _is_explained(group), group[0].claim.explanation
+        numbers = "; ".join(f"{words.title(r.claim)}: {words.compared(r)}" for r in group)
+        lead = "Differs, explained:" if explained else "Differs, and nobody knows why:"
+        blocks: list[Block] = [Text(f"{numbers}.", lead=lead)]
+        if explanation is not None:
+            would = "" if explained else "What would explain it: "
+            blocks.append(Text(f"{would}{explanation.text}"))
+            doubts = [result.why for result in group if result.why]
             blocks += [Text(f"This does not count, since {why}.") for why in doubts[:1]]
-            shown = tuple(self._leans_on(name) for name in each.explanation.shown_by)
+            shown = tuple(self._leans_on(name) for name in explanation.shown_by)
             blocks += [Text("Shown by:"), Bullets(shown)]
-        return Notice(tuple(blocks), tone="explained" if each.explained else "warn")
+        return Notice(tuple(blocks), tone="explained" if explained else "warn")
 
     def _leans_on(self, name: str) -> Line:
-        claim, result = layout.claims(self.found)[name], self.found.results.get(name)
-        said = claim.says or claim.row
+        result = self.whole.results.get(name)
+        everything = (claim for paper in self.whole.papers for claim in paper.claims)
+        claim = next(claim for claim in everything if claim.name == name)
+        says = claim.says or claim.row
         if result is None:
-            return f"{said} ({name})"
-        link = Span(said.rstrip("."), to=name)
-        return link, f": {words.compared(result)}. ", _verdict(result)
+            return f"{says} ({name})"
+        return Span(says.rstrip("."), to=name), f": {words.compared(result)}. ", _verdict(result)
 
     def _figures(self, place: Place) -> Iterator[Figure]:
-        for picture in self.found.pictures:
+        for picture in self.whole.pictures:
             if picture.place == place.name and (drawn := self.drawn(picture, place.title)):
                 yield Figure(drawn)
 
     def _ours(self, key: str, about: str) -> tuple[Block, ...]:
         """Slips or checks, with the numbers and the reasons."""
         blocks: list[Block] = []
-        for paper, place in layout.called(self.found, key):
-            blocks.append(Heading(f"{paper.key}: {place.title}", name=place.name))
-            rows = layout.rows(self.found.of(place))
-            blocks += [_sentence(row, reason=row.reason) for row in rows]
-            blocks += self._figures(place)
+        for paper in self.whole.asked_papers:
+            for place in paper.places:
+                if place.key == key and (results := self.whole.of(place)):
+                    blocks.append(Heading(f"{paper.key}: {place.title}", name=place.name))
+                    blocks += [_sentence(row, reason=True) for row in group_rows(results)]
+                    blocks += self._figures(place)
         return (Text(about), *blocks) if blocks else ()
 
-    def _missing(self) -> Iterator[Block]:
-        held = layout.missing(self.found)
-        if held and (advice := scoreboard.how_to_run(self.found)):
+    def _missing(self, *, brief: bool = False) -> Iterator[Block]:
+        """By what is missing; `brief` counts claims, and does not list them."""
+        if advice := score.how_to_run(self.whole):
             yield Text(advice)
-        for why, results in held.items():
-            yield Heading(f"{scoreboard.counted(len(results), 'claim')}: {why}")
-            yield Bullets(tuple(map(_link, results)))
+        for why, results in self.whole.missing.items():
+            line = f"{counted(len(results), 'claim')}: {why}"
+            yield Text(line) if brief else Heading(line)
+            if not brief:
+                yield Bullets(tuple(map(_link, results)))
 
     def _time(self) -> tuple[Block, ...]:
-        found = self.found
-        took = {name: seconds(found.seconds.get(name, 0.0)) for name in found.runs}
-        by_kind: list[tuple[Line, ...]] = []
-        for each in scoreboard.run_groups(found):
-            runs = f"{scoreboard.counted(len(each.runs), 'run')} of {each.kind}"
-            longest = f"{each.runs[0]}, {took[each.runs[0]]}"
-            by_kind.append((each.paper, runs, longest, seconds(each.seconds)))
-        every: list[tuple[Line, ...]] = []
-        for name in scoreboard.longest_first(found, list(found.runs)):
-            run = found.runs[name]
-            said = f"{run.kind}: {words.settings(run, quick=found.quick)}"
-            every.append((name, took[name], said))
-        small = " (small: a quick run)" if found.quick else ""
+        whole = self.whole
+        took = {name: whole.seconds.get(name, 0.0) for name in whole.runs}
+        names = sorted(whole.runs, key=lambda name: -took[name])
+        grouped: dict[tuple[str, str], list[str]] = {}
+        for name in names:
+            run = whole.runs[name]
+            kind = ", ".join(filter(None, [run.kind, run.settings.get("model", "")]))
+            grouped.setdefault((name.partition("/")[0], kind), []).append(name)
+        totals = {key: sum(took[name] for name in held) for key, held in grouped.items()}
+        order = [paper.key for paper in whole.papers]
+        by_kind = [
+            (
+                paper,
+                f"{counted(len(grouped[paper, kind]), 'run')} of {kind}",
+                f"{grouped[paper, kind][0]}, {seconds(took[grouped[paper, kind][0]])}",
+                seconds(totals[paper, kind]),
+            )
+            for paper, kind in sorted(grouped, key=lambda key: (order.index(key[0]), -totals[key]))
+        ]
+        every = [
+            (name, seconds(took[name]), f"{run.kind}: {words.settings(run, quick=whole.quick)}")
+            for name, run in ((name, whole.runs[name]) for name in names)
+        ]
+        small = " (small: a quick run)" if whole.quick else ""
         caption = "Machine time by paper and kind of run; a run stands with the paper of its file"
         return (
             listed(caption, ("Paper", "Runs", "Longest", "Time"), *by_kind),
@@ -290,76 +448,79 @@ class _Account:
         )
 
 
-def _counts(name: Line, line: scoreboard.Tally) -> tuple[Line, ...]:
-    both = (line.printed, line.words)
+def _is_explained(group: list[Result]) -> bool:
+    return group[0].verdict is ClaimVerdict.EXPLAINED
+
+
+def _counts(name: Line, tally: Tally) -> tuple[Line, ...]:
+    both = (tally.printed, tally.words)
     numbers = [sum(getattr(s, n) for s in both) for n in ("explained", "differs", "not_runnable")]
-    return (
-        name,
-        str(line.printed),
-        *(Span(str(number), "" if number else "nil") for number in numbers),
-        str(line.words),
-        seconds(line.seconds),
-    )
+    marked = (Span(str(number), "" if number else "nil") for number in numbers)
+    return name, str(tally.printed), *marked, str(tally.words), seconds(tally.seconds)
 
 
-def _in_layout(table: layout.PaperTable) -> Table:
+def _in_layout(table: list[_Row]) -> Table:
+    """The printed numbers in the paper's rows and columns."""
+    columns = merge_columns(table)
     rows: list[tuple[Line, ...]] = []
-    if list(table.columns) == [""]:
-        for row in table.rows:
-            result = row.results[""]
-            name = Span(row.title, name=result.claim.name)
-            printed = str(result.claim.printed)
-            rows.append((name, printed, words.ours(result), _verdict(result)))
+    if columns == [""]:
+        for result in (row[""] for row in table):
+            name = Span(result.claim.row, name=result.claim.name)
+            rows.append((name, str(result.claim.printed), words.ours(result), _verdict(result)))
         return listed("The printed numbers.", ("Row", "Paper", "Ours", "Verdict"), *rows)
-    for row in table.rows:
-        pairs = {key: _pair(result) for key, result in row.results.items()}
-        rows.append((row.title, *(pairs.get(key, "") for key in table.columns)))
-    head = ("Row", *(heading or "Number" for heading in table.columns.values()))
+    headings = {key: result.claim.column for row in table for key, result in row.items()}
+    for row in table:
+        pairs = {key: _pair(result) for key, result in row.items()}
+        rows.append((_first(row).claim.row, *(pairs.get(key, "") for key in columns)))
     caption = "The printed numbers. In each cell the paper's number, and below it ours."
-    return listed(caption, head, *rows)
+    return listed(caption, ("Row", *(headings[key] or "Number" for key in columns)), *rows)
+
+
+def _first(row: _Row) -> Result:
+    return next(iter(row.values()))
 
 
 def _pair(result: Result) -> Span:
     """The sign alone tells what came out as printed; anything else is said in words."""
-    look, _ = LOOKS[result.verdict]
-    ours = f"{words.ours(result)} " if result.found else ""
+    look, _ = _LOOKS[result.verdict]
+    ours = f"{words.ours(result)} " if result.answer else ""
     sign = Span(words.SIGNS[result.verdict], silent=True)
     mine = Span((ours, sign, Span(f" {words.verdict(result)}", "unseen")), f"mine {look}")
-    said = () if result.verdict is ClaimVerdict.REPRODUCED else (Span(look, look, silent=True),)
+    beside = () if result.verdict is ClaimVerdict.REPRODUCED else (Span(look, look, silent=True),)
     paper = Span((Span("paper ", "unseen"), str(result.claim.printed)), "paper")
-    return Span((paper, Span(" ours ", "unseen"), mine, *said), "pair", name=result.claim.name)
+    return Span((paper, Span(" ours ", "unseen"), mine, *beside), "pair", name=result.claim.name)
 
 
-def _sentence(row: layout.PaperRow, *, reason: str = "") -> Notice:
+def _sentence(row: _Row, *, reason: bool = False) -> Notice:
     """A claim in words, with its numbers."""
-    said, results = row.says or row.title, list(row.results.values())
-    why = [Text(reason, tone="muted")] if reason else []
+    results, claim = list(row.values()), _first(row).claim
+    says = claim.says or claim.row
+    why = [Text(claim.reason, tone="muted")] if reason and claim.reason else []
     if len(results) == 1:
-        claim = results[0].claim
         column = f" ({claim.column})" if claim.column else ""
-        return Notice((Text(f"{said}{column}"), Text(_numbers(results[0])), *why), name=claim.name)
+        return Notice((Text(f"{says}{column}"), Text(_numbers(results[0])), *why), name=claim.name)
     columns = tuple(
         Span((f"{each.claim.column}. ", _numbers(each)), name=each.claim.name) for each in results
     )
-    return Notice((Text(said), Bullets(columns), *why))
+    return Notice((Text(says), Bullets(columns), *why))
 
 
 def _numbers(result: Result) -> Line:
     claim, interval = result.claim, words.interval(result)
     printed = f"Printed: {claim.printed}. " if claim.printed else ""
-    ours = f"Ours: {words.ours(result)}" if result.found else "Not computed"
+    ours = f"Ours: {words.ours(result)}" if result.answer else "Not computed"
     within = f", interval {interval}" if interval else ""
     needed = "" if claim.printed else "needed: "
     text = f"{printed}{ours}{within}; {needed}{words.tolerance(claim)}."
     return Span(text, "muted"), " ", _verdict(result)
 
 
-def _every_number(rows: tuple[layout.PaperRow, ...]) -> Table:
+def _every_number(rows: list[_Row]) -> Table:
     groups = []
     for row in rows:
-        results = list(row.results.values())
-        title = row.title if results[0].claim.printed else row.says
-        groups.append(Group(title, tuple(map(_cells, results)), row.reason))
+        claim = _first(row).claim
+        cells = tuple(map(_cells, row.values()))
+        groups.append(Group(claim.row if claim.printed else claim.says, cells, claim.reason))
     head = ("Column", "Paper", "Ours", "Interval", "Tolerance", "Off", "Verdict")
     caption = "Every number of this place; intervals are 95% intervals of our own runs"
     return Table(caption, head, tuple(groups))
@@ -367,35 +528,19 @@ def _every_number(rows: tuple[layout.PaperRow, ...]) -> Table:
 
 def _cells(result: Result) -> tuple[Line, ...]:
     claim = result.claim
-    return (
-        claim.column or "number",
-        str(claim.printed or "in words"),
-        words.ours(result),
-        words.interval(result),
-        words.tolerance(claim),
-        result.off,
-        _verdict(result),
-    )
+    texts = words.ours(result), words.interval(result), words.tolerance(claim), result.off
+    return claim.column or "number", str(claim.printed or "in words"), *texts, _verdict(result)
 
 
 def _link(result: Result) -> Line:
     claim = result.claim
-    return Span(claim.place, to=claim.name), f": {words.subject(claim)}"
+    return Span(claim.place, to=claim.name), f": {words.title(claim)}"
 
 
 def _verdict(result: Result) -> Span:
     return _signed(result.verdict, words.verdict(result))
 
 
-def _signed(verdict: ClaimVerdict, said: str) -> Span:
+def _signed(verdict: ClaimVerdict, text: str) -> Span:
     sign = Span(words.SIGNS[verdict], silent=True)
-    return Span((sign, f"\u00a0{said}"), f"verdict {LOOKS[verdict][0]}")
-
-
-def _source(picture: Picture, directory: Path) -> str:
-    """A drawing as an address that holds it: ids and styles of one never reach another."""
-    path, kind = directory / picture.svg, "svg+xml"
-    other = directory / picture.png
-    if path.stat().st_size > _LARGE and other.stat().st_size < path.stat().st_size:
-        path, kind = other, "png"
-    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+    return Span((sign, f"\u00a0{text}"), f"verdict {_LOOKS[verdict][0]}")

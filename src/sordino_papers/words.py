@@ -9,13 +9,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sordino.report.words_numbers import UNKNOWN, seconds
-from sordino_papers import scoreboard
+from sordino.report.words_numbers import UNKNOWN
 from sordino_papers.claims import PaperClaim, PaperRun, Printed
-from sordino_papers.found import Found
-from sordino_papers.layout import missing
-from sordino_papers.results import ClaimVerdict, Reproduction, Result
-from sordino_papers.scoreboard import Score, counted
+from sordino_papers.reproduction import ClaimVerdict, Result
 
 SIGNS = {
     ClaimVerdict.REPRODUCED: "✓",
@@ -39,28 +35,28 @@ def number(value: float, printed: Printed | None = None) -> str:
     return _alone(value) if printed is None else _beside(value, printed)
 
 
-def asked(claim: PaperClaim) -> str:
+def wanted(claim: PaperClaim) -> str:
     """What the paper says: the printed text, or what a claim in words needs: "at least 0.95"."""
     return tolerance(claim) if claim.printed is None else claim.printed.text
 
 
 def ours(result: Result) -> str:
     """What we found, with its words: "0.0417 (3 of 72)"; "-" where nothing was computed."""
-    found, claim = result.found, result.claim
-    if found is None:
+    answer, claim = result.answer, result.claim
+    if answer is None:
         return "-"
-    text = number(found.value, claim.printed)
-    if claim.printed is None and math.isfinite(found.value):
-        text = _apart(found.value, claim.tolerance.size)
-    return f"{text} ({found.words})" if found.words else text
+    text = number(answer.value, claim.printed)
+    if claim.printed is None and math.isfinite(answer.value):
+        text = _apart(answer.value, claim.tolerance.size)
+    return f"{text} ({answer.words})" if answer.words else text
 
 
 def interval(result: Result) -> str:
     """Where ours may lie by our own runs: "0.081 to 0.086"; empty where there is none."""
-    found = result.found
-    if found is None or found.low is None or found.high is None:
+    answer = result.answer
+    if answer is None or answer.low is None or answer.high is None:
         return ""
-    return " to ".join(number(end, result.claim.printed) for end in (found.low, found.high))
+    return " to ".join(number(end, result.claim.printed) for end in (answer.low, answer.high))
 
 
 def tolerance(claim: PaperClaim) -> str:
@@ -79,7 +75,7 @@ def verdict(result: Result) -> str:
     return f"{result.verdict}{', weakly' if result.weak else ''}"
 
 
-def subject(claim: PaperClaim) -> str:
+def title(claim: PaperClaim) -> str:
     """What a claim is about, within its place: its row and column, or its sentence."""
     what = claim.says if claim.printed is None else claim.row
     return ", ".join(filter(None, [what.rstrip("."), claim.column]))
@@ -88,7 +84,7 @@ def subject(claim: PaperClaim) -> str:
 def compared(result: Result) -> str:
     """The two numbers in a phrase: "paper 0.083, ours 0.0843 (1.02 times)"."""
     printed = result.claim.printed
-    mine = f"ours {ours(result)}" if result.found else "ours could not be computed"
+    mine = f"ours {ours(result)}" if result.answer else "ours could not be computed"
     if printed is None:
         return f"{mine}, needed: {tolerance(result.claim)}"
     return f"paper {printed}, {mine}" + (f" ({result.off})" if result.off else "")
@@ -97,32 +93,8 @@ def compared(result: Result) -> str:
 def settings(run: PaperRun, *, quick: bool) -> str:
     """What a run was made with, on one line."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {_setting(value)}" for name, value in run.chosen(quick).items()
+        f"{name.replace('_', ' ')} {_setting(value)}" for name, value in run.at_size(quick).items()
     )
-
-
-def summary(reproduction: Reproduction) -> list[str]:
-    """A few sentences for the end of a terminal's output."""
-    held = reproduction.results.values()
-    own = Score.of(scoreboard.checks(held))
-    lines = [scoreboard.headline(reproduction)]
-    lines += filter(None, [scoreboard.counted_how(reproduction)])
-    if own.asked:
-        holds = f"{own.reproduced:,} of {counted(own.asked, 'check')} of ours"
-        lines.append(f"{holds} (what explanations lean on, and slips in print) hold.")
-    for why, results in missing(reproduction).items():
-        lines.append(f"{counted(len(results), 'claim')} not judged: {why.rstrip('.')}.")
-    runs, took = counted(len(reproduction.runs), "run"), sum(reproduction.seconds.values())
-    now = seconds(reproduction.wall_seconds)
-    lines.append(f"This took {now}; its {runs} took {seconds(took)} when made.")
-    return lines
-
-
-def found_as_record(found: Found | None) -> dict[str, Any]:
-    """Our number for machines: what JSON has no number for is null."""
-    ends = (None, None, None) if found is None else (found.value, found.low, found.high)
-    plain = [None if end is None or not math.isfinite(end) else float(end) for end in ends]
-    return dict(zip(("ours", "low", "high"), plain, strict=True))
 
 
 def _beside(value: float, printed: Printed) -> str:

@@ -21,7 +21,7 @@ from sordino.assessment.stages import accuracy
 from sordino.audit.score_file import OutputFile
 from sordino.errors import InvalidArgument, Refused
 from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
-from sordino_papers import bench
+from sordino_papers import runs
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "assessed.tar.gz"
 KINDS: dict[str, type] = {
@@ -198,9 +198,9 @@ def test_outputs_of_an_audit(damage: str, tmp_path: Path) -> None:
 def test_a_kept_run_of_a_reproduction(damage: str, tmp_path: Path) -> None:
     """It is made again."""
     rng, file = random.Random(f"{damage} 4"), tmp_path / "run.npz"
-    numbers = {"_seconds": bench.np.array(1.0), "_run": bench.np.array("here")}
-    bench._write(file, numbers | {"x": bench.np.arange(9.0)})
-    assert bench._read(file, "here") is not None
-    assert bench._read(file, "elsewhere") is None  # a file that was swapped
+    numbers = {"_seconds": runs.np.array(1.0), "_run": runs.np.array("here")}
+    runs._write(file, numbers | {"x": runs.np.arange(9.0)})
+    assert runs._read(file, "here") is not None
+    assert runs._read(file, "elsewhere") is None  # a file that was swapped
     file.write_bytes(STRUCTURE[damage](file.read_bytes(), rng))
-    assert bench._read(file, "here") is None
+    assert runs._read(file, "here") is None

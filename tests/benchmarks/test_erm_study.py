@@ -14,10 +14,10 @@ from erm_study import design, statistics  # noqa: E402
 from erm_study.statistics import Column  # noqa: E402
 
 from sordino.estimators import rules  # noqa: E402
-from sordino_papers.bench import Bench  # noqa: E402
 from sordino_papers.claims import PaperRun  # noqa: E402
 from sordino_papers.erm import study  # noqa: E402
-from sordino_papers.erm.settings import ErmSettings, stored  # noqa: E402
+from sordino_papers.erm.study import ErmSettings, store_rows  # noqa: E402
+from sordino_papers.runs import RunStore  # noqa: E402
 
 
 def test_every_grid_has_eight_different_settings() -> None:
@@ -75,12 +75,12 @@ def test_a_budget_that_cannot_be_met_is_left_out() -> None:
 @pytest.mark.slow
 def test_auto_shares_fits_and_oracles_choose_by_folds_that_are_not_shown(tmp_path: Path) -> None:
     source = dataclasses.replace(design.SMOKE.sources[0], methods=("auto", "noisy-gd", "objective"))
-    rows = Bench(tmp_path, {}).splits(source.data, source.form).train.rows
+    rows = RunStore(tmp_path, {}).splits(source.data, source.form).train.rows
     asked = design.settings(source, "logistic", rows)
-    bench = Bench(tmp_path, {"erm/small": PaperRun("erm/small", "erm", asked, {})})
+    bench = RunStore(tmp_path, {"erm/small": PaperRun("erm/small", "erm", asked, {})})
     found = Column("small", "logistic", bench.numbers("erm/small"))
     settings = ErmSettings.read(asked)
-    kept = stored(settings, bench)
+    kept = store_rows(settings, bench)
     training, held_out = kept.split(7)
     assert len(training) == settings.training_rows(rows)
     assert not set(training) & set(held_out)
@@ -90,7 +90,7 @@ def test_auto_shares_fits_and_oracles_choose_by_folds_that_are_not_shown(tmp_pat
         mine, theirs = (found.values("accuracies", m)[at] for m in ("auto", taken))
         np.testing.assert_array_equal(mine, theirs)
     assert found.numbers["accuracies"].shape == (5, 2, 5)
-    pieces = study.Pieces(settings, kept, str(bench.store("erm", study._identity(settings))))
+    pieces = study.Pieces(settings, kept, str(bench.folder("erm", settings.identity)))
     tuned = design.oracle("noisy-gd")
     tries = pieces.scores(tuned, range(5))[:, 0].mean(axis=0)
     chosen = found.numbers["chosen"][found.methods.index(tuned)]

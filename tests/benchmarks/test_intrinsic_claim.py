@@ -13,7 +13,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import intrinsic_claim as benchmark  # noqa: E402
 
 from sordino.data import load  # noqa: E402
-from sordino_papers.own_noise.claim import PapersClaim, examine  # noqa: E402
+from sordino_papers.sgd_noise.claim_audit import PapersClaim, examine  # noqa: E402
 
 CLAIM = PapersClaim("vary", 0.1, 0.2, 1e-6, (3, 7), tuple(range(98)))
 

@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "sordino_papers"))
 import sample_reproduction
 
-from sordino_papers.page import page
+from sordino_papers.page import html
 
 pytestmark = pytest.mark.browser
 
@@ -29,7 +29,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def file(name: str, tmp_path: Path) -> Path:
     found = sample_reproduction.sample(tmp_path, quick=name == "quick")
     place = tmp_path / "index.html"
-    place.write_text(page(found, tmp_path), encoding="utf-8")
+    place.write_text(html(found, tmp_path), encoding="utf-8")
     return place
 
 

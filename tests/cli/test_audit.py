@@ -9,7 +9,7 @@ import pytest
 
 from sordino.audit import power
 from sordino.cli.audit import print_bounds
-from sordino.cli.screen import Screen
+from sordino.cli.terminal import Screen
 from sordino.privacy import Observation
 
 SMALL = ("audit", "--data", "breast-cancer", "--epsilon", 1, "--runs", 400)

@@ -61,7 +61,7 @@ class TestInit:
         assert out.splitlines()[1] == f"It was in {file} already; nothing was changed."
         code, out, err = run("init", file, *self.OPTIONS)
         assert (code, out) == (1, "")
-        assert "rows_per_person=1 for 'visits', and it has 12" in err
+        assert "rows_per_person=1 for 'visits', not 12" in err
 
     def test_every_setting(self, run, file):
         more = ("--relation", "add-remove", "--as-you-go")
@@ -86,7 +86,7 @@ class TestAmend:
         run("spend", file, "--dataset", "patients", "--mu", "0.1")
         code, out, err = run("amend", file, "--dataset", "patients", "--as-you-go")
         assert (code, out) == (1, "")
-        assert "to have recorded nothing under 'patients', and it has 1 release." in err
+        assert "to have recorded nothing under 'patients', and it has 1." in err
 
 
 class TestHead:
@@ -141,7 +141,7 @@ class TestShow:
         assert "a [bold]model" in out
         assert any("The model was written (/models/a)." in line for line in lines)
         (explained,) = [line for line in lines if line.startswith(f"  {crashed.id[:8]}: ")]
-        assert "ended between recording and handing over, or is still at work" in explained
+        assert "ended before handing over, or is still at work" in explained
         assert "the model may have left, so the budget stays spent." in explained
 
     def test_a_rule_that_needs_costs_fixed_in_advance_says_so(self, run, file, ledger):
@@ -171,7 +171,7 @@ class TestShow:
         out = run("show", file)[1]
         assert out.index("patients: ") < out.index("visits: ")
         assert out.count("Nothing was spent yet.") == 2
-        assert "no Gaussian release fits a budget of delta=0" in out
+        assert "no Gaussian release fits" in out
         assert "patients" not in run("show", file, "--dataset", "visits")[1]
         code, _, err = run("show", file, "--dataset", "visit")
         assert code == 1
@@ -215,7 +215,7 @@ class TestSpend:
         ("more", "sentence"),
         [
             (("--relation", "zero-out"), "Expected relation=zero-out to be replace-one"),
-            (("--max-rows-per-person", "2"), "not 2 records of one person"),
+            (("--max-rows-per-person", "2"), "max_rows_per_person=2 to be 1"),
         ],
     )
     def test_what_was_accounted_otherwise_exits_1(self, run, file, ledger, more, sentence):

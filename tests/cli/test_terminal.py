@@ -24,7 +24,7 @@ from sordino.accounting.profile import GaussianProfile
 from sordino.assessment.directory import ASSESSMENT, STUDY
 from sordino.cli import terminal
 from sordino.cli.main import main
-from sordino.cli.screen import Screen
+from sordino.cli.terminal import Screen
 from sordino.errors import filled
 from sordino.intrinsic.measure import measure
 from sordino.models.constants import ObjectiveSpec

@@ -31,8 +31,9 @@ from sordino.assessment.stages import release
 from sordino.errors import Refused
 from sordino.release import bundle, verify
 from sordino.release.certificate import CertificateError
-from sordino.release.ledger import FingerprintWarning
-from sordino.release.ledger_file import LedgerError, LedgerFile
+from sordino.release.ledger import LedgerError
+from sordino.release.ledger.file import LedgerFile
+from sordino.release.ledger.ledger import FingerprintWarning
 
 
 class Disk:

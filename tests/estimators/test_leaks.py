@@ -45,7 +45,7 @@ from sordino import InvalidArgument, PrivacyLeakWarning
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import leaks
 from sordino.release import bundle
-from sordino.release.certificate_words import FITTED_INSIDE, STEPS_FITTED
+from sordino.release.certificate import FITTED_INSIDE, STEPS_FITTED
 from sordino.release.verify import verify
 
 ROWS, COLUMNS = 60, 6

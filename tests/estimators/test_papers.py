@@ -26,8 +26,7 @@ from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import methods
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.release import bundle, signature
-from sordino.release.certificate import Certificate, CertificateError
-from sordino.release.fingerprint import salted
+from sordino.release.certificate import Certificate, CertificateError, salted
 from sordino.release.ledger import LedgerError
 from sordino.release.mechanism import ReleaseRefused
 from sordino.release.verify import verify_certificate

@@ -19,14 +19,9 @@ from sordino.accounting.zcdp import concentrated
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.release import ReleaseRefused
-from sordino.release.ledger import (
-    Budget,
-    BudgetExceeded,
-    Charge,
-    FingerprintWarning,
-    Ledger,
-    LedgerError,
-)
+from sordino.release.ledger import BudgetExceeded, Charge, Ledger, LedgerError
+from sordino.release.ledger.budget import Budget
+from sordino.release.ledger.ledger import FingerprintWarning
 
 DELTA = 1e-6
 REPLACE = Relation.REPLACE_ONE
@@ -135,13 +130,13 @@ class TestRefusals:
                 attempt(asked)
             error = refused.value
             assert isinstance(error, ReleaseRefused)
-            assert (error.dataset, error.asked, error.spent) == ("patients", asked, before.spent)
+            assert (error.dataset, error.charge, error.spent) == ("patients", asked, before.spent)
             assert error.would_be.epsilon == pytest.approx(
                 gaussian.epsilon(math.hypot(0.2, 1.0), DELTA), rel=1e-12
             )
             assert error.left == before.left
             assert before.left in str(error)
-        assert before.left.startswith("epsilon 1.165 of 2 at delta=1e-06, if a release is ")
+        assert before.left.startswith("epsilon 1.165 of 2 at delta=1e-06, ")
         assert ledger.status() == before
 
     def test_it_comes_through_a_worker_whole(self, ledger):
@@ -161,28 +156,21 @@ class TestRefusals:
     def test_an_infinite_cost_fits_no_budget(self, path, asked):
         ledger = Ledger(path, dataset="a", epsilon=1e9, delta=0.5)
         for attempt in (ledger.check, ledger.record):
-            with pytest.raises(BudgetExceeded, match="it would be inf"):
+            with pytest.raises(BudgetExceeded, match="not inf"):
                 attempt(asked)
         assert ledger.status().entries == ()
 
     def test_another_relation_is_refused(self, ledger):
         for attempt in (ledger.check, ledger.record):
-            with pytest.raises(LedgerError) as refused:
+            with pytest.raises(LedgerError, match="relation=add-or-remove-one to be replace-one"):
                 attempt(charge(normal(0.1, Relation.ADD_OR_REMOVE_ONE)))
-            assert str(refused.value) == (
-                "Expected relation=add-or-remove-one to be replace-one, for which the budget of "
-                "'patients' is. Account for this release by replace-one: guarantees for different "
-                "relations do not add up."
-            )
         assert ledger.status().entries == ()
 
     def test_another_unit_is_refused(self, ledger, path):
-        with pytest.raises(
-            LedgerError, match=r"protect one record, .* not 3 records of one person"
-        ):
+        with pytest.raises(LedgerError, match="max_rows_per_person=3 to be 1"):
             ledger.record(charge(rows_per_person=3))
         grouped = Ledger(path, dataset="visits", epsilon=1, delta=DELTA, max_rows_per_person=3)
-        with pytest.raises(LedgerError, match="Account for it with max_rows_per_person=3"):
+        with pytest.raises(LedgerError, match="max_rows_per_person=1 to be 3"):
             grouped.record(charge())
         grouped.record(charge(rows_per_person=3))
 
@@ -193,11 +181,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changed", "difference"),
         [
-            ({"epsilon": 3}, "epsilon=3.0 for 'patients', and it has 2.0"),
-            ({"delta": 1e-5}, "delta=1e-05 for 'patients', and it has 1e-06"),
-            ({"relation": "zero-out"}, "relation=zero-out for 'patients', and it has replace-one"),
-            ({"max_rows_per_person": 2}, "to be for 2 rows a person in 'patients'"),
-            ({"as_you_go": True}, "as_you_go=True for 'patients', and it has False"),
+            ({"epsilon": 3}, "epsilon=3.0 for 'patients', not 2.0"),
+            ({"delta": 1e-5}, "delta=1e-05 for 'patients', not 1e-06"),
+            ({"relation": "zero-out"}, "relation=zero-out for 'patients', not replace-one"),
+            ({"max_rows_per_person": 2}, "rows_per_person=2 for 'patients', not 1"),
+            ({"as_you_go": True}, "as_you_go=True for 'patients', not False"),
         ],
     )
     def test_a_budget_is_fixed_once(self, ledger, path, changed, difference):
@@ -215,39 +203,25 @@ class TestRefusals:
         Ledger(path, dataset="a", epsilon=1, delta=DELTA, **settings).create()
         assert Ledger(path, dataset="a").status().budget.rows_per_person == 4
         Ledger(path, dataset="a", relation="zero-out").status()
-        with pytest.raises(
-            LedgerError, match="relation=add-or-remove-one for 'a', and it has zero"
-        ):
+        with pytest.raises(LedgerError, match="relation=add-or-remove-one for 'a', not zero"):
             Ledger(path, dataset="a", relation="add-or-remove-one").status()
 
     @pytest.mark.parametrize(
-        ("changed", "sentence"),
+        ("name", "value"),
         [
-            ({"dataset": ""}, "Expected dataset='' to be a name"),
-            ({"dataset": " a"}, "without blanks around them"),
-            ({"dataset": "a\x1b[2J"}, "printable"),
-            ({"dataset": 7}, "Expected dataset=7 to be a name"),
-            ({"epsilon": 0}, "Expected epsilon=0 > 0 and finite"),
-            ({"epsilon": math.inf}, "Expected epsilon=inf > 0 and finite"),
-            ({"epsilon": math.nan}, "not NaN"),
-            ({"epsilon": None}, "Expected epsilon=None to be given where the other is"),
-            ({"delta": None}, "Expected delta=None to be given where the other is"),
-            ({"delta": 1}, "Expected delta=1 in [0, 1)"),
-            ({"relation": "replace"}, "Did you mean replace-one?"),
-            ({"max_rows_per_person": 0}, "Expected max_rows_per_person=0 >= 1"),
-            ({"as_you_go": "no"}, "Expected as_you_go=no to be True or False"),
-            ({"wait": -1}, "Expected wait=-1 >= 0"),
-            ({"path": ":memory:"}, "to be the path of a file"),
-            ({"path": ""}, "to be the path of a file"),
-            ({"path": 3}, "to be the path of a file"),
+            *(("dataset", value) for value in ("", " a", "a\x1b[2J", 7)),
+            *(("epsilon", value) for value in (0, math.inf, math.nan, None)),
+            *(("delta", value) for value in (None, 1)),
+            *(("relation", "replace"), ("max_rows_per_person", 0), ("as_you_go", "no")),
+            *(("wait", -1), ("path", ":memory:"), ("path", ""), ("path", 3), ("path", "a\0b")),
         ],
     )
-    def test_arguments_are_checked_before_any_file_is_touched(self, path, changed, sentence):
-        arguments = {"path": path, "dataset": "a", "epsilon": 1, "delta": DELTA, **changed}
+    def test_arguments_are_checked_before_any_file_is_touched(self, path, name, value):
+        arguments = {"path": path, "dataset": "a", "epsilon": 1, "delta": DELTA, name: value}
         where = arguments.pop("path")
         with pytest.raises(InvalidArgument) as refused:
             Ledger(where, **arguments)
-        assert sentence in str(refused.value)
+        assert refused.value.argument == name
         assert not path.exists()
 
     @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from sordino.accounting.profile import GaussianProfile
 from sordino.privacy import Relation
 from sordino.release.ledger import Charge, Ledger, LedgerError, LedgerWentBack
-from sordino.release.ledger_file import LedgerFile
+from sordino.release.ledger.file import LedgerFile
 
 DELTA = 1e-6
 
@@ -151,21 +151,21 @@ def _log_without_its_file(path: Path) -> None:
 
 
 BAD = {
-    "directory": (Path.mkdir, "to be a file, not a directory"),
-    "pipe": (os.mkfifo, "to be a file, not something else"),
-    "link": (_linked, "to be a file, not a symbolic link. Pass the file itself: "),
-    "dangling link": (lambda path: path.symlink_to("gone"), "not a symbolic link"),
+    "directory": (Path.mkdir, "to be a plain file"),
+    "pipe": (os.mkfifo, "to be a plain file"),
+    "link": (_linked, "to be a plain file"),
+    "dangling link": (lambda path: path.symlink_to("gone"), "to be a plain file"),
     "empty": (Path.touch, "to be a ledger, not an empty file"),
-    "short text": (lambda path: path.write_text("a"), "it is no SQLite database"),
-    "text": (lambda path: path.write_text("epsilon,delta\n" * 999), "it is no SQLite database"),
-    "foreign": (_foreign, "to be a ledger of sordino, not another SQLite database"),
+    "short text": (lambda path: path.write_text("a"), "to be a ledger of sordino"),
+    "text": (lambda path: path.write_text("epsilon,delta\n" * 999), "to be a ledger of sordino"),
+    "foreign": (_foreign, "to be a ledger of sordino"),
     "newer": (lambda path: _ledger(path, "PRAGMA user_version=3"), "it has layout 3. A newer"),
     "older": (lambda path: _ledger(path, "PRAGMA user_version=0"), "layout 0, which never was"),
     "cut in half": (lambda path: _cut(path, 0.5), "to be as it was written"),
     "cut to a page": (lambda path: _cut(path, 0.08), "to be as it was written"),
-    "first page": (lambda path: _overwrite(path, 0), "it is no SQLite database"),
+    "first page": (lambda path: _overwrite(path, 0), "to be a ledger of sordino"),
     "tables": (lambda path: _overwrite(path, 100), "to be as it was written"),
-    "log alone": (_log_without_its_file, "to be there, as its log ledger.db-wal is"),
+    "log alone": (_log_without_its_file, "to be there, as ledger.db-wal is"),
 }
 
 
@@ -210,25 +210,25 @@ FREE = ("DROP TRIGGER entries_stay", "DROP TRIGGER budgets_stay")
         ("UPDATE entry SET epsilon = 0.001 WHERE number = 2", "was changed"),
         ("UPDATE entry SET delta = 0 WHERE number = 1", "was changed"),
         ("UPDATE entry SET profile = '{' WHERE number = 3", "was changed"),
-        ("UPDATE entry SET profile = x'00ff' WHERE number = 3", "never written there"),
+        ("UPDATE entry SET profile = x'00ff' WHERE number = 3", "was changed"),
         ("UPDATE entry SET epsilon = 'much' WHERE number = 3", "was changed"),
         ("UPDATE entry SET dataset = 'b' WHERE number = 3", "is not what its history says"),
         ("UPDATE history SET note = 'x'", "row 1 of its history is not of this seal"),
         ("UPDATE history SET head = 'x' WHERE number = 4", "row 4 of its history"),
-        ("PRAGMA user_version=1", "an older copy was put in its place"),
+        ("PRAGMA user_version=1", "an older copy"),
         ("UPDATE entry SET status = 'unspent' WHERE number = 3", "has the status 'unspent'"),
         ("UPDATE budget SET epsilon = 200", "the budget of 'a' was changed"),
         ("UPDATE budget SET relation = 'zero-out'", "the budget of 'a' was changed"),
-        ("DELETE FROM entry WHERE number = 1", "3 entries, not 1 and 2"),
-        ("DELETE FROM entry WHERE number = 3", "3 entries, not 1 and 2"),
-        ("DELETE FROM entry", "3 entries, not 1 and 0"),
-        ("DELETE FROM budget", "1 budgets and 3 entries, not 0 and 3"),
+        ("DELETE FROM entry WHERE number = 1", "its header counts"),
+        ("DELETE FROM entry WHERE number = 3", "its header counts"),
+        ("DELETE FROM entry", "its header counts"),
+        ("DELETE FROM budget", "its header counts"),
         ("DELETE FROM header", "its header is gone"),
         ("UPDATE header SET secret = 'none'", "its header is gone"),
         ("UPDATE header SET secret = x'00'", "was changed"),
         ("DROP TABLE entry", "no such table"),
         ("INSERT INTO entry SELECT 9, 'x', dataset, recorded, what, 0, 0, profile, fingerprint, "
-         "salt, pid, host, digest, status, place FROM entry WHERE number = 1", "3 entries, not 1"),
+         "salt, pid, host, digest, status, place FROM entry WHERE number = 1", "its header counts"),
     ],
 )  # fmt: skip
 def test_what_was_changed_by_hand_is_noticed(path, statement, what):
@@ -270,7 +270,7 @@ class TestSurroundings:
         waiting = Ledger(path, dataset="patients", wait=0.05)
         with closing(sqlite3.connect(path, isolation_level=None)) as holder:
             holder.execute("BEGIN IMMEDIATE")
-            with pytest.raises(LedgerError, match=r"to be free within 0.05 seconds\. Another"):
+            with pytest.raises(LedgerError, match="to be free"):
                 waiting.record(charge())
             assert waiting.status().entries == ()  # reading goes on
         waiting.record(charge())
@@ -300,7 +300,7 @@ class TestSurroundings:
     def test_a_directory_that_cannot_be_written(self, unprivileged):
         unprivileged.chmod(0o500)
         ledger = Ledger(unprivileged / "ledger.db", dataset="a", epsilon=2, delta=DELTA)
-        with pytest.raises(LedgerError, match="in a directory that can be written"):
+        with pytest.raises(LedgerError, match="to be writable"):
             ledger.record(charge())
 
     def test_a_full_disk(self, ledger, monkeypatch):
@@ -328,7 +328,7 @@ class TestSurroundings:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (2048, hard))
         try:
-            with pytest.raises(LedgerError, match="The disk failed or is full"):
+            with pytest.raises(LedgerError, match="on a disk that works"):
                 ledger.record(charge())
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_files import Files, charge, opened, spent
 
-from sordino.release.ledger import Book, Head, Ledger, LedgerError, LedgerWentBack
-from sordino.release.ledger_history import History
+from sordino.release.ledger import Head, Ledger, LedgerError, LedgerWentBack
+from sordino.release.ledger.file import LedgerFile
+from sordino.release.ledger.rows import Rows
 from sordino.release.mechanism import ReleaseRefused
 
 
@@ -87,7 +88,7 @@ class World:
     def _crash(self, name: str) -> None:
         """Recorded and not sealed, and the process is gone."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Book, "_seal", self._die)
+            patch.setattr(LedgerFile, "_seal", self._die)
             try:
                 self.ledger(name).record(charge())
             except Crashed:
@@ -173,21 +174,21 @@ def run_every(path: Path) -> None:
         world.run(*step)
 
 
-def _never_sealed(book: Book, head: Head) -> None:
+def _never_sealed(file: LedgerFile, head: Head) -> None:
     """A twin that forgets to say how far it came."""
 
 
-def _extends_anything(history: History, head: Head) -> bool:
+def _extends_anything(rows: Rows, head: Head) -> bool:
     return True
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "twin"),
     [
-        (Book, "_seal", _never_sealed),
-        (History, "extends", _extends_anything),
-        (History, "check_tables", lambda _: None),
-        (Book, "_remember", lambda *_: None),
+        (LedgerFile, "_seal", _never_sealed),
+        (Rows, "extends", _extends_anything),
+        (Rows, "check_tables", lambda _: None),
+        (LedgerFile, "_remember", lambda *_: None),
     ],
 )
 def test_a_twin_that_leaves_one_thing_out_is_caught(path, monkeypatch, owner, name, twin):

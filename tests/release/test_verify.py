@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-import sordino
 from sordino.accounting.profile import GaussianProfile
 from sordino.errors import NotApplicable
 from sordino.models.constants import ObjectiveSpec
@@ -178,8 +177,8 @@ def test_a_lower_epsilon_is_refused_with_the_difference(evidence: Evidence) -> N
     _refusal(_promise(true, epsilon=proved * (1 - 2e-9)))
     sentence = _refusal(_promise(true, epsilon=proved / 2))
     assert f"claims epsilon={proved / 2!r}, but the recorded numbers prove only" in sentence
-    more = float(sentence.split("(")[1].split(" more")[0])
-    assert proved / 2 <= more <= proved / 2 * (1 + 1e-5)  # six digits, rounded up
+    told = float(sentence.rpartition(" ")[2].rstrip("."))
+    assert proved <= told <= proved * (1 + 1e-5)  # six digits, rounded up
 
 
 def test_the_refusal_names_what_was_claimed_and_what_is_proved() -> None:
@@ -187,18 +186,17 @@ def test_the_refusal_names_what_was_claimed_and_what_is_proved() -> None:
     #   ncdf(0.5 - e) - exp(e) * ncdf(-0.5 - e) - 1e-6, 4.8) = 4.886554117462212
     sentence = _refusal(_promise(_certificate(Fixed(mu=1.0, **SHAPE)), epsilon=0.5))
     assert sentence == (
-        "The certificate claims epsilon=0.5, but the recorded numbers prove only 4.88656 "
-        "(4.38656 more)."
+        "The certificate claims epsilon=0.5, but the recorded numbers prove only 4.88656."
     )
 
 
 def test_a_claim_that_is_too_modest_is_noted_of_another_version_and_refused_of_this() -> None:
     modest = _promise(_certificate(), epsilon=2.0)
-    assert "claims epsilon=2.0, but its numbers are those of" in _refusal(modest)
+    assert "says epsilon=2.0 by its claim" in _refusal(modest)
     settings = {**modest.model.settings, "epsilon": 2.0}
     old = replace(modest, versions={"sordino": "0.0.1"})
     verdict = verify_certificate(replace(old, model=replace(old.model, settings=settings)))
-    assert "Note: the recorded numbers prove a smaller epsilon still" in str(verdict)
+    assert "Note: the recorded numbers prove a smaller one" in str(verdict)
     assert "epsilon <= 2 " in verdict.findings[0]
 
 
@@ -210,7 +208,7 @@ def test_a_claim_that_is_too_modest_is_noted_of_another_version_and_refused_of_t
         ({"sampling": "poisson"}, "claims sampling='poisson'"),
         ({"released": "final"}, "claims released='final'"),
         ({"delta": 1e-9}, "claims epsilon="),
-        ({"theorem": "a better theorem"}, "names the theorem 'a better theorem'"),
+        ({"theorem": "a better theorem"}, "says theorem='a better theorem'"),
         ({"assumes": ()}, "leaves out an assumption"),
     ],
 )
@@ -261,14 +259,13 @@ def test_a_theorem_may_be_worded_anew_in_another_version() -> None:
     old = _promise(_certificate(versions={"sordino": "0.0.1"}), theorem="an older wording")
     verdict = verify_certificate(old)
     assert "Note: sordino 0.0.1 worded the theorem or its assumptions otherwise" in str(verdict)
-    assert sordino.__version__ in str(verdict)
 
 
 def test_another_version_may_have_other_words_but_no_other_numbers() -> None:
     old = _certificate(versions={"sordino": "0.0.1"})
     worded = {**old.facts, "sensitivity": "no gradient is longer than 1"}
     verdict = verify_certificate(replace(old, facts=worded))
-    assert "Note: sordino 0.0.1 described its sensitivity as 'no gradient" in str(verdict)
+    assert "Note: its sensitivity is described as 'no gradient" in str(verdict)
     for sensitivity in ("no gradient is longer than 0.1", "next to nothing", ""):
         assert "describes its sensitivity as" in _refusal(
             replace(old, facts={**old.facts, "sensitivity": sensitivity})
@@ -329,7 +326,7 @@ def written(tmp_path: Path) -> Path:
 
 def test_a_bundle_without_a_signature_is_told_about_forgers(written: Path) -> None:
     verdict = verify(bundle.read(written))
-    assert "There is no signature. Without a signature" in str(verdict)
+    assert "There is no signature. Without a checked signature" in str(verdict)
     assert "not forgers" in str(verdict)
     assert "holds the weights that were certified" in str(verdict)
     assert TRUST in verdict.findings

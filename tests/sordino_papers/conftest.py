@@ -9,9 +9,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import small_paper
+from small_paper import Sums
 
 from sordino.data.sources import DataError
-from sordino_papers import judging, kinds, quantities, reading, reproduce
+from sordino_papers import claims, quantities, reproduction, runs
 
 
 @pytest.fixture
@@ -31,25 +32,24 @@ def small(monkeypatch, tmp_path):
         raise DataError("The file somewhere.csv is missing.")
 
     for name, make in (("arithmetic", arithmetic), ("absent", absent)):
-        monkeypatch.setitem(kinds.makers(), name, make)
-        monkeypatch.setitem(kinds.SOURCES, name, ())
+        monkeypatch.setitem(runs.makers(), name, make)
+        monkeypatch.setitem(runs.SOURCES, name, ())
     texts = {"text": small_paper.TEXT}
 
     def papers():
-        return {"small": reading.read("small", texts["text"])}
+        return {"small": claims.read("small", texts["text"])}
 
-    monkeypatch.setattr(reproduce, "papers", papers)
-    monkeypatch.setattr(quantities, "registry", lambda: small_paper.QUANTITIES)
+    monkeypatch.setattr(quantities, "registry", lambda: dict.fromkeys(Sums.names(), Sums))
+    monkeypatch.setattr(claims, "papers", papers)
 
     def run(which="all", **named):
         named.setdefault("directory", tmp_path / "kept")
-        return reproduce.reproduce(which, pictures=False, **named)
+        return reproduction.reproduce(which, pictures=False, **named)
 
     return SimpleNamespace(
         run=run,
         made=made,
         texts=texts,
-        kinds=kinds.makers(),
-        judging=judging,
+        kinds=runs.makers(),
         arithmetic=arithmetic,
     )

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sordino_papers.found import Found
-from sordino_papers.judging import NEEDS_FULL, explained
-from sordino_papers.reading import read
-from sordino_papers.results import ClaimVerdict, Picture, Reproduction, Result
+from sordino_papers.claims import read
+from sordino_papers.quantities import Answer
+from sordino_papers.reproduction import (
+    NEEDS_FULL,
+    ClaimVerdict,
+    Picture,
+    Reproduction,
+    Result,
+    explain,
+)
 
 MISSING = "The file ipums.csv is missing. Put it into the directory that SORDINO_DATA names."
 
@@ -211,26 +217,26 @@ full = true
 """
 
 FOUND = {
-    "one/table-3/sigma/a": Found(0.0843, 0.0812, 0.0861),
-    "one/table-3/sigma/b": Found(0.0849, 0.083, 0.087),
-    "one/table-3/sigma/c": Found(0.1557, 0.151, 0.159),
-    "one/table-3/factor/b": Found(21.37),
-    "one/table-3/factor/c": Found(1.25),
-    "one/table-3/delta/a": Found(1.204e-8),
-    "one/table-3/delta/c": Found(36.309),
-    "one/table-3/seed-dominates/a": Found(0.9999996, words="71,999 of 72,000"),
-    "one/table-3/seed-dominates/b": Found(0.97),
-    "one/table-3/seed-dominates/c": Found(0.91, 0.9, 0.92, "655 of 720"),
-    "one/table-3/epsilon-falls": Found(-0.2),
-    "one/table-6/experiments": Found(9000.0),
-    "one/table-6/accuracy": Found(-0.00012, -0.001, 0.0008),
-    **{f"one/table-7/short/{column}": Found(0.00411) for column in "bj"},
-    **{f"one/table-7/long/{column}": Found(17.412) for column in "abcdefghij"},
-    "one/checks/root": Found(0.998),
-    "one/checks/maximum": Found(4.2),
-    "one/slips/constant": Found(43.6),
-    "two/figure-1/accuracy/adult": Found(0.8461),
-    "two/figure-1/whole": Found(0.0),
+    "one/table-3/sigma/a": Answer(0.0843, 0.0812, 0.0861),
+    "one/table-3/sigma/b": Answer(0.0849, 0.083, 0.087),
+    "one/table-3/sigma/c": Answer(0.1557, 0.151, 0.159),
+    "one/table-3/factor/b": Answer(21.37),
+    "one/table-3/factor/c": Answer(1.25),
+    "one/table-3/delta/a": Answer(1.204e-8),
+    "one/table-3/delta/c": Answer(36.309),
+    "one/table-3/seed-dominates/a": Answer(0.9999996, words="71,999 of 72,000"),
+    "one/table-3/seed-dominates/b": Answer(0.97),
+    "one/table-3/seed-dominates/c": Answer(0.91, 0.9, 0.92, "655 of 720"),
+    "one/table-3/epsilon-falls": Answer(-0.2),
+    "one/table-6/experiments": Answer(9000.0),
+    "one/table-6/accuracy": Answer(-0.00012, -0.001, 0.0008),
+    **{f"one/table-7/short/{column}": Answer(0.00411) for column in "bj"},
+    **{f"one/table-7/long/{column}": Answer(17.412) for column in "abcdefghij"},
+    "one/checks/root": Answer(0.998),
+    "one/checks/maximum": Answer(4.2),
+    "one/slips/constant": Answer(43.6),
+    "two/figure-1/accuracy/adult": Answer(0.8461),
+    "two/figure-1/whole": Answer(0.0),
 }
 SECONDS = {"one/grid-a": 61.2, "one/grid-b": 901.0, "one/sizes": 0.2}
 DRAWING = (
@@ -244,7 +250,7 @@ def sample(directory: Path, *, quick: bool = False) -> Reproduction:
     """The reproduction, its picture written into `directory`."""
     papers = (read("one", FIRST), read("two", SECOND))
     claims = [claim for paper in papers for claim in paper.claims]
-    results = explained({claim.name: _result(claim, quick) for claim in claims})
+    results = explain({claim.name: _result(claim, quick) for claim in claims})
     runs = {name: run for paper in papers for name, run in paper.runs.items() if name in SECONDS}
     (directory / "figures").mkdir(parents=True, exist_ok=True)
     (directory / "figures/one-table-3.svg").write_text(DRAWING, encoding="utf-8")

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from sordino_papers.found import Found
+from sordino_papers import quantities
+from sordino_papers.quantities import Answer, Quantities
 
 TEXT = """
 [paper]
@@ -91,16 +92,19 @@ ours = true
 """
 
 
-def total(numbers, times=1.0, plus=0.0):
-    value = times * float(numbers["values"].sum()) + plus
-    return Found(value, value - 0.5, value + 0.5)
+class Sums(Quantities):
+    def total(self, *, times=1.0, plus=0.0):
+        value = times * float(self["values"].sum()) + plus
+        return Answer(value, value - 0.5, value + 0.5)
+
+    def difference(self):
+        left, right = (run["values"].sum() for run in self.runs)
+        return left - right
 
 
-def difference(left, right):
-    return Found(float(left["values"].sum() - right["values"].sum()))
-
-
-QUANTITIES = {"total": total, "difference": difference}
+def ask(name, *runs, **arguments):
+    """The answer of the real papers' quantities."""
+    return quantities.registry()[name](*runs).ask(name, **arguments)
 
 
 def values(settings):

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sordino.cli import main
-from sordino_papers.reading import papers
+from sordino_papers.claims import papers
 
 RUN = CliRunner()
 
@@ -26,7 +26,7 @@ def test_list_names_every_table_and_figure():
 
 def test_a_paper_without_data(tmp_path):
     out, notes = tmp_path / "out", tmp_path / "notes.md"
-    result = said("notes", "--out", str(out), "--markdown", str(notes))
+    result = said("notes", "--out", str(out), "--summary", str(notes))
     assert result.exit_code == 0, result.output
     for word in ("paper", "ours", "interval", "verdict", "reproduced"):
         assert word in result.output
@@ -38,8 +38,12 @@ def test_a_paper_without_data(tmp_path):
         assert place.title in page
     pictures = {path.suffix for path in (out / "figures").iterdir()}
     assert pictures == {".svg", ".png"}
-    for path in (tmp_path / "notes").iterdir():
-        assert f"notes/{path.name}" in notes.read_text()
+    whole = (out / "markdown" / "reproduction.md").read_text()
+    for path in (out / "figures").glob("*.png"):
+        assert f"../figures/{path.name}" in whole
+    short = notes.read_text()
+    assert "notes/section-3-1: enough/1, enough/10" in short
+    assert len(short.split()) < len(whole.split()) / 4
     assert (out.stat().st_mode & 0o777) == 0o700
 
 

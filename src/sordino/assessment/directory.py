@@ -174,8 +174,7 @@ class AssessmentDirectory:
         """
         from sordino.release import bundle
         from sordino.release.certificate import CertificateError
-        from sordino.release.ledger import current
-        from sordino.release.ledger_open import is_open
+        from sordino.release.ledger import current, is_open
 
         ledger = current() if is_open() else None
         if ledger is None:

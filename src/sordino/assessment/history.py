@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino.release.ledger_open import is_open
+from sordino.release.ledger import is_open
 
 if TYPE_CHECKING:
     from sordino.data.source import Source

@@ -36,8 +36,8 @@ from sordino.proofs import theorems
 from sordino.proofs.proof import Proof
 from sordino.proofs.run import Run, run_of
 from sordino.proofs.training import prove_steps
-from sordino.release.certificate_words import CLASSES_READ
-from sordino.release.ledger_open import is_open
+from sordino.release.certificate import CLASSES_READ
+from sordino.release.ledger import is_open
 from sordino.report.assessment import Question, Records
 from sordino.sgd.spec import TrainSpec
 

@@ -129,10 +129,11 @@ class _Stages:
 
 
 def _render(assessment: Assessment) -> tuple[str, str]:
-    """Everything as data, and the page."""
+    """Everything as data, and the page of that, as `sordino report` makes it again."""
     from sordino.report import document, page
 
-    return document.dumps(assessment), page.page(assessment)
+    text = document.dumps(assessment)
+    return text, page.page(document.loads(text))
 
 
 def assess(
@@ -206,7 +207,7 @@ def _assess_unkept(
     request: Request, watch: Watch, mechanism: Any, pair: Any, client: Any
 ) -> Assessment:
     """Without a directory nothing is kept, and a model that nobody keeps is not worth a budget."""
-    from sordino.release.ledger_open import is_open
+    from sordino.release.ledger import is_open
 
     if is_open() or request.ledger is not None:
         hint = "Pass the directory that keeps the model, or close the ledger first."

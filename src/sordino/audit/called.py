@@ -85,7 +85,7 @@ def is_batched(mechanism: object) -> bool:
 
 def check_estimator(estimator: Any) -> None:
     """Refuse an estimator whose runs would repeat each other, or be charged to a ledger."""
-    from sordino.release.ledger_open import is_open
+    from sordino.release.ledger import is_open
 
     given = estimator.get_params(deep=True)
     for name in sorted(given, key=lambda name: (-name.count("__"), name)):  # the innermost first

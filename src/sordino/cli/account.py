@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from sordino import checks
-from sordino.cli import findings as shown
-from sordino.cli.options import Json, Plot, from_fields, option
-from sordino.cli.run_options import RUN, RunOptions
-from sordino.cli.terminal import errors, print_json, say
+from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, option
+from sordino.cli.tables import (
+    add_points,
+    number,
+    plain_findings,
+    plot_counts,
+    print_findings,
+    say_assumptions,
+)
+from sordino.cli.terminal import print_json, say, track
 from sordino.privacy import PASSES
-
-if TYPE_CHECKING:
-    from sordino.proofs.theorems import Finding
 
 
 @from_fields
@@ -23,7 +26,7 @@ def account(
     ],
     given: RunOptions,
     plot: Plot = None,
-    everything: shown.All = False,
+    everything: All = False,
     json: Json = False,
 ) -> None:
     """Say the epsilon that is proved for noisy SGD (DP-SGD), by every method.
@@ -40,58 +43,42 @@ def account(
     """
     hint = "Pass the noise's standard deviation over the clip, such as 1.1."
     checks.non_negative("noise_multiplier", noise_multiplier, hint)
-    counts = shown.counts(given, plot)
+    counts = plot_counts(given, plot)
     from sordino.proofs import theorems
 
-    found = theorems.account(given.run(noise_multiplier), given.delta)
-    best = theorems.best(found)
+    findings = theorems.account(given.run(noise_multiplier), given.delta)
+    best = theorems.best(findings)
+    how = f"{given.sampling} batches at rate"
     if json:
-        asked = {"noise_multiplier": noise_multiplier}
-        print_json(shown.answer(given, asked, "epsilon", found, best))
+        inputs = {"noise_multiplier": noise_multiplier}
+        print_json(plain_findings(given, inputs, "epsilon", findings, best))
     else:
-        _say(given, noise_multiplier, best)
-        shown.show(found, "epsilon", best, everything=everything)
-    if plot is not None:
-        _plot(given, noise_multiplier, counts, plot, everything)
-        say(*[""] * (not json), f"Epsilon against steps: {plot}", err=json)
-
-
-def _say(given: RunOptions, noise_multiplier: float, best: Finding | None) -> None:
-    said = (
-        f"{given.total_steps:,} steps, {given.sampling} batches at rate {given.rate:.6g}, noise "
-        f"{noise_multiplier:g} x clip, delta {given.delta:g}, {given.chosen_relation.value}; "
-        f"released: {'only the final model' if given.release == 'final' else 'all iterates'}."
-    )
-    say(said, hang=True)
-    if best is None:
-        say("No method proves anything here; the reasons are below.")
-    elif best.value == float("inf"):
-        say("Nothing is proved: epsilon is infinite.")
-    else:
-        say(f"Proved: epsilon <= {shown.number(best.value)} ({best.title}).")
-    shown.say_assumptions(given)
-
-
-def _plot(
-    given: RunOptions, noise_multiplier: float, counts: list[int], path: str, everything: bool
-) -> None:
-    """Epsilon of every method as steps grow to the run's number."""
-    from rich.progress import track
-
-    from sordino.proofs import theorems
+        heading = (
+            f"{given.total_steps:,} steps, {how} {given.rate:.6g}, noise {noise_multiplier:g} x "
+            f"clip, delta {given.delta:g}, {given.chosen_relation.value}; released: "
+            f"{given.released}."
+        )
+        result = "No method proves anything here; the reasons are below."
+        if best is not None:
+            result = f"Proved: epsilon <= {number(best.value)} ({best.title})."
+            if best.value == float("inf"):
+                result = "Nothing is proved: epsilon is infinite."
+        say(heading, result, hang=True)
+        say_assumptions(given)
+        print_findings(findings, "epsilon", best, everything=everything)
+    if plot is None:
+        return
     from sordino.report import figures
 
     if given.sampling in PASSES:  # between whole passes epsilon is a staircase
-        batches = given.batches
-        counts = sorted({max(1, count // batches) * batches for count in counts})
+        counts = sorted({max(1, each // given.batches) * given.batches for each in counts})
     series: dict[str, list[tuple[float, float]]] = {}
-    for count in track(counts, "Epsilon against steps", console=errors(), transient=True):
+    for count in track(counts, "Epsilon against steps"):
         found = theorems.account(given.run(noise_multiplier, count), given.delta)
-        shown.drawn(found, count, series, everything)
+        add_points(found, count, series, everything)
     title = (
-        f"noise {noise_multiplier:g} x clip, {given.sampling} batches at rate {given.rate:.4g}, "
-        f"{given.chosen_relation.value}"
+        f"noise {noise_multiplier:g} x clip, {how} {given.rate:.4g}, {given.chosen_relation.value}"
     )
-    figures.growth(
-        series, path, across="steps", up=f"epsilon at delta = {given.delta:g}", title=title
-    )
+    up = f"epsilon at delta = {given.delta:g}"
+    figures.growth(series, plot, across="steps", up=up, title=title)
+    say(*[""] * (not json), f"Epsilon against steps: {plot}", err=json)

@@ -1,9 +1,10 @@
-"""`sordino assess`: the main job. Prove, measure, attack, release; one page. And `report`."""
+"""`sordino assess`: prove, measure, attack and release; one page. And `report`, the page again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,33 +12,32 @@ import typer
 from sordino import checks
 from sordino.assessment.request import Request
 from sordino.cli import options
-from sordino.cli.options import PROMISE, flag, from_fields, option
+from sordino.cli.options import (
+    CONFIDENCE,
+    L2,
+    METHOD,
+    PROMISE,
+    ROWS_PER_PERSON,
+    from_fields,
+    option,
+)
+from sordino.cli.tables import print_assessment
 from sordino.cli.terminal import (
     StageBars,
+    add_note,
     block,
     errors,
-    kept,
-    line,
     plain_warnings,
-    print_table,
     resumable,
     say,
-    screen,
     wrong_input,
 )
 from sordino.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sordino.cli.screen import Screen
     from sordino.report.assessment import Assessment
-    from sordino.report.stages import Accuracy
-    from sordino.report.words import Row
 
-_EFFORT, _FOREIGN, _STUDY = "How hard to look", "A mechanism of your own", "The study"
-_WIDE, _FOR_MEANINGS = 200, 116
-"""Columns of a pipe, and those that a line of the table with its meaning takes."""
+_EFFORT, _MECHANISM, _STUDY = "How hard to look", "A mechanism of your own", "The study"
 
 
 class Format(StrEnum):
@@ -56,8 +56,8 @@ class Questions(options.RecordOptions):
         str | None,
         option(
             PROMISE,
-            "**logistic** (default), **svm**, or **mlp**: a network, which is measured and "
-            "attacked; of its final weights nothing is proved beyond DP-SGD's composition.",
+            "**logistic** (default), **svm**, or **mlp**: a network, of which nothing is proved "
+            "beyond DP-SGD's composition.",
         ),
     ] = None
     epsilon: Annotated[
@@ -65,9 +65,9 @@ class Questions(options.RecordOptions):
         option(PROMISE, "The budget you promise (default 1); with --mechanism, what it claims."),
     ] = None
     delta: options.Delta = None
-    method: options.OptionalMethod = None
-    l2: options.OptionalL2 = None
-    max_rows_per_person: options.OptionalRowsPerPerson = None
+    method: Annotated[str | None, METHOD] = None
+    l2: Annotated[float | None, L2] = None
+    max_rows_per_person: Annotated[int | None, ROWS_PER_PERSON] = None
     ledger: options.LedgerFile = None
     dataset: options.DatasetName = None
     seeds: Annotated[
@@ -78,27 +78,23 @@ class Questions(options.RecordOptions):
     ] = None
     audit_runs: Annotated[
         int | None,
-        option(
-            _EFFORT,
-            "Trainings the attack sees of each of two datasets; the more, the larger the epsilon "
-            "that it can refute.",
-        ),
+        option(_EFFORT, "Trainings of each of two datasets that the attack sees."),
     ] = None
-    confidence: options.OptionalConfidence = None
+    confidence: Annotated[float | None, CONFIDENCE] = None
     mechanism: Annotated[
         str | None,
         option(
-            _FOREIGN,
-            "Attack this and nothing else: a function (data, generator) -> numbers or a "
-            "scikit-learn estimator, as package.module:name or file.py:name; or gallery:NAME.",
+            _MECHANISM,
+            "Attack only this: a function (data, generator) -> numbers or a scikit-learn "
+            "estimator, as package.module:name or file.py:name; or gallery:NAME.",
             metavar="MODULE:NAME",
         ),
     ] = None
     pair: Annotated[
         str | None,
         option(
-            _FOREIGN,
-            "With --mechanism, instead of --data: a function that returns the two datasets.",
+            _MECHANISM,
+            "Instead of --data: a function that returns the two datasets.",
             metavar="MODULE:NAME",
         ),
     ] = None
@@ -106,48 +102,40 @@ class Questions(options.RecordOptions):
 
 @from_fields
 def assess(
-    asked: Questions,
+    questions: Questions,
     study: Annotated[
         str | None,
         typer.Argument(
             metavar="STUDY.toml",
-            help="A study file with these settings; options given here come first. "
-            "`--write-study` prints one to edit.",
+            help="A file with these settings (`--write-study` prints one); options come first.",
             show_default=False,
         ),
     ] = None,
-    quick: Annotated[bool, flag(_EFFORT, "--quick", "A first look: fewer runs.")] = False,
-    thorough: Annotated[bool, flag(_EFFORT, "--thorough", "More runs than by default.")] = False,
+    quick: Annotated[bool, option(_EFFORT, "A first look: fewer runs.", "--quick")] = False,
+    thorough: Annotated[bool, option(_EFFORT, "More runs than by default.", "--thorough")] = False,
     run_code: Annotated[
         bool,
-        flag(
-            _FOREIGN,
+        option(
+            _MECHANISM,
+            "Import and run the code that a study file names: read it first.",
             "--run-code",
-            "Import and run the mechanism that a study file names. Whoever wrote the file chose "
-            "that code: read it first.",
         ),
     ] = False,
     out: Annotated[
         str | None,
         option(
             _STUDY,
-            "Directory of the study: made, or gone on with. INTERNAL. Default: a name made of "
-            "what is asked, here.",
+            "Directory of the study: made, or resumed. INTERNAL. Default: named by what is asked.",
             metavar="DIR",
         ),
     ] = None,
     public: Annotated[
         bool,
-        flag(
-            _STUDY,
-            "--public",
-            "Also write public.html, which shows only what the certificate of the released model "
-            "may show.",
-        ),
+        option(_STUDY, "Also write public.html, which may leave with the model.", "--public"),
     ] = False,
-    open_page: Annotated[bool, flag(_STUDY, "--open", "Open the page in a browser.")] = False,
+    open_page: Annotated[bool, option(_STUDY, "Open the page in a browser.", "--open")] = False,
     write_study: Annotated[
-        bool, flag(_STUDY, "--write-study", "Print a study file to edit, and stop.")
+        bool, option(_STUDY, "Print a study file to edit, and stop.", "--write-study")
     ] = False,
 ) -> None:
     """How private is the model I am about to release? One page that says it.
@@ -158,9 +146,9 @@ def assess(
     (a theorem), **estimated** (measured, no guarantee), **observed** (won by an attack).
 
     Without options it assesses handwritten digits that come with scikit-learn, in a minute or two.
-    Stopped at any moment, the same command goes on where it was; asked to look harder, it keeps the
-    model that it released. Exit code 1 if an attack refutes what is proved or claimed, 2 for what
-    cannot be assessed, 130 if stopped by Ctrl-C.
+    Stopped at any moment, the same command resumes; asked to look harder, it keeps the model that
+    it released. Exit code 1 if an attack refutes what is proved or claimed, 2 for what cannot be
+    assessed, 130 if stopped by Ctrl-C.
 
     `sordino assess`
 
@@ -175,152 +163,75 @@ def assess(
     with wrong_input():
         request = Request() if study is None else Request.from_file(study)
         if study is not None and not run_code:
-            _check_code(study, request, {"mechanism": asked.mechanism, "pair": asked.pair})
+            _check_code(study, request, questions)
         if quick and thorough:
-            raise InvalidArgument("Expected --quick or --thorough, not both.")
+            raise InvalidArgument("Expected --quick or --thorough, not both.", "--quick")
         effort = "quick" if quick else "thorough" if thorough else None
-        request = request.with_options(**vars(asked), effort=effort)  # what is None stays as it is
-        _check_claim(request, asked.epsilon, study)
-        if public:
-            _check_released(request)
+        request = request.with_options(
+            **vars(questions), effort=effort
+        )  # what is None stays as it is
+        if request.runs_code and questions.epsilon is None and study is None:
+            checks.fail_missing("--epsilon E", "with --mechanism", "Pass what it claims.")
+        if public and (request.mechanism is not None or request.model == "mlp"):
+            what = "with --mechanism" if request.mechanism else "of a network"
+            text = f"Expected no --public: {what} nothing is released, so there is no certificate."
+            raise InvalidArgument(text, "--public")
         place = out or request.default_directory()
-        found = _run(request, place)
-    with kept(f"The assessment is finished, and everything is in {place}."):
-        _say(found, place)
-        pages = _pages(found, place, public=public)
+        assessment = _run(request, place)
+    with add_note(f"The assessment is finished, and everything is in {place}."):
+        print_assessment(assessment)
+        page = _say_files(assessment, Path(place), public=public)
     if open_page:
-        _open(pages[-1])
-    if found.broken:
+        import webbrowser
+
+        if not webbrowser.open(page.absolute().as_uri()):
+            say("No browser could be opened here.", err=True)
+    if assessment.broken:
         raise typer.Exit(1)
 
 
-def _check_claim(request: Request, epsilon: float | None, study: str | None) -> None:
-    """What a foreign mechanism claims must be said; the gallery's say it themselves."""
-    if request.mechanism is None or request.mechanism.startswith("gallery:"):
-        return
-    if epsilon is None and study is None:
-        checks.fail_missing("--epsilon E", "with --mechanism", "Pass the epsilon that it claims.")
-
-
-def _check_code(study: str, request: Request, typed: dict[str, str | None]) -> None:
+def _check_code(study: str, request: Request, typed: Questions) -> None:
     """Code that a file names is run only if somebody says so; what was typed says it itself."""
-    for name, instead in typed.items():
+    for name in ("mechanism", "pair"):
         named = getattr(request, name)
-        if named is None or instead is not None or named.startswith("gallery:"):
+        if named is None or getattr(typed, name) is not None or named.startswith("gallery:"):
             continue
-        place = named.rpartition(":")[0]
-        raise InvalidArgument(
-            f"Expected --run-code with {study}: its {name} is {named}, so {place} would be "
-            "imported and run, which can do whatever you can. Read it, and pass --run-code if you "
-            "trust it."
-        )
-
-
-def _check_released(request: Request) -> None:
-    """Said before an assessment that would take minutes: a public page shows a certificate."""
-    other = "without --mechanism" if request.mechanism else "with --model logistic or svm"
-    if request.mechanism is not None or request.model == "mlp":
-        what = "a mechanism that is only attacked" if request.mechanism else "a network"
-        raise InvalidArgument(
-            f"Expected --public {other}: nothing is released of {what}, so it has no certificate."
-        )
+        text = f"its {name} is {named}, so {named.rpartition(':')[0]} would be imported and run"
+        raise InvalidArgument(f"Expected --run-code with {study}: {text}. Read it first.", name)
 
 
 def _run(request: Request, place: str) -> Assessment:
     from sordino.assessment.run import assess as run
+    from sordino.cli.audit import load_named, load_pair
 
+    mechanism: Any = None
+    pair = None
+    if request.runs_code:
+        assert request.mechanism is not None
+        mechanism = load_named("--mechanism", request.mechanism)
+        pair = None if request.pair is None else load_pair(request.pair)
     console = errors()
-    mechanism, pair = _foreign(request)
-    bars = StageBars(console)
-    going_on = resumable(lambda: f"The same command goes on from here: {place}")
-    with going_on, plain_warnings(console), bars.shown():
+    resume = resumable(lambda: f"The same command resumes from here: {place}")
+    with resume, plain_warnings(console), StageBars(console) as bars:
         return run(request, out=place, watch=bars, mechanism=mechanism, pair=pair)
 
 
-def _foreign(request: Request) -> tuple[Any, Any]:
-    """The user's own mechanism and pair, loaded; both None if there are none."""
-    if request.mechanism is None or request.mechanism.startswith("gallery:"):
-        return None, None
-    from sordino.cli.audit_attacked import given_pair
-    from sordino.cli.audit_thing import named
-
-    thing = named("--mechanism", request.mechanism)
-    return thing, None if request.pair is None else given_pair(request.pair)
-
-
-def _say(found: Assessment, place: str) -> None:
-    """The verdict, the numbers, and where everything is."""
-    from sordino.report import words
-
-    console = screen(_WIDE)
-    console.print()
-    for sentence in (words.verdict(found), *words.notes(found)):
-        if console.is_terminal:
-            console.print(sentence, highlight=False)  # wrapped between words
-        else:
-            line(console, sentence)
-    rows = words.table(found)
-    narrow = console.width < _FOR_MEANINGS
-    _print_rows(console, rows, meanings=not narrow)
-    if narrow:
-        for kind in dict.fromkeys(row.kind for row in rows):
-            line(console, f"{kind}: {words.MEANINGS[kind]}")
-        console.print()
-    if found.release is not None and found.release.accuracy is not None:
-        _say_cost(console, found.release.accuracy)
-    say(f"Study (INTERNAL): {place}")
-
-
-def _say_cost(console: Screen, found: Accuracy) -> None:
-    """What privacy costs on the held-out rows: accuracy and other scores."""
-    from sordino.report import words_cost
-
-    line(console, words_cost.cost(found))
-    if rows := words_cost.table(found):
-        first, *rest = words_cost.HEAD
-        print_table(console, [(first, "L"), *((name, "R") for name in rest)], rows)
-
-
-def _print_rows(console: Screen, rows: list[Row], *, meanings: bool) -> None:
-    """The three kinds of epsilon, under a heading for what each is of."""
-    columns = [("", "L"), ("epsilon", "l"), *[("", "L")] * meanings]
-    cells: list[list[str]] = []
-    before = ""
-    for row in rows:
-        if row.of != before:
-            cells.append([row.of])
-            before = row.of
-        meaning = [row.meaning] * meanings
-        cells.append([f"  {row.kind}", row.epsilon, *meaning, row.delta, row.certainty])
-    styles = ["bold" if len(each) == 1 else None for each in cells]
-    print_table(console, [*columns, ("at delta", "l"), ("how sure", "L")], cells, styles)
-
-
-def _pages(found: Assessment, place: str, *, public: bool) -> list[Path]:
-    """Where the pages are; the public one is written if asked for."""
-    from pathlib import Path
-
+def _say_files(assessment: Assessment, place: Path, *, public: bool) -> Path:
+    """Where everything is, and the page to open; the public one is written if asked for."""
     from sordino.assessment.directory import MODEL, PAGE
 
-    pages = [Path(place) / PAGE]
-    say(f"  the page: {pages[0]}")
-    if found.broken and not found.question.mechanism:
+    page = place / PAGE
+    say(f"Study (INTERNAL): {place}", f"  the page: {page}")
+    if assessment.broken and not assessment.question.mechanism:
         say("  the model must NOT leave: an attack refuted what its certificate says")
-    elif found.release is not None and found.release.directory:
-        say(f"  the model that may leave, with its certificate: {Path(place) / MODEL}")
+    elif assessment.release is not None and assessment.release.directory:
+        say(f"  the model that may leave, with its certificate: {place / MODEL}")
     if public:
         from sordino.assessment.pages import write_page
 
-        pages.append(write_page(place, "html", None, public=True))
-        say(f"  the page that may leave: {pages[-1]}")
-    return pages
-
-
-def _open(page: Path) -> None:
-    import webbrowser
-
-    if not webbrowser.open(page.absolute().as_uri()):
-        say("No browser could be opened here.", err=True)
+        page = write_page(str(place), "html", None, public=True)
+        say(f"  the page that may leave: {page}")
+    return page
 
 
 def report(
@@ -328,7 +239,7 @@ def report(
         str, typer.Argument(metavar="DIR", help="The study that `sordino assess` made.")
     ],
     public: Annotated[
-        bool, flag(None, "--public", "Show only what the model's certificate may show.")
+        bool, option(None, "Show only what the model's certificate may show.", "--public")
     ] = False,
     format: Annotated[
         Format, option(None, "**html**, **md** (Markdown) or **json**.", "--format")
@@ -336,9 +247,7 @@ def report(
     out: Annotated[
         str | None,
         option(
-            None,
-            "Default: report.html (or public.html, ...) in DIR; - prints it.",
-            metavar="FILE",
+            None, "Default: report.html (or public.html, ...) in DIR; - prints it.", metavar="FILE"
         ),
     ] = None,
 ) -> None:
@@ -357,6 +266,6 @@ def report(
         block(page_text(directory, format.value, public=public))
         return
     path = write_page(directory, format.value, out, public=public)
-    said = "may leave: it shows only what the certificate may show" if public else "INTERNAL"
-    with kept(f"The page is in {path}."):
-        say(f"{path} ({said})")
+    kind = "may leave: it shows only what the certificate may show" if public else "INTERNAL"
+    with add_note(f"The page is in {path}."):
+        say(f"{path} ({kind})")

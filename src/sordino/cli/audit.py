@@ -1,55 +1,78 @@
-"""`sordino audit`: attack a mechanism, and say what its epsilon is at least."""
+"""Attack a mechanism: a lower bound on its epsilon that holds with stated confidence.
+
+The mechanism is run thousands of times on two datasets that differ in one record; an attack learned
+on one half of the runs guesses, in the other half, which dataset it was. If it guesses better than
+the claimed epsilon allows, the claim is false.
+
+`sordino audit --data breast-cancer --method rsgd-ar --epsilon 1 --runs 20000` attacks a method of
+sordino's own;
+
+`sordino audit mine.py:train --data breast-cancer --epsilon 1` a function (data, generator) ->
+output or a scikit-learn estimator of yours. `sordino audit run --help` lists the options of both.
+
+Exit code 1 if the claim is refuted, 2 for whatever keeps an audit from being made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+import importlib
+import os
+import sys
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from sordino import _cost, checks
-from sordino.cli.audit_attacked import SCORES, Attacked, Game
+from sordino import _cost, _files, checks
+from sordino.cli import options
 from sordino.cli.options import (
     ATTACK,
+    L2,
+    METHOD,
+    MODEL,
     OUTPUT,
+    PROMISE,
+    RECORDS,
+    RELATION,
     TRAINING,
     Confidence,
     Json,
+    ModelName,
     Plot,
+    Promise,
+    RecordOptions,
     Seed,
-    flag,
     from_fields,
     option,
 )
+from sordino.cli.tables import print_bounds
 from sordino.cli.terminal import (
     bar,
     errors,
     plain_warnings,
     print_json,
-    print_table,
     resumable,
     say,
-    screen,
+    track,
     wrong_input,
 )
-from sordino.privacy import USUAL_DELTA, Observation, rounded
+from sordino.errors import InvalidArgument
+from sordino.privacy import USUAL_DELTA, Relation, default_delta, rounded
 
 if TYPE_CHECKING:
     from sordino.audit.claim import Claim
-    from sordino.audit.gallery.entry import GalleryEntry
     from sordino.audit.gallery.play import Played
     from sordino.audit.game import Audit
-    from sordino.audit.worst_case import WorstCaseAudit
+    from sordino.data import Dataset
+    from sordino.data.source import Prepared
 
-RUN = "run"
-"""The command that is meant where none is named."""
-CONFIDENCE = 0.99
+_SCORES = ("learned", "likelihood", "loss")
+_CONFIDENCE = 0.99
 """With which the gallery's broken mechanisms must be caught."""
-_TRUTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
-_WIDE = 110
-"""Columns below which headings of several words stand in as many lines."""
+_FORM = "Pass package.module:name or file.py:name."
 
 
 class AuditGroup(TyperGroup):
@@ -58,7 +81,7 @@ class AuditGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `run` first where the first word is neither a subcommand nor --help."""
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
-            args = [RUN, *args]
+            args = ["run", *args]
         return super().parse_args(ctx, args)
 
 
@@ -67,31 +90,305 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help=(
-        "Attack a mechanism: a lower bound on its epsilon that holds with stated confidence.\n\n"
-        "The mechanism is run thousands of times on two datasets that differ in one record; an "
-        "attack learned on one half of the runs guesses, in the other half, which dataset it was. "
-        "If it guesses better than the claimed epsilon allows, the claim is false.\n\n"
-        "`sordino audit --data breast-cancer --method rsgd-ar --epsilon 1 --runs 20000` attacks "
-        "a method of sordino's own;\n\n"
-        "`sordino audit mine.py:train --data breast-cancer --epsilon 1` a function "
-        "(data, generator) -> output or a scikit-learn estimator of yours. "
-        "`sordino audit run --help` lists the options of both.\n\n"
-        "Exit code 1 if the claim is refuted, 2 for whatever keeps an audit from being made."
-    ),
+    help=__doc__,
 )
 
 
-@app.command(RUN)
+class Neighbour(StrEnum):
+    """How the second dataset is made."""
+
+    CANARY = "canary"
+    WORST_CASE = "worst-case"
+
+
+class _Game(NamedTuple):
+    """Ready to be played."""
+
+    mechanism: Any
+    D: Any
+    D_prime: Any
+    claim: Claim | None
+    delta: float
+    words: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacked(RecordOptions):
+    """What is attacked and on which pair of datasets; checked before any record is read."""
+
+    mechanism: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODULE:NAME]",
+            help="Your own: a function (data, generator) -> numbers, or a scikit-learn estimator, "
+            "as package.module:name or file.py:name. Else a method of sordino's is attacked.",
+        ),
+    ] = None
+    pair: Annotated[
+        str | None,
+        option(
+            RECORDS,
+            "Instead of --data: a function that returns the two datasets, each (X, y), or whatever "
+            "your mechanism takes.",
+            metavar="MODULE:NAME",
+        ),
+    ] = None
+    neighbour: Annotated[
+        Neighbour,
+        option(
+            RECORDS,
+            "A crafted **canary** (extreme within the norm, mislabelled), or a synthetic "
+            "**worst-case** pair of the data's shape.",
+        ),
+    ] = Neighbour.CANARY
+    study: Annotated[
+        str | None,
+        option(
+            RECORDS,
+            "Instead: the worst pair of a study that `sordino measure` made of the same data.",
+            metavar="DIR",
+        ),
+    ] = None
+    rows: Annotated[int | None, option(RECORDS, "Use the first so many records only: faster.")] = (
+        None
+    )
+    model: Annotated[ModelName, MODEL] = ModelName.LOGISTIC
+    method: Annotated[str, METHOD] = "auto"
+    l2: Annotated[float, L2] = 0.001
+    epsilon: Annotated[
+        float | None,
+        option(PROMISE, "The claimed epsilon; a method of sordino's is calibrated to it."),
+    ] = None
+    delta: options.Delta = None
+    relation: Annotated[str, RELATION] = Relation.REPLACE_ONE.value
+    public_rows: options.PublicRows = None
+
+    def __post_init__(self) -> None:
+        source = self.source()
+        if self.mechanism is not None and ":" not in self.mechanism:
+            commands = ("power", "worst-case", "gallery", "run", "MODULE:NAME")
+            checks.one_of("command", self.mechanism, commands)
+        if self.rows is not None:
+            checks.whole("--rows", self.rows, at_least=2)
+        if source is None and self.pair is None:
+            hint = "`sordino data list` shows names; --pair names a function that returns two."
+            checks.fail_missing("--data NAME or --pair MODULE:NAME", "", hint)
+        if source is not None and self.pair is not None:
+            checks.fail("--pair", self.pair, "to be left out where --data is given")
+        object.__setattr__(self, "relation", options.relation(self.relation, "--relation").value)
+        if self.study is not None and self.relation != "replace-one":
+            checks.fail("--relation", self.relation, "to be replace-one with --study")
+        if self.mechanism is None:
+            if self.epsilon is None:
+                hint = "A method of sordino's is calibrated to it; or name your own mechanism."
+                checks.fail_missing("--epsilon E", "", hint)
+            if source is None:
+                hint = "It goes with a mechanism of your own (MODULE:NAME)."
+                checks.fail("--pair", self.pair, "to be left out", hint)
+            self._promise()
+            return
+        # What would be ignored is refused.
+        ignored: dict[str, Any] = {"method": "auto", "public_rows": None, "study": None}
+        if self.pair is not None:
+            ignored |= {"neighbour": Neighbour.CANARY, "rows": None}
+        for name, default in ignored.items():
+            if (value := getattr(self, name)) != default:
+                hint = "It does not go with a mechanism or a pair of your own."
+                checks.fail(f"--{name.replace('_', '-')}", value, "to be left out", hint)
+
+    def _promise(self) -> Promise:
+        same = ("model", "epsilon", "delta", "relation", "method", "l2", "public_rows")
+        return Promise(**{name: getattr(self, name) for name in same})
+
+    def game(self) -> _Game:
+        """Read the records, make the pair and load what is the user's own."""
+        source = self.source()
+        if self.mechanism is None:
+            assert source is not None
+            return self._own_game(self._first_rows(source.read()))
+        thing = load_named("MODULE:NAME", self.mechanism)
+        if isinstance(thing, type) and hasattr(thing, "fit"):  # made with its defaults
+            thing = thing()
+        words = f"Attacking {self.mechanism}."
+        if self.pair is not None:
+            pair = load_pair(self.pair)
+        else:
+            assert source is not None
+            prepared = self._first_rows(source.read())
+            pair = self._crafted(prepared)
+            rows, columns = pair[0][0].shape
+            words = (
+                f"Attacking {self.mechanism}, which is given (X, y): {rows:,} rows of {columns} "
+                f"numbers within norm {prepared.data_norm:g}, and labels from 0 on; pair: "
+                f"{self.neighbour.value}."
+            )
+        delta = default_delta(None)
+        if self.delta is not None:
+            delta = checks.probability_below_one("delta", self.delta)
+        claim = None
+        if self.epsilon is not None:
+            from sordino.audit.claim import Claim
+
+            epsilon = checks.non_negative("epsilon", self.epsilon)
+            claim = Claim(epsilon, delta, Relation(self.relation), source=self.mechanism)
+        return _Game(thing, *pair, claim, delta, words, self.mechanism)
+
+    def _first_rows(self, prepared: Prepared) -> Prepared:
+        X, y = prepared.X, prepared.y
+        X = X.iloc[: self.rows] if hasattr(X, "iloc") else X[: self.rows]
+        return replace(prepared, X=X, y=y[: self.rows])
+
+    def _own_game(self, prepared: Prepared) -> _Game:
+        from sordino.audit import own
+
+        estimator = self._promise().estimator(prepared)
+        mechanism: Any
+        pair: list[Any]
+        if self.study is not None:
+            first, second, words = self._worst()
+            found = own.prepare(estimator, (first.X, first.y), (second.X, second.y))
+            mechanism, *pair, claim = found
+        else:
+            mechanism, D, claim = own.mechanism(estimator, prepared.X, prepared.y)
+            *pair, words = self._near(D, own.held_back(mechanism, D.rows))
+        title = f"{self.method} at epsilon {self.epsilon:g}, {self.model.value}, {self.data}"
+        size = f"{pair[0].rows:,} records, {pair[0].features} weights"
+        words = f"Attacking {title}: {size}; pair: {words}."
+        return _Game(mechanism, pair[0], pair[1], claim, claim.delta, words, title)
+
+    def _near(self, dataset: Dataset, l2: float | None = None) -> tuple[Any, Any, str]:
+        """A crafted pair, and what it is; `l2` if it is known what holds a model back."""
+        from sordino.audit import neighbour
+
+        by = Relation(self.relation)
+        if self.neighbour is Neighbour.CANARY:
+            words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
+            return *neighbour.canary(dataset, relation=by, l2=l2), words
+        if by is not Relation.REPLACE_ONE:
+            hint = "The synthetic pair has one record replaced; use --neighbour canary."
+            checks.fail("--relation", self.relation, "to be replace-one", hint)
+        assert dataset.norm_bound is not None
+        size = dataset.rows, dataset.features, dataset.norm_bound
+        D, D_prime, _ = neighbour.worst_case_pair(*size, start=False, l2=l2)
+        return D, D_prime, "a synthetic worst case of this shape"
+
+    def _worst(self) -> tuple[Dataset, Dataset, str]:
+        """The worst pair of a study, which its seeds chose and the audit's do not."""
+        from sordino.audit import neighbour
+        from sordino.data import Dataset
+        from sordino.intrinsic.grid import load
+        from sordino.intrinsic.training import TrainedModel, Training
+
+        source = self.source()
+        assert self.study is not None
+        assert source is not None
+        training = Training(TrainedModel.LOGISTIC, None, False, None, None, 0.0)
+        found = neighbour.worst_of_grid(load(self.study), training.read(source).train)
+        words = (
+            f"the worst of {self.study} (without records {found.records[0]} and "
+            f"{found.records[1]}; {len(found.seeds)} other seeds chose it)"
+        )
+        first, second = found.pair
+        assert isinstance(second, Dataset)
+        return first, second, words
+
+    def _crafted(self, prepared: Prepared) -> tuple[Any, Any]:
+        """Rows and labels with and without a canary; rows scaled into the norm."""
+        from sordino.assessment.stages.attack import rows
+        from sordino.data import Dataset
+
+        D, D_prime, _ = self._near(rows(prepared))
+        if not isinstance(D_prime, Dataset):
+            hint = "A silent record is only known to sordino's own SGD."
+            checks.fail("--relation", self.relation, "to be another one here", hint)
+        return (D.X, D.y), (D_prime.X, D_prime.y)
+
+
+# What is the user's own ---------------------------------------------------------------------------
+
+
+def load_named(option: str, text: str) -> Any:
+    """The object that `package.module:name` or `file.py:name` names; loading it runs its code.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no such module or name, or loading it fails; the sentence says which.
+    """
+    place, colon, name = text.rpartition(":")
+    if not (place and colon and name):
+        checks.fail(option, text, "to have a colon between the module and the name", _FORM)
+    thing: Any = _load_module(option, text, place)
+    for part in name.split("."):
+        if not hasattr(thing, part):
+            names = [each for each in vars(thing) if not each.startswith("_")]
+            hint = f"It has: {', '.join(sorted(names)[:12])}." if names else ""
+            checks.fail(option, text, f"to name something that {place} has", hint)
+        thing = getattr(thing, part)
+    return thing
+
+
+def _load_module(option: str, text: str, place: str) -> ModuleType:
+    directory = os.getcwd()
+    try:
+        if place.endswith(".py"):
+            with _files.explained(option, place, "read", _FORM), _files.opened(place):
+                pass  # Python would wait for a pipe
+            path = os.path.abspath(place)
+            # By its plain name and from its own directory, so that a process of a pool finds it.
+            directory, place = os.path.dirname(path), os.path.basename(path).removesuffix(".py")
+            loaded = sys.modules.get(place)
+            if loaded is not None and getattr(loaded, "__file__", None) != path:
+                hint = f"Another module is called {place}: rename the file."
+                checks.fail(option, path, "to have a name of its own", hint)
+        if directory not in sys.path:  # as `python -m` does; a process of a pool gets the same path
+            sys.path.insert(0, directory)
+        return importlib.import_module(place)
+    except InvalidArgument:
+        raise
+    except ModuleNotFoundError as error:
+        hint = f"Python says: {error}. It is looked for from {directory}. {_FORM}"
+        checks.fail(option, text, "to name a module that is here", hint)
+    except (Exception, SystemExit) as error:  # whatever the module does
+        hint = f"Loading it raised {type(error).__name__}: {error}"
+        checks.fail(option, text, "to name a module that loads", hint)
+
+
+def load_pair(name: str) -> tuple[Any, Any]:
+    """The two datasets that the user's function returns."""
+    pair = load_named("--pair", name)
+    try:
+        pair = pair() if callable(pair) else pair
+    except Exception as error:  # whatever the user's function does
+        hint = f"It is called without arguments, and raised {type(error).__name__}: {error}"
+        checks.fail("--pair", name, "to give two datasets", hint)
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        checks.fail("--pair", name, "to give two datasets", "Return (D, D_prime).")
+    return pair[0], pair[1]
+
+
+def _load_score(text: str) -> Any:
+    if text in _SCORES:
+        return text
+    if ":" not in text:
+        checks.one_of("--score", text, (*_SCORES, "MODULE:NAME"))
+    score = load_named("--score", text)
+    if not callable(score):
+        hint = "It is given outputs [run, number] and returns scores [run]."
+        checks.fail("--score", text, "to name a function", hint)
+    return score
+
+
+# Commands -----------------------------------------------------------------------------------------
+
+
+@app.command("run")
 @from_fields
 def run(
     attacked: Attacked,
     runs: Annotated[
-        int,
-        option(
-            ATTACK,
-            "Runs on each of the two datasets; half of them learn the attack, half test it.",
-        ),
+        int, option(ATTACK, "Runs on each dataset; half of them learn the attack, half test it.")
     ] = 10_000,
     confidence: Confidence = 0.99,
     score: Annotated[
@@ -100,9 +397,8 @@ def run(
             ATTACK,
             "How a run is judged: by a direction **learned** from the first half; by the "
             "**likelihood** ratio, where the law of the output is known; by the **loss** of the "
-            "record; or by your function (outputs[run, number]) -> scores[run], high for the "
-            "second dataset.",
-            metavar=f"{'|'.join(SCORES)}|MODULE:NAME",
+            "record; or by your function outputs[run, number] -> scores[run].",
+            metavar=f"{'|'.join(_SCORES)}|MODULE:NAME",
         ),
     ] = "learned",
     seed: Seed = 0,
@@ -111,12 +407,7 @@ def run(
     ] = None,
     outputs: Annotated[
         str | None,
-        option(
-            OUTPUT,
-            "Keep the outputs of finished runs here: stopped at any moment, the same command goes "
-            "on. INTERNAL.",
-            metavar="FILE",
-        ),
+        option(OUTPUT, "Keep finished runs here, to resume. INTERNAL.", metavar="FILE"),
     ] = None,
     plot: Plot = None,
     json: Json = False,
@@ -129,132 +420,87 @@ def run(
 
     `sordino audit mine.py:train --pair mine.py:pair --epsilon 1 --delta 1e-5 --plot roc.png`
     """
-    kept = f"Finished runs are in {outputs}; the same command goes on." if outputs else ""
+    from sordino.audit.game import audit
+    from sordino.audit.power import ceiling
+
+    kept = f"Finished runs are in {outputs}; the same command resumes." if outputs else ""
     # Exit code 2 for whatever keeps an audit from being made: 1 is for a refuted claim.
     with wrong_input(), resumable(lambda: kept), plain_warnings(errors()):
-        found = attacked.read(score)
+        judge = _load_score(score)
+        game = attacked.game()
         if not json:
-            say(found.said, hang=True)
-            _say_claim(found.claim)
-            _say_ceiling(runs, found.delta, confidence)
-        result = _play(found, runs, confidence=confidence, seed=seed, workers=workers, file=outputs)
+            tested = runs - runs // 2
+            how = {"delta": game.delta, "confidence": confidence}
+            most = rounded(ceiling(tested, **how) if tested > 0 else 0.0, digits=3)
+            say(
+                game.words,
+                _claim_words(game.claim),
+                f"{runs:,} runs a dataset, half of them tested, can show at most epsilon {most} "
+                "without a hypothesis, even without any noise.",
+                hang=True,
+            )
+        with bar("runs") as progress:
+            result = audit(
+                *(game.mechanism, game.D, game.D_prime, runs),
+                score=judge,
+                claim=game.claim,
+                delta=game.delta,
+                confidence=confidence,
+                seed=seed,
+                workers=workers,
+                file=outputs,
+                progress=progress,
+            )
     if json:
-        print_json(_document(result))
+        print_json(
+            {
+                "claimed": _plain_claim(result.claimed),
+                "observed": asdict(result.observed),
+                "verdict": result.verdict,
+                "violated": result.violated,
+                "reach": result.reach,
+                "gaussian_reach": result.gaussian_reach,
+                "curve_refuted": result.curve_refuted,
+                "score": result.score,
+                "others": [asdict(each) for each in result.others],
+            }
+        )
     else:
         print_bounds(result.observed, result.others)
         say(f"Attack: {result.score}.", f"Verdict: {result.verdict}.", hang=True)
     if plot is not None:
-        draw(result, plot, found.title)
+        from sordino.report.drawing.roc import Roc
+        from sordino.report.drawing.roc import plot as draw
+
+        claim = result.claimed
+        text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}" if claim else ""
+        errors_ = result.negative, result.positive, result.tested_point
+        draw(Roc(*errors_, claim.allowed if claim else None, text, game.title), plot)
         say(f"Figure: {plot}", err=json)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)
 
 
-def _play(found: Game, runs: int, **how: Any) -> Audit:
-    from sordino.audit.game import audit
-
-    game = {"score": found.score, "claim": found.claim, "delta": found.delta, **how}
-    with bar("runs") as progress:
-        return audit(found.mechanism, found.D, found.D_prime, runs, progress=progress, **game)
-
-
-def _document(result: Audit) -> dict[str, Any]:
-    """An audit as plain values."""
-    return {
-        "claimed": _claimed(result.claimed),
-        "observed": asdict(result.observed),
-        "verdict": result.verdict,
-        "violated": result.violated,
-        "reach": result.reach,
-        "gaussian_reach": result.gaussian_reach,
-        "curve_refuted": result.curve_refuted,
-        "score": result.score,
-        "others": [asdict(each) for each in result.others],
-    }
-
-
-def draw(result: Audit, path: str, title: str) -> None:
-    """The errors of the attack, and what the claim allows."""
-    from sordino.report.drawing.roc import Roc, plot
-
-    claim, profile, text = result.claimed, None, ""
-    if claim is not None:
-        profile = claim.allowed
-        text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}"
-    roc = Roc(result.negative, result.positive, result.tested_point, profile, text, title)
-    plot(roc, path)
-
-
-def _claimed(claim: Claim | None) -> dict[str, Any] | None:
-    """A claim as plain values."""
+def _plain_claim(claim: Claim | None) -> dict[str, Any] | None:
     if claim is None:
         return None
-    return {
-        "epsilon": claim.epsilon,
-        "delta": claim.delta,
-        "relation": claim.relation.value,
-        "source": claim.source,
-    }
+    names = ("epsilon", "delta", "relation", "source")
+    return {name: getattr(claim, name) for name in names} | {"relation": claim.relation.value}
 
 
-def print_bounds(found: Observation, others: Sequence[Observation]) -> None:
-    """The bound that counts, marked, and the others below it."""
-    console = screen()
-    headings = ("observed epsilon", "delta", "confidence", "runs tested, both worlds")
-    if console.width < _WIDE:
-        headings = ("epsilon", "delta", "sure", "runs")
-    bounds = (found, *others)
-    rows = [
-        (
-            f"{'> ' if each is found else ''}>= {rounded(each.epsilon, up=False, digits=3)}",
-            f"{each.delta:.3g}",
-            f"{each.confidence:.6g}",
-            f"{each.trials:,}",
-            each.attack,
-        )
-        for each in bounds
-    ]
-    styles = ["bold" if each is found else "dim" if _assumes(each) else None for each in bounds]
-    print_table(console, [*((name, "r") for name in headings), ("by", "W")], rows, styles)
-    if any(_assumes(each) for each in others):
-        say("Rows that say 'if' or 'within' hold under that hypothesis only.", hang=True)
-
-
-def _assumes(found: Observation) -> bool:
-    """Whether a bound holds under a hypothesis only."""
-    return "if the mechanism is" in found.attack or "within the family" in found.attack
-
-
-def _say_claim(claim: Claim | None) -> None:
+def _claim_words(claim: Claim | None) -> str:
     """What is to be refuted, in one line."""
     if claim is None:
-        say("Claimed: nothing; the bound stands for itself.")
-        return
+        return "Claimed: nothing; the bound stands for itself."
     # The name of a theorem without its statement, which the JSON has.
     source = f", by {claim.source.split(': ')[0]}" if claim.source else ""
-    say(
-        f"Claimed: epsilon <= {rounded(claim.epsilon)} at delta = {claim.delta:.3g}, "
-        f"{claim.relation.value}{source}.",
-        hang=True,
-    )
-
-
-def _say_ceiling(runs: int, delta: float, confidence: float) -> None:
-    """Before the runs are made: what the best attack could show by them, noise or not."""
-    from sordino.audit.power import ceiling
-
-    tested = runs - runs // 2
-    most = ceiling(tested, delta=delta, confidence=confidence) if tested > 0 else 0.0
-    say(
-        f"{runs:,} runs a dataset, half of them tested, can show at most epsilon "
-        f"{rounded(most, digits=3)} without a hypothesis, even of a mechanism without any noise.",
-        hang=True,
-    )
+    promise = f"epsilon <= {rounded(claim.epsilon)} at delta = {claim.delta:.3g}"
+    return f"Claimed: {promise}, {claim.relation.value}{source}."
 
 
 @app.command()
 def power(
-    runs: Annotated[int, option(ATTACK, "Tested runs in each of the two worlds.")] = 10_000,
+    runs: Annotated[int, option(ATTACK, "Tested runs on each of the two datasets.")] = 10_000,
     confidence: Confidence = 0.99,
     delta: Annotated[float, option(ATTACK, "At which epsilon is meant.")] = USUAL_DELTA,
     epsilon: Annotated[
@@ -277,11 +523,13 @@ def power(
 
     checks.whole("--runs", runs, at_least=1)
     if true_epsilon is not None and epsilon is None:
-        hint = "Pass the claim that is false if the truth is --true-epsilon."
-        checks.fail("--epsilon", None, "to be given with --true-epsilon", hint)
+        checks.fail_missing("--epsilon E", "with --true-epsilon", "Pass the claim that is false.")
     how = {"delta": delta, "confidence": confidence}
     ceiling = powers.ceiling(runs, **how)
-    reaches = {truth: powers.reach(truth, runs=runs, **how) for truth in _TRUTHS}
+    truths = (0.5, 1.0, 2.0, 4.0, 8.0)
+    reaches = {truth: powers.reach(truth, runs=runs, **how) for truth in truths}
+    # No Gaussian noise has delta = 0.
+    noise = "Gaussian noise" if delta > 0 else "randomised response, the worst at delta = 0,"
     verdict = (
         f"without a hypothesis, no audit with {runs:,} tested runs a world can show more than "
         f"epsilon {rounded(ceiling, digits=3)}"
@@ -294,38 +542,28 @@ def power(
         "ceiling": ceiling,
         "reach": {f"{truth:g}": value for truth, value in reaches.items()},
     }
-    needed = None
     if epsilon is not None:
         truth = 2 * epsilon if true_epsilon is None else true_epsilon
         needed = powers.runs_needed(epsilon, truth, **how)
-        document["true_epsilon"], document["runs_needed"] = truth, needed
-        verdict += f"; {_needed(epsilon, truth, needed, _noise(delta))}"
-    document["verdict"] = verdict
+        document |= {"true_epsilon": truth, "runs_needed": needed}
+        verdict += (
+            f"; no number of runs refutes a claim of {epsilon:g} where the truth is {truth:g}"
+            if needed is None
+            else f"; to refute a claim of {epsilon:g} where {noise} leaks {truth:g}, test about "
+            f"{needed:,} runs a world"
+        )
     if json:
-        print_json(document)
+        print_json({**document, "verdict": verdict})
         return
-    noise = _noise(delta)
     say(
-        f"{runs:,} tested runs a world, {confidence:.6g} confidence, delta = {delta:.3g}:",
+        f"{runs:,} tested runs a dataset, {confidence:.6g} confidence, delta = {delta:.3g}:",
         f"  an attack that never errs shows epsilon >= {rounded(ceiling, up=False, digits=3)}",
-    )
-    for truth, value in reaches.items():
-        shown = rounded(value, up=False, digits=3)
-        say(f"  the best attack on {noise} of epsilon {truth:g} shows >= {shown}")
-    say(f"Verdict: {verdict}.")
-
-
-def _noise(delta: float) -> str:
-    """The mechanism that is thought of: no Gaussian noise has delta = 0."""
-    return "Gaussian noise" if delta > 0 else "randomised response, the worst at delta = 0,"
-
-
-def _needed(claimed: float, truth: float, needed: int | None, noise: str) -> str:
-    if needed is None:
-        return f"no number of runs refutes a claim of {claimed:g} where the truth is {truth:g}"
-    return (
-        f"to refute a claim of {claimed:g} where {noise} leaks {truth:g}, test about "
-        f"{needed:,} runs a world"
+        *(
+            f"  the best attack on {noise} of epsilon {truth:g} shows >= "
+            f"{rounded(value, up=False, digits=3)}"
+            for truth, value in reaches.items()
+        ),
+        f"Verdict: {verdict}.",
     )
 
 
@@ -362,9 +600,7 @@ def worst_case(
         say(f"About {_cost.duration(seconds)} here; Ctrl-C stops it.", err=True)
     with bar("runs") as progress:
         found = audit_worst_case(
-            sample_rate,
-            steps,
-            epsilon,
+            *(sample_rate, steps, epsilon),
             noise_multiplier=noise_multiplier,
             delta=delta,
             runs=runs,
@@ -372,44 +608,39 @@ def worst_case(
             seed=seed,
             progress=progress,
         )
-    others = (found.within_family, found.all_iterates)
+    others, noise = (found.within_family, found.all_iterates), found.setting.noise_multiplier
     if json:
         print_json(
             {
-                "claimed": _claimed(found.claimed),
+                "claimed": _plain_claim(found.claimed),
                 "observed": asdict(found.observed),
                 "verdict": found.verdict,
                 "violated": found.violated,
                 "verdict_rests_on": found.within_family.attack,
-                "noise_multiplier": found.setting.noise_multiplier,
+                "noise_multiplier": noise,
                 "others": [asdict(each) for each in others],
                 "linear_loss_epsilon": found.linear.epsilon,
             }
         )
     else:
-        noise = rounded(found.setting.noise_multiplier)
         say(
-            f"DP-SGD, sample rate {sample_rate:g}, {steps:,} steps, noise multiplier {noise}; "
-            f"{runs:,} runs with the record and as many without."
+            f"DP-SGD, sample rate {sample_rate:g}, {steps:,} steps, noise multiplier "
+            f"{rounded(noise)}; {runs:,} runs with the record and as many without.",
+            _claim_words(found.claimed),
+            hang=True,
         )
-        _say_claim(found.claimed)
         print_bounds(found.observed, others)
         say(f"Verdict: {found.verdict}.")
     if plot is not None:
-        _draw_worst_case(found, plot)
+        from sordino.report import canvas, worst_case
+
+        title = f"q {sample_rate:g}, T {steps:,}, noise {noise:.4g}"
+        curves = {way: found.curves(way) for way in ("presence", "absence")}
+        figure = worst_case.error_curves([worst_case.WorstCaseSetting(title, curves)], log=True)
+        canvas.save(figure, plot, title)
         say(f"Figure: {plot}", err=json)
     if found.violated:
         raise typer.Exit(1)
-
-
-def _draw_worst_case(found: WorstCaseAudit, path: str) -> None:
-    from sordino.report import canvas, worst_case
-
-    how = found.setting
-    title = f"q {how.sample_rate:g}, T {how.steps:,}, noise {how.noise_multiplier:.4g}"
-    curves = {"presence": found.curves("presence"), "absence": found.curves("absence")}
-    figure = worst_case.error_curves([worst_case.WorstCaseSetting(title, curves)], log=True)
-    canvas.save(figure, path, title)
 
 
 @app.command()
@@ -417,10 +648,10 @@ def gallery(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Entries to play. Default: all.")
     ] = None,
-    smoke: Annotated[bool, flag(ATTACK, "--smoke", "Fewer runs: seconds, for CI.")] = False,
+    smoke: Annotated[bool, option(ATTACK, "Fewer runs: seconds, for CI.", "--smoke")] = False,
     seed: Seed = 0,
     list_only: Annotated[
-        bool, flag(OUTPUT, "--list", "Say what there is, and play nothing.")
+        bool, option(OUTPUT, "Say what there is, and play nothing.", "--list")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -437,80 +668,63 @@ def gallery(
     from sordino.audit import gallery as room
     from sordino.audit.gallery.play import play
 
-    entries = _chosen(room.ENTRIES, names)
+    known = {entry.name: entry for entry in room.ENTRIES}
+    entries = [known[checks.one_of("NAME", name, tuple(known))] for name in names or known]
     if list_only:
-        for entry in entries:
-            say(f"{entry.name}: {entry.fault} ({entry.source})")
+        say(*(f"{entry.name}: {entry.fault} ({entry.source})" for entry in entries))
         return
     played = []
-    with bar("mechanisms") as progress:
-        for number, entry in enumerate(entries):
-            progress(number, len(entries))
-            one = play(
-                entry, confidence=CONFIDENCE, twins=len(room.ENTRIES), seed=seed, smoke=smoke
-            )
-            played.append(one)
-            if not json:
-                _say_played(one)
-        progress(len(entries), len(entries))
-    caught, passed = sum(one.caught for one in played), sum(one.passed for one in played)
+    for entry in track(entries, "mechanisms"):
+        one = play(entry, confidence=_CONFIDENCE, twins=len(known), seed=seed, smoke=smoke)
+        played.append(one)
+        if not json:
+            _say_played(one)
     many = len(played)
+    caught, passed = sum(one.caught for one in played), sum(one.passed for one in played)
     verdict = (
-        f"{caught} of {many} broken mechanisms caught at {CONFIDENCE:.0%} confidence, "
+        f"{caught} of {many} broken mechanisms caught at {_CONFIDENCE:.0%} confidence, "
         f"{passed} of {many} correct twins pass"
     )
     if json:
-        print_json({"verdict": verdict, "entries": [_plain(one) for one in played]})
+        print_json({"verdict": verdict, "entries": [_plain_played(one) for one in played]})
     else:
         say(f"Verdict: {verdict}.")
     if caught < many or passed < many:
         raise typer.Exit(1)
 
 
-def _chosen(entries: tuple[GalleryEntry, ...], names: list[str] | None) -> tuple[GalleryEntry, ...]:
-    known = {entry.name: entry for entry in entries}
-    for name in names or ():
-        checks.one_of("NAME", name, tuple(known))
-    return tuple(known[name] for name in names) if names else entries
-
-
 def _say_played(one: Played) -> None:
     mark = "caught" if one.caught else "MISSED"
     twin = "passes" if one.passed else "ACCUSED"
-    shown = [
-        rounded(each, up=False, digits=3) for each in (one.broken_epsilon, one.correct_epsilon)
-    ]
-    sign = ">= " if one.broken is not None else "exactly "
-    say(
-        f"{one.entry.name}: claimed epsilon {one.case.claim.epsilon:g}, found {sign}{shown[0]}: "
-        f"{mark}; twin {sign}{shown[1]}: {twin} ({one.seconds:.0f} s)"
+    sign = ">=" if one.broken is not None else "exactly"
+    broken, correct = (
+        f"{sign} {rounded(each, up=False, digits=3)}"
+        for each in (one.broken_epsilon, one.correct_epsilon)
     )
-    say(f"  {one.entry.fault} ({one.entry.source})")
+    say(
+        f"{one.entry.name}: claimed epsilon {one.case.claim.epsilon:g}, found {broken}: "
+        f"{mark}; twin {correct}: {twin} ({one.seconds:.0f} s)",
+        f"  {one.entry.fault} ({one.entry.source})",
+    )
 
 
-def _plain(one: Played) -> dict[str, Any]:
+def _plain_played(one: Played) -> dict[str, Any]:
+    def observed(audit: Audit | None, epsilon: float) -> dict[str, Any]:
+        if audit is not None:
+            return asdict(audit.observed)
+        # A formula settled it: there were no trials, and there is no doubt.
+        exact = {"epsilon": epsilon, "delta": one.case.claim.delta, "confidence": 1.0}
+        return {**exact, "attack": "computed exactly, not attacked", "trials": 0}
+
     return {
         "name": one.entry.name,
         "fault": one.entry.fault,
-        "claimed": _claimed(one.case.claim),
-        "observed": _observed(one, one.broken, one.broken_epsilon),
+        "claimed": _plain_claim(one.case.claim),
+        "observed": observed(one.broken, one.broken_epsilon),
         "verdict": "caught" if one.caught else "missed",
         "twin": {
-            "observed": _observed(one, one.correct, one.correct_epsilon),
+            "observed": observed(one.correct, one.correct_epsilon),
             "verdict": "passes" if one.passed else "accused",
         },
         "seconds": round(one.seconds, 2),
-    }
-
-
-def _observed(one: Played, audit: Audit | None, epsilon: float) -> dict[str, Any]:
-    """What was observed; where a formula settled it there were no trials, and no doubt."""
-    if audit is not None:
-        return asdict(audit.observed)
-    return {
-        "epsilon": epsilon,
-        "delta": one.case.claim.delta,
-        "confidence": 1.0,
-        "attack": "computed exactly, not attacked",
-        "trials": 0,
     }

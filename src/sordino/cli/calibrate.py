@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from sordino import checks
-from sordino.cli import findings as shown
-from sordino.cli.options import Json, Plot, from_fields, option
-from sordino.cli.run_options import RUN, RunOptions
-from sordino.cli.terminal import errors, print_json, say
+from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, option
+from sordino.cli.tables import (
+    add_points,
+    number,
+    plain_findings,
+    plot_counts,
+    print_findings,
+    say_assumptions,
+)
+from sordino.cli.terminal import print_json, say, track
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sordino.proofs.run import Run
     from sordino.proofs.theorems import Finding
 
-
-MOST_STEPS = 10**7
+_MOST_STEPS = 10**7
 """Where the search for steps or epochs stops."""
 
 
@@ -39,152 +44,114 @@ def calibrate(
         Unknown,
         option(
             RUN,
-            "What to find: the least **noise**, or with --noise-multiplier given the most "
-            "**steps**, **epochs** or records a batch (**batch-size**; needs --n). The budget is "
-            "proved for that many; fewer usually leak less, but check them with `account`.",
+            "The least **noise**, or for a given --noise-multiplier the most **steps**, **epochs** "
+            "or records a batch (**batch-size**; needs --n).",
         ),
     ] = Unknown.NOISE,
     noise_multiplier: Annotated[
         float | None, option(RUN, "The noise, where it is not sought.")
     ] = None,
     plot: Plot = None,
-    everything: shown.All = False,
+    everything: All = False,
     json: Json = False,
 ) -> None:
     """Find the least noise that proves a budget, by every method side by side.
 
-    What is found, accounted again with `sordino account`, is never above the budget.
+    What is found, accounted again with `sordino account`, is never above the budget. The most steps
+    or records are proved for that many; fewer usually leak less, but check them with `account`.
 
     `sordino calibrate --epsilon 1 --delta 1e-5 --sample-rate 0.01 --steps 1000 --sampling poisson`
 
     `sordino calibrate --epsilon 2 --delta 1e-6 --batch-size 256 --n 60000 --sampling poisson
     --noise-multiplier 1.1 --find epochs`
     """
+    inputs: dict[str, object] = {"epsilon": epsilon}
+    ratio, counts = None, []
     if find is Unknown.NOISE:
-        _for_noise(given, epsilon, noise_multiplier, plot, everything, json)
+        if noise_multiplier is not None:
+            hint = "Leave it away, or pass --find steps."
+            checks.fail("noise_multiplier", noise_multiplier, "not to be given", hint)
+        counts = plot_counts(given, plot, places=9)
+        findings, best = _least_noise(given, epsilon, given.run(1.0))
+        ratio, key, name = _strong_over_naive(findings), "noise_multiplier", "noise multiplier"
     else:
-        _for_most(given, epsilon, noise_multiplier, find, plot, everything, json)
-
-
-def _for_noise(
-    given: RunOptions,
-    epsilon: float,
-    noise: float | None,
-    plot: str | None,
-    everything: bool,
-    json: bool,
-) -> None:
-    if noise is not None:
-        hint = "Leave --noise-multiplier away, or say --find steps."
-        checks.fail("noise_multiplier", noise, "not to be given where noise is sought", hint)
-    counts = shown.counts(given, plot, places=9)
-    found, best = _noises(given, epsilon, given.run(1.0))
-    ratio = _strong_over_naive(found)
+        if plot is not None:
+            checks.fail("plot", plot, "to go with --find noise")
+        inputs["noise_multiplier"] = noise_multiplier
+        findings, best = _most(given, epsilon, noise_multiplier, find)
+        key, name = find.value.replace("-", "_"), find.value
     if json:
-        answer = shown.answer(given, {"epsilon": epsilon}, "noise_multiplier", found, best)
-        print_json({**answer, "strong_over_naive": ratio})
+        document = plain_findings(given, inputs, key, findings, best)
+        print_json(document | ({"strong_over_naive": ratio} if find is Unknown.NOISE else {}))
     else:
-        enough = f"noise multiplier >= {shown.number(best.value)}" if best else ""
-        _say(given, epsilon, enough, best)
-        shown.show(found, "noise multiplier", best, everything=everything)
+        heading = (
+            f"Budget: epsilon {epsilon:g} at delta {given.delta:g}, {given.chosen_relation.value}, "
+            f"{given.sampling} batches; released: {given.released}."
+        )
+        result = "No method meets it here; the reasons are below."
+        if best is not None:
+            sign = ">=" if find is Unknown.NOISE else "="
+            result = f"Enough: {name} {sign} {number(best.value)} ({best.title})."
+        say(heading, result, hang=True)
+        say_assumptions(given)
+        print_findings(findings, name, best, everything=everything)
         if everything and ratio is not None:
-            said = (
+            text = (
                 f"Strong composition needs {ratio:.3g} times the noise of naive composition; the "
-                f"notes' rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without its "
-                "constants."
+                f"notes' rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without constants."
             )
-            say("", said, hang=True)
+            say("", text, hang=True)
     if plot is not None:
         _plot(given, epsilon, counts, plot, everything)
         what = "Noise against epochs, and strong over naive against steps"
         say(*[""] * (not json), f"{what}: {plot}", err=json)
 
 
-def _noises(given: RunOptions, epsilon: float, run: Run) -> tuple[list[Finding], Finding | None]:
+def _least_noise(
+    given: RunOptions, epsilon: float, run: Run
+) -> tuple[list[Finding], Finding | None]:
     """Noise by every method, in clipping norms; and the least."""
-    from dataclasses import replace
-
     from sordino.proofs import theorems
 
-    # Where the loss bounds gradients below the clip, noise of 1 clip counts as more than 1.
+    # Where the loss bounds gradients below the clip, noise of 1 clip counts as more than 1. The
+    # quotient is so much larger that no rounding on the way back takes it above the budget.
     worth = run.steps.noise_multiplier
-    found = [
-        finding
-        if finding.value is None or finding.kind == "as printed"
-        else replace(finding, value=_over(finding.value, worth))
-        for finding in theorems.calibrated(run, epsilon, given.delta)
+    findings = [
+        each
+        if each.value is None or each.kind == "as printed" or worth == 1
+        else replace(each, value=each.value / worth * (1 + 1e-12))
+        for each in theorems.calibrated(run, epsilon, given.delta)
     ]
-    return found, theorems.best(found)
+    return findings, theorems.best(findings)
 
 
-def _over(noise: float, worth: float) -> float:
-    """The quotient, so much more that no rounding on the way back takes it above the budget."""
-    return noise if worth == 1 else noise / worth * (1 + 1e-12)
-
-
-def _for_most(
-    given: RunOptions,
-    epsilon: float,
-    noise: float | None,
-    find: Unknown,
-    plot: str | None,
-    everything: bool,
-    json: bool,
-) -> None:
+def _most(
+    given: RunOptions, epsilon: float, noise: float | None, find: Unknown
+) -> tuple[list[Finding], Finding | None]:
+    """The most steps, epochs or records a batch by every method, and the most of all."""
     from sordino.proofs import theorems
 
-    if plot is not None:
-        checks.fail("plot", plot, "to go with --find noise", "The figure is about noise.")
     if noise is None:
-        hint = "Say how much noise there is, such as 1.1."
-        checks.fail("noise_multiplier", None, f"to be given where --find {find.value} is", hint)
+        checks.fail("noise_multiplier", None, f"to be given with --find {find.value}")
     checks.non_negative("noise_multiplier", noise)
-    run_at, most = _runs(given, find, noise)
-    found = theorems.most(run_at, epsilon, given.delta, at_most=most)
-    best = theorems.best(found, largest=True)
-    value = find.value.replace("-", "_")
-    if json:
-        asked = {"epsilon": epsilon, "noise_multiplier": noise}
-        print_json(shown.answer(given, asked, value, found, best))
-        return
-    _say(given, epsilon, f"{find.value} = {shown.number(best.value)}" if best else "", best)
-    shown.show(found, find.value, best, everything=everything)
-
-
-def _runs(given: RunOptions, find: Unknown, noise: float) -> tuple[Any, int]:
-    """The run at a count of what is sought, and the largest count to try."""
-    from dataclasses import replace
-
-    if find is not Unknown.BATCH_SIZE:
-        if given.steps is not None or given.epochs is not None:
-            hint = "They are what is sought."
-            checks.fail(find.value, given.steps or given.epochs, "not to be given", hint)
-        a_count = 1 if find is Unknown.STEPS else given.batches
-        return lambda count: given.run(noise, count * a_count), max(1, MOST_STEPS // a_count)
-    if given.n is None:
-        checks.fail("n", None, "to be given where batch-size is sought")
-    if given.batch_size is not None or given.sample_rate is not None:
-        name = "sample_rate" if given.batch_size is None else "batch_size"
-        checks.fail(name, getattr(given, name), "not to be given", "It is what is sought.")
-    return lambda count: replace(given, batch_size=count).run(noise), given.n
-
-
-def _say(given: RunOptions, epsilon: float, result: str, best: Finding | None) -> None:
-    said = (
-        f"Budget: epsilon {epsilon:g} at delta {given.delta:g}, {given.chosen_relation.value}, "
-        f"{given.sampling} batches; "
-        f"released: {'only the final model' if given.release == 'final' else 'all iterates'}."
-    )
-    say(said, hang=True)
-    if best is None:
-        say("No method meets it here; the reasons are below.")
+    sought = ("batch_size", "sample_rate") if find is Unknown.BATCH_SIZE else ("steps", "epochs")
+    for name in sought:
+        if (value := getattr(given, name)) is not None:
+            checks.fail(name, value, "not to be given", "It is what is sought.")
+    run_at: Callable[[int], Run]
+    if find is Unknown.BATCH_SIZE:
+        if given.n is None:
+            checks.fail("n", None, "to be given where batch-size is sought")
+        run_at, most = lambda count: replace(given, batch_size=count).run(noise), given.n
     else:
-        say(f"Enough: {result} ({best.title}).")
-    shown.say_assumptions(given)
+        many = 1 if find is Unknown.STEPS else given.batches
+        run_at, most = lambda count: given.run(noise, count * many), max(1, _MOST_STEPS // many)
+    findings = theorems.most(run_at, epsilon, given.delta, at_most=most)
+    return findings, theorems.best(findings, largest=True)
 
 
-def _strong_over_naive(found: Sequence[Finding]) -> float | None:
-    noises = {finding.method: finding.value for finding in found if finding.applies}
+def _strong_over_naive(findings: Sequence[Finding]) -> float | None:
+    noises = {each.method: each.value for each in findings if each.applies}
     strong, naive = noises.get("strong"), noises.get("naive")
     return strong / naive if strong and naive else None
 
@@ -193,16 +160,14 @@ def _plot(
     given: RunOptions, epsilon: float, counts: list[int], path: str, everything: bool
 ) -> None:
     """Noise of every method as epochs grow, and strong over naive as steps grow."""
-    from rich.progress import track
-
     from sordino.report import figures
 
     series: dict[str, list[tuple[float, float]]] = {}
     ratios: list[tuple[float, float]] = []
-    for count in track(counts, "Noise against epochs", console=errors(), transient=True):
-        found, _ = _noises(given, epsilon, given.run(1.0, count))
-        shown.drawn(found, count / given.batches, series, everything)
-        if (ratio := _strong_over_naive(found)) is not None:
+    for count in track(counts, "Noise against epochs"):
+        findings, _ = _least_noise(given, epsilon, given.run(1.0, count))
+        add_points(findings, count / given.batches, series, everything)
+        if (ratio := _strong_over_naive(findings)) is not None:
             ratios.append((count, ratio))
     title = f"noise for epsilon {epsilon:g}, delta {given.delta:g}, {given.sampling} batches"
     figures.noise_growth(series, ratios, path, title=title)

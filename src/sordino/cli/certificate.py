@@ -1,4 +1,15 @@
-"""`sordino certificate`: show, verify and sign what left the building."""
+"""Read, check and sign the papers of a released model.
+
+A **bundle** is a directory with `model.safetensors` (the weights), `certificate.json` (what is
+promised, every number behind it, and what is not covered) and perhaps `certificate.json.sig`.
+Nothing in it can run code.
+
+`verify` computes the promise again from the recorded numbers. That the noise was really added is
+taken on trust, and **without a signature only accidents are detected, not forgers**.
+
+Exit code 0: the promise holds. 1: it does not, or there is none, and a sentence says why. 2: wrong
+usage.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +18,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.options import Json, flag, option
-from sordino.cli.terminal import ask, block, kept, say
+from sordino import checks
+from sordino.cli.options import Json, option
+from sordino.cli.terminal import add_note, ask, block, say
 
 if TYPE_CHECKING:
     from sordino.release.verify import Verdict
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help=(
-        "Read, check and sign the papers of a released model.\n\n"
-        "A **bundle** is a directory with `model.safetensors` (the weights), `certificate.json` "
-        "(what is promised, every number behind it, and what is not covered) and perhaps "
-        "`certificate.json.sig`. Nothing in it can run code.\n\n"
-        "`verify` computes the promise again from the recorded numbers. That the noise was really "
-        "added is taken on trust, and **without a signature only accidents are detected, not "
-        "forgers**.\n\n"
-        "Exit code 0: the promise holds. 1: it does not, or there is none, and a sentence says "
-        "why. 2: wrong usage."
-    ),
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
 
-Papers = Annotated[
+_Papers = Annotated[
     Path, typer.Argument(metavar="PATH", help="A bundle's directory, or a certificate.json alone.")
-]
-BundleDirectory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A bundle's directory, as a release wrote it.")
 ]
 
 
 @app.command()
-def show(path: Papers, json: Json = False) -> None:
+def show(path: _Papers, json: Json = False) -> None:
     """Say in plain words what is promised, for whom, how, and what is NOT covered.
 
     It is verified first, and what does not hold up is shown as NOT VERIFIED, with exit code 1.
@@ -48,27 +43,21 @@ def show(path: Papers, json: Json = False) -> None:
     from sordino.release.certificate import CertificateError
 
     certificate, _ = bundle.read_certificate(path)
-    state, holds = f"Verified just now; for all findings: sordino certificate verify {path}", True
+    state, code = f"Verified just now; for all findings: sordino certificate verify {path}", 0
     try:
         _verdict(path)
     except CertificateError as reason:
-        state, holds = f"NOT VERIFIED, so nothing below is proved: {reason}", False
+        state, code = f"NOT VERIFIED, so nothing below is proved: {reason}", 1
     say(state, err=json)
     block(certificate.to_json() if json else f"\n{certificate}\n")
-    raise typer.Exit(0 if holds else 1)
+    raise typer.Exit(code)
 
 
 @app.command()
 def verify(
-    path: Papers,
+    path: _Papers,
     key: Annotated[
-        Path | None,
-        option(
-            None,
-            "Whose signature it must carry: PEM or OpenSSH, public.",
-            "--key",
-            metavar="PUBLIC",
-        ),
+        Path | None, option(None, "Public key of who must have signed it.", metavar="PUBLIC")
     ] = None,
 ) -> None:
     """Compute the promise again from the recorded numbers, and refuse a claim that is better.
@@ -91,10 +80,10 @@ def verify(
 
 @app.command()
 def sign(
-    directory: BundleDirectory,
-    key: Annotated[
-        Path, option(None, "Your Ed25519 key: PEM or OpenSSH.", "--key", metavar="PRIVATE")
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A bundle's directory, as a release wrote it.")
     ],
+    key: Annotated[Path, option(None, "Your Ed25519 key: PEM or OpenSSH.", metavar="PRIVATE")],
 ) -> None:
     """Sign a bundle's certificate, and with it the weights, with your own key.
 
@@ -105,13 +94,13 @@ def sign(
     from sordino.release import verify as verifying
 
     private = signature.load_private(key, lambda: ask("Passphrase"))
-    found = bundle.read(directory)
-    verdict = verifying.verify(found)
-    path = bundle.write_signature(directory, signature.sign(found.certificate_bytes, private))
+    content = bundle.read(directory)
+    verdict = verifying.verify(content)
+    path = bundle.write_signature(directory, signature.sign(content.certificate_bytes, private))
     name = signature.key_name(private.public_key())
     if verdict.guarantee is None:
         say("You signed a certificate by which NOTHING IS PROMISED.", err=True)
-    with kept(f"The signature is in {path}."):
+    with add_note(f"The signature is in {path}."):
         say(f"Signed by the key {name}: {path}")
 
 
@@ -123,7 +112,7 @@ def new_key(
         typer.Argument(help="Where the public key goes. Default: me.public.pem beside me.pem."),
     ] = None,
     passphrase: Annotated[
-        bool, flag(None, "--passphrase", "Ask for one to lock the private key with.")
+        bool, option(None, "Ask for one to lock the private key with.", "--passphrase")
     ] = False,
 ) -> None:
     """Make an Ed25519 key to sign with; neither file may exist.
@@ -133,23 +122,23 @@ def new_key(
 
     `sordino certificate new-key me.pem`
     """
-    from sordino import checks
     from sordino.release import signature
 
     if not private.name:
         checks.fail("private", str(private), "to be the name of a file", "Pass me.pem, say.")
     beside = public if public is not None else private.with_name(f"{private.stem}.public.pem")
     secret = ask("Passphrase", twice=True) if passphrase else ""
-    made = signature.new_key(private, beside, secret)
-    with kept(f"The key is in {private}, its public half in {beside}."):
-        say(f"Private key, for you alone: {private}")
-        say(f"Public key, for whoever verifies: {beside}")
-        say(f"Its name: {signature.key_name(made)}")
+    name = signature.key_name(signature.new_key(private, beside, secret))
+    with add_note(f"The key is in {private}, its public half in {beside}."):
+        say(
+            f"Private key, for you alone: {private}",
+            f"Public key, for whoever verifies: {beside}",
+            f"Its name: {name}",
+        )
 
 
 def _verdict(path: Path, key: Path | None = None) -> Verdict:
     """What there is to say of a bundle, or of a certificate alone."""
-    from sordino import checks
     from sordino.release import bundle, signature
     from sordino.release import verify as verifying
 

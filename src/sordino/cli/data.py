@@ -1,4 +1,11 @@
-"""`sordino data`: which datasets there are, and getting their files."""
+"""See and get the datasets.
+
+Raw files are looked for in `--data-dir` (or `SORDINO_DATA`), then in the cache (`SORDINO_CACHE`,
+else `~/.cache/sordino`), and are else downloaded from their publisher into the cache. Every copy is
+checked against the published checksum.
+
+docs/guide.md says how each dataset is prepared and what that reads from the records.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +16,13 @@ import typer
 
 from sordino import checks
 from sordino.cli.options import DataDir, option
-from sordino.cli.terminal import block, print_table, say, screen
+from sordino.cli.tables import print_table
+from sordino.cli.terminal import block, say, screen
 
 if TYPE_CHECKING:
     from sordino.data.catalogue.recipe import Recipe
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help=(
-        "See and get the datasets.\n\n"
-        "Raw files are looked for in `--data-dir` (or `SORDINO_DATA`), then in the cache "
-        "(`SORDINO_CACHE`, else `~/.cache/sordino`), and are else downloaded from their "
-        "publisher into the cache. Every copy is checked against the published checksum.\n\n"
-        "docs/guide.md says how each dataset is prepared and what that reads from the records."
-    ),
-)
-
-_FOR_ALL_ROWS, _FOR_LICENCES = 84, 68
-"""Columns of a terminal that the list takes with all its rows, and with the licences."""
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
 
 
 @app.command("list")
@@ -39,8 +34,7 @@ def list_recipes(data_dir: DataDir = None) -> None:
     from sordino.data.catalogue import recipes
 
     console = screen()
-    every, licences = console.width >= _FOR_ALL_ROWS, console.width >= _FOR_LICENCES
-    rows_of = "train/validation/test" if every else "train"
+    every, licences = console.width >= 84, console.width >= 68
     rows = []
     for recipe in recipes.RECIPES.values():
         counts = (recipe.rows or ())[: None if every else 1]
@@ -49,15 +43,24 @@ def list_recipes(data_dir: DataDir = None) -> None:
                 recipe.name,
                 "/".join(f"{n:,}" for n in counts) if counts else "your file",
                 str(recipe.features) if recipe.features else "-",
-                _files(recipe, data_dir),
+                _place(recipe, data_dir),
                 *[recipe.publication.licence] * licences,
             )
         )
-    columns = [("name", "l"), (rows_of, "r"), ("dim", "r"), ("files", "l")]
-    print_table(console, [*columns, *[("licence", "l")] * licences], rows)
-    said = "Files are found by name. `sordino data fetch NAME` checks their content."
-    said += "" if every else " docs/guide.md and a wider terminal show more."
-    say(said, hang=True)
+    columns = [("name", "l"), ("train/validation/test" if every else "train", "r"), ("dim", "r")]
+    print_table(console, [*columns, ("files", "l"), *[("licence", "l")] * licences], rows)
+    more = "" if every else " docs/guide.md and a wider terminal show more."
+    say(f"`sordino data fetch NAME` checks the content of files.{more}", hang=True)
+
+
+def _place(recipe: Recipe, data_dir: str | None) -> str:
+    """Where its files are, in a word."""
+    from sordino.data import sources
+
+    if recipe.embedded:
+        return "embedded"
+    places = [sources.find(raw, data_dir)[0] for raw in recipe.files]
+    return "missing" if "missing" in places else "cached" if "cache" in places else "data dir"
 
 
 @app.command()
@@ -99,33 +102,18 @@ def describe(
     """
     typed = shlex.quote(file)
     if target is None:
-        next_command = f"sordino data describe {typed} --target COLUMN > columns.toml"
-        checks.fail_missing("--target COLUMN", "", f"Name the column to predict: `{next_command}`.")
+        command = f"sordino data describe {typed} --target COLUMN > columns.toml"
+        checks.fail_missing("--target COLUMN", "", f"Name the column to predict: `{command}`.")
     from sordino.data.table_file import draft
 
     drafted = draft(file, target)
     block(drafted.toml)
     if drafted.looks:
-        say(
-            f"Look first at what may be {drafted.looks}; remarks there say why.",
-            err=True,
-            hang=True,
-        )
+        look = f"Look first at what may be {drafted.looks}; remarks there say why."
+        say(look, err=True, hang=True)
     person = " --max-rows-per-person K" if drafted.of_people else ""
-    said = "Next: put in what you know without looking, delete the line read_from_data = true, then"
-    say(said, err=True, hang=True)
+    next_ = "Next: put in what you know without looking, delete read_from_data = true, then"
+    say(next_, err=True, hang=True)
     # Not broken into lines, so that it can be copied.
     options = f"--columns columns.toml --epsilon 1{person} --out study"
     say(f"  sordino assess --data {typed} {options}", err=True)
-
-
-def _files(recipe: Recipe, data_dir: str | None) -> str:
-    from sordino.data import sources
-
-    if recipe.embedded:
-        return "embedded"
-    places = [sources.find(raw, data_dir)[0] for raw in recipe.files]
-    for place, word in (("missing", "missing"), ("cache", "cached")):
-        if place in places:
-            return word
-    return "data dir"

@@ -1,49 +1,71 @@
-"""`sordino measure`: train a grid of seeds and neighbouring datasets into a study."""
+"""`sordino measure`: train a grid of seeds and neighbouring datasets into a study, and show it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+import dataclasses
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sordino import _cost, checks, tasks
+from sordino._files import reason
 from sordino.cli.options import (
+    DATA,
     L2_HELP,
+    OUTPUT,
     RECORDS,
     TRAINING,
     ColumnsFile,
     DataDir,
-    OptionalData,
+    Json,
     Target,
-    flag,
     option,
 )
-from sordino.cli.terminal import bar, kept, resumable, say
+from sordino.cli.tables import INTERNAL, NOT_PRIVATE, estimates, model_name, print_summary
+from sordino.cli.terminal import add_note, bar, print_json, resumable, say
 from sordino.data.source import Source
+from sordino.errors import PrivacyLeakWarning
 from sordino.intrinsic.training import TrainedModel, Training
 
 if TYPE_CHECKING:
+    from sordino.data import Dataset
+    from sordino.intrinsic.grid import Measured
     from sordino.intrinsic.measure import StudyProgress
+    from sordino.intrinsic.spread import SubsetCurve
+    from sordino.intrinsic.summary import InitSummary, Summary
+    from sordino.intrinsic.utility import Utility
     from sordino.study import Study
 
 _GRID, _STUDY = "The grid", "The study"
-_SHOWN = 5
+_SCHEMA = 1
+_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""At which accuracies with noise are sampled, for models with initial weights that vary."""
+_QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
+
+
+class FigureFormat(StrEnum):
+    """What figures are written as."""
+
+    SVG = "svg"
+    PNG = "png"
 
 
 @app.callback(invoke_without_command=True)
 def measure(
     context: typer.Context,
-    data: OptionalData = None,
+    data: Annotated[str | None, DATA] = None,
     out: Annotated[
         str | None,
-        option(
-            _STUDY,
-            "Directory of the study: made, or resumed. INTERNAL, never to be published.",
-            metavar="DIR",
-        ),
+        option(_STUDY, "Directory of the study: made, or resumed. INTERNAL.", metavar="DIR"),
     ] = None,
     target: Target = None,
     columns: ColumnsFile = None,
@@ -62,12 +84,11 @@ def measure(
     ] = None,
     until_converged: Annotated[
         bool,
-        flag(
+        option(
             TRAINING,
+            "By the papers' rule: until accuracy on validation rows, checked every 50 steps, has "
+            "three times not improved. The default for a file.",
             "--until-converged",
-            "As many steps as the papers' rule says: until accuracy on validation rows, checked "
-            "every 50 steps, has three times not improved. The default for a file, of which a "
-            "tenth is held out for it.",
         ),
     ] = False,
     batch_size: Annotated[
@@ -79,8 +100,7 @@ def measure(
     l2: Annotated[float, option(TRAINING, L2_HELP, "--l2")] = 0.0,
     seeds: Annotated[int, option(_GRID, "How many, from 0 on.")] = 98,
     neighbours: Annotated[
-        int,
-        option(_GRID, "How many records are replaced by the first one, each making a dataset."),
+        int, option(_GRID, "Datasets, each with another record replaced by the first one.")
     ] = 100,
     init: Annotated[
         str, option(_GRID, "Initial weights: **vary** with the seed, **fixed** for all, or both.")
@@ -90,25 +110,20 @@ def measure(
     ] = 10,
     dask: Annotated[
         str | None,
-        option(
-            _STUDY,
-            "Scheduler of a Dask cluster that trains, such as tcp://10.0.0.1:8786.",
-            metavar="ADDRESS",
-        ),
+        option(_STUDY, "A Dask scheduler, such as tcp://10.0.0.1:8786.", metavar="ADDRESS"),
     ] = None,
     retry_failed: Annotated[
-        bool, flag(_STUDY, "--retry-failed", "Train failed cells again.")
+        bool, option(_STUDY, "Train failed cells again.", "--retry-failed")
     ] = False,
     repair: Annotated[
         bool,
-        flag(_STUDY, "--repair", "Check every finished cell, and train damaged ones again."),
+        option(_STUDY, "Check every finished cell, and train damaged ones again.", "--repair"),
     ] = False,
 ) -> None:
     """Measure SGD's own noise: train every seed on every neighbouring dataset, into a study.
 
-    Stopped or killed at any moment, the same command goes on where it was, and ends with the same
-    bytes. What is estimated from a study is **no guarantee**. Exit code 1 if a cell failed; the
-    rest is there.
+    Stopped or killed at any moment, the same command resumes and ends with the same bytes. What is
+    estimated from a study is **no guarantee**. Exit code 1 if a cell failed; the rest is there.
 
     `sordino measure --data mnist-binary --out study`
 
@@ -120,12 +135,16 @@ def measure(
             checks.fail("--data" if data else "--out", data or out, "not to be given here", hint)
         return
     if data is None:
-        checks.fail_missing("--data NAME", "", "See `sordino data list`, or pass your file.")
+        checks.fail_missing("--data NAME", "", "`sordino data list` has names.")
     if out is None:
         checks.fail_missing("--out DIR", "", "Pass a directory for the study.")
     training = Training(model, steps, until_converged, batch_size, learning_rate, l2)
     source = Source(data, target, columns, None, data_norm, data_dir)
-    starts = _starts(init)
+    starts = [word.strip() for word in init.split(",")]
+    for word in starts:
+        checks.one_of("--init", word, ("vary", "fixed"))
+    if len(set(starts)) < len(starts):
+        checks.fail("--init", init, "to name each once")
     for name, value in (("seeds", seeds), ("neighbours", neighbours), ("checkpoints", checkpoints)):
         checks.whole(f"--{name}", value, at_least=1)
     training.check_same_norm(source, out)
@@ -135,18 +154,18 @@ def measure(
         f"{model.value} on {material.train.name}: {spec.steps:,} steps ({length}), batches of "
         f"{spec.batch_size}, learning rate {spec.schedule.rate:g}."
     )
-    from sordino.intrinsic.measure import measure as intrinsic_measure
+    from sordino.intrinsic.measure import measure as train_grid
     from sordino.study.refusal import DamagedCell, StudyError
 
     watch = _Watch()
-    going_on = resumable(lambda: f"{watch.cells} are done. The same command goes on from there.")
     try:
-        with going_on, tasks.connect(dask) as client, bar("") as watch.show:
-            study = intrinsic_measure(
-                spec,
-                material.train,
-                seeds,
-                neighbours,
+        with (
+            resumable(lambda: f"{watch.cells} are done. The same command resumes."),
+            tasks.connect(dask) as client,
+            bar("") as watch.show,
+        ):
+            study = train_grid(
+                *(spec, material.train, seeds, neighbours),
                 init=starts,
                 checkpoints=checkpoints,
                 store=out,
@@ -157,18 +176,8 @@ def measure(
             )
     except DamagedCell as error:
         raise StudyError(f"{error} Pass --repair.") from error
-    with kept(f"The study is in {study.directory}."):
+    with add_note(f"The study is in {study.directory}."):
         _say(study, watch)
-
-
-def _starts(listed: str) -> list[str]:
-    """Kinds of initial weights of a list with commas."""
-    words = [word.strip() for word in listed.split(",")]
-    for word in words:
-        checks.one_of("--init", word, ("vary", "fixed"))
-    if len(set(words)) < len(words):
-        checks.fail("--init", listed, "to name each once")
-    return words
 
 
 class _Watch:
@@ -181,7 +190,7 @@ class _Watch:
     def __call__(self, progress: StudyProgress) -> None:
         if self.last is None and progress.expected > _cost.LONG:
             about = _cost.duration(progress.expected)
-            say(f"About {about} of training here; Ctrl-C stops it, and it can go on later.")
+            say(f"About {about} of training here; Ctrl-C stops it, and it can be resumed.")
         self.last = progress
         speed = f", {progress.runs_per_second:,.2g} runs/s" if progress.runs_now else ""
         done = progress.runs_done + progress.under_way
@@ -199,25 +208,335 @@ def _say(study: Study, watch: _Watch) -> None:
     layout, last = study.layout, watch.last
     assert last is not None
     many = len(layout.neighbours) - 1
-    say(
-        f"{last.runs_total:,} runs: {len(layout.seeds)} seeds x {many + 1} datasets ({many} "
-        f"neighbours, and the data itself) x {len(layout.inits)} ({', '.join(layout.inits)})."
-    )
+    now = "All of them were there already."
     if last.runs_now:
         speed = f"{last.runs_per_second:,.0f} runs/s"
-        say(f"{last.runs_now:,} of them now, in {last.seconds:.1f} seconds ({speed}).")
-    else:
-        say("All of them were there already.")
-    say(f"Study: {study.directory}")
-    say("INTERNAL: its weights are not protected; do not publish or share it.")
-    shown = f"sordino measure show {study.directory}"
-    say(f"What it says, in estimates that are no guarantee: {shown}")
-    failures = study.failures()
-    if not failures:
-        return
-    say(f"{len(failures)} of {last.cells_total:,} cells FAILED; the rest is whole.", err=True)
-    for cell, reason in list(failures.items())[:_SHOWN]:
-        say(f"  {layout.name(cell)}: {reason}", err=True)
-    if len(failures) > _SHOWN:
-        say(f"  and {len(failures) - _SHOWN} more", err=True)
-    raise typer.Exit(1)
+        now = f"{last.runs_now:,} of them now, in {last.seconds:.1f} seconds ({speed})."
+    say(
+        f"{last.runs_total:,} runs: {len(layout.seeds)} seeds x {many + 1} datasets ({many} "
+        f"neighbours, and the data itself) x {len(layout.inits)} ({', '.join(layout.inits)}).",
+        now,
+        f"Study: {study.directory}",
+        "INTERNAL: its weights are not protected; do not publish or share it.",
+        f"Its estimates, which are no guarantee: sordino measure show {study.directory}",
+    )
+    failures = list(study.failures().items())
+    if failures:
+        more = len(failures) - 5
+        say(
+            f"{len(failures)} of {last.cells_total:,} cells FAILED; the rest is whole.",
+            *(f"  {layout.name(cell)}: {why}" for cell, why in failures[:5]),
+            *[f"  and {more} more"] * (more > 0),
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A study, as `sordino measure` wrote it.")
+    ],
+    figures: Annotated[
+        Path | None,
+        option(OUTPUT, "Draw figures into this directory; it is made.", metavar="DIR2"),
+    ] = None,
+    format: Annotated[
+        FigureFormat, option(OUTPUT, "What figures are written as.")
+    ] = FigureFormat.SVG,
+    delta: Annotated[
+        float | None, option(OUTPUT, "Where epsilons are estimated. Default: 1 / n^2.")
+    ] = None,
+    json: Json = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Show what a study measured: distances, SGD's own noise, and what it would be worth.
+
+    Every epsilon here is an **estimate, not a guarantee**, and all of it is INTERNAL: numbers and
+    figures come from the records themselves. Numbers of the papers (Hyland & Tople) are named as
+    theirs. A study that is not finished is shown as far as it is whole.
+
+    `sordino measure show study/`
+
+    `sordino measure show study/ --figures figures/ --format png`
+    """
+    with _new_directory(figures):
+        from sordino.intrinsic.grid import load
+        from sordino.intrinsic.summary import summary
+        from sordino.study import StudyError
+        from sordino.study.refusal import DamagedCell
+
+        try:
+            found = summary(load(directory), delta=delta)
+        except DamagedCell as error:
+            text = f"{error} Run the same sordino measure again with --repair."
+            raise StudyError(text) from error
+        test = _held_out(found.measured, data_dir)
+        why = test if isinstance(test, str) else None
+        utilities = {} if isinstance(test, str) else _utilities(found, test)
+        if json:
+            utility: dict[str, Any] = {
+                "estimated_on": "private",
+                "warning": NOT_PRIVATE,
+                "missing": why,
+            }
+            utility |= {name: each.table() for name, each in utilities.items()}
+            print_json({**_document(found), "utility": utility})
+        else:
+            print_summary(found, utilities.get("empirical"))
+            if why:
+                say(f"No accuracies with noise: {why}.")
+        if figures is not None:
+            _draw(found, utilities, figures, format.value, err=json)
+
+
+@contextmanager
+def _new_directory(path: Path | None) -> Iterator[None]:
+    """Make the directory of figures before any work; what stays empty is taken away again."""
+    made = [each for each in (path, *path.parents) if not os.path.lexists(each)] if path else []
+    try:
+        try:
+            if path:
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            checks.fail("figures", path, f"to be a directory that can be made ({reason(error)})")
+        yield
+    finally:
+        with suppress(OSError):
+            for each in made:
+                each.rmdir()
+
+
+def _held_out(measured: Measured, data_dir: str | None) -> Dataset | str:
+    """The dataset's test rows, or why there are none, in words."""
+    from sordino.data import DataError, load, names
+
+    spec, facts = measured.spec, measured.dataset
+    if spec is None or not spec.objective.is_linear or "vary" not in measured.inits:
+        return "only for linear models trained by sordino with varying initial weights"
+    if facts.name not in names():
+        return "no rows are held out for a file of your own"
+    try:
+        splits = load(facts.name, data_dir=data_dir)
+    except DataError as error:
+        return str(error)
+    if splits.train.fingerprint != facts.sha256 or splits.test is None:
+        return f"{facts.name} is not here as it was measured, or has no test rows"
+    return splits.test
+
+
+def _utilities(summary: Summary, test: Dataset) -> dict[str, Utility]:
+    """By sensitivity: accuracies with all noise, and with what SGD's own leaves of it."""
+    from sordino import randomness
+    from sordino.intrinsic.augment import Basis, augment_each
+    from sordino.intrinsic.utility import evaluate
+
+    one, bound = summary.of("vary"), summary.theory.bound
+    sizes = {"empirical": one.sensitivity} | ({"theoretical": bound.worst} if bound else {})
+    found = {}
+    for name, size in sizes.items():
+        with warnings.catch_warnings():  # the table says it
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            basis = Basis(size, name, one.sigma["minimum"], "private")
+            noise = augment_each(_EPSILONS, summary.delta, basis)
+        stream = randomness.stream("summary", "vary", "utility")  # the same draw for each
+        weights = summary.measured.final("vary")
+        found[name] = evaluate(weights, test.X, test.y, noise, stream=stream)
+    return found
+
+
+# As JSON ------------------------------------------------------------------------------------------
+
+
+def _document(summary: Summary) -> dict[str, Any]:
+    """All numbers but the sampled pairs, of which there are quantiles."""
+    measured, theory = summary.measured, summary.theory
+    document: dict[str, Any] = _plain(
+        {
+            "schema": _SCHEMA,
+            "internal": INTERNAL,
+            "epsilons": "every epsilon is an estimate, not a guarantee",
+            "study": measured.study.address,
+            "dataset": measured.dataset,
+            "spec": measured.spec.to_dict() if measured.spec else None,
+            "function": measured.function,
+            "relation": measured.relation.value,
+            "seeds": len(measured.seeds),
+            "steps": summary.steps,
+            "delta": summary.delta,
+            "theory": {
+                "bound": theory.bound and theory.bound.worst,
+                "theorem": theory.bound and theory.bound.theorem,
+                "reason": theory.reason or None,
+                "papers_fraction_not_a_bound": theory.printed and theory.printed.value,
+            },
+            "inits": {one.init: _init(one, summary.delta) for one in summary.inits},
+            "notes": summary.notes,
+        }
+    )
+    return document
+
+
+def _init(one: InitSummary, delta: float) -> dict[str, Any]:
+    worst, tested = one.worst, one.normality
+    gaps = {
+        "delta_S": one.delta_s,
+        "delta_S_from_the_data_itself": one.from_base,
+        "delta_V": one.delta_v,
+        "delta_S+V": one.delta_sv,
+    }
+    formulas = {
+        "bound": one.by_bound,
+        "papers_fraction": one.by_printed,
+        "largest_seen": one.by_observed,
+    }
+    return {
+        "neighbours": one.neighbours,
+        "distances": {
+            name: each
+            and _fields(each, "pairs", "exact", "maximum", "maximum_of_all")
+            | {"quantiles": {f"{q:g}": each.quantile(q) for q in _QUANTILES}}
+            for name, each in gaps.items()
+        },
+        "against_gaussian_vectors": _fields(one.gaussian, "kolmogorov", "sharpness"),
+        "sigma": one.sigma,
+        "sigma_over_datasets": {**vars(one.across), "relative": one.across.relative},
+        "sensitivity_seen": one.sensitivity,
+        "epsilon": {
+            **{
+                name: each and {"exact": each.exact, "papers_formula": each.printed}
+                for name, each in formulas.items()
+            },
+            "median_pair": one.pairwise and one.pairwise.quantile(0.5),
+            "worst_pair_isotropic": worst and worst.isotropic_epsilon(delta),
+            "worst_pair_directional": worst and worst.epsilon(delta),
+        },
+        "worst_pair": worst
+        and {
+            **_fields(worst, "chosen", "distance", "isotropic"),
+            "neighbours": [one.neighbours[at] for at in worst.pair],
+            "in_sample_inflated": worst.in_sample,
+        },
+        "normality": tested
+        and _fields(tested, "tests", "level", "bonferroni", "below_level", "rejected"),
+        "joint_normality": one.joint,
+        "by_comparisons": one.by_comparisons,
+        "by_seeds": one.by_seeds,
+        "by_steps": one.by_steps,
+    }
+
+
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can hold it; NaN is null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = _fields(value, *(each.name for each in dataclasses.fields(value)))
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if hasattr(value, "tolist"):  # numpy's
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+# As figures ---------------------------------------------------------------------------------------
+
+
+def _draw(
+    summary: Summary, utilities: dict[str, Utility], directory: Path, suffix: str, *, err: bool
+) -> None:
+    """Draw every figure there are numbers for, and say which."""
+    from sordino.report import canvas
+
+    paths, left = [], []
+    for name, figure in sorted(_figures(summary, utilities).items()):
+        if figure is None:
+            left.append(name)
+            continue
+        paths.append(directory / f"{name}.{suffix}")
+        canvas.save(figure, str(paths[-1]), INTERNAL)
+    say(f"INTERNAL figures: {', '.join(map(str, paths))}", err=err)
+    if left:
+        wanted = "checkpoints, seeds, noise or held-out rows"
+        say(f"Not drawn, for want of {wanted}: {', '.join(left)}.", err=err)
+
+
+def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
+    """Figures by the names of their files; None where there is nothing to draw."""
+    from sordino.report import intrinsic as draw
+
+    inits, theory, title = summary.inits, summary.theory, model_name(summary)
+
+    def each(pick: Callable[[InitSummary], Any]) -> dict[str, Any]:
+        """By kind of initial weights, where there are numbers."""
+        found = {one.init: pick(one) for one in inits}
+        return {init: value for init, value in found.items() if value}
+
+    def band(curve: SubsetCurve | None) -> Any:
+        return curve and draw.Band(curve.sizes, curve.middle, curve.low, curve.high)
+
+    def worth(one: InitSummary) -> dict[str, Any]:
+        named = estimates(one, summary.delta)
+        shown = [name for name in named if not name.startswith(("median", "papers"))]
+        return {name: named[name] for name in shown}
+
+    names = [one.init for one in inits]
+    chosen = summary.of("fixed" if "fixed" in names else names[0])
+    followed = chosen.trajectories
+    heading = f"{title}\n{len(followed.values)} seeds, {draw.NAMES.get(chosen.init, chosen.init)}"
+    weights = [f"weight {weight}" for weight in followed.weights]
+    gaps = each(lambda one: draw.DistanceSet(*(getattr(one, f"delta_{k}").values for k in _GAPS)))
+    bound: Any = theory.bound
+    printed: Any = theory.printed
+    tested = each(lambda one: one.normality)
+    p_values = {init: found.p_values.ravel() for init, found in tested.items()}
+    pairs, seeds = each(lambda one: one.pairwise), each(lambda one: band(one.by_seeds))
+    epsilons, steps = each(worth), inits[0].by_steps.steps
+    return {
+        "trajectories": draw.trajectories(followed.steps, followed.values, weights, title=heading)
+        if len(followed.steps) > 1
+        else None,
+        "distances": draw.distances(
+            gaps, bound=bound and bound.worst, printed=printed and printed.value, title=title
+        ),
+        "normality": draw.normality(p_values, title=title)
+        if any((p >= 0).any() for p in p_values.values())  # NaN: nothing varied
+        else None,
+        "pairwise-epsilon": draw.pairwise(
+            {init: one.exact for init, one in pairs.items()},
+            {init: one.printed for init, one in pairs.items()},
+            delta=summary.delta,
+            title=title,
+        )
+        if pairs
+        else None,
+        "training-steps": draw.over_steps(
+            steps,
+            {one.init: one.by_steps.sensitivity for one in inits},
+            {one.init: one.by_steps.sigma for one in inits},
+            bound=(theory.steps, theory.bounds) if bound else None,
+            title=title,
+        )
+        if len(steps) > 1
+        else None,
+        "convergence": draw.convergence(
+            each(lambda one: band(one.by_comparisons)), seeds, title=title
+        )
+        if seeds
+        else None,
+        "epsilons": draw.epsilons(epsilons, delta=summary.delta, title=title) if epsilons else None,
+        "utility": draw.utility(
+            next(iter(utilities.values())).target_epsilons.tolist(),
+            {name: one.curves() for name, one in utilities.items()},
+            title=title,
+        )
+        if utilities
+        else None,
+    }
+
+
+_GAPS = ("s", "v", "sv")

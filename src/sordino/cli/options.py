@@ -1,19 +1,28 @@
-"""Options that several commands have: each is declared, and explained, once."""
+"""Options that several commands have: each is declared, explained and checked once."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from inspect import Parameter
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from sordino import checks
-from sordino.privacy import Relation
+from sordino.assessment.request import named_budget
+from sordino.data.source import Prepared, Source
+from sordino.errors import NotApplicable
+from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
+
+if TYPE_CHECKING:
+    from sordino.accounting.dp_sgd import NoisySteps
+    from sordino.proofs.run import Released, Run
+    from sordino.release.ledger import Ledger
 
 RECORDS, PROMISE, TRAINING, ATTACK, OUTPUT = (
     "The records",
@@ -33,13 +42,8 @@ class ModelName(StrEnum):
 
 
 def option(panel: str | None, help: str, *names: str, **more: Any) -> Any:
-    """What the help says of an option, and in which panel."""
+    """What the help says of an option, and in which panel; a flag is one with its name given."""
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
-
-
-def flag(panel: str | None, name: str, help: str) -> Any:
-    """An option that is there or not: without its opposite, which Typer would add."""
-    return option(panel, help, name)
 
 
 def _check_plot(path: str | None) -> str | None:
@@ -51,38 +55,26 @@ def _check_plot(path: str | None) -> str | None:
     return path
 
 
-_DATA = option(
+DATA = option(
     RECORDS,
     "A dataset of `sordino data list`, or your own file: .csv, .csv.gz or .parquet.",
     metavar="NAME|FILE",
 )
-Data = Annotated[str, _DATA]
-OptionalData = Annotated[str | None, _DATA]
 Target = Annotated[str | None, option(RECORDS, "A file's column to predict.", metavar="COLUMN")]
-Classes = Annotated[str | None, option(RECORDS, "The labels there can be.", metavar="A,B,...")]
 ColumnsFile = Annotated[
     str | None,
     option(
         RECORDS,
-        "What is publicly known of a file's columns: bounds, levels, classes. Without it they are "
-        "read off the rows, a leak that a certificate and a page name. `sordino data describe` "
-        "drafts one to edit.",
+        "What is publicly known of a file's columns; `sordino data describe` drafts it. Without "
+        "it bounds, levels and classes are read off the rows, a leak.",
         metavar="FILE.toml",
-    ),
-]
-DataNorm = Annotated[
-    float | None,
-    option(
-        RECORDS,
-        "Public bound on a row's norm, the intercept's 1 included; longer rows are scaled down. "
-        "Default: 1 for a file, the declared bound for a dataset.",
     ),
 ]
 DataDir = Annotated[
     str | None,
     option(
         RECORDS,
-        "Directory with the raw files of a dataset; only read. Default: SORDINO_DATA, if set.",
+        "Directory with the raw files of a dataset. Default: SORDINO_DATA, if set.",
         "--data-dir",
         metavar="DIR",
     ),
@@ -93,77 +85,80 @@ DataDir = Annotated[
 class RecordOptions:
     """Where records come from, where they need not be named."""
 
-    data: OptionalData = None
+    data: Annotated[str | None, DATA] = None
     target: Target = None
     columns: ColumnsFile = None
-    classes: Classes = None
-    data_norm: DataNorm = None
+    classes: Annotated[
+        str | None, option(RECORDS, "The labels there can be.", metavar="A,B,...")
+    ] = None
+    data_norm: Annotated[
+        float | None,
+        option(
+            RECORDS,
+            "Public bound on a row's norm, the intercept's 1 included; longer rows are scaled "
+            "down. Default: 1 for a file, the declared bound for a dataset.",
+        ),
+    ] = None
     data_dir: DataDir = None
 
+    def source(self) -> Source | None:
+        """The records, checked but not read; options about them mean nothing without --data."""
+        about = (self.target, self.columns, self.classes, self.data_norm)
+        if self.data is not None:
+            return Source(self.data, *about, self.data_dir)
+        if any(each is not None for each in about):  # a directory of raw files does no harm
+            hint = "--target, --columns, --classes and --data-norm are about it."
+            checks.fail_missing("--data NAME|FILE", "with these options", hint)
+        return None
 
-_MODEL = "What is trained."
-_METHOD = "How; **auto** chooses by public facts. docs/release.md has the list."
+
+MODEL = option(PROMISE, "What is trained.")
+METHOD = option(
+    PROMISE,
+    "How; **auto** (default) chooses by public facts. docs/release.md lists them.",
+    show_default=False,
+)
 L2_HELP = "Weight of (l2/2) ||w||^2."
-Model = Annotated[ModelName, option(PROMISE, _MODEL)]
-Method = Annotated[str, option(PROMISE, _METHOD)]
-OptionalMethod = Annotated[str | None, option(PROMISE, f"{_METHOD} Default: auto.")]
-L2 = Annotated[float, option(PROMISE, L2_HELP, "--l2")]
-OptionalL2 = Annotated[float | None, option(PROMISE, f"{L2_HELP} Default: 0.001.", "--l2")]
+L2 = option(PROMISE, f"{L2_HELP} Default: 0.001.", "--l2", show_default=False)
 Delta = Annotated[
     float | None,
-    option(
-        PROMISE,
-        "Default: 1 / rows^2, rounded down to one digit, far below the 1 / rows at which giving "
-        "one record away would count as private; 1e-5 where the rows are not known.",
-    ),
+    option(PROMISE, "Default: 1 / rows^2, rounded down; 1e-5 where the rows are not known."),
 ]
-RelationOption = Annotated[
-    str,
-    option(
-        PROMISE,
-        "Who is a neighbour: **replace-one**, **zero-out** or **add-or-remove-one**.",
-        "--relation",
-        metavar="RELATION",
-    ),
-]
-PublicRows = Annotated[
-    int | None,
-    option(PROMISE, "A public number near that of the rows, for add-or-remove-one."),
-]
-_ROWS_PER_PERSON = option(
-    PROMISE, "All rows of one person are protected together: the most there are.", metavar="K"
+RELATION = option(
+    PROMISE,
+    "Who is a neighbour: **replace-one**, **zero-out** or **add-or-remove-one**.",
+    "--relation",
+    metavar="RELATION",
 )
-RowsPerPerson = Annotated[int, _ROWS_PER_PERSON]
-OptionalRowsPerPerson = Annotated[int | None, _ROWS_PER_PERSON]
+PublicRows = Annotated[
+    int | None, option(PROMISE, "A public number near that of the rows, for add-or-remove-one.")
+]
+ROWS_PER_PERSON = option(PROMISE, "The most rows of one person, protected together.", metavar="K")
 LedgerFile = Annotated[
     str | None,
     option(
-        PROMISE,
-        "Charge the release to a budget in this file; `sordino ledger init` makes it. Asked before "
-        "any work, charged once.",
-        metavar="FILE",
+        PROMISE, "Charge the release to a budget that `sordino ledger init` made.", metavar="FILE"
     ),
 ]
 DatasetName = Annotated[str | None, option(PROMISE, "Whose budget; with --ledger.", metavar="NAME")]
-
-_CONFIDENCE = "With which the lower bound holds."
-Confidence = Annotated[float, option(ATTACK, _CONFIDENCE)]
-OptionalConfidence = Annotated[float | None, option(ATTACK, f"{_CONFIDENCE} Default: 0.99.")]
+CONFIDENCE = option(ATTACK, "With which the lower bound holds. Default: 0.99.", show_default=False)
+Confidence = Annotated[float, CONFIDENCE]
 Seed = Annotated[int, option(ATTACK, "Of the experiment; your estimator draws its own noise.")]
-Json = Annotated[bool, flag(OUTPUT, "--json", "Print JSON instead of words.")]
+Json = Annotated[bool, option(OUTPUT, "Print JSON instead of words.", "--json")]
 Plot = Annotated[
     str | None,
     option(OUTPUT, "Draw to this file (.png, .svg, .pdf).", metavar="FILE", callback=_check_plot),
 ]
-
-_SYNONYMS = {"add-remove": "add-or-remove-one", "replace": "replace-one"}
-"""What others call a relation."""
+All = Annotated[
+    bool,
+    option(OUTPUT, "Also formulas as lecture notes print them, which prove nothing.", "--all"),
+]
 
 
 def relation(name: str, option: str = "relation") -> Relation:
-    """The relation that was typed."""
-    word = _SYNONYMS.get(name.lower(), name.lower())
-    return Relation(checks.one_of(option, word, [each.value for each in Relation]))
+    """The relation that was typed, also by another's name for it."""
+    word = {"add-remove": "add-or-remove-one", "replace": "replace-one"}.get(name.lower(), name)
+    return Relation(checks.one_of(option, word.lower(), [each.value for each in Relation]))
 
 
 def from_fields(command: Callable[..., None]) -> Callable[..., None]:
@@ -175,9 +170,10 @@ def from_fields(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[Parameter] = []
-    for name, own in inspect.signature(command).parameters.items():
+    for name, parameter in inspect.signature(command).parameters.items():
         if name not in groups:
-            parameters.append(own.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+            how = {"kind": Parameter.KEYWORD_ONLY, "annotation": hints[name]}
+            parameters.append(parameter.replace(**how))
             continue
         kinds = get_type_hints(groups[name], include_extras=True)
         for field in fields(groups[name]):
@@ -185,12 +181,334 @@ def from_fields(command: Callable[..., None]) -> Callable[..., None]:
             how = {"default": default, "annotation": kinds[field.name]}
             parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, **how))
 
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        command(**values)
 
     functools.update_wrapper(run, command)
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What is trained and promised; checked before any record is read."""
+
+    epsilon: Annotated[float, option(PROMISE, "The budget you promise, such as 1.0.")]
+    model: Annotated[ModelName, MODEL] = ModelName.LOGISTIC
+    delta: Delta = None
+    relation: Annotated[str, RELATION] = Relation.REPLACE_ONE.value
+    method: Annotated[str, METHOD] = "auto"
+    l2: Annotated[float, L2] = 0.001
+    max_rows_per_person: Annotated[int, ROWS_PER_PERSON] = 1
+    public_rows: PublicRows = None
+
+    def __post_init__(self) -> None:
+        checks.positive("epsilon", self.epsilon, "Pass the budget you promise, such as 1.0.")
+        if self.delta is not None and not 0 < self.delta < 1:
+            checks.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
+        object.__setattr__(self, "relation", relation(self.relation).value)
+        checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
+        checks.whole("--max-rows-per-person", self.max_rows_per_person, at_least=1)
+        if self.public_rows is not None:
+            checks.whole("--public-rows", self.public_rows, at_least=1)
+        private = self.relation == "add-or-remove-one"
+        if private and self.public_rows is None:
+            hint = "The number of records is private there: pass a public number near it."
+            checks.fail_missing("--public-rows N", f"for {self.relation}", hint)
+        if not private and self.public_rows is not None:
+            hint = "Only for add-or-remove-one the number of records is private."
+            checks.fail("--public-rows", self.public_rows, "to be left out", hint)
+        from sordino.estimators import methods
+
+        promising = [name for name in methods.NAMES if name not in ("none", "majority")]
+        checks.one_of("method", self.method, promising)
+
+    def estimator(self, prepared: Prepared) -> Any:
+        """The model to fit."""
+        from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
+
+        settings = asdict(self)
+        svm = settings.pop("model") == ModelName.SVM
+        settings |= {"data_norm": prepared.data_norm, "classes": prepared.classes}
+        return (PrivateLinearSVC if svm else PrivateLogisticRegression)(**settings)
+
+    def ledger(self, path: str | None, dataset: str | None) -> Ledger | None:
+        """The budget that is charged, if one is named."""
+        rows = self.max_rows_per_person
+        return named_budget(path, dataset, relation=self.relation, max_rows_per_person=rows)
+
+
+class _ReleaseName(StrEnum):
+    """What leaves the building."""
+
+    FINAL = "final"
+    ALL = "all"
+
+
+class _LossName(StrEnum):
+    """What was minimised."""
+
+    LOGISTIC = "logistic"
+    HUBER_SVM = "huber-svm"
+    LEAST_SQUARES = "least-squares"
+    LINEAR = "linear"
+    MLP = "mlp"
+    CNN = "cnn"
+
+
+_NETWORKS = (_LossName.MLP, _LossName.CNN)
+RUN = "The run"
+_LAST = "The last iterate (--release final): what its theorems need to know"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """A run of noisy SGD as `account` and `calibrate` ask for it; its options checked together."""
+
+    sampling: Annotated[
+        str,
+        option(
+            RUN,
+            "How batches are drawn. **poisson**: every record by its own coin; **fixed-size**: a "
+            "random subset; **full**: all records; **cyclic**: rows as they come, pass after "
+            "pass; **permute-once**: one secret random order; **shuffle**: a new one each pass "
+            "(the usual data loader).",
+            metavar="HOW",
+        ),
+    ]
+    delta: Annotated[float, option(RUN, "The chance of a worse loss; well below 1 / records.")]
+    sample_rate: Annotated[float | None, option(RUN, "Batch size over records; or give both.")] = (
+        None
+    )
+    batch_size: Annotated[int | None, option(RUN, "Records a batch.")] = None
+    n: Annotated[int | None, option(RUN, "Records in the dataset.", "--n")] = None
+    steps: Annotated[int | None, option(RUN, "Updates; or give epochs.")] = None
+    epochs: Annotated[float | None, option(RUN, "Passes over the data, as steps.")] = None
+    relation: Annotated[
+        str | None,
+        option(
+            RUN,
+            "Who is a neighbour: **add-or-remove-one** (default for poisson), **zero-out** (one "
+            "record without effect; default for full) or **replace-one**.",
+            metavar="RELATION",
+        ),
+    ] = None
+    release: Annotated[
+        _ReleaseName, option(RUN, "Only the final weights leave, or every iterate may.")
+    ] = _ReleaseName.FINAL
+    loss: Annotated[_LossName | None, option(_LAST, "What is minimised.")] = None
+    l2: Annotated[float, option(_LAST, L2_HELP, "--l2")] = 0.0
+    learning_rate: Annotated[float | None, option(_LAST, "Constant step size.")] = None
+    max_grad_norm: Annotated[float, option(_LAST, "Clip of each record's gradient.")] = 1.0
+    data_norm: Annotated[
+        float, option(_LAST, "Bound on rows' norm, the constant feature included.")
+    ] = 1.0
+    radius: Annotated[
+        float | None, option(_LAST, "Weights are projected onto a ball of this radius.")
+    ] = None
+    keep_last: Annotated[
+        bool,
+        option(RUN, "Passes end with a smaller batch of what is left, not dropped.", "--keep-last"),
+    ] = False
+
+    def __post_init__(self) -> None:
+        sampling = self.sampling.lower()
+        if sampling not in SYNONYMS:  # the names of the house are offered, not all that are known
+            checks.one_of("sampling", sampling, list(Sampling))
+        object.__setattr__(self, "sampling", Sampling(sampling))
+        if self.relation is not None:  # an empty one is none either
+            object.__setattr__(self, "relation", relation(self.relation).value)
+        checks.probability_below_one("delta", self.delta, "Pass a small chance, such as 1e-5.")
+        checks.non_negative("l2", self.l2)
+        for name in ("learning_rate", "max_grad_norm", "data_norm", "radius"):
+            if (value := getattr(self, name)) is not None:
+                checks.positive(name, value)
+        for name in ("batch_size", "n"):
+            if (value := getattr(self, name)) is not None:
+                checks.whole(name, value, at_least=1)
+        if self.batch_size is not None and self.n is not None:
+            if self.batch_size > self.n:
+                checks.fail("batch_size", self.batch_size, f"<= n = {self.n}")
+            rate, given = self.batch_size / self.n, self.sample_rate
+            if given is not None and not math.isclose(given, rate, rel_tol=1e-6):
+                hint = "Leave one of the three away."
+                checks.fail("sample_rate", given, f"to be batch_size / n = {rate:.6g}", hint)
+
+    @property
+    def chosen_relation(self) -> Relation:
+        """The relation given, or the usual one for this sampling."""
+        if self.relation is not None:
+            return Relation(self.relation)
+        usual = {Sampling.POISSON: Relation.ADD_OR_REMOVE_ONE, Sampling.FULL: Relation.ZERO_OUT}
+        return usual.get(Sampling(self.sampling), Relation.REPLACE_ONE)
+
+    @property
+    def rate(self) -> float:
+        """The sample rate, given or from batch size and records."""
+        if self.sample_rate is not None:
+            hint = "It is batch size / records."
+            rate = checks.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
+        elif self.batch_size is not None and self.n is not None:
+            rate = self.batch_size / self.n
+        elif self.sampling == Sampling.FULL:
+            rate = 1.0
+        else:
+            hint = "Pass --sample-rate 0.01, or --batch-size 100 and --n 10000."
+            checks.fail("sample_rate", None, "or batch_size and n to be given", hint)
+        if self.sampling == Sampling.FULL and rate != 1:
+            checks.fail("sample_rate", rate, "to be 1 where batches are full")
+        return rate
+
+    @property
+    def batches(self) -> int:
+        """Steps an epoch: in passes, of whole batches unless the last one is kept; else rounded up.
+
+        Each the private side: shorter passes meet a record more often, and more steps leak more.
+        """
+        whole = self.sampling in PASSES and not self.keep_last
+        if self.batch_size is not None and self.n is not None:
+            return self.n // self.batch_size if whole else -(-self.n // self.batch_size)
+        rate = self.rate
+        if rate == 0:
+            checks.fail("sample_rate", 0, "> 0 where epochs are counted")
+        return max(1, math.floor(1 / rate + 1e-9) if whole else math.ceil(1 / rate - 1e-9))
+
+    @property
+    def total_steps(self) -> int:
+        """Steps, given or from epochs."""
+        if (self.steps is None) == (self.epochs is None):
+            both = "" if self.steps is None else ", not both"
+            hint = "Pass --steps 1000 or --epochs 10."
+            checks.fail("steps", self.steps, f"or epochs to be given{both}", hint)
+        if self.steps is not None:
+            return checks.whole("steps", self.steps)
+        epochs = checks.non_negative("epochs", self.epochs or 0.0)
+        return math.ceil(epochs * self.batches - 1e-9)
+
+    @property
+    def released(self) -> str:
+        """What leaves, in words."""
+        return "only the final model" if self.release == "final" else "all iterates"
+
+    def implies(self) -> list[str]:
+        """The rate and the steps that other options imply, and Opacus's rate, in words."""
+        words = []
+        if self.batch_size is not None and self.n is not None and self.sample_rate is None:
+            rate = f"--batch-size {self.batch_size} / --n {self.n} is rate {self.rate:.6g}"
+            theirs = 1 / self.batches
+            if self.sampling == Sampling.POISSON and math.isclose(theirs, self.rate):
+                rate += ", which is Opacus's 1/len(loader), too"
+            elif self.sampling == Sampling.POISSON:
+                rate += (
+                    f"; Opacus samples at 1/len(loader) = 1/{self.batches}: for its runs pass "
+                    f"--sample-rate {theirs:.8g} in place of --batch-size"
+                )
+            words.append(rate)
+        if self.epochs is not None:
+            passes = f"{self.total_steps:,} steps, {self.batches:,} a pass"
+            words.append(f"--epochs {self.epochs:g} is {passes}")
+        return words
+
+    def assumes(self) -> list[str]:
+        """What the answer takes for granted about the training, in words."""
+        words = [
+            f"noise of that size on every sum of clipped gradients, batches really drawn as "
+            f"{self.sampling}, settings chosen without looking at these data"
+        ]
+        if self.chosen_relation is Relation.ADD_OR_REMOVE_ONE:
+            words.append(
+                "steps, sample rate and the divisor of gradients are public numbers, not made from "
+                "the number of records (where they are: --relation zero-out)"
+            )
+        if self.loss not in (None, *_NETWORKS) and self.release == "final":
+            words.append(
+                f"for the last iterate also: rows of norm at most {self.data_norm:g}, the constant "
+                "feature included; plain SGD without momentum at a constant learning rate; sums "
+                "divided by a constant; the l2 term outside the clip; only the last weights leave"
+            )
+        return words
+
+    def inputs(self, *, partial: bool = False) -> dict[str, Any]:
+        """Everything that was given or concluded, for JSON; `partial`: some is sought."""
+        inputs = {**asdict(self), "relation": self.chosen_relation.value}
+        whole = {} if partial else {"sample_rate": self.rate, "steps": self.total_steps}
+        return inputs | whole
+
+    def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
+        """The run as the table of theorems takes it, or with the reason why less is proved."""
+        from sordino.accounting.dp_sgd import NoisySteps
+        from sordino.proofs.run import Run
+
+        noisy = NoisySteps(
+            noise_multiplier=noise_multiplier,
+            sample_rate=self.rate,
+            steps=self.total_steps if steps is None else steps,
+            sampling=self.sampling,
+            relation=self.chosen_relation,
+            steps_per_epoch=self.batches if self.sampling in PASSES and self.rate else None,
+        )
+        released: Released = "all" if self.release is _ReleaseName.ALL else "final"
+        if self.loss == "linear":
+            from sordino.accounting.last_iterate.hidden_state import HiddenState
+
+            if self.l2:
+                hint = "With it gradients depend on the weights."
+                checks.fail("l2", self.l2, "to be 0 for a linear loss", hint)
+            size = (self.batch_size or 1) / (self.learning_rate or 1.0)
+            diameter = math.inf if self.radius is None else 2 * self.radius
+            state = HiddenState(1.0, self.max_grad_norm / size, diameter)
+            # The last iterate is a sum of gradients only if nothing is projected on the way.
+            return Run(noisy, released, state, linear=self.radius is None)
+        if why := self._missing():
+            return Run(noisy, released, NotApplicable(why))
+        return self._trained(noisy, released)
+
+    def _missing(self) -> str:
+        """What theorems on the last iterate need to know and are not told; empty if nothing."""
+        needed = {"--learning-rate 0.5": self.learning_rate, "--n 10000": self.n}
+        flags = [flag for flag, value in needed.items() if value is None]
+        if self.loss is None:
+            more = " ".join(["--loss logistic --l2 0.001", *flags])
+            return f"For a linear model say what is minimised: {more}."
+        if self.sampling == Sampling.FIXED_SIZE:
+            return "No usable bound is proved for the last iterate with batches of fixed size."
+        if self.loss in _NETWORKS:
+            return ""
+        whole = self.n is not None and abs(self.rate * self.n % 1 - 0.5) > 0.5 - 1e-6
+        if not flags and self.sampling in PASSES and self.batch_size is None and not whole:
+            flags = ["--batch-size 32"]
+        names = " and ".join(flag.split()[0] for flag in flags)
+        return f"Its theorems also need {names}." if flags else ""
+
+    def _trained(self, noisy: NoisySteps, released: Released) -> Run:
+        """The run of the training that these options describe."""
+        from sordino import proofs
+        from sordino.models.constants import ObjectiveSpec
+        from sordino.sgd.spec import TrainSpec
+
+        assert self.loss is not None
+        records = 1_000_000 if self.n is None else self.n
+        full, poisson = (self.sampling == each for each in (Sampling.FULL, Sampling.POISSON))
+        batch = records if full else self.batch_size
+        spec = TrainSpec(
+            # The bound given counts the constant feature, so none is added to it.
+            ObjectiveSpec(self.loss, l2=self.l2, intercept=self.loss in _NETWORKS),
+            learning_rate=1.0 if self.learning_rate is None else self.learning_rate,
+            batch_size=batch or max(1, round(noisy.sample_rate * records)),
+            steps=max(noisy.steps, 1),
+            order=Sampling.CYCLIC if full else self.sampling,
+            sample_rate=noisy.sample_rate or 1.0 if poisson else None,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noisy.noise_multiplier,
+            radius=self.radius,
+            drop_last=self.sampling in PASSES and not self.keep_last,
+        )
+        constants = spec.objective.constants(self.data_norm)
+        run = proofs.run_of(spec, constants, records, self.chosen_relation, released)
+        # Of the training only what the loss adds is taken: the worth of the noise, the last
+        # iterate. The rest is as given (a training has a step and whole records, these may not).
+        worth = run.steps.noise_multiplier
+        return replace(run, steps=replace(noisy, noise_multiplier=worth))

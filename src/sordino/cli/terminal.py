@@ -1,9 +1,9 @@
 """The one way to a terminal: whatever a command prints goes through here, and is cleaned here.
 
 Much of it is somebody else's: texts of a certificate or a study, names of columns and files, what a
-foreign mechanism raised. What a terminal would act on (escapes, controls, marks that turn writing
-around), what nobody sees, and line breaks inside a sentence come out as visible escapes, and none
-of it is markup. `tests/test_architecture.py` holds that no command prints in another way.
+user's function raised. Escapes, controls, marks that turn writing around, invisible letters and
+line breaks inside a sentence come out as visible escapes, and no text is markup.
+`tests/test_architecture.py` holds that no command prints in another way.
 """
 
 from __future__ import annotations
@@ -13,30 +13,44 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
+from rich.console import Console
 
 from sordino._files import reason
 from sordino.errors import NotApplicable, Refused, filled, printable
 
 if TYPE_CHECKING:
-    from sordino.cli.screen import Screen
+    from rich.text import Text
 
-PIPE = 400
-"""A pipe has no width: lines are left whole, for grep and people's logs."""
+_Item = TypeVar("_Item")
 _STAGE = 38
 """Columns for the words of a stage."""
-_COLUMNS: dict[str, dict[str, Any]] = {
-    "l": {"no_wrap": True},
-    "r": {"no_wrap": True, "justify": "right"},
-    "L": {},
-    "R": {"justify": "right"},
-    "W": {"ratio": 1},
-}
-"""Columns of a table: left, right, the same with wrapped cells, and one that takes what is left."""
+
+
+class Screen(Console):
+    """A Rich console: every text, in a table too, passes `render_str` and is cleaned there."""
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(stderr=stderr, width=width, markup=False, emoji=False)
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """As Rich does it, of the cleaned text; markup and emoji are never on."""
+        return super().render_str(printable(text), **{**how, "markup": False, "emoji": False})
+
+
+def screen(pipe: int = 400) -> Screen:
+    """Standard output for tables and wrapped text; `pipe` columns wide if it is no terminal."""
+    console = Screen()
+    return console if console.is_terminal else Screen(width=pipe)
+
+
+def errors() -> Screen:
+    """Standard error, where progress is shown, so that output can be piped."""
+    return Screen(stderr=True)
 
 
 def say(*lines: object, err: bool = False, hang: bool = False) -> None:
@@ -49,12 +63,18 @@ def say(*lines: object, err: bool = False, hang: bool = False) -> None:
         for each in lines:
             text = printable(each)
             stream = sys.stderr if err else sys.stdout
-            watched = stream is not None and stream.isatty()  # a shell can close it
-            typer.echo(_hanging(text) if hang and watched else text, err=err)
+            if hang and stream is not None and stream.isatty():  # a shell can close it
+                text = _hanging(text)
+            typer.echo(text, err=err)
 
 
 def _hanging(text: str) -> str:
     return filled(text, max(shutil.get_terminal_size().columns, 20), then="    ")
+
+
+def line(console: Screen, text: str) -> None:
+    """Print a line whole, as written: a terminal wraps it, and a log wants it in one piece."""
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 def block(text: str) -> None:
@@ -70,49 +90,10 @@ def print_json(document: Any) -> None:
     block(json.dumps(document, indent=2).replace("Infinity", "1e999") + "\n")
 
 
-def print_table(
-    console: Screen,
-    columns: Iterable[tuple[str, str]],
-    rows: Iterable[Sequence[str]],
-    styles: Iterable[str | None] | None = None,
-) -> None:
-    """Print a table: columns by heading and kind (see `_COLUMNS`), rows of cells, their styles."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading, kind in columns:
-        table.add_column(heading, **_COLUMNS[kind])
-    looks = iter(styles or ())
-    for row in rows:
-        table.add_row(*row, style=next(looks, None))
-    console.print(table)
-
-
 def ask(what: str, *, twice: bool = False) -> str:
     """Ask for a secret, on standard error."""
-    asked = typer.prompt(printable(what), hide_input=True, confirmation_prompt=twice, err=True)
-    return str(asked)
-
-
-def screen(pipe: int = PIPE) -> Screen:
-    """Standard output for tables and wrapped text; `pipe` columns wide if it is no terminal."""
-    from sordino.cli.screen import Screen
-
-    found = Screen()
-    return found if found.is_terminal else Screen(width=pipe)
-
-
-def errors() -> Screen:
-    """Where progress is shown: standard error, so that output can be piped."""
-    from sordino.cli.screen import Screen
-
-    return Screen(stderr=True)
-
-
-def line(console: Screen, text: str) -> None:
-    """Print a line whole, as written: a terminal wraps it, and a log wants it in one piece."""
-    console.print(text, highlight=False, soft_wrap=True)
+    text = typer.prompt(printable(what), hide_input=True, confirmation_prompt=twice, err=True)
+    return str(text)
 
 
 @contextmanager
@@ -125,12 +106,11 @@ def bar(words: str, console: Screen | None = None) -> Iterator[Callable[..., Non
     if not console.is_terminal:
         yield lambda done, total, words="": None
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-    from rich.progress import TimeRemainingColumn as Left
+    from rich import progress as rich
 
-    text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(), TaskProgressColumn(), Left())
-    with Progress(*columns, console=console, transient=True) as progress:
+    text = rich.TextColumn("{task.description}", markup=False)
+    columns = text, rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeRemainingColumn()
+    with rich.Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(words, total=None)
 
         def show(done: int, total: int, words: str = words) -> None:
@@ -139,32 +119,36 @@ def bar(words: str, console: Screen | None = None) -> Iterator[Callable[..., Non
         yield show
 
 
-class StageBars:
-    """A bar for the stage that runs, if somebody watches; a line for each that is over."""
+def track(items: Sequence[_Item], words: str) -> Iterator[_Item]:
+    """Each of the items, with a bar as in `bar`."""
+    with bar(words) as show:
+        for done, each in enumerate(items):
+            show(done, len(items))
+            yield each
+        show(len(items), len(items))
+
+
+class StageBars(ExitStack):
+    """A bar for the stage that runs, if somebody watches; a line for each that is over.
+
+    Use it as a context: no bar outlives it.
+    """
 
     def __init__(self, console: Screen) -> None:
-        self._console = console
-        self._bars = ExitStack()
-        self._words = ""
-        self._total = 0.0
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """No bar outlives this."""
-        with self._bars:
-            yield
+        super().__init__()
+        self._console, self._words, self._total = console, "", 0.0
 
     def begin(self, stage: str, words: str) -> Callable[[int, int], None]:
         """A stage begins; call what is returned with (done, total)."""
         self._words = words
-        return self._bars.enter_context(bar(words, self._console))
+        return self.enter_context(bar(words, self._console))
 
     def end(self, stage: str, seconds: float, *, resumed: bool) -> None:
         """A stage is over."""
-        self._bars.close()
+        self.close()
         self._total += 0.0 if resumed else seconds
-        taken = "done before" if resumed else f"{seconds:.1f} s"
-        line(self._console, f"{self._words:{_STAGE}} {taken}")
+        time = "done before" if resumed else f"{seconds:.1f} s"
+        line(self._console, f"{self._words:{_STAGE}} {time}")
         if stage == "report":
             line(self._console, f"{'in all':{_STAGE}} {self._total:.1f} s")
 
@@ -199,7 +183,7 @@ def plain_warnings(console: Screen | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def kept(what: str) -> Iterator[None]:
+def add_note(what: str) -> Iterator[None]:
     """Say `what` is on the disk if what is printed from here on does not arrive."""
     try:
         yield
@@ -208,25 +192,26 @@ def kept(what: str) -> Iterator[None]:
         raise
 
 
-def unprinted(error: OSError) -> str:
-    """That standard output takes no more, and what is kept all the same; or nothing."""
+def output_failure(error: OSError) -> str:
+    """That standard output takes no more, and what is on the disk all the same; or nothing."""
     try:
         typer.echo()  # the error may have come from elsewhere
     except OSError as full:
         # Nor will it when Python ends, which would say so in its own words.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        said = f"The output could not be printed: {reason(full)}."
-        return " ".join([said, *getattr(error, "__notes__", ())])
+        text = f"The output could not be printed: {reason(full)}."
+        return " ".join([text, *getattr(error, "__notes__", ())])
     return ""
 
 
 @contextmanager
-def resumable(how: Callable[[], str]) -> Iterator[None]:
-    """At Ctrl-C say that it was stopped and `how` to go on: exit code 130."""
+def resumable(how: Callable[[], str] = str) -> Iterator[None]:
+    """At Ctrl-C say that it was stopped, what that cost, and `how` to resume: exit code 130."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        say(f"{stopped(stop)} {how()}".rstrip(), err=True)
+        notes = getattr(stop, "__notes__", ())  # if a release was recorded
+        say(" ".join(filter(None, ["Stopped.", *notes, how()])), err=True)
         raise typer.Exit(130) from None
 
 
@@ -236,15 +221,9 @@ def wrong_input() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Loaded only now: help and accounting do without the data room.
-        from sordino.data import DataError
+        from sordino.data import DataError  # help and accounting do without the data room
 
         if not isinstance(error, DataError | NotApplicable | Refused):
             raise
-        say(str(error), err=True)
+        say(error, err=True)
         raise typer.Exit(2) from None
-
-
-def stopped(stop: KeyboardInterrupt) -> str:
-    """That it was stopped, and what that cost if a release was recorded."""
-    return " ".join(["Stopped.", *getattr(stop, "__notes__", ())])

@@ -29,10 +29,8 @@ from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.estimators.training import initial
 from sordino.privacy import Guarantee, Relation, default_delta, large_delta
 from sordino.release import bundle
-from sordino.release.certificate import Certificate
-from sordino.release.certificate_words import CLASSES_READ
-from sordino.release.ledger import Entry
-from sordino.release.ledger_open import is_open
+from sordino.release.certificate import CLASSES_READ, Certificate
+from sordino.release.ledger import Entry, is_open
 from sordino.release.mechanism import Release, ReleaseRefused, release
 from sordino.types import Array
 

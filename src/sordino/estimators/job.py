@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sordino.estimators.records import FitRecords
 from sordino.estimators.task import FitPlan
 from sordino.proofs import Proof
-from sordino.release.fingerprint import new_salt, salted
+from sordino.release.certificate import new_salt, salted
 from sordino.release.ledger import Charge, Entry, Ledger, LedgerError, current, new_id
 from sordino.release.mechanism import ReleaseRefused
 from sordino.types import Array

@@ -17,7 +17,7 @@ from typing import Any
 from sklearn.utils import get_tags
 
 from sordino.errors import PrivacyLeakWarning
-from sordino.release.certificate_words import FITTED_INSIDE, STEPS_FITTED
+from sordino.release.certificate import FITTED_INSIDE, STEPS_FITTED
 
 _MARK = "_made_within"
 """Attribute of a clone until it is fitted: what was seen around the call that made it."""

@@ -14,8 +14,10 @@ from sordino import checks
 from sordino.data.columns import Columns
 from sordino.estimators.job import Door, Job, Papers, tell
 from sordino.proofs.evidence import Evidence
-from sordino.release import bundle, contradictions
+from sordino.release import bundle
 from sordino.release.certificate import (
+    FITTED_INSIDE,
+    STEPS_FITTED,
     Certificate,
     CertificateError,
     DatasetFacts,
@@ -24,9 +26,9 @@ from sordino.release.certificate import (
     Tuning,
     plain_labels,
 )
-from sordino.release.certificate_words import FITTED_INSIDE, STEPS_FITTED
 from sordino.release.ledger import Entry
 from sordino.release.mechanism import ReleaseRefused
+from sordino.release.verify import check_consistent
 
 Sign = Callable[[bytes], bytes]
 """From the bytes of a certificate to a signature."""
@@ -163,7 +165,7 @@ def save(
         if door is not None:
             model._ledger_entry = door.record()
 
-    contradictions.check(papers)  # what `load` would refuse is not written, nor charged
+    check_consistent(papers)  # what `load` would refuse is not written, nor charged
     signature = None if sign is None else sign(papers.to_json().encode())
     if sign is not None and (not isinstance(signature, bytes) or len(signature) != 64):
         checks.fail("sign", "[what it returned]", "to be the 64 bytes of an Ed25519 signature")

@@ -8,11 +8,15 @@ does not cover. It is for the public: nothing in it was read from the records, e
 from __future__ import annotations
 
 import datetime
+import hashlib
+import hmac
 import json
 import math
 import platform
+import re
+import secrets
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, NoReturn
@@ -22,23 +26,28 @@ import numpy.typing as npt
 
 import sordino
 from sordino import checks, serialize
-from sordino.errors import InvalidArgument, Refused, printable
-from sordino.privacy import RELATIONS, Guarantee
+from sordino.errors import InvalidArgument, Refused, filled, printable
+from sordino.privacy import RELATIONS, Guarantee, rounded
 from sordino.proofs.evidence import Evidence, from_plain
 from sordino.proofs.evidence_kinds import SelectionEvidence
-from sordino.release import certificate_words as words
-from sordino.release.fingerprint import is_sha256
 
 SCHEMA, VERSION = "sordino-certificate", 1
 MOST_BYTES = 32 * 2**20
 """A longer certificate is refused unread."""
-LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 PACKAGES = (
     *("numpy", "scipy", "opendp", "cryptography", "safetensors"),
     *("scikit-learn", "dp-accounting", "torch"),
 )
 """Whose versions a certificate states, beside sordino's and Python's."""
-TUNINGS = ("none declared", "declared", "unknown")
+CLASSES_READ = "which classes there are was read off the labels"
+"""Among `not_covered`, where nobody said which there can be."""
+STEPS_FITTED = "steps before this model in a pipeline were fitted to the same rows, without noise:"
+FITTED_INSIDE = "this model was fitted inside"
+"""How lines among `not_covered` begin where `fit` saw that it was called so."""
+SIGNATURES = "Without a checked signature, only accidents are detected, not forgers."
+_LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+_LABELS_SHOWN = 10
+_WIDTH = 92
 
 Label = bool | int | float | str
 
@@ -55,6 +64,30 @@ def refuse(why: str) -> NoReturn:
     raise CertificateError(f"The certificate {why}.")
 
 
+def new_salt() -> str:
+    """A fresh secret for `salted`, in hex, from the operating system."""
+    return secrets.token_hex(32)
+
+
+def salted(digest_hex: str, salt_hex: str) -> str:
+    """HMAC-SHA256 of a digest of the records, keyed by a salt that stays SECRET; all in hex.
+
+    Publish the result, never the salt. A plain digest would be no secret: whoever knows all records
+    but one (whom differential privacy assumes) could try every candidate for the last one against
+    it, and no epsilon survives that. So the salt is a secret key, drawn afresh for each release; it
+    stays in the ledger. Without it a fingerprint is as good as random, and two certificates cannot
+    be linked.
+    """
+    for name, value in (("digest", digest_hex), ("salt", salt_hex)):
+        if not _is_sha256(value):  # not shown: it is secret
+            checks.fail(name, "[...]", "to be a SHA-256 digest, or 32 bytes, in hex")
+    return hmac.new(bytes.fromhex(salt_hex), bytes.fromhex(digest_hex), hashlib.sha256).hexdigest()
+
+
+def _is_sha256(text: object) -> bool:
+    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{64}", text) is not None
+
+
 @dataclass(frozen=True)
 class Model:
     """What was released.
@@ -66,7 +99,7 @@ class Model:
     settings
         How, as plain values: None, bool, int, finite float, str, and tuples and dicts of these.
     labels, label_type
-        The classes, in the order of the weights, and their type: a key of `LABEL_TYPES`.
+        The classes, in the order of the weights, and their type: "bool", "int", "float" or "str".
     features, feature_names
         Columns of a row, and what they are called, if anything.
     intercept
@@ -85,25 +118,25 @@ class Model:
     sha256: str
 
     def __post_init__(self) -> None:
-        _keep(self, "settings", _plain_settings(self.settings))
-        _keep(self, "features", checks.whole("features", self.features, at_least=1))
-        _keep(self, "intercept", checks.flag("intercept", self.intercept))
-        _keep(self, "labels", tuple(self.labels))
-        checks.one_of("label_type", self.label_type, tuple(LABEL_TYPES))
+        with serialize.refusing("model", InvalidArgument):
+            settings = serialize.Tree(tuple).write({"settings": self.settings})["settings"]
+        names = None if self.feature_names is None else tuple(self.feature_names)
+        features = checks.whole("features", self.features, at_least=1)
+        intercept = checks.flag("intercept", self.intercept)
+        _keep(self, settings=settings, features=features, intercept=intercept)
+        _keep(self, labels=tuple(self.labels), feature_names=names)
+        checks.one_of("label_type", self.label_type, tuple(_LABEL_TYPES))
+        # Not shown: they may have been read off the records.
         if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
-            listed = f"[{len(self.labels)} of them]"  # they may have been read off the records
-            checks.fail("labels", listed, "to be at least two, all different")
+            checks.fail("labels", f"[{len(self.labels)}]", "to be at least two, all different")
         for number, label in enumerate(self.labels, 1):
-            if type(label) is not LABEL_TYPES[self.label_type] or label != label:
+            if type(label) is not _LABEL_TYPES[self.label_type] or label != label:
                 checks.fail("labels", f"[number {number}]", f"to be of type {self.label_type}")
             if isinstance(label, int) and not -(2**63) <= label < 2**63:
                 checks.fail("labels", f"[number {number}]", "to fit into 64 bits")
-        if self.feature_names is not None:
-            _keep(self, "feature_names", tuple(self.feature_names))
-            if len(self.feature_names) != self.features:
-                many = f"[{len(self.feature_names)} names]"
-                checks.fail("feature_names", many, f"to be {self.features}, one a feature")
-        if not is_sha256(self.sha256):
+        if names is not None and len(names) != features:
+            checks.fail("feature_names", f"[{len(names)}]", f"to be {features}, one a feature")
+        if not _is_sha256(self.sha256):
             checks.fail("sha256", self.sha256, "to be a SHA-256 digest in hex")
 
     @property
@@ -118,7 +151,7 @@ class Model:
 
     def classes(self) -> npt.NDArray[Any]:
         """The labels as an array."""
-        return np.asarray(self.labels, dtype=LABEL_TYPES[self.label_type])
+        return np.asarray(self.labels, dtype=_LABEL_TYPES[self.label_type])
 
 
 @dataclass(frozen=True)
@@ -135,7 +168,9 @@ class Preprocessing:
     columns: str = ""
 
     def __post_init__(self) -> None:
-        _keep(self, "reads", _texts("reads", self.reads))
+        if isinstance(self.reads, str):  # tuple("abc") would be three
+            checks.fail("reads", self.reads, "to be a tuple of sentences")
+        _keep(self, reads=tuple(self.reads))
         try:
             tomllib.loads(self.columns)
         except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
@@ -157,28 +192,45 @@ class Tuning:
     runs: str = ""
 
     def __post_init__(self) -> None:
-        checks.one_of("tuning", self.kind, TUNINGS)
+        checks.one_of("tuning", self.kind, ("none declared", "declared", "unknown"))
         declared = self.kind == "declared"
-        _keep(self, "candidates", checks.whole("candidates", self.candidates, at_least=declared))
-        if bool(self.candidates) != declared or bool(self.runs) != declared:
-            checks.fail("candidates", self.candidates, "and runs only where tuning is declared")
+        candidates = checks.whole("candidates", self.candidates, at_least=declared)
+        _keep(self, candidates=candidates)
+        if bool(candidates) != declared or bool(self.runs) != declared:
+            checks.fail("candidates", candidates, "and runs only where tuning is declared")
 
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """The user's name for the records, and their fingerprint (`fingerprint.salted`)."""
+    """The user's name for the records, and their fingerprint (`salted`)."""
 
     name: str | None = None
     fingerprint: str | None = None
 
     def __post_init__(self) -> None:
-        if self.fingerprint is not None and not is_sha256(self.fingerprint):
-            checks.fail("fingerprint", self.fingerprint, "to be made by fingerprint.salted")
+        if self.fingerprint is not None and not _is_sha256(self.fingerprint):
+            checks.fail("fingerprint", self.fingerprint, "to be made by certificate.salted")
+
+
+def today() -> str:
+    """The day, UTC."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def versions() -> dict[str, str]:
+    """Of sordino, Python and the libraries that a release uses, where they are installed."""
+    installed = {"sordino": sordino.__version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            installed[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return installed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """The papers of one released model. `str` gives them in plain words.
+    """What is known of one released model. `str` gives it in plain words.
 
     Parameters
     ----------
@@ -200,6 +252,18 @@ class Certificate:
         Where the ledger recorded the release, if one did.
     versions
         Of the libraries that took part.
+
+    Raises
+    ------
+    InvalidArgument
+        If the parts do not fit together.
+
+    Examples
+    --------
+    >>> model = Model("PrivateLinearSVC", {}, (0, 1), "int", 3, None, False, "0" * 64)
+    >>> made = Certificate(model=model, guarantee=None, why_none="A test.", method="x", noise="no")
+    >>> Certificate.from_json(made.to_json()) == made
+    True
     """
 
     model: Model
@@ -213,36 +277,47 @@ class Certificate:
     tuning: Tuning = field(default_factory=Tuning)
     dataset: DatasetFacts = field(default_factory=DatasetFacts)
     ledger_entry: str | None = None
-    date: str = field(default_factory=lambda: today())
-    versions: Mapping[str, str] = field(default_factory=lambda: versions(), hash=False)
+    date: str = field(default_factory=today)
+    versions: Mapping[str, str] = field(default_factory=versions, hash=False)
 
     def __post_init__(self) -> None:
-        _keep(self, "facts", dict(self.facts))
-        _keep(self, "versions", dict(self.versions))
-        _check_date(self.date)
-        if (self.guarantee is None) != bool(self.why_none.strip()):
-            hint = "Say why nothing is promised where nothing is, and only there."
-            checks.fail("why_none", repr(self.why_none), "to fit the guarantee", hint)
-        if self.guarantee is not None and not math.isfinite(self.guarantee.epsilon):
-            hint = "Pass None instead: an infinite epsilon promises nothing."
-            checks.fail("epsilon", self.guarantee.epsilon, "to be finite", hint)
-        if self.evidence is not None and self.evidence.shape != self.model.shape:
-            shapes = f"to be that of {len(self.model.labels)} labels and the features recorded"
-            checks.fail("evidence.shape", self.evidence.shape, f"{shapes}, {self.model.shape}")
-        self._check_tuning()
-
-    def _check_tuning(self) -> None:
-        selection = self.evidence if isinstance(self.evidence, SelectionEvidence) else None
-        declared = self.tuning.kind == "declared"
-        if self.evidence is not None and declared != (selection is not None):
+        _keep(self, facts=dict(self.facts), versions=dict(self.versions))
+        guarantee, evidence, tuning = self.guarantee, self.evidence, self.tuning
+        try:
+            good = datetime.date.fromisoformat(self.date).isoformat() == self.date
+        except ValueError:
+            good = False
+        if not good:
+            checks.fail("date", self.date, "to be a day such as 2026-01-31")
+        if (guarantee is None) != bool(self.why_none.strip()):
+            condition = "to be given where nothing is promised, and only there"
+            checks.fail("why_none", repr(self.why_none), condition)
+        if guarantee is not None and not math.isfinite(guarantee.epsilon):
+            checks.fail("epsilon", guarantee.epsilon, "to be finite", "Pass no guarantee instead.")
+        if evidence is None:
+            return
+        if evidence.shape != self.model.shape:
+            checks.fail("evidence.shape", evidence.shape, f"to be the model's, {self.model.shape}")
+        selection = evidence if isinstance(evidence, SelectionEvidence) else None
+        if (tuning.kind == "declared") != (selection is not None):
             hint = "Declared tuning is proved by a selection, and by nothing else."
-            checks.fail("tuning", self.tuning.kind, f"to fit a {self.evidence.kind} proof", hint)
-        if selection is not None and self.tuning.candidates != len(selection.candidates):
+            checks.fail("tuning", tuning.kind, f"to fit a {evidence.kind} proof", hint)
+        if selection is not None and tuning.candidates != len(selection.candidates):
             many = f"to be {len(selection.candidates)}, as the proof has them"
-            checks.fail("candidates", self.tuning.candidates, many)
+            checks.fail("candidates", tuning.candidates, many)
 
     def __str__(self) -> str:
-        return words.in_words(self)
+        parts = [
+            ("", _title(self)),
+            *_promise(self),
+            ("HOW IT WAS TRAINED", _training(self)),
+            ("BEFORE THE TRAINING", _before(self)),
+            ("WHAT IS NOT COVERED", (f"- {line}" for line in _not_covered(self))),
+        ]
+        if self.guarantee is not None and self.guarantee.assumes:
+            assumes = (f"- {line}" for line in self.guarantee.assumes)
+            parts.append(("WHAT IT ASSUMES", assumes))
+        return "\n\n".join(_paragraph(*part) for part in (*parts, ("THE RECORD", _record(self))))
 
     def to_json(self) -> str:
         """Pretty, with sorted keys: equal certificates give equal text, in ASCII."""
@@ -260,60 +335,45 @@ class Certificate:
         """
         with serialize.refusing("certificate", CertificateError):
             values = serialize.headed(serialize.parse(content, MOST_BYTES), SCHEMA, VERSION)
-            found: Certificate = _FORM.read(values)
-            return found
-
-
-def today() -> str:
-    """The day, UTC."""
-    return datetime.datetime.now(datetime.UTC).date().isoformat()
-
-
-def versions() -> dict[str, str]:
-    """Of sordino, Python and the libraries that a release uses, where they are installed."""
-    found = {"sordino": sordino.__version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+            certificate: Certificate = _FORM.read(values)
+            return certificate
 
 
 def plain_labels(classes: npt.ArrayLike) -> tuple[tuple[Label, ...], str]:
     """`labels` and `label_type` of a `Model` for these classes, such as an estimator's."""
     labels = tuple(np.asarray(classes).tolist())
     kinds = {type(label) for label in labels}
-    names = [name for name, kind in LABEL_TYPES.items() if kinds == {kind}]
+    names = [name for name, kind in _LABEL_TYPES.items() if kinds == {kind}]
     if not names:
-        found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        checks.fail("classes", f"[{found}]", f"to be all of one type, of {', '.join(LABEL_TYPES)}")
+        listed = ", ".join(sorted(kind.__name__ for kind in kinds))
+        condition = f"to be all of one type, of {', '.join(_LABEL_TYPES)}"
+        checks.fail("classes", f"[{listed}]", condition)
     return labels, names[0]
 
 
-def _plain_settings(settings: Mapping[str, Any]) -> Any:
-    """`settings` as JSON can hold them, with tuples for lists and Python's own numbers."""
-    with serialize.refusing("model", InvalidArgument):
-        return serialize.Tree(tuple).write({"settings": settings})["settings"]
+def _keep(part: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(part, name, value)
 
 
-def _check_date(day: str) -> None:
-    try:
-        good = datetime.date.fromisoformat(day).isoformat() == day
-    except ValueError:
-        good = False
-    if not good:
-        checks.fail("date", day, "to be a day such as 2026-01-31")
+# --- As JSON
 
 
-def _texts(name: str, values: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(values, str):  # tuple("abc") would be three
-        checks.fail(name, values, "to be a tuple of sentences")
-    return tuple(values)
+def _delta_means(delta: float) -> str:
+    """What delta allows, in a sentence. Part of the schema, as `RELATIONS`.
 
-
-def _keep(part: object, name: str, value: object) -> None:
-    object.__setattr__(part, name, value)
+    P(S) <= e^epsilon Q(S) + delta for every event S. That is weaker than "the loss exceeds epsilon
+    with probability at most delta", and the same as being no worse, for the two datasets at hand,
+    than a release that keeps to epsilon and with probability delta tells them apart (Kairouz, Oh &
+    Viswanath 2015).
+    """
+    if delta == 0:
+        return "the bound on epsilon holds without exception"
+    return (
+        "nobody learns more about a person than from a release that keeps to epsilon but, with "
+        "probability delta, gives that person's records away; at delta = 1 / rows this would "
+        "allow publishing one record at random, so delta must be far below that"
+    )
 
 
 class _EvidenceForm(serialize.Form):
@@ -330,15 +390,131 @@ class _EvidenceForm(serialize.Form):
         return plain
 
 
-_LABEL = serialize.SettingForm(null=False, infinite=False)
 _GUARANTEE = serialize.Forms().record(
     Guarantee,
     # These sentences belong to the schema: another wording is another version of it.
     derived={
-        "relation_means": lambda found: RELATIONS[found.relation],
-        "delta_means": lambda found: words.delta_means(found.delta),
+        "relation_means": lambda guarantee: RELATIONS[guarantee.relation],
+        "delta_means": lambda guarantee: _delta_means(guarantee.delta),
     },
 )
-_FORM = serialize.Forms({Label: _LABEL, Guarantee: _GUARANTEE, Evidence: _EvidenceForm()}).record(
-    Certificate, derived={"schema": lambda made: SCHEMA, "version": lambda made: VERSION}
-)
+_FORM = serialize.Forms(
+    {
+        Label: serialize.SettingForm(null=False, infinite=False),
+        Guarantee: _GUARANTEE,
+        Evidence: _EvidenceForm(),
+    }
+).record(Certificate, derived={"schema": lambda _: SCHEMA, "version": lambda _: VERSION})
+
+
+# --- In words
+
+
+def _paragraph(heading: str, lines: Iterable[str]) -> str:
+    indent = "  " if heading else ""
+    wrapped = (
+        filled(printable(line), _WIDTH, first=indent, then=indent + "    ", cut=False)
+        for line in lines
+    )
+    return "\n".join(([heading] if heading else []) + list(wrapped))
+
+
+def _title(certificate: Certificate) -> Iterator[str]:
+    model, guarantee = certificate.model, certificate.guarantee
+    yield f"PRIVACY CERTIFICATE of {model.estimator}, released {certificate.date}"
+    labels = ", ".join(str(label) for label in model.labels[:_LABELS_SHOWN])
+    labels += ", ..." * (len(model.labels) > _LABELS_SHOWN)
+    drafted = any("which classes there are" in each for each in certificate.preprocessing.reads)
+    if guarantee is None or drafted or CLASSES_READ in guarantee.not_covered:  # may be cells
+        labels = "not shown, since they may be of the records"
+    intercept = " and an intercept" if model.intercept else ""
+    many = f"{model.features:,} features{intercept}, {len(model.labels)} labels"
+    yield f"The model: {many} ({labels})"
+
+
+def _promise(certificate: Certificate) -> list[tuple[str, Iterable[str]]]:
+    guarantee = certificate.guarantee
+    if guarantee is None:
+        warning = "This model may give single records away. Treat it like the records themselves."
+        return [("NOTHING IS PROMISED", (certificate.why_none, warning))]
+    what = "the final model" if guarantee.released == "final" else "the model and all iterates"
+    epsilon, delta = rounded(guarantee.epsilon), rounded(guarantee.delta)
+    each = "" if guarantee.unit == "one record" else "for each of these records, "
+    lines = [
+        f"epsilon <= {epsilon} at delta = {delta}, for {what}",
+        f"For whom: {guarantee.unit}",
+        f"Against which change: {each}{RELATIONS[guarantee.relation]} ({guarantee.relation.value})",
+    ]
+    if guarantee.epsilon < 20:  # beyond, the factor says nothing to anybody
+        lines.append(
+            f"epsilon = {epsilon}: that change makes no conclusion from the model more than "
+            f"{rounded(math.exp(guarantee.epsilon))} times as likely, up to delta"
+        )
+    lines.append(f"delta = {delta}: {_delta_means(guarantee.delta)}")
+    lines.append(f"Proved by: {guarantee.theorem}")
+    return [("WHAT IS PROMISED", lines)]
+
+
+def _training(certificate: Certificate) -> Iterator[str]:
+    yield f"Method: {certificate.method}"
+    if certificate.guarantee is not None:
+        yield f"Batches: {certificate.guarantee.sampling}"
+    order = {"schedule": 0, "sensitivity": 1, "noise": 2}
+    for name in sorted(certificate.facts, key=lambda name: (order.get(name, 3), name)):
+        yield f"{name.capitalize()}: {certificate.facts[name]}"
+    yield f"Source of the noise: {certificate.noise}"
+    settings = dict(sorted(certificate.model.settings.items()))
+    if certificate.tuning.kind == "declared" and "epsilon" in settings:
+        settings["epsilon of one training"] = settings.pop("epsilon")
+    if chosen := [f"{name} {value}" for name, value in settings.items() if value is not None]:
+        yield f"Settings: {', '.join(chosen)}"
+
+
+def _before(certificate: Certificate) -> Iterator[str]:
+    before, tuning = certificate.preprocessing, certificate.tuning
+    if not before.declared:
+        yield "Preparation: nobody declared it"
+    elif before.reads:
+        yield f"Preparation read from the records, NOT COVERED: {'; '.join(before.reads)}"
+    else:
+        yield "Preparation: declared to have read nothing from the records but each row itself"
+    if before.columns:
+        yield "Columns: by the public description in the certificate (preprocessing.columns)"
+    model, norm = certificate.model, certificate.model.settings.get("data_norm")
+    if norm is not None and certificate.method != "majority":
+        one = ", the intercept's constant 1 counted," if model.intercept else ""
+        yield f"Rows: longer ones than {norm}{one} were scaled down; predictions must do the same"
+    if tuning.kind == "declared":
+        many = f"{tuning.candidates} candidates; the best of {tuning.runs}"
+        yield f"Tuning: declared, {many}, and the guarantee already pays for that"
+    else:
+        yield f"Tuning: {tuning.kind.replace('unknown', 'UNKNOWN')}"
+    dataset = certificate.dataset
+    yield f"Dataset: {dataset.name if dataset.name is not None else 'not named'}"
+    if dataset.fingerprint is not None:
+        yield f"Fingerprint: {dataset.fingerprint} (keyed by a secret that stays with the owner)"
+
+
+def _not_covered(certificate: Certificate) -> Iterator[str]:
+    guarantee, before = certificate.guarantee, certificate.preprocessing
+    yield from ["everything"] if guarantee is None else guarantee.not_covered
+    yield from (f"what preparing the rows read from the records: {what}" for what in before.reads)
+    if not before.declared:
+        yield "how the rows were prepared: nobody declared it"
+    if certificate.tuning.kind != "declared":
+        yield "tuning on the same records: the guarantee holds for this one training only"
+    if guarantee is not None:
+        yield f"somebody with more records than the unit counts ({guarantee.unit})"
+    ledger = ", beside those that the ledger adds up" if certificate.ledger_entry else ""
+    yield f"other releases from the same records{ledger}"
+    yield "whether the noise was added: it is taken on trust, nobody can see it in the weights"
+    yield "side channels, such as how long the training took"
+
+
+def _record(certificate: Certificate) -> Iterator[str]:
+    entry = certificate.ledger_entry
+    yield f"Ledger: {'not recorded in one' if entry is None else f'entry {entry}'}"
+    yield f"SHA-256 of model.safetensors: {certificate.model.sha256}"
+    listed = sorted(certificate.versions.items(), key=lambda item: (item[0] != "sordino", item))
+    yield f"Versions: {', '.join(f'{name} {version}' for name, version in listed)}"
+    yield f"Signature: {SIGNATURES}"

@@ -1,33 +1,59 @@
-"""Does the claim follow from the record? Everything is computed again, through `proofs`."""
+"""Does the claim follow from the record? Everything is computed again, through `proofs`.
+
+`verify` computes the promise again from the recorded numbers (`Evidence`). Beside them stand the
+model, the settings it was asked for, the noise's source, the columns, the ledger, the versions: a
+reader believes these too. What stands twice, or follows from something else, must agree: whoever
+forges a certificate without a contradiction has to forge the numbers themselves, and against that
+only a signature helps. `proofs/asked.py` compares the settings with the numbers, this file all the
+rest.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import sordino
-from sordino.errors import NotApplicable, printable
-from sordino.privacy import Guarantee, rounded
+from sordino.errors import printable
+from sordino.privacy import Guarantee, Relation, default_delta, large_delta, rounded
+from sordino.proofs.asked import ESTIMATORS, GENERAL, HOW, METHODS, Asked, method_of
 from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import SelectionEvidence
-from sordino.release import contradictions
+from sordino.proofs.evidence_kinds import (
+    ObjectiveEvidence,
+    OutputEvidence,
+    SelectionEvidence,
+    TrainingEvidence,
+)
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
-from sordino.release.certificate import Certificate, CertificateError, refuse
-from sordino.release.certificate_words import SIGNATURES
+from sordino.release.certificate import (
+    PACKAGES,
+    SIGNATURES,
+    Certificate,
+    CertificateError,
+    Model,
+    Preprocessing,
+    refuse,
+)
+from sordino.release.ledger.budget import dataset_name
 from sordino.release.mechanism import SLACK
+from sordino.release.noise import CryptoNormals, OsGaussian
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-CLOSE = 0.01
+TRUST = "The noise is taken on trust: nobody can see from the weights that it was added."
+_CLOSE = 0.01
 """Noise is calibrated: what the numbers prove is what was asked for and claimed, nearly."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
-TRUST = (
-    "The recorded noise itself is taken on trust: nobody can see from the weights that it was "
-    "added."
-)
+_AUTO = ("objective", "noisy-gd", "dp-sgd")
+"""What the method "auto" may have chosen."""
+_ENTRY, _VERSION = r"[0-9a-f]{32}", r"[0-9][0-9A-Za-z.+!-]{0,40}"
 
 
 @dataclass(frozen=True)
@@ -59,16 +85,19 @@ def verify(bundle: Bundle, *, public_key: Ed25519PublicKey | None = None) -> Ver
     CertificateError
         If anything does not hold, with the difference.
     """
-    signed = _signature(bundle, public_key)
-    return Verdict(
-        bundle.certificate.guarantee,
-        (
-            *_claim(bundle.certificate, bundle.certificate_bytes),
-            f"{WEIGHTS} holds the weights that were certified (SHA-256).",
-            *signed,
-            TRUST,
-        ),
-    )
+    if public_key is None:
+        what = "no signature" if bundle.signature is None else "a signature, and it was not checked"
+        signed = f"There is {what}. {SIGNATURES}"
+    elif bundle.signature is None:
+        raise CertificateError(f"The bundle is not signed: {SIGNATURE} is missing.")
+    else:
+        from sordino.release import signature
+
+        signature.check(bundle.certificate_bytes, bundle.signature, public_key)
+        signed = f"The certificate was signed by the key {signature.key_name(public_key)}."
+    claim = _recompute(bundle.certificate, bundle.certificate_bytes)
+    weights = f"{WEIGHTS} holds the weights that were certified (SHA-256)."
+    return Verdict(bundle.certificate.guarantee, (*claim, weights, signed, TRUST))
 
 
 def verify_certificate(certificate: Certificate, content: bytes | None = None) -> Verdict:
@@ -86,170 +115,284 @@ def verify_certificate(certificate: Certificate, content: bytes | None = None) -
     CertificateError
         If it does not follow, with the difference.
     """
-    findings = (
-        *_claim(certificate, content),
-        "The weights were not looked at: this is the certificate alone.",
-        f"No signature was checked. {SIGNATURES}",
-        TRUST,
-    )
-    return Verdict(certificate.guarantee, findings)
+    claim = _recompute(certificate, content)
+    alone = f"The weights were not looked at, and no signature. {SIGNATURES}"
+    return Verdict(certificate.guarantee, (*claim, alone, TRUST))
 
 
-def _signature(bundle: Bundle, key: Ed25519PublicKey | None) -> tuple[str, ...]:
-    if key is None:
-        there = "There is a signature, but it was not checked: pass its public key."
-        missing = "There is no signature."
-        return (f"{missing if bundle.signature is None else there} {SIGNATURES}",)
-    from sordino.release import signature
+def check_consistent(certificate: Certificate) -> None:
+    """Return if nothing in the certificate speaks against anything else in it.
 
-    if bundle.signature is None:
-        raise CertificateError(f"The bundle is not signed: {SIGNATURE} is missing.")
-    signature.check(bundle.certificate_bytes, bundle.signature, key)
-    return (f"The certificate was signed by the key {signature.key_name(key)}.",)
+    Raises
+    ------
+    CertificateError
+        For the first contradiction, with both sides.
+    """
+    with _refusing("The certificate cannot be right"):
+        _check_model(certificate.model)
+        _check_columns(certificate.model, certificate.preprocessing)
+        _check_record(certificate)
+        if certificate.guarantee is not None:
+            _check_promise(certificate, certificate.guarantee)
+        elif certificate.evidence is not None or certificate.facts:
+            refuse("promises nothing, and yet records the numbers of a proof")
+        elif certificate.tuning.kind == "declared":
+            refuse("promises nothing, and yet says that its tuning was paid for")
 
 
-def _claim(certificate: Certificate, content: bytes | None) -> tuple[str, ...]:
+@contextmanager
+def _refusing(says: str) -> Iterator[None]:
+    """Refuse whatever breaks: numbers and settings that somebody made up may do so anywhere."""
+    try:
+        yield
+    except CertificateError:
+        raise
+    except Exception as error:
+        why = str(error).rstrip(".")
+        raise CertificateError(f"{says}: {why}.") from error
+
+
+# --- The claim, computed again
+
+
+def _recompute(certificate: Certificate, content: bytes | None) -> Iterator[str]:
     """What was found of the claim, recomputed, and of everything that stands beside it."""
-    found = _recomputed(certificate)
+    guarantee, evidence = certificate.guarantee, certificate.evidence
+    if guarantee is not None and evidence is None:
+        refuse(f"claims epsilon={guarantee.epsilon!r}, but records no numbers that prove it")
+    check_consistent(certificate)  # first, for a proof may take long
+    findings = [f"NOTHING IS PROMISED by this certificate: {certificate.why_none}"]
+    if guarantee is not None and evidence is not None:
+        findings = _findings(certificate, guarantee, evidence)
     if content is not None and certificate.to_json().encode() != content:
         refuse("is not written as sordino writes it, to the letter: blanks could tell something")
-    return found
+    yield from findings
 
 
-def _recomputed(certificate: Certificate) -> tuple[str, ...]:
-    guarantee, evidence = certificate.guarantee, certificate.evidence
-    if guarantee is None:
-        contradictions.check(certificate)
-        return (f"NOTHING IS PROMISED by this certificate: {certificate.why_none}",)
-    if evidence is None:
-        refuse(
-            f"claims epsilon={guarantee.epsilon!r}, but records no numbers from which that follows"
+def _findings(certificate: Certificate, claimed: Guarantee, evidence: Evidence) -> list[str]:
+    with _refusing("The recorded numbers prove nothing"):
+        proved = evidence.proof().guarantee(claimed.delta)
+    if not claimed.epsilon >= proved.epsilon * (1 - SLACK):
+        only = (
+            "nothing" if math.isinf(proved.epsilon) else f"only {rounded(proved.epsilon, digits=6)}"
         )
-    contradictions.check(certificate)  # first, for a proof may take long
-    proved = _proved(evidence, guarantee.delta)
-    if not guarantee.epsilon >= proved.epsilon * (1 - SLACK):
-        _refuse_epsilon(guarantee, proved)
-    _check_terms(certificate, guarantee, proved)
-    _check_asked(certificate, guarantee, proved)
-    follows = (
-        f"The claim follows from the recorded numbers: epsilon <= {rounded(guarantee.epsilon)} at "
-        f"delta = {rounded(guarantee.delta)}, {guarantee.relation.value}, for {guarantee.unit}."
-    )
-    agree = "Settings, model, noise and numbers agree with each other."
-    notes = [*_facts(certificate, evidence), *_wording(certificate, guarantee, proved)]
-    left_out = (*guarantee.not_covered, *certificate.preprocessing.reads)
+        refuse(f"claims epsilon={claimed.epsilon!r}, but the recorded numbers prove {only}")
+    _check_terms(certificate, claimed, proved)
+    notes = [*_facts(certificate, evidence), *_wording(certificate, claimed, proved)]
+    left_out = (*claimed.not_covered, *certificate.preprocessing.reads)
     notes += [f"NOT COVERED by it, as the certificate says: {what}." for what in left_out]
-    if guarantee.epsilon > proved.epsilon * (1 + CLOSE):
-        less = rounded(proved.epsilon)
-        notes.append(f"Note: the recorded numbers prove a smaller epsilon still, {less}.")
-    return (follows, agree, *notes)
-
-
-def _proved(evidence: Evidence, delta: float) -> Guarantee:
-    try:
-        return evidence.proof().guarantee(delta)
-    except NotApplicable as reason:
-        raise CertificateError(f"The recorded numbers prove nothing: {reason}") from reason
-    except Exception as error:  # numbers that somebody made up may break a formula anywhere
-        why = str(error).rstrip(".")
-        raise CertificateError(f"From the recorded numbers nothing follows: {why}.") from error
-
-
-def _refuse_epsilon(claimed: Guarantee, proved: Guarantee) -> NoReturn:
-    if math.isinf(proved.epsilon):
-        refuse(
-            f"claims epsilon={claimed.epsilon!r}, but at delta={claimed.delta!r} the recorded "
-            "numbers prove nothing"
-        )
-    more = rounded(proved.epsilon - claimed.epsilon, digits=6)
-    refuse(
-        f"claims epsilon={claimed.epsilon!r}, but the recorded numbers prove only "
-        f"{rounded(proved.epsilon, digits=6)} ({more} more)"
-    )
+    if claimed.epsilon > proved.epsilon * (1 + _CLOSE):
+        notes.append(f"Note: the recorded numbers prove a smaller one, {rounded(proved.epsilon)}.")
+    return [
+        f"The claim follows from the recorded numbers: epsilon <= {rounded(claimed.epsilon)} at "
+        f"delta = {rounded(claimed.delta)}, {claimed.relation.value}, for {claimed.unit}.",
+        "Settings, model, noise and numbers agree with each other.",
+        *notes,
+    ]
 
 
 def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> None:
-    """Everything but epsilon must be the same, to the letter."""
-    terms = [
-        ("relation", claimed.relation.value, proved.relation.value),
-        ("unit", claimed.unit, proved.unit),
-        ("sampling", claimed.sampling, proved.sampling),
-        ("released", claimed.released, proved.released),
-        # A larger delta would make a claim that follows, but not the one that was made.
-        ("delta", claimed.delta, certificate.model.settings.get("delta")),
-        ("delta", claimed.delta, getattr(certificate.evidence, "delta", None)),
-    ]
-    for name, is_claimed, is_proved in terms:
-        if is_proved is not None and is_claimed != is_proved:
-            refuse(f"claims {name}={is_claimed!r}, but the recorded numbers are for {is_proved!r}")
-
-
-def _check_asked(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> None:
-    """The noise was made for the epsilon that was asked for, and that is what is claimed."""
-    here, evidence = contradictions.made_here(certificate), certificate.evidence
-    if here and claimed.epsilon > proved.epsilon * (1 + CLOSE):
-        _refuse_other(f"claims epsilon={claimed.epsilon!r}", proved.epsilon)
-    asked = certificate.model.settings["epsilon"]
+    """Everything but epsilon must be the same; epsilon is what was asked for, nearly."""
+    settings, evidence = certificate.model.settings, certificate.evidence
+    here = _is_ours(certificate)
+    names = ("relation", "unit", "sampling", "released")
+    terms = [(name, getattr(claimed, name), getattr(proved, name)) for name in names]
+    # A larger delta would make a claim that follows, but not the one that was made.
+    deltas = (settings.get("delta"), getattr(evidence, "delta", claimed.delta))
+    terms += [("delta", claimed.delta, delta) for delta in deltas if delta is not None]
+    for name, claim, proof in terms:
+        if claim != proof:
+            claim, proof = (getattr(each, "value", each) for each in (claim, proof))
+            refuse(f"claims {name}={claim!r}, but the recorded numbers are for {proof!r}")
+    if here and claimed.epsilon > proved.epsilon * (1 + _CLOSE):
+        _differ("epsilon", claimed.epsilon, "claim", rounded(proved.epsilon, digits=6))
+    asked = settings["epsilon"]
     if isinstance(asked, bool) or not isinstance(asked, int | float):
         refuse(f"makes a promise for epsilon={asked!r}, which is no number")
     reached = [claimed.epsilon]
     if isinstance(evidence, SelectionEvidence):  # there it is that of each training
-        alone = evidence.proofs.values()
-        reached = [proof.guarantee(claimed.delta).epsilon for proof in alone]
+        reached = [proof.guarantee(claimed.delta).epsilon for proof in evidence.proofs.values()]
     if max(reached) > asked * (1 + SLACK):
         refuse(f"claims epsilon={max(reached)!r}, but was fitted for {asked!r}")
     # Beyond these the least or the most noise there is decides, not the budget.
-    if here and 1e-9 < asked < 1e6 and min(reached) < asked * (1 - CLOSE):
-        _refuse_other(f"was fitted for epsilon={asked!r}", min(reached))
+    if here and 1e-9 < asked < 1e6 and min(reached) < asked * (1 - _CLOSE):
+        _differ("epsilon", asked, "settings", rounded(min(reached), digits=6))
 
 
-def _refuse_other(said: str, proved: float) -> NoReturn:
-    refuse(f"{said}, but its numbers are those of {rounded(proved, digits=6)}")
-
-
-def _facts(certificate: Certificate, evidence: Evidence) -> tuple[str, ...]:
-    try:
+def _facts(certificate: Certificate, evidence: Evidence) -> list[str]:
+    with _refusing("The recorded numbers cannot be right"):
         recomputed = evidence.facts()
-    except Exception as error:  # as in _proved
-        why = str(error).rstrip(".")
-        raise CertificateError(f"The recorded numbers cannot be right: {why}.") from error
     facts = dict(certificate.facts)
     if isinstance(evidence, SelectionEvidence):
         recomputed["tuning"], facts["tuning"] = evidence.runs_in_words, certificate.tuning.runs
     notes = []
     for name in sorted({*recomputed, *facts}):
-        recorded, found = facts.get(name, "nothing"), recomputed.get(name, "nothing")
+        recorded, now = facts.get(name, "nothing"), recomputed.get(name, "nothing")
         # An older version may have had other words, but for the same numbers.
-        alike = _NUMBER.findall(recorded) == _NUMBER.findall(found)
-        if recorded != found and (contradictions.made_here(certificate) or not alike):
-            refuse(f"describes its {name} as {recorded!r}, but its numbers say {found!r}")
-        if recorded != found:
-            notes.append(
-                f"Note: sordino {_made_by(certificate)} described its {name} as {recorded!r}; from "
-                f"the numbers sordino {sordino.__version__} says {found!r}."
-            )
-    return tuple(notes) or (
-        "Schedule, sensitivity and noise are described as the recorded numbers say.",
-    )
+        alike = _NUMBER.findall(recorded) == _NUMBER.findall(now)
+        if recorded != now and (_is_ours(certificate) or not alike):
+            refuse(f"describes its {name} as {recorded!r}, but its numbers say {now!r}")
+        if recorded != now:
+            notes.append(f"Note: its {name} is described as {recorded!r}; now as {now!r}.")
+    return notes or ["Schedule, sensitivity and noise are described as the recorded numbers say."]
 
 
-def _wording(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> tuple[str, ...]:
+def _wording(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> Iterator[str]:
     """Theorems and assumptions may be worded anew from version to version, not within one."""
     if (claimed.theorem, claimed.assumes) == (proved.theorem, proved.assumes):
-        return ()
-    made_by, here = _made_by(certificate), contradictions.made_here(certificate)
-    missing = [line for line in proved.assumes if line not in claimed.assumes]
-    if here and missing:
+        return
+    if not _is_ours(certificate):
+        by = certificate.versions.get("sordino")
+        yield f"Note: sordino {by} worded the theorem or its assumptions otherwise."
+        return
+    if missing := [line for line in proved.assumes if line not in claimed.assumes]:
         refuse(f"leaves out an assumption of its proof: {missing[0]}")
-    if here and claimed.theorem == proved.theorem:
+    if claimed.theorem == proved.theorem:
         refuse("assumes more than its proof does, or in another order")
-    if here:
-        refuse(f"names the theorem {claimed.theorem!r}, but its numbers go by {proved.theorem!r}")
-    return (
-        f"Note: sordino {made_by} worded the theorem or its assumptions otherwise than "
-        f"{sordino.__version__} does; the numbers agree.",
-    )
+    _differ("theorem", claimed.theorem, "claim", proved.theorem)
 
 
-def _made_by(certificate: Certificate) -> str | None:
-    return certificate.versions.get("sordino")
+def _is_ours(certificate: Certificate) -> bool:
+    """Whether this version of sordino wrote it: then also the words are known to the letter."""
+    return certificate.versions.get("sordino") == sordino.__version__
+
+
+# --- What stands beside the proof
+
+
+def _check_model(model: Model) -> None:
+    if model.estimator not in ESTIMATORS:
+        refuse(f"is of a {model.estimator}, and known are {' and '.join(ESTIMATORS)} only")
+    names = {*GENERAL, *HOW, *(("huber_width",) if model.estimator == "PrivateLinearSVC" else ())}
+    if different := sorted(names ^ set(model.settings)):
+        is_ours = different[0] in names
+        refuse(f"{'lacks the' if is_ours else 'has an unknown'} setting {different[0]!r}")
+    if list(model.labels) != sorted(model.labels):
+        refuse("has its labels in another order than that of the weights, which is sorted")
+    _same("fit_intercept", model.settings["fit_intercept"], "the model", model.intercept)
+
+
+def _check_columns(model: Model, before: Preprocessing) -> None:
+    if not before.columns:
+        return
+    from sordino.data.cells import spelled
+    from sordino.data.columns import Columns, feature_names
+
+    known = Columns.from_toml(before.columns)
+    if known.read_from_data:
+        refuse("describes its columns by what was read from the records, and calls that public")
+    names = feature_names(known.features)
+    if len(names) != model.features:
+        refuse(f"describes columns for {len(names)} features, and its model has {model.features}")
+    if model.feature_names not in (None, names):
+        refuse("names other features than its description of the columns does")
+    if known.classes is not None:
+        labels = tuple(np.unique(spelled(known.classes)).tolist())
+        _same("classes", labels, "the model", model.labels, "description of the columns")
+
+
+def _check_record(certificate: Certificate) -> None:
+    """The ledger's part is whole or missing, and versions are versions."""
+    dataset, entry = certificate.dataset, certificate.ledger_entry
+    if len({each is None for each in (dataset.name, dataset.fingerprint, entry)}) > 1:
+        refuse("has only some of the name, the fingerprint and the entry that a ledger gives")
+    if entry is not None and not re.fullmatch(_ENTRY, entry):
+        refuse(f"names an entry {entry!r}, which no ledger has")
+    if dataset.name is not None and dataset_name(dataset.name) != dataset.name:
+        refuse(f"has a name {dataset.name!r} for its records that no ledger has")
+    if "sordino" not in certificate.versions:
+        refuse("does not say which version of sordino wrote it")
+    for name, version in certificate.versions.items():
+        if not re.fullmatch(_VERSION, version):
+            refuse(f"has a version {version!r} of {name!r}, and that is none")
+        if _is_ours(certificate) and name not in ("sordino", "python", *PACKAGES):
+            refuse(f"has a version of {name!r}, which takes no part in a release")
+
+
+def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
+    """The proof is of the method and the settings that were asked for."""
+    evidence, settings = certificate.evidence, certificate.model.settings
+    assert evidence is not None  # `_recompute` asks for it first
+    one = evidence  # the numbers of the training whose model was released
+    if isinstance(evidence, SelectionEvidence):
+        one = evidence.candidates[evidence.selected]
+    method = METHODS.get(certificate.method)
+    if method is None or not isinstance(one, method.kind):
+        refuse(f"names the method {certificate.method!r}, but its numbers are of {one.kind}")
+    given = [name for name in HOW if settings[name] is not None]
+    if settings["method"] == "auto":
+        if certificate.method not in _AUTO or given:
+            what = f"{given[0]} for it" if given else f"{certificate.method!r} by it"
+            refuse(f"was asked for the method 'auto', and there is no {what}")
+    else:
+        _same("method", settings["method"], "its proof", certificate.method)
+    _check_noise(certificate, one)
+    if isinstance(one, ObjectiveEvidence) and (rows := settings["public_rows"]) is not None:
+        least = settings["l2"] * rows * (1 - 1e-9)
+        if not one.regulariser >= least:
+            _differ("l2", settings["l2"], "settings", "a weaker one")
+    _same("relation", settings["relation"], "its proof", one.relation.value)
+    _same("max_rows_per_person", settings["max_rows_per_person"], "its proof", one.rows_per_person)
+    _check_rows(settings, one, guarantee)
+    for name in given:
+        if name not in method.takes:
+            refuse(f"has a setting {name}, which {certificate.method} does not take")
+    asked = Asked.of(certificate.model.estimator, settings, certificate.method)
+    for name, wanted, used in asked.compared(one):
+        _same(name, wanted, "its proof", used)
+    if isinstance(evidence, SelectionEvidence):
+        _check_candidates(certificate.model, guarantee.delta, evidence, one)
+
+
+def _check_noise(certificate: Certificate, evidence: Evidence) -> None:
+    """A promise rests on noise that nobody can draw again, from the source of its method."""
+    noise = certificate.noise
+    if not noise.startswith((OsGaussian.named("").split()[0], CryptoNormals.name.split()[0])):
+        refuse(f"makes a promise, but says of its noise: {noise!r}")  # of any version
+    on_output = isinstance(evidence, OutputEvidence | ObjectiveEvidence)
+    opendp = certificate.versions.get("opendp", "")
+    if _is_ours(certificate):
+        source = OsGaussian.named(opendp) if on_output else CryptoNormals.name
+        _same("noise", noise, "its method", source, "words")
+
+
+def _check_rows(settings: Mapping[str, Any], evidence: Evidence, guarantee: Guarantee) -> None:
+    """The number of records, where it stands anywhere, and the delta that follows from it."""
+    private = evidence.relation is Relation.ADD_OR_REMOVE_ONE
+    rows, delta = settings["public_rows"], guarantee.delta
+    if (rows is not None) != private:
+        refuse(f"has public_rows={rows!r} under {evidence.relation.value}")
+    if isinstance(evidence, TrainingEvidence):
+        if private:
+            _same("public_rows", rows, "its proof", evidence.rows)
+        rows = evidence.rows
+    if settings["delta"] is None:  # one digit, and that of the records where they are counted
+        default = float(f"{delta:.0e}") if rows is None else default_delta(rows)
+        _same("delta", default, "its promise", delta, "default")
+    if rows is not None and not set(large_delta(delta, rows)) <= set(guarantee.not_covered):
+        refuse(f"does not say that delta={delta!r} is too large for {rows} records to mean much")
+
+
+def _check_candidates(
+    model: Model, delta: float, evidence: SelectionEvidence, chosen: Evidence
+) -> None:
+    """The candidates that were not released: their numbers are all that is known of them."""
+    for each in evidence.candidates:
+        if each.problems != model.problems or each.columns - model.features not in (0, 1):
+            refuse("chose among models of other shapes than its data have")
+        _same("delta", delta, "a candidate", getattr(each, "delta", delta))
+        if each.relation is not Relation.ADD_OR_REMOVE_ONE:
+            rows = [one.rows for one in (chosen, each) if isinstance(one, TrainingEvidence)]
+            _same("rows", rows[:1], "a candidate", rows[-1:])
+        for name, wanted, used in Asked(method_of(each), {}).compared(each):
+            _same(name, wanted, "a candidate", used)
+
+
+def _same(name: str, says: object, where: str, other: object, by: str = "settings") -> None:
+    # True equals 1, but no flag is a number.
+    if says != other or isinstance(says, bool) != isinstance(other, bool):
+        refuse(f"says {name}={says!r} by its {by}, but {where} says {other!r}")
+
+
+def _differ(name: str, says: object, by: str, other: str) -> None:
+    refuse(f"says {name}={says!r} by its {by}, but its numbers are those of {other}")

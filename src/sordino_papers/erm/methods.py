@@ -32,7 +32,6 @@ from sordino.estimators.records import FitRecords
 from sordino.estimators.task import FitPlan, Settings, Task
 from sordino.release.mechanism import SLACK
 from sordino.types import Floats
-from sordino_papers.erm.settings import ErmSettings
 
 REFERENCES = ("none", "majority")
 OLD_OBJECTIVES = ("objective/2011", "objective/2012")
@@ -40,14 +39,21 @@ LEFT = 1e-6
 """Norm of the mean gradient at which minimising stops where nothing is proved of it."""
 
 
-def planned(settings: ErmSettings, method: str, task: Task) -> list[FitPlan | None]:
-    """A method's plans for one budget: one, or one a setting that is tried; None if it cannot."""
+def make_plans(
+    method: str, task: Task, tries: Callable[[str], list[dict[str, float]]], orders: int
+) -> list[FitPlan | None]:
+    """A method's plans for one budget: one, or one a setting that is tried; None if it cannot.
+
+    `tries` gives the settings of a tuned method, `orders` is the highest order of "sgd-ma/2016".
+    """
     name, _, variant = method.partition("/")
     if variant != "tuned":
-        return [_or_none(lambda: _planned(settings, method, task))]
-    called, public = named(name, task.rows)
-    tried = [_tried(each, public, task) for each in settings.tries(name)]
-    return [_or_none(lambda given=given: _plan(called, task, given)) for given in (public, *tried)]
+        return [_or_none(lambda: _plan_of(method, task, orders))]
+    estimator, public = as_estimator(name, task.rows)
+    tried = [_setting(each, public, task) for each in tries(name)]
+    return [
+        _or_none(lambda given=given: _plan(estimator, task, given)) for given in (public, *tried)
+    ]
 
 
 def _or_none(make: Callable[..., FitPlan | None]) -> FitPlan | None:
@@ -57,20 +63,20 @@ def _or_none(make: Callable[..., FitPlan | None]) -> FitPlan | None:
         return None
 
 
-def _planned(settings: ErmSettings, method: str, task: Task) -> FitPlan | None:
+def _plan_of(method: str, task: Task, orders: int) -> FitPlan | None:
     if method in REFERENCES:
         return _plan(method, replace(task, epsilon=math.inf), Settings())
     if method == "sgd-ma/2016":
-        return _old_moments(task, settings.orders)
+        return _old_moments(task, orders)
     if method == "output-gd/inside":
         outside = _plan("output-gd", task, Settings()).settings
         given = Settings(steps=outside.steps, learning_rate=outside.learning_rate)
         return _plan("noisy-gd", task, given)
-    called, public = named(method, task.rows)
-    return _plan(called, task, public)
+    estimator, public = as_estimator(method, task.rows)
+    return _plan(estimator, task, public)
 
 
-def named(method: str, rows: int) -> tuple[str, Settings]:
+def as_estimator(method: str, rows: int) -> tuple[str, Settings]:
     """The estimators' name of a method, and what is set by hand: for SGD-MA what the paper says."""
     if method != "sgd-ma":
         return method, Settings()
@@ -100,7 +106,7 @@ def _light_plan(name: str, task: Task, given: Settings) -> FitPlan:
     return replace(plan, proof=None, evidence=None)
 
 
-def _tried(given: Mapping[str, Any], public: Settings, task: Task) -> Settings:
+def _setting(given: Mapping[str, Any], public: Settings, task: Task) -> Settings:
     """A file's setting: `rate` in inverse smoothnesses, the rest as the estimators have it."""
     rest = dict(given)
     if "rate" in rest:

@@ -8,7 +8,7 @@ finished pieces are kept.
 from __future__ import annotations
 
 import dataclasses
-import io
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sordino import _files, tasks
+from sordino import checks, tasks
 from sordino.estimators import methods, rules
 from sordino.estimators.methods import Majority
 from sordino.estimators.randomness import Randomness
@@ -27,65 +27,256 @@ from sordino.estimators.risk import NoMinimum
 from sordino.estimators.task import FitPlan, Task
 from sordino.estimators.training import train_together
 from sordino.randomness import Name, stream
-from sordino.types import Floats
+from sordino.types import Array, Floats
 from sordino_papers.erm.methods import (
     OLD_OBJECTIVES,
     REFERENCES,
     least_epsilon,
+    make_plans,
     old_objective,
-    planned,
 )
-from sordino_papers.erm.settings import ErmSettings, StoredRows, stored
+from sordino_papers.quantities import Numbers
+from sordino_papers.runs import NotHere, RunStore, read_settings
 
 if TYPE_CHECKING:
-    from sordino_papers.bench import Bench
-    from sordino_papers.found import Numbers
+    from sordino.data.catalogue.recipe import Splits
 
 AUTO, TUNED = "auto", "/tuned"
-ALONE = 200_000
+_ALONE = 200_000
 """Rows times pieces up to which other processes would take longer to start than to work."""
 _FIRST = ("rsgd-ar/tuned", "output-gd/tuned", "dp-agd", "nsgd/tuned")
 """The slow ones, so that no worker is left with one at the end. Those of the engine before others:
 it loads much, and a worker that grows later is taken for one that leaks, and replaced."""
-Item = tuple[str, int]
+_Item = tuple[str, int]
 """A method and the fold that is held out."""
+_LOSSES = {"logistic": "logistic", "svm": "huber-svm"}
 
 
-def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
+@dataclass(frozen=True)
+class ErmSettings:
+    """One dataset and one loss.
+
+    Parameters
+    ----------
+    data, form, folder
+        Which rows: of this dataset in this form; of files in this folder of the data directory,
+        if one is given (two extracts of IPUMS have the same name).
+    rows
+        At most so many, a seeded sample; 0 for all.
+    loss, l2, huber_width
+        "logistic" or "svm" (the rounded hinge), and the regulariser l2/2 ||w||^2.
+    epsilons, delta
+        Budgets, under replace-one.
+    methods
+        As `methods.py` names them; "auto" is the method that it takes for a budget.
+    folds, scored, tuning
+        How many folds rows are cut into, and how many are held out in turn; those beyond the first
+        cut are of other cuts. The first `tuning` of them are not shown: tuned methods choose by
+        them. If it is 0, they choose by what is shown.
+    constant
+        "scaled" for the paper's, "one" for that of the estimators (`with_constant`).
+    draws
+        Draws of the noise on each training without noise of its own.
+    fits
+        Trainings of each other method, a fold and budget: by its name, or "else".
+    tried
+        Settings that a tuned method takes the best of, by the method's name: parallel lists, or
+        one number for all; or a list of settings. `rate` is in inverse smoothnesses.
+    orders
+        Highest whole order of the moments accountant in "sgd-ma/2016".
+    """
+
+    data: str
+    loss: str
+    l2: float
+    delta: float
+    epsilons: tuple[float, ...]
+    methods: tuple[str, ...]
+    folds: int
+    scored: int
+    draws: int
+    fits: Mapping[str, int]
+    orders: int
+    huber_width: float = 0.5
+    form: str | None = "erm"
+    folder: str = ""
+    rows: int = 0
+    tuning: int = 0
+    constant: str = "scaled"
+    tried: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> ErmSettings:
+        """Of a file; an unknown key is refused."""
+        found = read_settings(cls, given, "epsilons", "methods")
+        checks.one_of("loss", found.loss, tuple(_LOSSES))
+        checks.one_of("constant", found.constant, ("scaled", "one"))
+        return found
+
+    def task(self, rows: int, columns: int, epsilon: float) -> Task:
+        """One fit, as an estimator would state it."""
+        return Task(
+            kind=_LOSSES[self.loss],
+            l2=self.l2,
+            rows=rows,
+            columns=columns,
+            norm=1.0,
+            epsilon=epsilon,
+            delta=self.delta,
+            huber_width=self.huber_width,
+        )
+
+    def tries(self, method: str) -> list[dict[str, float]]:
+        """Settings that are tried, one after the other."""
+        checks.one_of("tuned method", method, tuple(self.tried))
+        columns = self.tried[method]
+        if not isinstance(columns, Mapping):
+            return list(columns)
+        lists = {name: values for name, values in columns.items() if isinstance(values, Sequence)}
+        rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+        return [{**columns, **row} for row in rows]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a piece depends on: which other methods are asked does not matter to it."""
+        fields = dataclasses.asdict(self)
+        return {name: fields[name] for name in fields if name not in ("methods", "scored")}
+
+    @property
+    def tuning_folds(self) -> range:
+        """Held out to choose settings by."""
+        return range(self.tuning)
+
+    @property
+    def shown_folds(self) -> range:
+        """Held out to be shown."""
+        return range(self.tuning, self.scored)
+
+    def training_rows(self, rows: int) -> int:
+        """Rows to train on, the same for all folds: of larger ones the last is left out."""
+        return rows - -(-rows // self.folds)
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows and labels in files, where every worker finds them."""
+
+    directory: str
+    settings: ErmSettings
+
+    def read(self) -> tuple[Array, Array]:
+        """Rows and labels; rows are mapped from the file, not read."""
+        place = Path(self.directory)
+        return np.load(place / "X.npy", mmap_mode="r"), np.load(place / "y.npy")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.read()[0].shape
+        return rows, columns
+
+    def split(self, held_out: int) -> tuple[Array, Array]:
+        """Places of the rows to train on and of those held out."""
+        from sklearn.model_selection import KFold
+
+        folds, rows = self.settings.folds, self.shape[0]
+        cut, fold = divmod(held_out, folds)
+        cuts = KFold(folds, shuffle=True, random_state=cut).split(np.empty(rows))
+        training, rest = list(cuts)[fold]
+        return training[: self.settings.training_rows(rows)], rest
+
+    def fold(self, held_out: int) -> tuple[FitRecords, FitRecords]:
+        """Rows to train on and those held out; all folds have the same number to train on."""
+        X, y = self.read()
+        return tuple(  # type: ignore[return-value]
+            FitRecords.of(np.ascontiguousarray(X[part]), y[part], 2, 1.0, False)
+            for part in self.split(held_out)
+        )
+
+
+def store_rows(settings: ErmSettings, store: RunStore) -> StoredRows:
+    """Write the rows, unless they are there."""
+    given = settings.data, settings.form, settings.folder, settings.rows, settings.constant
+    directory = store.folder("erm rows", *given)
+    if not (directory / "y.npy").exists():
+        train = _splits(settings, store).train
+        X, y = np.asarray(train.X), np.asarray(train.y)
+        if 0 < settings.rows < len(X):
+            draw = stream("reproduce", "erm rows", settings.data, settings.rows)
+            kept = np.sort(draw.choice(len(X), settings.rows, replace=False))
+            X, y = X[kept], y[kept]
+        directory.mkdir(parents=True, exist_ok=True)
+        _save(directory / "X.npy", with_constant(X, settings.constant))
+        _save(directory / "y.npy", y)  # last: both are there then
+    return StoredRows(str(directory), settings)
+
+
+def _save(path: Path, values: Array) -> None:
+    """All of it or nothing."""
+    half = path.with_name(f".{path.stem}.{os.getpid()}.npy")
+    np.save(half, values)
+    half.replace(path)
+
+
+def with_constant(X: Array, kind: str = "scaled") -> Array:
+    """Rows with the constant that the paper appends BEFORE it scales rows to norm 1.
+
+    Its x is in R^(p+1) and has norm 1. Rows here were scaled without the constant; what a 1 became
+    in that is a row's largest entry: an indicator, or a number at the top of its range. (An
+    estimator's own intercept, "one", is a 1 beside a row of norm 1, and takes half of the norm.)
+    """
+    one = np.ones((len(X), 1), X.dtype) if kind == "one" else X.max(axis=1, keepdims=True)
+    return np.hstack([X, one])
+
+
+def _splits(settings: ErmSettings, store: RunStore) -> Splits:
+    from sordino.data import load
+    from sordino.data.catalogue.recipes import recipe
+    from sordino.data.sources import data_directory
+
+    if not settings.folder:
+        return store.splits(settings.data, settings.form)
+    parent = data_directory(store.data_dir)
+    place = None if parent is None else parent / settings.folder
+    if place is None or not place.is_dir():
+        files = ", ".join(file.name for file in recipe(settings.data).files)
+        raise NotHere(f"{settings.folder}/{files} is not in the data directory (docs/guide.md).")
+    return load(settings.data, form="erm", data_dir=place)
+
+
+def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     """Every method on every fold that is scored."""
     given = ErmSettings.read(settings)
-    kept = bench.store("erm", _identity(given))
+    kept = store.folder("erm", given.identity)
     kept.mkdir(parents=True, exist_ok=True)
-    pieces = Pieces(given, stored(given, bench), str(kept))
+    pieces = Pieces(given, store_rows(given, store), str(kept))
     sources = {method: pieces.sources(method) for method in given.methods}
-    trained = list(dict.fromkeys(each for found in sources.values() for each in found))
+    trained = list(dict.fromkeys(each for names in sources.values() for each in names))
     tuned = [method for method in trained if method.endswith(TUNED)] if given.tuning else []
-    total, done = given.shown * len(trained) + given.tuning * len(tuned), 0
+    total = len(given.shown_folds) * len(trained) + given.tuning * len(tuned)
+    done = 0
     for folds, asked in ((given.tuning_folds, tuned), (given.shown_folds, trained)):
-        for _ in _made(pieces, [(method, fold) for fold in folds for method in asked]):
+        items = [(method, fold) for fold in folds for method in asked]
+        for _ in _made(pieces, items, store.client):
             done += 1
-            bench.tell(done, total)
+            store.tell(done, total)
         # Chosen once the first folds are there; the others are trained with the choice alone.
         chosen = {method: pieces.best(method, given.tuning_folds) for method in tuned}
         pieces = dataclasses.replace(pieces, chosen=chosen)
     return _gathered(pieces, sources, trained)
 
 
-def _identity(given: ErmSettings) -> dict[str, Any]:
-    """What a piece depends on: which other methods are asked does not matter to it."""
-    found = dataclasses.asdict(given)
-    return {name: found[name] for name in found if name not in ("methods", "scored")}
-
-
-def _made(pieces: Pieces, items: Sequence[Item]) -> Iterator[object]:
+def _made(pieces: Pieces, items: Sequence[_Item], client: Any) -> Iterator[object]:
     """Yield once a piece: those that are kept first, then as they come."""
     missing = [item for item in items if not pieces.path(item).exists()]
     yield from range(len(items) - len(missing))
     missing.sort(key=lambda item: _FIRST.index(item[0]) if item[0] in _FIRST else len(_FIRST))
     workers = min(tasks.available_cores(), len(missing))
-    if workers < 2 or pieces.rows.shape[0] * len(missing) <= ALONE:
+    if workers < 2 or pieces.rows.shape[0] * len(missing) <= _ALONE:
         workers = 0  # here
-    yield from tasks.run(pieces, missing, workers=workers)
+    for item, scores in tasks.run(pieces, missing, workers=workers, client=client):
+        _save(pieces.path(item), scores)
+        yield item
 
 
 def _gathered(
@@ -93,7 +284,7 @@ def _gathered(
 ) -> Numbers:
     """Numbers [method, epsilon, fold]; of a tuned method those of its best setting."""
     given = pieces.settings
-    shape = len(given.methods), len(given.epsilons), given.shown
+    shape = len(given.methods), len(given.epsilons), len(given.shown_folds)
     accuracies, objectives, sigmas = (np.full(shape, np.nan) for _ in range(3))
     chosen = np.zeros(shape[:2], dtype=np.int64)
     scores = {source: pieces.scores(source, given.shown_folds) for source in trained}
@@ -164,24 +355,22 @@ class Pieces:
         means = self.scores(method, folds)[:, 0].mean(axis=0)  # [setting, epsilon]
         return np.where(np.isnan(means), -1.0, means).argmax(axis=0)
 
-    def path(self, item: Item) -> Path:
+    def path(self, item: _Item) -> Path:
         """Where a piece is kept."""
         method, fold = item
         return Path(self.directory) / f"{method.replace('/', '-')}-{fold}.npy"
 
-    def __call__(self, item: Item) -> None:
-        """Make a piece and keep it: numbers [3, setting, epsilon], accuracy, objective, sigma."""
+    def __call__(self, item: _Item) -> Floats:
+        """Make a piece: numbers [3, setting, epsilon], accuracy, objective, sigma."""
         # Two threads on one small product wait for each other longer than they work.
         with warnings.catch_warnings(), threadpool_limits(1, "blas"):
             warnings.simplefilter("ignore")  # a diverging run is a result here
-            found = MethodOnFold.of(self, item).scored(self.chosen.get(item[0]))
-        made = io.BytesIO()
-        np.save(made, found)
-        _files.write(self.path(item), made.getvalue())
+            fold = _Fold(self.settings, *item, *self.rows.fold(item[1]))
+            return fold.scores(self.chosen.get(item[0]))
 
 
 @dataclass(frozen=True, eq=False)
-class MethodOnFold:
+class _Fold:
     """One method on one fold."""
 
     settings: ErmSettings
@@ -190,20 +379,17 @@ class MethodOnFold:
     training: FitRecords
     held_out: FitRecords
 
-    @classmethod
-    def of(cls, pieces: Pieces, item: Item) -> MethodOnFold:
-        """With its rows."""
-        method, fold = item
-        return cls(pieces.settings, method, fold, *pieces.rows.fold(fold))
-
-    def scored(self, chosen: Sequence[int] | None = None) -> Floats:
+    def scores(self, chosen: Sequence[int] | None = None) -> Floats:
         """Accuracy, objective and noise [3, setting, epsilon], means over draws or fits."""
+        given, epsilons = self.settings, self.settings.epsilons
         if self.method in OLD_OBJECTIVES:
-            return np.stack([self._old(epsilon) for epsilon in self.settings.epsilons], axis=-1)
-        epsilons = self.settings.epsilons
+            return np.stack([self._old(epsilon) for epsilon in epsilons], axis=-1)
         if self.method in REFERENCES:
             epsilons = epsilons[:1]  # they promise nothing, whatever the budget
-        plans = [planned(self.settings, self.method, self.task(epsilon)) for epsilon in epsilons]
+        plans = [
+            make_plans(self.method, self.task(epsilon), given.tries, given.orders)
+            for epsilon in epsilons
+        ]
         if chosen is not None:
             plans = [[each[0], each[at]] for each, at in zip(plans, chosen, strict=True)]
         able = [plan for each in plans for plan in each if plan is not None]
@@ -213,7 +399,7 @@ class MethodOnFold:
             for place, plan in enumerate(each):
                 if plan is not None:
                     found[:, place, at] = next(scores)
-        return np.broadcast_to(found, (3, len(plans[0]), len(self.settings.epsilons)))
+        return np.broadcast_to(found, (3, len(plans[0]), len(given.epsilons)))
 
     def task(self, epsilon: float) -> Task:
         """What is asked of this fold at a budget."""
@@ -223,7 +409,7 @@ class MethodOnFold:
     @property
     def fits(self) -> int:
         """Trainings a budget."""
-        return self.settings.fits_of(self.method)
+        return self.settings.fits.get(self.method, self.settings.fits["else"])
 
     def randomness(self, *name: Name) -> Randomness:
         """Seeded by the piece and a name."""
@@ -273,12 +459,12 @@ class MethodOnFold:
             draws = self.randomness(at, fit)
             try:
                 trained = methods.named(plan.method).train(plan, self.training, draws, self._start)
+                released = (
+                    draws.released.perturb(trained[0], plan.scale) if plan.scale else trained[0]
+                )
             except NoMinimum:
-                found.append(np.full_like(self._start[0], np.nan))
-                continue
-            found.append(
-                trained[0] if not plan.scale else draws.released.perturb(trained[0], plan.scale)
-            )
+                released = np.full_like(self._start[0], np.nan)
+            found.append(released)
         return np.array(found)
 
     def _old(self, epsilon: float) -> Floats:

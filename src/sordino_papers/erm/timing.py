@@ -18,13 +18,13 @@ import numpy as np
 
 from sordino.randomness import stream
 from sordino.types import Array, Floats
-from sordino_papers.erm.methods import REFERENCES, named
-from sordino_papers.kinds import read
+from sordino_papers.erm.methods import REFERENCES, as_estimator
+from sordino_papers.runs import read_settings
 
 if TYPE_CHECKING:
     from sordino.estimators.risk import Risk
-    from sordino_papers.bench import Bench
-    from sordino_papers.found import Numbers
+    from sordino_papers.quantities import Numbers
+    from sordino_papers.runs import RunStore
 
 SCIKIT_LEARN = "scikit-learn lbfgs"
 WARM_UP = 2000
@@ -66,13 +66,13 @@ class TimingSettings:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> TimingSettings:
         """Of a file; an unknown key is refused."""
-        return read(cls, given, "rows", "methods")
+        return read_settings(cls, given, "rows", "methods")
 
 
-def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
+def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     """Time every method at every size."""
     given = TimingSettings.read(settings)
-    X, y = _rows(given, bench)
+    X, y = _rows(given, store)
     for method in given.methods:
         fit_seconds(given, method, X[:WARM_UP], y[:WARM_UP])
     seconds = np.full((len(given.methods), len(given.rows)), np.nan)
@@ -89,7 +89,7 @@ def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
             )
             steps[m, at], passes[m, at] = _counted(given, method, few, X.shape[1] + 1)
             done += 1
-            bench.tell(done, total)
+            store.tell(done, total)
     return {
         "methods": np.array(given.methods),
         "rows": np.array(given.rows),
@@ -100,9 +100,9 @@ def make(settings: Mapping[str, Any], bench: Bench) -> Numbers:
     }
 
 
-def _rows(given: TimingSettings, bench: Bench) -> tuple[Array, Array]:
+def _rows(given: TimingSettings, store: RunStore) -> tuple[Array, Array]:
     """As many rows as the largest sample has, in random order (files go class by class)."""
-    train = bench.splits(given.data, given.form).train
+    train = store.splits(given.data, given.form).train
     order = stream("reproduce", "erm timing", given.data).permutation(train.rows)
     kept = order[: max(given.rows)]
     return np.asarray(train.X)[kept], np.asarray(train.y)[kept]
@@ -127,7 +127,7 @@ def _model(given: TimingSettings, method: str, rows: int) -> Any:
 
     if method == SCIKIT_LEARN:
         return LogisticRegression(C=1 / (given.l2 * rows))
-    name, own = named(method, rows)
+    name, own = as_estimator(method, rows)
     return PrivateLogisticRegression(
         epsilon=math.inf if method == "none" else given.epsilon,
         delta=given.delta,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +19,18 @@ from sordino.accounting import calibrate, classical, dp_sgd, gaussian
 from sordino.intrinsic import variability
 from sordino.privacy import Relation
 from sordino.types import Array
-from sordino_papers.found import Found, Numbers
+from sordino_papers.quantities import Quantities
 
 if TYPE_CHECKING:
-    from sordino_papers.bench import Bench
-    from sordino_papers.quantities import Quantity
+    from sordino_papers.runs import RunStore
 
-Row = dict[str, Any]
+_Row = dict[str, Any]
 _PRESENCE = Relation.ADD_OR_REMOVE_ONE
 _POISSON: Any = {"sampling": "poisson", "relation": _PRESENCE}
 _ONE: Any = {"sensitivity": 1.0, "relation": _PRESENCE}
 
 
-def make(settings: Mapping[str, Any], bench: Bench) -> dict[str, Array]:
+def make(settings: Mapping[str, Any], store: RunStore) -> dict[str, Array]:
     """The table that `settings` ask for: `of` names it, lists are taken in every combination.
 
     Lists in the table "gaussian" go together instead: one row a name.
@@ -40,21 +39,18 @@ def make(settings: Mapping[str, Any], bench: Bench) -> dict[str, Array]:
     axes, row = _TABLES[settings["of"]]
     if unknown := sorted(set(settings) - {"of", *axes}):
         checks.fail("settings", unknown, f"to be among {axes}")
-    lists = [_listed(settings[axis]) for axis in axes]
+    given_lists = (settings[axis] for axis in axes)
+    lists = [each if isinstance(each, list) else [each] for each in given_lists]
     places = list(zip(*lists, strict=True) if row is _gaussian else itertools.product(*lists))
     rows = []
     for done, place in enumerate(places):
         given = dict(zip(axes, place, strict=True))
         rows.append({**given, **row(**given)})
-        bench.tell(done + 1, len(places))
+        store.tell(done + 1, len(places))
     return {name: np.array([each[name] for each in rows]) for name in rows[0]}
 
 
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> Row:
+def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> _Row:
     """The notes' section 3: noise for a budget, as printed and as proved."""
     target = epsilon, delta, sample_rate, steps
     step_epsilon, step_delta = epsilon / steps, delta / (sample_rate * steps)
@@ -84,7 +80,7 @@ def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> Row:
     }
 
 
-def _accountants(epsilon: float, delta: float, sample_rate: float, steps: int) -> Row:
+def _accountants(epsilon: float, delta: float, sample_rate: float, steps: int) -> _Row:
     """As `_noise`, with what accountants need that know the law of a step: seconds a row."""
     target = epsilon, delta, sample_rate, steps
     return {
@@ -94,7 +90,7 @@ def _accountants(epsilon: float, delta: float, sample_rate: float, steps: int) -
     }
 
 
-def _logarithms(delta: float, steps: float) -> Row:
+def _logarithms(delta: float, steps: float) -> _Row:
     """What the notes drop for large T: ln T stands for ln(T/delta); sqrt(ln T) for a constant."""
     return {
         "log_steps": math.log(steps),
@@ -103,7 +99,7 @@ def _logarithms(delta: float, steps: float) -> Row:
     }
 
 
-def _composition(step_epsilon: float, slack: float, steps: int) -> Row:
+def _composition(step_epsilon: float, slack: float, steps: int) -> _Row:
     """T steps of eps' each: the notes' two theorems, and the exact composition."""
     e, T = step_epsilon, steps
     noise = gaussian.sigma(e, slack / T)
@@ -118,7 +114,7 @@ def _composition(step_epsilon: float, slack: float, steps: int) -> Row:
 
 def _growth(
     noise_multiplier: float, delta: float, sample_rate: float, steps: int, epochs: int
-) -> Row:
+) -> _Row:
     """The notes' section 4: epsilon of E times `steps` steps at one noise and one delta."""
     run = noise_multiplier, sample_rate, epochs * steps
     return {
@@ -131,7 +127,7 @@ def _growth(
 
 def _algorithm(
     epsilon: float, delta: float, sample_rate: float, steps: int, batch_size: int
-) -> Row:
+) -> _Row:
     """The notes' Algorithm 2 with the moments accountant's noise, read in other ways."""
     noise = calibrate.noise_multiplier(
         *(epsilon, delta, sample_rate, steps), **_POISSON, method="rdp"
@@ -150,7 +146,7 @@ def _algorithm(
 
 def _learning_rate(
     learning_rate: float, l2: float, n: int, noise_multiplier: float, steps: int, delta: float
-) -> Row:
+) -> _Row:
     """Epsilon of regularised logistic regression by noisy gradient descent."""
     from sordino.models.constants import ObjectiveSpec
     from sordino.proofs import prove
@@ -167,14 +163,13 @@ def _learning_rate(
         noise_multiplier=noise_multiplier,
     )
     proofs = prove(spec, objective.constants(norm_bound=1.0), n, Relation.ZERO_OUT, delta)
-    kinds = ("all", "final")
     return {
         f"{kind}_released": min(g.epsilon for g in proofs.guarantees if g.released == kind)
-        for kind in kinds
+        for kind in ("all", "final")
     }
 
 
-def _gaussian(name: str, sensitivity: float, sigma: float, delta: float) -> Row:
+def _gaussian(name: str, sensitivity: float, sigma: float, delta: float) -> _Row:
     """The classical Gaussian formula at a noise, with the right constant and with a slip in it."""
     constant, slip = math.sqrt(2 * math.log(1.25 / delta)), math.sqrt(2 * math.log(1.25) / delta)
     mu = sensitivity / sigma
@@ -192,7 +187,7 @@ def _gaussian(name: str, sensitivity: float, sigma: float, delta: float) -> Row:
     }
 
 
-def _variability(n: int, passes: int, lipschitz: float, learning_rate: float) -> Row:
+def _variability(n: int, passes: int, lipschitz: float, learning_rate: float) -> _Row:
     """Section III of v1: how far two orders of one dataset can lead apart, and how probably."""
     bounds = variability.bounds(n, passes, lipschitz, learning_rate)
     counts, all_orders = variability.rencontres(n), math.factorial(n)
@@ -200,12 +195,15 @@ def _variability(n: int, passes: int, lipschitz: float, learning_rate: float) ->
     mean = sum((j * p for j, p in enumerate(law)), Fraction(0))
     spread = sum(((j - mean) ** 2 * p for j, p in enumerate(law)), Fraction(0))
     poisson = [math.exp(-1) / math.factorial(j) for j in range(n + 1)]
+    # In total variation; what Poisson's law has beyond the last place counts as well.
+    inside = sum(abs(float(p) - q) for p, q in zip(law, poisson, strict=True))
+    distance = (inside + max(0.0, 1 - math.fsum(poisson))) / 2
     step = 2 * lipschitz * learning_rate
     chebyshev = variability.chebyshev(n, passes)
     return {
         "overlap_mean": float(mean),
         "overlap_variance": float(spread),
-        "poisson_distance": _distance([float(p) for p in law], poisson),
+        "poisson_distance": distance,
         "sensitivity": bounds.sensitivity,
         "largest": bounds.largest,
         "mean": bounds.mean,
@@ -218,14 +216,8 @@ def _variability(n: int, passes: int, lipschitz: float, learning_rate: float) ->
     }
 
 
-def _distance(law: Sequence[float], other: Sequence[float]) -> float:
-    """In total variation; what `other` has beyond `law`'s last place counts as well."""
-    inside = sum(abs(p - q) for p, q in zip(law, other, strict=True))
-    return (inside + max(0.0, 1 - math.fsum(other))) / 2
-
-
 _BUDGET = ("epsilon", "delta", "sample_rate", "steps")
-_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Row]]] = {
+_TABLES: dict[str, tuple[tuple[str, ...], Callable[..., _Row]]] = {
     "noise": (_BUDGET, _noise),
     "accountants": (_BUDGET, _accountants),
     "logarithms": (("delta", "steps"), _logarithms),
@@ -242,103 +234,78 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[..., Row]]] = {
 """By name: what each row is given, and the function that makes one."""
 
 
-def formula(
-    table: Numbers,
-    *,
-    of: str,
-    over: str | None = None,
-    by: str | None = None,
-    at: Any = None,
-    where: Mapping[str, Any] | None = None,
-) -> Found:
-    """Column `of` (divided by `over`) in the one row where `by` is `at` and `where` holds."""
-    asked = {**(where or {}), **({} if by is None else {by: at})}
-    values = _column(table, of, over)[_rows(table, asked)]
-    if len(values) != 1:
-        checks.fail("where", asked, f"to name one row, not {len(values)}")
-    return Found(float(values[0]))
+class FormulaQuantities(Quantities):
+    """What claims ask of a table: column `of`, divided by `over` if that is given."""
 
+    def formula(
+        self,
+        *,
+        of: str,
+        over: str | None = None,
+        by: str | None = None,
+        at: Any = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> float:
+        """The number in the one row where `by` is `at` and `where` holds."""
+        asked = {**(where or {}), **({} if by is None else {by: at})}
+        values = self._column(of, over, asked)
+        if len(values) != 1:
+            checks.fail("where", asked, f"to name one row, not {len(values)}")
+        return float(values[0])
 
-def formula_largest(
-    table: Numbers,
-    *,
-    of: str,
-    over: str | None = None,
-    where: Mapping[str, Any] | None = None,
-) -> Found:
-    """The largest of a column, over the rows where `where` holds."""
-    return Found(float(_column(table, of, over)[_rows(table, where or {})].max()))
+    def formula_largest(
+        self, *, of: str, over: str | None = None, where: Mapping[str, Any] | None = None
+    ) -> float:
+        """The largest number of the rows where `where` holds."""
+        return float(self._column(of, over, where).max())
 
+    def formula_smallest(
+        self, *, of: str, over: str | None = None, where: Mapping[str, Any] | None = None
+    ) -> float:
+        """The smallest number of the rows where `where` holds."""
+        return float(self._column(of, over, where).min())
 
-def formula_smallest(
-    table: Numbers,
-    *,
-    of: str,
-    over: str | None = None,
-    where: Mapping[str, Any] | None = None,
-) -> Found:
-    """The smallest of a column, over the rows where `where` holds."""
-    return Found(float(_column(table, of, over)[_rows(table, where or {})].min()))
+    def formula_spread(
+        self, *, of: str, over: str | None = None, where: Mapping[str, Any] | None = None
+    ) -> float:
+        """The largest number over the smallest: 1 where it is constant."""
+        values = self._column(of, over, where)
+        return float(values.max() / values.min())
 
+    def formula_exponent(
+        self,
+        *,
+        of: str,
+        by: str,
+        over: str | None = None,
+        since: float = 0.0,
+        until: float = math.inf,
+        line: str | None = None,
+        at: Any = None,
+    ) -> float:
+        """The power of `by` that a column grows with: least squares of logarithms.
 
-def formula_spread(
-    table: Numbers,
-    *,
-    of: str,
-    over: str | None = None,
-    where: Mapping[str, Any] | None = None,
-) -> Found:
-    """The largest of a column over its smallest: 1 where it is constant."""
-    values = _column(table, of, over)[_rows(table, where or {})]
-    return Found(float(values.max() / values.min()))
+        In the rows where `line` is `at`, if the table holds several lines.
+        """
+        where = {} if line is None else {line: at}
+        x, y = self._column(by, None, where), self._column(of, over, where)
+        kept = (x >= since) & (x <= until)
+        if kept.sum() < 2:
+            checks.fail("since, until", (since, until), "to leave two rows or more")
+        return slope(x[kept], y[kept])
 
-
-def formula_exponent(
-    table: Numbers,
-    *,
-    of: str,
-    by: str,
-    over: str | None = None,
-    since: float = 0.0,
-    until: float = math.inf,
-    line: str | None = None,
-    at: Any = None,
-) -> Found:
-    """The power of `by` that a column grows with: least squares of logarithms.
-
-    In the rows where `line` is `at`, if the table holds several lines.
-    """
-    kept = _rows(table, {} if line is None else {line: at})
-    kept &= (table[by] >= since) & (table[by] <= until)
-    if kept.sum() < 2:
-        checks.fail("since, until", (since, until), "to leave two rows or more")
-    return Found(slope(table[by][kept], _column(table, of, over)[kept]))
+    def _column(self, of: str, over: str | None, where: Mapping[str, Any] | None) -> Array:
+        for name in (of, over):
+            if name is not None:
+                checks.one_of("column", name, sorted(self.runs[0]))
+        values = np.asarray(self[of] if over is None else self[of] / self[over])
+        kept = np.ones(len(values), dtype=bool)
+        for name, wanted in (where or {}).items():
+            column = self[name]
+            kept &= column == (wanted if column.dtype.kind == "U" else float(wanted))
+        return values[kept]
 
 
 def slope(x: Array, y: Array) -> float:
     """Of the least-squares line through the logarithms."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-
-def _column(table: Numbers, of: str, over: str | None) -> Array:
-    for name in (of, over):
-        if name is not None:
-            checks.one_of("column", name, sorted(table))
-    return np.asarray(table[of] if over is None else table[of] / table[over])
-
-
-def _rows(table: Numbers, where: Mapping[str, Any]) -> Array:
-    kept = np.ones(len(next(iter(table.values()))), dtype=bool)
-    for name, wanted in where.items():
-        column = table[name]
-        kept &= column == (wanted if column.dtype.kind == "U" else float(wanted))
-    return kept
-
-
-QUANTITIES: dict[str, Quantity] = {
-    "formula": formula,
-    "formula_largest": formula_largest,
-    "formula_smallest": formula_smallest,
-    "formula_spread": formula_spread,
-    "formula_exponent": formula_exponent,
-}

@@ -30,11 +30,10 @@ from sordino.audit.worst_case import (
 )
 from sordino.randomness import stream
 from sordino.types import Array, Progress
-from sordino_papers.found import Found, Numbers
+from sordino_papers.quantities import Answer, Quantities
 
 if TYPE_CHECKING:
-    from sordino_papers.bench import Bench
-    from sordino_papers.quantities import Quantity
+    from sordino_papers.runs import RunStore
 
 ORDERS = ("presence", "absence")
 LINES = ("observed", "composed", "linear")
@@ -42,16 +41,12 @@ RATES = np.round(np.arange(0.01, 0.995, 0.01), 10)
 """False-positive rates at which curves are compared."""
 
 
-def make(settings: Mapping[str, Any], bench: Bench) -> dict[str, Array]:
+def make(settings: Mapping[str, Any], store: RunStore) -> dict[str, Array]:
     """The table that `of` names."""
-    tables: dict[str, Callable[..., dict[str, Any]]] = {
-        "curves": _curves,
-        "epsilons": _epsilons,
-        "loss": _loss,
-    }
-    checks.one_of("of", settings["of"], sorted(tables))
-    rest = {name: value for name, value in settings.items() if name != "of"}
-    found = tables[settings["of"]](bench.tell, **rest)
+    tables: dict[str, Callable[..., dict[str, Any]]]
+    tables = {"curves": _curves, "epsilons": _epsilons, "loss": _loss}
+    rest = dict(settings)
+    found = tables[checks.one_of("of", rest.pop("of"), [*tables])](store.tell, **rest)
     return {name: np.asarray(value) for name, value in found.items()}
 
 
@@ -93,7 +88,12 @@ def _curves(
         "bound_all_iterates": audited.all_iterates.epsilon,
         "linear_refuted": float(audited.hides_less_than_linear),
         **_compared(audited, without, with_it),
-        **_drawn(audited),
+        **{
+            f"{order}/{line}/{rate}": values
+            for order in ORDERS
+            for line, curve in audited.curves(order).items()  # type: ignore[arg-type]
+            for rate, values in zip(("fpr", "fnr"), curve, strict=True)
+        },
     }
 
 
@@ -122,14 +122,6 @@ def _at_rates(alphas: Array, betas: Array) -> Array:
     return np.where(places >= 0, betas[np.maximum(places, 0)], 1.0)
 
 
-def _drawn(audited: WorstCaseAudit) -> dict[str, Array]:
-    found = {}
-    for order in ORDERS:
-        for line, (alphas, betas) in audited.curves(order).items():  # type: ignore[arg-type]
-            found[f"{order}/{line}/fpr"], found[f"{order}/{line}/fnr"] = alphas, betas
-    return found
-
-
 def _epsilons(
     tell: Progress,
     *,
@@ -146,8 +138,9 @@ def _epsilons(
     """Epsilon found at each epsilon: estimates of every repeat, bounds of the first `bounds`.
 
     Repeats that are bounded have `bound_runs` runs a world, of which estimates see the first
-    `runs`. Beside them the paper's rule as it does on the exact likelihood ratio of all iterates
-    of the same runs ("exact"), and on all runs of a bounded repeat ("many").
+    `runs`; "largest_with_record" is whether D' has the largest score. Beside them the paper's rule
+    as it does on the exact likelihood ratio of all iterates of the same runs ("exact"), and on all
+    runs of a bounded repeat ("many").
     """
     family = Family(sample_rate, steps, delta)
     noise = [family.noise(epsilon) for epsilon in epsilons]
@@ -167,7 +160,12 @@ def _epsilons(
             zip(cells, ahead.map(played, cells), strict=True)
         ):
             place, number = cell
-            values = _found(final, every, family, runs)
+            few = final[0][:runs], final[1][:runs]
+            values = {
+                **estimated(few, family),
+                "exact": restricted((every[0][:runs], every[1][:runs]), family),
+                "largest_with_record": float(few[1].max() > few[0].max()),
+            }
             if number < bounds:
                 values["ours"] = bounded(final, family, confidence).epsilon
                 values["many"] = restricted(final, family)
@@ -176,20 +174,6 @@ def _epsilons(
             tell(done + 1, len(cells))
     training = {"sample_rate": sample_rate, "steps": steps, "delta": delta}
     return {**training, "epsilons": epsilons, "noise": noise, **found}
-
-
-def _found(final: Worlds, every: Worlds, family: Family, runs: int) -> dict[str, float]:
-    """What estimates say of the first `runs` runs, and whether D' has the largest score."""
-    few = _first(final, runs)
-    return {
-        **estimated(few, family),
-        "exact": restricted(_first(every, runs), family),
-        "largest_with_record": float(few[1].max() > few[0].max()),
-    }
-
-
-def _first(scores: Worlds, runs: int) -> Worlds:
-    return scores[0][:runs], scores[1][:runs]
 
 
 def _loss(
@@ -236,106 +220,76 @@ def _area(negative: Array, positive: Array) -> float:
     return float(np.mean(below + upto) / (2 * len(negative)))
 
 
-def curve_gap(
-    numbers: Numbers, *, of: str, against: str, since: float = 0.0, until: float = 1.0
-) -> Found:
-    """The largest difference of two curves' false-negative rates, either way."""
-    return Found(float(np.abs(_difference(numbers, of, against, since, until)).max()))
+class HiddenStateQuantities(Quantities):
+    """What claims ask of the three tables."""
+
+    def curve_gap(self, *, of: str, against: str, since: float = 0.0, until: float = 1.0) -> float:
+        """The largest difference of two curves' false-negative rates, either way."""
+        return float(np.abs(self._difference(of, against, since, until)).max())
+
+    def curve_excess(
+        self, *, of: str, against: str, since: float = 0.0, until: float = 1.0
+    ) -> float:
+        """By how much at most one curve's false-negative rates lie above the other's."""
+        return float(self._difference(of, against, since, until).max())
+
+    def _difference(self, of: str, against: str, since: float, until: float) -> Array:
+        rates = self["at/rates"]
+        kept = (rates >= since) & (rates <= until)
+        return np.asarray(self[f"at/{of}"] - self[f"at/{against}"])[kept]
+
+    def audited(self, *, of: str, over: str | None = None) -> float:
+        """A number of an audit, or its share of another one."""
+        value = float(self[of])
+        return value if over is None else value / float(self[over])
+
+    def epsilon_found(self, *, way: str, at: float) -> Answer:
+        """Mean of the repeats, and two standard deviations of one repeat either way."""
+        values = np.asarray(self[way][self._place("epsilons", at)])
+        fits = int(np.isfinite(values).sum())
+        words = f"none fits in {len(values) - fits} of {len(values)}" if fits < len(values) else ""
+        if words or len(values) < 2:
+            return Answer(float(values.mean()), words=words)
+        mean, far = float(values.mean()), 2 * float(values.std(ddof=1))
+        return Answer(mean, mean - far, mean + far)
+
+    def epsilon_off(self, *, way: str, at: float) -> Answer:
+        """How far the mean of the repeats is from theory, relatively, either way."""
+        found = self.epsilon_found(way=way, at=at)
+        return Answer(abs(found.value / float(at) - 1), words=found.words)
+
+    def epsilon_apart(self, *, way: str, other: str) -> float:
+        """How far two ways' means are apart at most, relatively, over all epsilons."""
+        ratios = self[way].mean(axis=1) / self[other].mean(axis=1)
+        return float(np.abs(ratios - 1).max())
+
+    def epsilon_largest(self, *, way: str) -> float:
+        """The largest share of theory that any repeat found, at any epsilon."""
+        return float((self[way] / self["epsilons"][:, None]).max())
+
+    def epsilon_smallest(self, *, way: str) -> float:
+        """The least share of theory that any repeat found, at any epsilon."""
+        return float((self[way] / self["epsilons"][:, None]).min())
+
+    def repeats_without(self, *, way: str) -> Answer:
+        """The share of all repeats in which no epsilon fitted."""
+        return _share(np.isinf(self[way]))
+
+    def repeats_with(self, *, what: str) -> Answer:
+        """The share of all repeats in which something was so."""
+        return _share(self[what] == 1)
+
+    def loss_number(self, *, of: str, by: str, at: float) -> float:
+        """A number of the loss, of "epsilons" or of "deviations"."""
+        return float(self[of][self._place(by, at)])
+
+    def _place(self, among: str, at: float) -> int:
+        (places,) = np.nonzero(self[among] == float(at))
+        if len(places) != 1:
+            checks.fail("at", at, f"to be one of {self[among].tolist()}")
+        return int(places[0])
 
 
-def curve_excess(
-    numbers: Numbers, *, of: str, against: str, since: float = 0.0, until: float = 1.0
-) -> Found:
-    """By how much at most one curve's false-negative rates lie above the other's."""
-    return Found(float(_difference(numbers, of, against, since, until).max()))
-
-
-def _difference(numbers: Numbers, of: str, against: str, since: float, until: float) -> Array:
-    rates = numbers["at/rates"]
-    kept = (rates >= since) & (rates <= until)
-    return np.asarray(numbers[f"at/{of}"] - numbers[f"at/{against}"])[kept]
-
-
-def audited(numbers: Numbers, *, of: str, over: str | None = None) -> Found:
-    """A number of an audit, or its share of another one."""
-    value = float(numbers[of])
-    return Found(value if over is None else value / float(numbers[over]))
-
-
-def epsilon_found(numbers: Numbers, *, way: str, at: float) -> Found:
-    """Mean of the repeats, and two standard deviations of one repeat either way."""
-    values = _repeats(numbers, way, at)
-    fits = int(np.isfinite(values).sum())
-    words = f"none fits in {len(values) - fits} of {len(values)}" if fits < len(values) else ""
-    if words or len(values) < 2:
-        return Found(float(values.mean()), words=words)
-    mean, far = float(values.mean()), 2 * float(values.std(ddof=1))
-    return Found(mean, mean - far, mean + far)
-
-
-def epsilon_off(numbers: Numbers, *, way: str, at: float) -> Found:
-    """How far the mean of the repeats is from theory, relatively, either way."""
-    found = epsilon_found(numbers, way=way, at=at)
-    return Found(abs(found.value / float(at) - 1), words=found.words)
-
-
-def epsilon_apart(numbers: Numbers, *, way: str, other: str) -> Found:
-    """How far two ways' means are apart at most, relatively, over all epsilons."""
-    ratios = numbers[way].mean(axis=1) / numbers[other].mean(axis=1)
-    return Found(float(np.abs(ratios - 1).max()))
-
-
-def epsilon_largest(numbers: Numbers, *, way: str) -> Found:
-    """The largest share of theory that any repeat found, at any epsilon."""
-    return Found(float((numbers[way] / numbers["epsilons"][:, None]).max()))
-
-
-def epsilon_smallest(numbers: Numbers, *, way: str) -> Found:
-    """The least share of theory that any repeat found, at any epsilon."""
-    return Found(float((numbers[way] / numbers["epsilons"][:, None]).min()))
-
-
-def repeats_without(numbers: Numbers, *, way: str) -> Found:
-    """The share of all repeats in which no epsilon fitted."""
-    return _share(np.isinf(numbers[way]))
-
-
-def repeats_with(numbers: Numbers, *, what: str) -> Found:
-    """The share of all repeats in which something was so."""
-    return _share(numbers[what] == 1)
-
-
-def _share(cases: Array) -> Found:
+def _share(cases: Array) -> Answer:
     many = int(cases.sum())
-    return Found(many / cases.size, words=f"{many} of {cases.size}")
-
-
-def _repeats(numbers: Numbers, way: str, at: float) -> Array:
-    return np.asarray(numbers[way][_place(numbers["epsilons"], at)])
-
-
-def _place(among: Array, at: float) -> int:
-    (places,) = np.nonzero(among == float(at))
-    if len(places) != 1:
-        checks.fail("at", at, f"to be one of {among.tolist()}")
-    return int(places[0])
-
-
-def loss_number(numbers: Numbers, *, of: str, by: str, at: float) -> Found:
-    """A number of the loss, of "epsilons" or of "deviations"."""
-    return Found(float(numbers[of][_place(numbers[by], at)]))
-
-
-QUANTITIES: dict[str, Quantity] = {
-    "curve_gap": curve_gap,
-    "curve_excess": curve_excess,
-    "audited": audited,
-    "epsilon_found": epsilon_found,
-    "epsilon_off": epsilon_off,
-    "epsilon_apart": epsilon_apart,
-    "epsilon_largest": epsilon_largest,
-    "epsilon_smallest": epsilon_smallest,
-    "repeats_without": repeats_without,
-    "repeats_with": repeats_with,
-    "loss_number": loss_number,
-}
+    return Answer(many / cases.size, words=f"{many} of {cases.size}")

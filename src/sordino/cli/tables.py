@@ -1,0 +1,500 @@
+"""Everything that prints tables: findings of theorems, bounds of attacks, budgets, measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sordino.cli.terminal import line, say, screen
+from sordino.privacy import Observation, Relation, rounded
+
+if TYPE_CHECKING:
+    from sordino.cli.options import RunOptions
+    from sordino.cli.terminal import Screen
+    from sordino.intrinsic.interval import Interval
+    from sordino.intrinsic.summary import InitSummary, Summary
+    from sordino.intrinsic.utility import Utility
+    from sordino.privacy import Estimate
+    from sordino.proofs.theorems import Finding
+    from sordino.release.ledger import Line
+    from sordino.report.assessment import Assessment
+
+_COLUMNS: dict[str, dict[str, Any]] = {
+    "l": {"no_wrap": True},
+    "r": {"no_wrap": True, "justify": "right"},
+    "L": {},
+    "R": {"justify": "right"},
+    "W": {"ratio": 1},
+}
+"""Columns of a table: left, right, the same with wrapped cells, and one that takes what is left."""
+
+
+def print_table(
+    console: Screen,
+    columns: Iterable[tuple[str, str]],
+    rows: Iterable[Sequence[str]],
+    styles: Iterable[str | None] = (),
+) -> None:
+    """Print a table: columns by heading and kind (see `_COLUMNS`), rows of cells, their styles."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading, kind in columns:
+        table.add_column(heading, **_COLUMNS[kind])
+    looks = iter(styles)
+    for row in rows:
+        table.add_row(*row, style=next(looks, None))
+    console.print(table)
+
+
+def number(value: float | None) -> str:
+    """Five digits, rounded up: a rounded-down epsilon would promise too much."""
+    if value is None:
+        return "-"
+    if math.isinf(value):
+        return "infinite"
+    return f"{value:,}" if isinstance(value, int) else rounded(value, digits=5)
+
+
+# What theorems say (account, calibrate) -----------------------------------------------------------
+
+
+def plot_counts(given: RunOptions, plot: str | None, places: int = 15) -> list[int]:
+    """Numbers of steps at which a figure is drawn; refused before any work if there are none."""
+    from sordino.report import figures
+
+    return [] if plot is None else figures.counts(given.total_steps, places)
+
+
+def _asked(findings: Sequence[Finding], everything: bool) -> list[Finding]:
+    """With or without the formulas that are quoted from lecture notes."""
+    return [each for each in findings if everything or not each.method.startswith("notes-")]
+
+
+def add_points(
+    findings: Sequence[Finding],
+    at: float,
+    series: dict[str, list[tuple[float, float]]],
+    everything: bool,
+) -> None:
+    """Add a point for every method to the curves of a figure."""
+    for each in _asked(findings, everything):
+        # Dwork et al.'s is the weaker strong composition, and off the scale of all others.
+        if each.value is not None and each.method != "strong-dwork":
+            dashed = "" if each.applies else f" ({each.kind}, no guarantee)"
+            series.setdefault(each.title + dashed, []).append((at, each.value))
+
+
+def plain_findings(
+    given: RunOptions,
+    inputs: dict[str, Any],
+    value: str,
+    findings: Sequence[Finding],
+    best: Finding | None,
+) -> dict[str, Any]:
+    """The JSON document; `value` names what was computed, such as "epsilon"."""
+    partial = value not in ("epsilon", "noise_multiplier")
+    return {
+        "inputs": {**inputs, **given.inputs(partial=partial)},
+        "rows": [
+            {
+                "method": each.method,
+                "applies": each.applies,
+                value: each.value,
+                "delta": each.delta,
+                "kind": each.kind,
+                "theorem": each.theorem,
+                "relation": each.relation.value,
+                "released": each.released,
+                "reason": each.reason,
+                "notes": list(each.notes),
+                "milliseconds": round(each.milliseconds, 3),
+            }
+            for each in findings
+        ],
+        "best": best.method if best else None,
+        "assumes": given.assumes(),
+    }
+
+
+def say_assumptions(given: RunOptions) -> None:
+    """What was concluded from the options, what is taken for granted, and the usual relation."""
+    say(*(f"{each}." for each in given.implies()), hang=True)
+    say(*(f"Assumes {each}." for each in given.assumes()), hang=True)
+    if given.relation is None and given.chosen_relation is Relation.REPLACE_ONE:
+        compare = "compare with Poisson numbers by --relation zero-out"
+        say(f"Relation not given: replace-one; {compare}.", hang=True)
+
+
+def print_findings(
+    findings: Sequence[Finding], value: str, best: Finding | None, *, everything: bool
+) -> None:
+    """Print what is proved, best marked; then every method that proves nothing, and why."""
+    findings = _asked(findings, everything)
+    proved = [each for each in findings if each.applies]
+    console = screen()
+    wide = console.width >= 130  # else theorems are listed below
+    if proved:
+        columns = [("method", "l"), (value, "r"), ("relation", "l"), ("covers", "l"), ("ms", "r")]
+        rows = [
+            [
+                ("> " if each is best else "  ") + each.method,
+                number(each.value),
+                each.relation.value,
+                "final model" if each.released == "final" else "all iterates",
+                f"{each.milliseconds:.0f}",
+                *[each.theorem] * wide,
+            ]
+            for each in proved
+        ]
+        styles = ["bold green" if each is best else None for each in proved]
+        print_table(console, [*columns, *[("theorem", "W")] * wide], rows, styles)
+    for each in proved:
+        lines = [*[f"{each.theorem}."] * (not wide), *each.notes]
+        say(*(f"  {each.method}: {text}" for text in lines), hang=True)
+    others = [each for each in findings if not each.applies]
+    if others:
+        say("", "Not proved here:")
+    for each in others:
+        estimate = each.kind == "estimate"
+        # The text of an estimate has its epsilon, and that of a printed formula its number.
+        text = f"{value} {number(each.value)}: " if estimate and value != "epsilon" else ""
+        if estimate and best and (each.value or 0) > (best.value or 0):
+            text = f"no use here, it is above what is proved; {text}"
+        say(f"  {each.method}: {text}{each.reason}", hang=True)
+
+
+# What attacks show (audit) ------------------------------------------------------------------------
+
+
+def print_bounds(best: Observation, others: Sequence[Observation]) -> None:
+    """The bound that counts, marked, and the others below it."""
+    console = screen()
+    headings = ("observed epsilon", "delta", "confidence", "runs tested, both datasets")
+    if console.width < 110:
+        headings = ("epsilon", "delta", "sure", "runs")
+    bounds = (best, *others)
+    assume = ["if the mechanism is" in b.attack or "within the family" in b.attack for b in bounds]
+    rows = [
+        (
+            f"{'> ' if each is best else ''}>= {rounded(each.epsilon, up=False, digits=3)}",
+            f"{each.delta:.3g}",
+            f"{each.confidence:.6g}",
+            f"{each.trials:,}",
+            each.attack,
+        )
+        for each in bounds
+    ]
+    styles = ["bold", *("dim" if one else None for one in assume[1:])]
+    print_table(console, [*((name, "r") for name in headings), ("by", "W")], rows, styles)
+    if any(assume[1:]):
+        say("Rows that say 'if' or 'within' hold under that hypothesis only.", hang=True)
+
+
+# What was spent (ledger) --------------------------------------------------------------------------
+
+
+def print_entries(lines: Sequence[Line]) -> None:
+    """Releases of a budget, and what their states mean."""
+    console = screen()
+    columns = [("entry", "l"), ("recorded (UTC)", "l"), ("epsilon", "r"), ("delta", "r")]
+    rows = [
+        (
+            *(each.id[:8], each.recorded.rstrip("Z").replace("T", " ")),
+            *(number(each.epsilon), f"{each.delta:g}", each.status, each.what),
+        )
+        for each in lines
+    ]
+    print_table(console, [*columns, ("status", "l"), ("what", "W")], rows)
+    alike: dict[str, list[str]] = {}
+    for each in lines:
+        alike.setdefault(each.explanation, []).append(each.id[:8])
+    for explanation, names in alike.items():
+        console.print(f"  {', '.join(names)}: {explanation}", highlight=False)
+
+
+# The three numbers (assess) -----------------------------------------------------------------------
+
+
+def print_assessment(assessment: Assessment) -> None:
+    """The verdict, the three kinds of epsilon under what each is of, and what privacy costs."""
+    from sordino.report import words, words_cost
+
+    console = screen(200)
+    console.print()
+    for sentence in (words.verdict(assessment), *words.notes(assessment)):
+        if console.is_terminal:
+            console.print(sentence, highlight=False)  # wrapped between words
+        else:
+            line(console, sentence)
+    wide = console.width >= 116  # else meanings are listed below
+    rows = words.table(assessment)
+    cells: list[list[str]] = []
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is None or row.of != before.of:
+            cells.append([row.of])
+        meaning = [row.meaning] * wide
+        cells.append([f"  {row.kind}", row.epsilon, *meaning, row.delta, row.certainty])
+    columns = [("", "L"), ("epsilon", "l"), *[("", "L")] * wide, ("at delta", "l")]
+    styles = ["bold" if len(each) == 1 else None for each in cells]
+    print_table(console, [*columns, ("how sure", "L")], cells, styles)
+    if not wide:
+        for kind in dict.fromkeys(row.kind for row in rows):
+            line(console, f"{kind}: {words.MEANINGS[kind]}")
+        console.print()
+    if assessment.release is not None and (accuracy := assessment.release.accuracy) is not None:
+        line(console, words_cost.cost(accuracy))
+        if scores := words_cost.table(accuracy):
+            first, *rest = words_cost.HEAD
+            print_table(console, [(first, "L"), *((name, "R") for name in rest)], scores)
+
+
+# What was measured (measure show) -----------------------------------------------------------------
+
+INTERNAL = "INTERNAL: measured on the records themselves, without protecting noise. Do not publish."
+NOT_PRIVATE = "NOT PRIVATE: how much noise was measured on the records themselves."
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table as plain text: its first column names what the others hold."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    below: Sequence[str] = ()
+
+
+def model_name(summary: Summary) -> str:
+    """Dataset and model in a few words."""
+    measured = summary.measured
+    model = measured.spec.objective.kind if measured.spec else (measured.function or {})["name"]
+    return f"{measured.dataset.name}, {model}, {summary.steps:,} steps"
+
+
+def print_summary(summary: Summary, utility: Utility | None) -> None:
+    """Print what was measured: every table there are numbers for, and every note."""
+    measured, console = summary.measured, screen()
+    spec, how = measured.spec, ""
+    if spec is not None:
+        rate = spec.schedule
+        speed = f"rate {rate.rate:g}" if rate.kind == "constant" else f"{rate.kind} rates"
+        how = f" in batches of {spec.batch_size}, {speed}"
+    itself = "" if measured.base is None else " and the data itself"
+    for text in (
+        INTERNAL,
+        f"{model_name(summary)}{how}; {measured.dataset.size:,} records a training.",
+        f"{len(measured.seeds)} seeds x {len(summary.inits[0].neighbours)} neighbouring datasets"
+        f"{itself}, initial weights {' and '.join(measured.inits)}.",
+        f"Every epsilon is an estimate, not a guarantee, at delta = {summary.delta:.3g}.",
+    ):
+        console.print(text, highlight=False)
+    tables = [make(summary) for make in (_distances, _sigmas, _sensitivities, _epsilons)]
+    tables += [_gaussian(summary), _settled(summary)]
+    if utility is not None:
+        tables.append(_accuracies(utility))
+    for table in tables:
+        console.print()
+        console.print(table.title, style="bold", highlight=False)
+        first, *rest = table.headings
+        print_table(console, [(first, "L"), *((name, "R") for name in rest)], table.rows)
+        for text in table.below:
+            console.print(text, style="dim", highlight=False)
+    if summary.notes:
+        console.print()
+    for note in summary.notes:
+        console.print(f"Note: {note}", highlight=False)
+
+
+def _by_init(summary: Summary) -> tuple[str, ...]:
+    return ("", *(one.init for one in summary.inits))
+
+
+def _distances(summary: Summary) -> _Table:
+    from sordino.intrinsic.distances import MOST_PAIRS
+
+    rows, sampled = [], False
+    for one in summary.inits:
+        for name, gaps in (
+            ("delta_S, another record", one.delta_s),
+            ("  from the data itself", one.from_base),
+            ("delta_V, another seed", one.delta_v),
+            ("delta_S+V, both", one.delta_sv),
+        ):
+            if gaps is not None:
+                sizes = map(_number, (gaps.quantile(0.5), gaps.quantile(0.95), gaps.maximum))
+                rows.append((name, one.init, *sizes, f"{gaps.pairs:,}"))
+                sampled |= not gaps.exact
+    below = []
+    if summary.theory.bound is not None:
+        below.append(
+            "Two neighbours differ in two places of the order, so the bound for one record covers "
+            "half their distance; the data itself and a neighbour differ in one."
+        )
+    if sampled:
+        below.append(f"Of more than {MOST_PAIRS:,} pairs a sample of so many is shown.")
+    headings = ("distance of two models", "init", "median", "95%", "largest", "pairs")
+    return _Table("How far apart models are (L2)", headings, rows, below)
+
+
+def _sigmas(summary: Summary) -> _Table:
+    names = {
+        "minimum": "least of all datasets (v2)",
+        "median": "median of datasets (v1)",
+        "per-weight": "mean of each weight's (v2)",
+        "norm": "of the weights' norm (v2)",
+    }
+    rows = [
+        (name, *(_interval(one.sigma[key]) for one in summary.inits)) for key, name in names.items()
+    ]
+    relative = [f"{one.across.relative:.2g}" for one in summary.inits]
+    rows.append(("relative gap of datasets (v2, Table 6)", *relative))
+    below = (f"In brackets: {summary.inits[0].sigma['minimum'].level:.0%} intervals.",)
+    return _Table("sigma_i: how widely the seed spreads a weight", _by_init(summary), rows, below)
+
+
+def _sensitivities(summary: Summary) -> _Table:
+    theory, rows = summary.theory, []
+    many = len(summary.inits)
+    if theory.bound is not None:
+        rows.append(("bound for one record", *[_number(theory.bound.worst)] * many))
+    if theory.printed is not None:
+        name = "the papers' fraction of it, NOT A BOUND"
+        rows.append((name, *[_number(theory.printed.value)] * many))
+    seen = [_number(one.sensitivity) for one in summary.inits]
+    rows.append(("largest seen, a lower estimate", *seen))
+    based = [_number(one.from_base.maximum) for one in summary.inits if one.from_base]
+    if len(based) == many:
+        rows.append(("largest seen from the data itself", *based))
+    below = (f"Bound: {theory.bound.theorem}; in exact arithmetic.",) if theory.bound else ()
+    title = "Sensitivity: how far one record moves the weights"
+    return _Table(title, _by_init(summary), rows, below)
+
+
+def estimates(one: InitSummary, delta: float) -> dict[str, Estimate]:
+    """Estimates of epsilon by what they rest on, where there are numbers."""
+    found = {}
+    if one.by_bound is not None:
+        found["bound for one record"] = one.by_bound.exact
+    if one.by_observed is not None:
+        found["largest distance seen"] = one.by_observed.exact
+    if one.pairwise is not None:
+        found["median pair"] = one.pairwise.quantile(0.5)
+    if one.worst is not None:
+        found["worst pair, all directions"] = one.worst.isotropic_epsilon(delta)
+        found["worst pair, one direction"] = one.worst.epsilon(delta)
+    if one.by_printed is not None:
+        found["papers: epsilon_i of their fraction"] = one.by_printed.printed
+    if one.by_observed is not None:
+        found["papers: epsilon_i* of the largest seen"] = one.by_observed.printed
+    return found
+
+
+def _epsilons(summary: Summary) -> _Table:
+    columns = [estimates(one, summary.delta) for one in summary.inits]
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [
+        (name, *(_interval(each[name]) if name in each else "-" for each in columns))
+        for name in names
+    ]
+    below = [
+        "The papers' formula, sqrt(2 ln(1.25/delta)) Delta / sigma, is a theorem below epsilon = 1 "
+        "only; the other rows are by the exact one.",
+        "Taken for granted: Gaussian noise, alike for every dataset and, but along the learned "
+        "direction, in all directions. What was seen is of the pairs tried, no more.",
+    ]
+    if any(one.worst for one in summary.inits):
+        below.append(
+            "The worst pair and its direction are chosen on other seeds than those that test them: "
+            "lower estimates."
+        )
+    return _Table("epsilon: estimates, not guarantees", _by_init(summary), rows, below)
+
+
+def _gaussian(summary: Summary) -> _Table:
+    columns = []
+    for one in summary.inits:
+        tested, joint = one.normality, one.joint
+        columns.append(
+            (
+                f"{tested.tests:,}" if tested else "-",
+                f"{tested.below_level:.1%}" if tested else "-",
+                f"{tested.rejected:,}" if tested else "-",
+                f"{joint.p_value:.3g}" if joint else "-",
+                f"{joint.kurtosis:.3g}" if joint else "-",
+                f"{one.gaussian.kolmogorov:.2g}",
+                f"{one.gaussian.sharpness:.3g}",
+            )
+        )
+    names = (
+        "weights tested (Shapiro-Wilk)",
+        "p below 0.05; 5% if Gaussian",
+        "below Bonferroni's line",
+        "all weights of one dataset: p",
+        "  kurtosis; 1 if Gaussian",
+        "delta_V and Gaussian vectors: gap",
+        "  width; 1 if Gaussian",
+    )
+    rows = list(zip(names, *columns, strict=True))
+    below = ("That a test finds nothing does not prove that the noise is Gaussian.",)
+    return _Table("Is the noise Gaussian?", _by_init(summary), rows, below)
+
+
+def _settled(summary: Summary) -> _Table:
+    def times(curve: Any) -> str:
+        factor = math.nan if curve is None else curve.last_doubling
+        return "-" if math.isnan(factor) else f"x {factor:.3f}"
+
+    pairs = [times(one.by_comparisons) for one in summary.inits]
+    seeds = [times(one.by_seeds) for one in summary.inits]
+    rows = [("largest delta_S, half the pairs to all", *pairs)]
+    rows.append(("sigma_i, half the seeds to all", *seeds))
+    return _Table("How settled are the numbers?", _by_init(summary), rows)
+
+
+def _accuracies(utility: Utility) -> _Table:
+    """One row an epsilon, for the empirical sensitivity."""
+    rows = [
+        (
+            f"{row.augmented.target_epsilon:g}",
+            *(f"{each.value:.4f}" for each in (row.deterministic, row.random)),
+            f"{row.gain.value:+.4f}",
+            f"{row.p_value_by_seed:.0e}",
+            "-" if row.percent_closed is None else f"{row.percent_closed.value:.0f}%",
+        )
+        for row in utility.rows
+    ]
+    below = (
+        f"Of {utility.models} sampled models on {utility.test_rows:,} held-out rows; without noise "
+        f"{utility.noiseless_mean.value:.4f}. The empirical sensitivity is no bound, so neither "
+        "column is a promise; the second also counts SGD's own noise.",
+        "p: a paired t-test by seed, since models of one seed are alike; the papers' is by model.",
+        NOT_PRIVATE,
+    )
+    headings = ("target epsilon", "all noise", "augmented", "gain", "p", "of gap")
+    return _Table("Accuracy, if SGD's own noise counted (an experiment)", headings, rows, below)
+
+
+def _interval(of: Interval | Estimate) -> str:
+    """A value with its interval, if it has one."""
+    value = of.value if hasattr(of, "value") else of.epsilon
+    ends = (
+        ""
+        if of.low is None or of.high is None
+        else f" ({_number(of.low, 3)}-{_number(of.high, 3)})"
+    )
+    return _number(value, 3) + ends
+
+
+def _number(value: float, digits: int = 4) -> str:
+    if math.isinf(value):
+        return "infinite"
+    if math.isnan(value):  # nothing moved
+        return "-"
+    if 1e-3 <= abs(value) < 1e6 and value != 0:
+        places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+        return f"{value:,.{places}f}"
+    return f"{value:.{digits}g}"

@@ -1,0 +1,325 @@
+"""Kind "noise": accuracy on held-out rows under the papers' noise, SGD's own counted and not.
+
+Hyland & Tople add noise to 500 trained models: sigma_target ("SGD as deterministic"), or what
+SGD's own noise leaves of it ("SGD as random", `intrinsic.augment`, which protects nobody).
+
+ONE VECTOR FOR ALL. Their code (github.com/microsoft/intrinsic-private-sgd, test_model_with_noise)
+has several versions. The earlier ones set the seed of NumPy's global generator to 0 before they
+draw the noise of a model, so that every model, at every epsilon, gets the same vector, scaled; the
+latest does not. The printed deviations say which was used: with a vector for each model they would
+be many times as large. The vector of seed 0 can be drawn again, and is here ("vector"): their
+tables are reproduced, not only their law. What other vectors would have given is beside it
+("drawn"). Where the rows themselves are of a projection or a split that nobody can draw again, it
+is those that are drawn, with the authors' vector.
+
+THE EMPIRICAL SENSITIVITY of these tables is one number a dataset, not a new one for each table: the
+largest of a histogram of distances that is kept in a file, named by the number of comparisons, the
+step and the kind of start. These tables read the file of the fixed start, the table of
+sensitivities that of the varying one. Only the latter is printed, and is what our settings have;
+where the other can have been is the law of the largest distance from a fixed start, over that of
+the largest from a varying one (`Largest`).
+
+Models are trained here, one a seed, on the dataset itself: one record moves no accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import threadpoolctl
+
+from sordino import checks, randomness
+from sordino.intrinsic.augment import remaining_sigma, target_sigma
+from sordino.types import Floats
+from sordino_papers.runs import read_settings
+from sordino_papers.sgd_noise import preparations
+from sordino_papers.sgd_noise.grid import GridSettings
+from sordino_papers.sgd_noise.preparations import Preparation
+
+if TYPE_CHECKING:
+    from sordino.data.dataset import Dataset
+    from sordino_papers.quantities import Numbers
+    from sordino_papers.runs import RunStore
+
+Singles = npt.NDArray[np.float32]
+Counts = npt.NDArray[np.int32]
+
+LEVELS = 20
+"""Equally likely sensitivities at which a case is computed that has a maximum over a sample."""
+_MAXIMA = 2000
+_CASE = {"sensitivity", "sigma", "maximum", "comparisons"}
+
+
+@dataclass(frozen=True)
+class NoiseSettings:
+    """What a run of this kind may say.
+
+    Parameters
+    ----------
+    grid
+        Run whose training is meant, and whose numbers cases may name.
+    epsilons, delta
+        Targets.
+    cases
+        By name, a table: `sensitivity` and `sigma` (SGD's own noise), each a number or the name of
+        one of the grid's; `maximum` if the sensitivity is one over a sample of pairs, and of how
+        many `comparisons` (half as many as the grid has runs, if not said). The sensitivity
+        "largest" is the median of such maxima, from a fixed start.
+    vector
+        Seed of NumPy's legacy generator that gives the authors' vector.
+    models
+        How many are trained.
+    draws, drawn_models
+        Vectors of ours (or projections, or test rows), and models that each of them meets.
+    averaged
+        Models that the paper's means are over, of different seeds; as many as the grid has seeds if
+        not given.
+    rows, classes, scaled
+        How rows are made: `preparations.prepared`.
+    """
+
+    grid: str
+    epsilons: tuple[float, ...]
+    delta: float
+    cases: Mapping[str, Mapping[str, Any]]
+    vector: int
+    models: int
+    draws: int
+    drawn_models: int
+    averaged: int | None = None
+    rows: Preparation = "recipe"
+    classes: tuple[int, ...] = ()
+    scaled: bool = True
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> NoiseSettings:
+        """Of a file; an unknown key is refused."""
+        found = read_settings(cls, given, "epsilons", "classes")
+        for name, case in given["cases"].items():
+            if not {"sensitivity", "sigma"} <= set(case) <= _CASE:
+                checks.fail(f"cases.{name}", sorted(case), f"to be keys of {sorted(_CASE)}")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """The law of the largest of `many` random distances: the authors' empirical sensitivity.
+
+    They compare runs of one seed on two datasets, half as many times as there are runs. `printed`
+    are distances from a varying start, whose largest is in the papers; `used` those from a fixed
+    one, whose largest the noise was computed with.
+    """
+
+    printed: Floats
+    used: Floats
+    many: int
+
+    @classmethod
+    def of(cls, grid: Numbers, many: int | None) -> Largest:
+        """Of a grid's distances, the largest of all among them."""
+        printed, used = (
+            np.append(grid[f"{init}/delta_s"], grid[f"{init}/sensitivity"]).astype(np.float64)
+            for init in ("vary", "fixed")
+        )
+        return cls(printed, used, many or int(grid["seeds"]) * int(grid["neighbours"]) // 2)
+
+    @property
+    def median(self) -> float:
+        """Of the largest that the noise was computed with."""
+        return float(np.quantile(self.used, 0.5 ** (1 / self.many)))
+
+    def around(self, sensitivity: float, *, known: bool) -> Floats:
+        """`sensitivity`, then where the one that was used can have been: `LEVELS`, equally likely.
+
+        The sensitivity is the printed largest if that is `known`; else it is the median of the one
+        that was used.
+        """
+        stream = randomness.stream("reproduce", "noise", "maxima")
+        ranks = stream.random((2, _MAXIMA)) ** (1 / self.many)  # the largest of uniform numbers
+        used = np.quantile(self.used, ranks[0])
+        under = np.quantile(self.printed, ranks[1]) if known else np.array(self.median)
+        middles = (np.arange(LEVELS) + 0.5) / LEVELS
+        return np.array([1.0, *np.quantile(used / under, middles)]) * sensitivity
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseCase:
+    """One way to compute the noise: standard deviations [level, epsilon] of both settings."""
+
+    sensitivities: Floats
+    sigma: float
+    target: Floats
+    augmented: Floats
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], settings: NoiseSettings, grid: Numbers) -> NoiseCase:
+        """Of a file's table; names are the grid's numbers."""
+        largest = Largest.of(grid, given.get("comparisons"))
+        sigma = _number(given["sigma"], grid)
+        known = given["sensitivity"] != "largest"
+        sensitivity = _number(given["sensitivity"], grid) if known else largest.median
+        around = np.array([sensitivity])
+        if given.get("maximum", False):
+            around = largest.around(sensitivity, known=known)
+        target = np.array(
+            [
+                [
+                    target_sigma(epsilon, settings.delta, each, formula="printed")
+                    for epsilon in settings.epsilons
+                ]
+                for each in around
+            ]
+        )
+        left = np.vectorize(remaining_sigma)(target, sigma)
+        return cls(around, sigma, target, left)
+
+
+@dataclass(frozen=True, eq=False)
+class Bed:
+    """Models and the rows they are tried on.
+
+    Scores are turned so that a row is labelled correctly where its score is positive.
+    """
+
+    rows: Singles
+    """[row, parameter], turned by the label, the intercept's feature last."""
+    margins: Singles
+    """[model, row], without noise."""
+    noiseless: Counts = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noiseless", _right(self.margins, np.float32(0)))
+
+    @classmethod
+    def of(cls, weights: Singles, X: npt.NDArray[np.floating], y: npt.ArrayLike) -> Bed:
+        """Weights [model, parameter] of linear classifiers, an intercept last."""
+        sign = np.where(np.asarray(y) > 0, 1, -1).astype(np.float32)[:, None]
+        rows = (sign * np.hstack([X, np.ones((len(X), 1))])).astype(np.float32)
+        return cls(rows, weights.astype(np.float32) @ rows.T)
+
+    def under(self, vector: Floats, sigmas: Floats, models: int | None = None) -> Counts:
+        """Rows labelled correctly [..., model] with `vector` times each of `sigmas` added."""
+        margins = self.margins[:models]
+        moved = self.rows @ vector.astype(np.float32)
+        found = [_right(margins, np.float32(-sigma) * moved) for sigma in sigmas.ravel()]
+        return np.array(found, dtype=np.int32).reshape(*sigmas.shape, len(margins))
+
+
+def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
+    """Train the models, add the noise and count."""
+    given = NoiseSettings.read(settings)
+    cases = {
+        name: NoiseCase.of(case, given, store.numbers(given.grid))
+        for name, case in given.cases.items()
+    }
+    with threadpoolctl.threadpool_limits(1, user_api="blas"):
+        beds = _beds(given, store)
+        bed = next(beds)
+        vector = authors_vector(given.vector, bed.rows.shape[1])
+        found: dict[str, Any] = {"noiseless": bed.noiseless, "rows": len(bed.rows)}
+        found["positive"] = np.count_nonzero(bed.rows[:, -1] > 0)
+        for name, case in cases.items():
+            found[f"{name}/target"] = bed.under(vector, case.target)
+            found[f"{name}/augmented"] = bed.under(vector, case.augmented)
+        found.update(_drawn(given, store, cases, _trials(given, bed, beds, vector)))
+    found["epsilons"], found["delta"] = np.array(given.epsilons), given.delta
+    found["random_rows"] = given.rows in preparations.RANDOM
+    found["averaged"] = given.averaged or store.numbers(given.grid)["seeds"]
+    for name, case in cases.items():
+        found[f"{name}/sensitivities"], found[f"{name}/sigma"] = case.sensitivities, case.sigma
+        found[f"{name}/sigma_target"] = case.target
+        found[f"{name}/sigma_augmented"] = case.augmented
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+def authors_vector(seed: int, parameters: int) -> Floats:
+    """The noise that the authors' code draws after it has set this seed."""
+    legacy = np.random.RandomState(seed)
+    return np.asarray(legacy.normal(size=parameters))
+
+
+def _number(given: float | str, grid: Numbers) -> float:
+    if not isinstance(given, str):
+        return float(given)
+    checks.one_of("number", given, sorted(grid))
+    return float(np.ravel(grid[given])[0])
+
+
+def _beds(given: NoiseSettings, store: RunStore) -> Iterator[Bed]:
+    """Trained models on their rows; of random rows, one bed after another."""
+    trained = GridSettings.read(store.settings(given.grid))
+    ways = preparations.prepared(
+        store,
+        trained.data,
+        given.rows,
+        classes=given.classes,
+        scaled=given.scaled,
+        many=given.draws + 1,
+    )
+    for number, way in enumerate(ways):
+        if number == 0:
+            weights = _weights(trained, way.train, given.models)
+        elif given.rows == "projections":
+            weights = _weights(trained, way.train, given.drawn_models)
+        yield Bed.of(weights, way.test.X, way.test.y)
+
+
+def _weights(trained: GridSettings, dataset: Dataset, models: int) -> Singles:
+    """Final weights [model, parameter], one model a seed."""
+    from sordino.sgd import train
+
+    # The first record only stands in for others in a grid: models there never see it.
+    seen = dataset.take(np.arange(1, dataset.rows))
+    return np.asarray(train(trained.spec, seen, range(models))[:, 0, 0], dtype=np.float32)
+
+
+def _trials(
+    given: NoiseSettings, bed: Bed, others: Iterator[Bed], vector: Floats
+) -> Iterator[tuple[Bed, Floats]]:
+    """Other vectors for the same models; or, of random rows, others with the same vector."""
+    if given.rows in preparations.RANDOM:
+        for other in others:
+            yield other, vector
+        return
+    stream = randomness.stream("reproduce", "noise", len(vector))
+    for _ in range(given.draws):
+        yield bed, stream.standard_normal(len(vector))
+
+
+def _drawn(
+    given: NoiseSettings,
+    store: RunStore,
+    cases: Mapping[str, NoiseCase],
+    trials: Iterator[tuple[Bed, Floats]],
+) -> dict[str, Counts]:
+    """Counts [level, epsilon, draw, model], and [draw, model] without noise.
+
+    Only of random rows, whose draws stand for the paper's own number, a second level: there each
+    draw has a sensitivity of its own, too, where that is a maximum over a sample.
+    """
+    both = given.rows in preparations.RANDOM
+    noiseless: list[Counts] = []
+    counts: dict[str, list[Counts]] = {f"{n}/{s}": [] for n in cases for s in _SETTINGS}
+    for done, (bed, vector) in enumerate(islice(trials, given.draws)):
+        noiseless.append(bed.noiseless[: given.drawn_models])
+        for name, case in cases.items():
+            for setting in _SETTINGS:
+                sigmas = getattr(case, setting)
+                own = [1 + done % LEVELS] if both and len(sigmas) > 1 else []
+                sigmas = sigmas[[0, *own]]
+                counts[f"{name}/{setting}"].append(bed.under(vector, sigmas, given.drawn_models))
+        store.tell(done + 1, given.draws)
+    found = {f"drawn/{name}": np.stack(each, axis=2) for name, each in counts.items()}
+    return {**found, "drawn/noiseless": np.array(noiseless)}
+
+
+_SETTINGS = ("target", "augmented")
+
+
+def _right(margins: Singles, threshold: Singles | np.float32) -> Counts:
+    return np.asarray(np.count_nonzero(margins > threshold, axis=1), dtype=np.int32)
