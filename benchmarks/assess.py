@@ -26,8 +26,8 @@ from rich.table import Table
 
 from sordino.audit import gallery
 from sordino.data import DataError, load
-from sordino.report import document
-from sordino.report.assessment import Assessment
+from sordino.report import result
+from sordino.report.result import Assessment
 
 LIMITS = {"seconds_default": 120.0, "seconds_adult_quick": 90.0}
 """What the two commands in the README may take, on two cores."""
@@ -80,7 +80,7 @@ def assess(*options: str, data_dir: Path | None = None) -> Done:
         seconds = time.perf_counter() - began
         if not (out / "assessment.json").exists():
             sys.exit(f"{' '.join(command)} ended with {ran.returncode}:\n{ran.stderr}")
-        assessment = document.loads((out / "assessment.json").read_bytes())
+        assessment = result.loads((out / "assessment.json").read_bytes())
         page = (out / "report.html").read_text()
     return Done(seconds, ran.returncode, assessment, first_line(page))
 

@@ -33,7 +33,7 @@ from sordino.audit.worst_case import (
     play,
 )
 from sordino.report import canvas
-from sordino.report.worst_case import Repeats, WorstCaseSetting, epsilons, error_curves
+from sordino.report.figures import Repeats, WorstCaseSetting, epsilons_against_theory, error_curves
 
 DELTA = 1e-5
 CONFIDENCE = 0.95
@@ -147,7 +147,9 @@ def draw(
         path = directory / f"worst-case-figure1-{axes}.{kind}"
         canvas.save(error_curves(settings, log=log), str(path), says)
     says = f"Annamalai 2024, Figure 2: epsilon found against epsilon, delta = {DELTA:g} (assumed)"
-    canvas.save(epsilons(panels), str(directory / f"worst-case-figure2.{kind}"), says)
+    canvas.save(
+        epsilons_against_theory(panels), str(directory / f"worst-case-figure2.{kind}"), says
+    )
 
 
 def table(figures: dict[str, float | None]) -> str:

@@ -13,7 +13,8 @@ import argparse
 from pathlib import Path
 
 from sordino.assessment import pages
-from sordino.report import drawing
+from sordino.report.drawing.axis import axis
+from sordino.report.drawing.svg import standalone
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -23,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("assess.svg"))
     given = parser.parse_args(arguments)
     found = pages.read(given.study)
-    given.out.write_text(drawing.standalone(drawing.axis(found)), encoding="utf-8")
+    given.out.write_text(standalone(axis(found)), encoding="utf-8")
     print(f"{given.out}: {found.question.title}")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression, load, tune
     from sordino.release.certificate import Certificate
     from sordino.release.ledger import BudgetExceeded, Ledger
-    from sordino.report.assessment import Assessment
+    from sordino.report.result import Assessment
 
 __all__ = [
     "Assessment",

@@ -16,11 +16,11 @@ from typing import Any
 from markupsafe import Markup
 
 import sordino
-from sordino.report import render
-from sordino.report.blocks import (
+from sordino.report import page as engine
+from sordino.report.numbers import seconds
+from sordino.report.page import (
     Block,
     Bullets,
-    Drawn,
     Figure,
     Folded,
     Group,
@@ -34,7 +34,6 @@ from sordino.report.blocks import (
     Text,
     listed,
 )
-from sordino.report.words_numbers import seconds
 from sordino_papers import score, words
 from sordino_papers.claims import Paper, Place
 from sordino_papers.reproduction import ClaimVerdict, Picture, Reproduction, Result
@@ -81,7 +80,7 @@ def html(reproduction: Reproduction, directory: Path) -> str:
         Where the files of its pictures are.
     """
 
-    def drawn(picture: Picture, title: str) -> Drawn:
+    def drawn(picture: Picture, title: str) -> Figure:
         # A drawing as an address that holds it: ids and styles of one never reach another.
         path, kind = directory / picture.svg, "svg+xml"
         other = directory / picture.png
@@ -90,10 +89,10 @@ def html(reproduction: Reproduction, directory: Path) -> str:
         data = base64.b64encode(path.read_bytes()).decode("ascii")
         alt = f"Drawn from our runs: {title}"
         source = f"data:image/{kind};base64,{data}"
-        return Drawn(Markup('<img src="{}" alt="{}">').format(source, alt), alt, picture.says)
+        return Figure(Markup('<img src="{}" alt="{}">').format(source, alt), alt, picture.says)
 
     style = _STYLE.read_text(encoding="utf-8")
-    return render.html(_Account(reproduction, drawn, in_layout=True).page(), style)
+    return engine.html(_Account(reproduction, drawn, in_layout=True).page(), style)
 
 
 def markdown(reproduction: Reproduction, pictures: str | None = None) -> str:
@@ -109,17 +108,17 @@ def markdown(reproduction: Reproduction, pictures: str | None = None) -> str:
         Address, seen from the text, of the directory of PNG files; without one none is linked.
     """
 
-    def drawn(picture: Picture, title: str) -> Drawn | None:
+    def drawn(picture: Picture, title: str) -> Figure | None:
         if pictures is None:
             return None
-        return Drawn("", title, picture.says, f"{pictures}/{Path(picture.png).name}")
+        return Figure("", title, picture.says, f"{pictures}/{Path(picture.png).name}")
 
-    return render.markdown(_Account(reproduction, drawn, in_layout=False).page())
+    return engine.markdown(_Account(reproduction, drawn, in_layout=False).page())
 
 
 def summary(reproduction: Reproduction) -> str:
     """The score, and what differs and why, as a short Markdown page without times."""
-    return render.markdown(_Account(reproduction, lambda *_: None, in_layout=False).summary())
+    return engine.markdown(_Account(reproduction, lambda *_: None, in_layout=False).summary())
 
 
 def document(reproduction: Reproduction) -> str:
@@ -216,7 +215,7 @@ class _Account:
     """
 
     whole: Reproduction
-    drawn: Callable[[Picture, str], Drawn | None]
+    drawn: Callable[[Picture, str], Figure | None]
     in_layout: bool
 
     def page(self) -> Page:
@@ -389,7 +388,7 @@ class _Account:
     def _figures(self, place: Place) -> Iterator[Figure]:
         for picture in self.whole.pictures:
             if picture.place == place.name and (drawn := self.drawn(picture, place.title)):
-                yield Figure(drawn)
+                yield drawn
 
     def _ours(self, key: str, about: str) -> tuple[Block, ...]:
         """Slips or checks, with the numbers and the reasons."""

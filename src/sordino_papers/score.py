@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sordino.report.words_numbers import percent_down, seconds
+from sordino.report.numbers import percent_down, seconds
 from sordino_papers.claims import KEYS, Paper, Place
 from sordino_papers.reproduction import NEEDS_FULL, ClaimVerdict, Reproduction, Result
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sordino.report.words_numbers import UNKNOWN
+from sordino.report.numbers import UNKNOWN
 from sordino_papers.claims import PaperClaim, PaperRun, Printed
 from sordino_papers.reproduction import ClaimVerdict, Result
 

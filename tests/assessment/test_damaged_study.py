@@ -20,7 +20,7 @@ from sordino.assessment.request import Request
 from sordino.assessment.stages import accuracy
 from sordino.audit.score_file import OutputFile
 from sordino.errors import InvalidArgument, Refused
-from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
+from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 from sordino_papers import runs
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "assessed.tar.gz"

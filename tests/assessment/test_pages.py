@@ -18,7 +18,7 @@ from sordino.assessment.directory import AssessmentError
 from sordino.privacy import Guarantee
 from sordino.release import bundle
 from sordino.release.certificate import Certificate
-from sordino.report import document
+from sordino.report import result
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 REFUSED = r"model (does not hold up|is of another release)"
@@ -76,7 +76,7 @@ def _retell(study: Path, proved: Guarantee | None, **release: str) -> None:
         proved_parts=replace(found.proved_parts, guarantee=proved),
         release=replace(found.release, **release),
     )
-    (study / "assessment.json").write_text(document.dumps(told))
+    (study / "assessment.json").write_text(result.dumps(told))
 
 
 def _better(certificate: dict[str, Any]) -> None:

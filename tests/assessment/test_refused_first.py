@@ -21,7 +21,7 @@ from sordino.data import DataError
 from sordino.errors import NotApplicable, Refused
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.report import page
-from sordino.report.assessment import Assessment
+from sordino.report.result import Assessment
 from sordino.study import StudyError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
@@ -88,7 +88,7 @@ def cheap(study: Assessment, monkeypatch: pytest.MonkeyPatch) -> None:
     for stage, value in found.items():
         where, name = STAGES[stage]
         monkeypatch.setattr(where, name, lambda *_, given=value, **__: given)
-    monkeypatch.setattr(page, "page", lambda found: "<html>")
+    monkeypatch.setattr(page, "html", lambda found: "<html>")
 
 
 @contextmanager
@@ -194,7 +194,7 @@ def test_whatever_stage_fails_nothing_is_released(
     def fails(*_: object, **__: object) -> None:
         raise error("it cannot be done")
 
-    where, name = STAGES.get(stage, (page, "page"))
+    where, name = STAGES.get(stage, (page, "html"))
     place = tmp_path / "study"
     with ledger(tmp_path / "ledger.db") as book:
         with monkeypatch.context() as patch:

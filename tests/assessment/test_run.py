@@ -19,8 +19,8 @@ from sordino.assessment.request import Request
 from sordino.assessment.run import Silent, assess
 from sordino.assessment.stages.release import AnotherRelease
 from sordino.release import bundle
-from sordino.report import document
-from sordino.report.assessment import STAGES, Assessment
+from sordino.report import result
+from sordino.report.result import STAGES, Assessment
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
 
@@ -95,7 +95,7 @@ def test_the_directory_is_internal_and_whole(study) -> None:
     place, found = study
     assert place.stat().st_mode & 0o777 == 0o700
     assert (place / "README.txt").read_text().startswith("INTERNAL")
-    assert document.loads((place / "assessment.json").read_text()) == found
+    assert result.loads((place / "assessment.json").read_text()) == found
     assert Request.from_file(place / "study.toml") == Request(**SMALL)
     page = (place / "report.html").read_text()
     assert "INTERNAL" in page

@@ -375,3 +375,13 @@ def test_exact_rates_give_the_exact_epsilon():
     assert float(bounds.epsilon_of_rates(*rates, delta)) == pytest.approx(
         gaussian.epsilon(mu, delta), rel=1e-9
     )
+
+
+def test_error_rates_are_counted_at_every_threshold() -> None:
+    rng = np.random.default_rng(4)
+    negative, positive = rng.normal(0, 1, 300).round(1), rng.normal(1, 1, 200).round(1)
+    alphas, betas = bounds.error_rates(negative, positive)
+    thresholds = [*np.unique(np.concatenate([negative, positive])), np.inf]
+    assert alphas.tolist() == pytest.approx([(t <= negative).mean() for t in thresholds])
+    assert betas.tolist() == pytest.approx([(t > positive).mean() for t in thresholds])
+    assert (alphas[0], betas[0], alphas[-1], betas[-1]) == (1, 0, 0, 1)

@@ -12,14 +12,16 @@ sys.path.insert(0, str(BENCHMARKS))
 import assess as benchmark  # noqa: E402
 
 from sordino.privacy import Estimate, Guarantee, Observation, Relation  # noqa: E402
-from sordino.report.assessment import Assessment, Provenance, Question  # noqa: E402
-from sordino.report.stages import (  # noqa: E402
+from sordino.report.result import (  # noqa: E402  # noqa: E402
     Accuracy,
+    Assessment,
     Attack,
     Curve,
     Estimated,
     Measure,
     Proved,
+    Provenance,
+    Question,
     Release,
 )
 

@@ -48,14 +48,11 @@ class TestInit:
     def test_a_budget_is_written_once(self, run, file):
         code, out, err = run("init", file, *self.OPTIONS, "--max-rows-per-person", "12")
         assert (code, err) == (0, "")
-        assert out.splitlines() == [
-            "visits: epsilon = 4 at delta = 1e-07 for all releases together, replace-one, unit: "
-            "12 records of one person; costs are fixed in advance.",
-            "By this you promise that the epsilon of every release is decided without looking at "
-            "earlier models of these data. If that is not so, open the budget with --as-you-go.",
-            f"Written to {file}. Keep that file, which knows what was spent, and ledger.db.seal "
-            "beside it, which knows it again.",
-        ]
+        assert out.startswith("visits: epsilon = 4 at delta = 1e-07 for all releases together")
+        assert "12 records of one person" in out
+        assert "--as-you-go" in out
+        assert file in out
+        assert "ledger.db.seal" in out
         code, out, _ = run("init", file, *self.OPTIONS, "--max-rows-per-person", "12")
         assert code == 0
         assert out.splitlines()[1] == f"It was in {file} already; nothing was changed."
@@ -147,7 +144,7 @@ class TestShow:
     def test_a_rule_that_needs_costs_fixed_in_advance_says_so(self, run, file, ledger):
         ledger.record(normal(0.1))
         ledger.record(normal(0.1))
-        said = "That rule holds if the cost of each release was fixed before looking at another"
+        said = "That rule holds if each cost was fixed before looking"
         assert said not in run("show", file)[1]
         run("spend", file, "--dataset", "patients", "--epsilon", "0.1", "--delta", "0")
         assert said in run("show", file)[1]

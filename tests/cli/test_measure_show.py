@@ -109,8 +109,8 @@ def test_table_numbers_are_those_of_the_summary(show, study: Path) -> None:
     for name, estimate in (
         ("bound for one record", fixed.by_bound.exact),
         ("largest distance seen", fixed.by_observed.exact),
-        ("worst pair, one sigma everywhere", fixed.worst.isotropic_epsilon(found.delta)),
-        ("worst pair, along a learned direction", fixed.worst.epsilon(found.delta)),
+        ("worst pair, all directions", fixed.worst.isotropic_epsilon(found.delta)),
+        ("worst pair, one direction", fixed.worst.epsilon(found.delta)),
         ("papers: epsilon_i of their fraction", fixed.by_printed.printed),
         ("papers: epsilon_i* of the largest seen", fixed.by_observed.printed),
     ):
@@ -207,18 +207,18 @@ def test_what_is_no_study_exits_with_1(show, tmp_path: Path) -> None:
 
 
 def test_infinite_epsilons_are_words_and_json_numbers() -> None:
-    from sordino.cli import measure_show, measure_tables
+    from sordino.cli import measure, tables
     from sordino.privacy import Estimate
 
     found = Estimate(math.inf, 1e-6, 2.0, math.inf, 0.95, "some", "something")
-    assert measure_tables._estimate(found) == "infinite (2.00-infinite)"
-    assert measure_show._plain(found)["epsilon"] == math.inf
-    assert measure_show._plain({"x": (math.nan, 1.0)}) == {"x": [None, 1.0]}
+    assert tables._interval(found) == "infinite (2.00-infinite)"
+    assert measure._plain(found)["epsilon"] == math.inf
+    assert measure._plain({"x": (math.nan, 1.0)}) == {"x": [None, 1.0]}
 
 
 def test_the_file_of_the_command_loads_nothing_heavy() -> None:
     code = (
-        "import sys; import sordino.cli.measure_show; "
+        "import sys; import sordino.cli.main; "
         "assert not {'numpy', 'matplotlib', 'torch', 'zarr'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

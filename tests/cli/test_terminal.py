@@ -262,10 +262,10 @@ def assessment(tmp_path: Path) -> Path:
         from sample_assessment import release_sample
     finally:
         sys.path.remove(report)
-    from sordino.report import document
+    from sordino.report import result
 
     path = tmp_path / "sample.json"
-    path.write_text(document.dumps(release_sample()))
+    path.write_text(result.dumps(release_sample()))
     return path
 
 

@@ -160,3 +160,31 @@ def test_what_is_no_grid_is_refused():
         distances.between_seeds(weights(), most=3)
     with pytest.raises(InvalidArgument, match="against=6"):
         distances.between_datasets(weights(), against=6)
+
+
+SOME = 0.01 * np.random.default_rng(3).lognormal(0, 0.3, 300)
+
+
+def test_a_density_has_the_area_of_what_is_above_zero() -> None:
+    values = np.concatenate([np.zeros(100), SOME])
+    x, y = distances.density(values, 1e-4, 1.0, log=True)
+    area = np.sum(y) * np.diff(np.log10(x))[0]
+    assert area == pytest.approx(0.75, rel=1e-3)  # the kernel is cut at 4 widths: 6e-5
+    centre = np.sum(np.log10(x) * y) / np.sum(y)
+    # Values are put into bins of 0.008 decades.
+    assert centre == pytest.approx(np.log10(SOME).mean(), abs=0.008)
+
+
+def test_a_density_of_equal_values_is_narrow_and_finite() -> None:
+    x, y = distances.density(np.full(50, 0.1), 0.01, 1.0, log=True)
+    assert np.isfinite(y).all()
+    assert x[y.argmax()] == pytest.approx(0.1, rel=0.02)
+
+
+def test_a_plain_density_loses_nothing_at_zero_and_counts_what_lies_beyond() -> None:
+    values = np.abs(np.random.default_rng(1).normal(size=4000))
+    x, y = distances.density(values, 0.0, 6.0, 600)
+    assert y.sum() * (x[1] - x[0]) == pytest.approx(1.0)
+    x, y = distances.density(values, 0.0, 1.0, 600)
+    assert y.sum() * (x[1] - x[0]) == pytest.approx((values <= 1).mean(), abs=0.05)
+    assert distances.density(np.array([np.nan]), 0.0, 1.0)[1].max() == 0

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import sample_assessment as sample
 
-from sordino.report import page, render
-from sordino.report.blocks import Page
-from sordino.report.public import PublicFacts, public_facts
+from sordino.report import page, sections
+from sordino.report import public as public_room
+from sordino.report.page import Page
 
 MAKERS = {
     "release": sample.release_sample,
@@ -71,34 +71,22 @@ class Document(HTMLParser):
 
 @functools.cache
 def content(name: str) -> Page:
-    return page.internal(MAKERS[name]())  # drawn once for both formats
+    return sections.page(MAKERS[name]())  # drawn once for both formats
 
 
 @functools.cache
 def made(name: str) -> str:
-    return render.html(content(name))
+    return page.html(content(name))
 
 
 @functools.cache
 def written(name: str) -> str:
-    return render.markdown(content(name))
-
-
-@functools.cache
-def facts() -> PublicFacts:
-    parts = sample.release_sample().proved_parts
-    assert parts is not None
-    return public_facts(
-        sample.CERTIFICATE,
-        tradeoff=parts.tradeoff,
-        best_guess=parts.best_guess,
-        bounds=parts.bounds,
-    )
+    return page.markdown(content(name))
 
 
 @functools.cache
 def public() -> str:
-    return page.public_page(facts())
+    return page.html(public_room.page(sample.public_sample()))
 
 
 def every_page() -> list[Any]:

@@ -13,14 +13,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sordino.accounting import gaussian
+from sordino.audit.bounds import error_rates
 from sordino.privacy import Estimate, Guarantee, Observation, Relation
-from sordino.report.assessment import Assessment, Provenance, Question, Records
-from sordino.report.document import curve
-from sordino.report.drawing.roc import errors
 from sordino.report.public import PublicFacts, public_facts
-from sordino.report.stages import (
+from sordino.report.result import (
     Accuracy,
     AccuracyPoint,
+    Assessment,
     Attack,
     Bound,
     Checked,
@@ -29,8 +28,12 @@ from sordino.report.stages import (
     Measure,
     OwnNoise,
     Proved,
+    Provenance,
+    Question,
+    Records,
     Release,
     Scores,
+    curve,
 )
 
 DELTA = 5e-7
@@ -360,7 +363,7 @@ def _attack(of: str, distance: float, claimed: float | None = None, tested: int 
     random = np.random.default_rng(8)
     negative = random.standard_normal(tested)
     positive = random.standard_normal(tested) + distance
-    alpha, beta = errors(negative, positive)
+    alpha, beta = error_rates(negative, positive)
     kept = np.unique(np.geomspace(1, len(alpha), 200).astype(int)) - 1
     kept = np.unique(np.concatenate([kept, len(alpha) - 1 - kept]))
     epsilons = tuple(

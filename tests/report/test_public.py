@@ -2,19 +2,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
 import pytest
+import read_page
 import sample_assessment as samples
+from read_page import EVIL, Document
 
+from sordino.errors import InvalidArgument
 from sordino.release.certificate import SCHEMA, VERSION, Certificate
-from sordino.report import public, schema
-from sordino.report.blocks import Facts
-from sordino.report.document import DocumentError
+from sordino.report import page, public, schema, words
+from sordino.report.page import Facts
 from sordino.report.public import PublicBound, PublicFacts, public_facts
-from sordino.report.sections import certificate as sections
+from sordino.report.result import DocumentError
 
 UNPROMISED = "random_state was set: the noise can be drawn again"
 
@@ -26,8 +29,9 @@ def facts() -> PublicFacts:
 
 @pytest.fixture(scope="module")
 def validator() -> jsonschema.Draft202012Validator:
-    jsonschema.Draft202012Validator.check_schema(schema.public_schema())
-    return jsonschema.Draft202012Validator(schema.public_schema())
+    made = json.loads(schema.schemas()["public.schema.json"])
+    jsonschema.Draft202012Validator.check_schema(made)
+    return jsonschema.Draft202012Validator(made)
 
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -46,16 +50,17 @@ def _unpromised() -> dict[str, Any]:
 def test_the_sample_certificate_is_one(facts):
     certificate = Certificate.from_json(samples.CERTIFICATE)
     assert facts.guarantee == certificate.guarantee
-    assert (public.CERTIFICATE_SCHEMA, public.CERTIFICATE_VERSION) == (SCHEMA, VERSION)
-    assert set(public.CERTIFICATE_KEYS) == set(json.loads(certificate.to_json()))
+    assert public.CERTIFICATE == {"schema": SCHEMA, "version": VERSION}
+    keys = {*public.CERTIFICATE, *public.CERTIFICATE_KEYS}
+    assert keys == set(json.loads(certificate.to_json()))
 
 
 def test_what_the_page_asks_for_is_what_the_certificate_says(facts):
     assert facts.rows == 1294
-    assert facts.facts["schedule"].startswith("38 steps")
-    assert facts.relation_means.startswith("one record is exchanged")
-    assert facts.delta_means.startswith("nobody learns more")
-    assert facts.why_none == ""
+    assert facts.leaks == ()
+    text = page.markdown(public.page(facts))
+    for part in ("38 steps", "one record is exchanged", "nobody learns more"):
+        assert part in text
 
 
 def test_public_facts_come_back_equal_and_are_valid(facts, validator):
@@ -104,7 +109,7 @@ def test_nothing_internal_is_in_the_public_document(facts):
 def test_no_field_is_of_an_internal_type():
     held = {field.name: field.type for field in dataclasses.fields(PublicFacts)}
     assert held == {"certificate": "Mapping[str, Any]", "computed": "PublicComputed"}
-    definitions = set(schema.public_schema()["$defs"])
+    definitions = set(json.loads(schema.schemas()["public.schema.json"])["$defs"])
     assert definitions == {"Curve", "PublicBound", "PublicComputed", "number"}
 
 
@@ -116,18 +121,18 @@ def test_a_certificate_with_something_of_its_own_is_refused(facts):
 
 def test_a_certificate_without_a_promise_has_nothing_computed(validator):
     facts = public_facts(json.dumps(_unpromised()))
-    assert (facts.guarantee, facts.why_none, facts.computed.best_guess) == (None, UNPROMISED, 1.0)
-    assert facts.relation_means == ""
+    assert (facts.guarantee, facts.computed.best_guess) == (None, 1.0)
     validator.validate(json.loads(public.dumps(facts)))
-    with pytest.raises(ValueError, match="promises nothing"):
-        public_facts(_unpromised(), best_guess=0.6)
-    with pytest.raises(ValueError, match="promises nothing"):
-        public_facts(_unpromised(), tradeoff=samples.tradeoff(1.0))
+    for computed in ({"best_guess": 0.6}, {"tradeoff": samples.tradeoff(1.0)}):
+        with pytest.raises(InvalidArgument) as caught:
+            public_facts(_unpromised(), **computed)
+        assert caught.value.argument == "best_guess"
 
 
 def test_a_best_guess_is_no_worse_than_a_coin():
-    with pytest.raises(ValueError, match="coin"):
+    with pytest.raises(InvalidArgument) as caught:
         public_facts(samples.CERTIFICATE, best_guess=0.4)
+    assert caught.value.argument == "best_guess"
 
 
 def test_quoted_formulas_are_left_out(facts):
@@ -173,7 +178,7 @@ def test_a_wrong_document_is_refused_by_the_reader_and_by_the_schema(plant, fact
 def test_what_does_not_follow_is_refused_when_read(facts):
     values = json.loads(public.dumps(facts))
     values["certificate"] = _unpromised()
-    with pytest.raises(DocumentError, match=r"computed cannot be right\. .*promises nothing"):
+    with pytest.raises(DocumentError, match="computed cannot be right"):
         public.loads(json.dumps(values))
 
 
@@ -184,9 +189,39 @@ def test_a_person_with_several_records_is_not_promised_about_one(facts):
     for found, change in ((facts, "one record is"), (person, "for each of these records, one")):
         (said,) = (
             text
-            for block in sections._promise(found).blocks
+            for block in public.page(found).sections[0].blocks
             if isinstance(block, Facts)
             for name, text in block.pairs
             if name == "Against which change"
         )
         assert said.startswith(change)
+
+
+class TestPublic:
+    def test_says_what_the_certificate_says(self) -> None:
+        text = Document(read_page.public()).text
+        assert "PUBLIC. " in text
+        assert "epsilon is at most 1 at delta = 5 × 10⁻⁷ (proved)." in text
+        assert "right at most 54.6% of the time" in text
+        assert "9052ef61d63219e0" in text
+        assert "all iterates" not in text
+
+    def test_shows_nothing_internal(self) -> None:
+        for shown in (read_page.public(), page.markdown(public.page(samples.public_sample()))):
+            text = re.sub(r' d="[^"]*"', "", shown)  # places of a drawing's lines are no numbers
+            for word in ("INTERNAL", "88.4", "90.2", "50.5", "0.456", "0.872", "15.5", "canary"):
+                assert word not in text
+            prose = text.rpartition("</style>")[2]
+            assert not re.search(r"accurac|estimate\b|observed", re.sub(r"var\(.*?\)", "", prose))
+
+    def test_of_a_certificate_that_promises_nothing_says_so(self) -> None:
+        text = Document(page.html(public.page(public_facts(_unpromised())))).text
+        assert "Nothing is promised: " in text
+        assert f"Why nothing is promised: {UNPROMISED}" in text
+
+    def test_names_what_was_read_off_the_records(self) -> None:
+        certificate = json.loads(samples.CERTIFICATE)
+        certificate["preprocessing"]["reads"] = [EVIL]
+        text = page.html(public.page(public_facts(certificate)))
+        assert "<script" not in text
+        assert words.NOT_COVERED in text

@@ -79,7 +79,7 @@ def test_it_is_one_file_that_fetches_and_runs_nothing(found):
 
 
 def test_a_browser_is_told_to_run_and_fetch_nothing(found):
-    from sordino.report.render import CSP
+    from sordino.report.page import CSP
 
     _, text, _ = found
     assert text.count(f'content="{CSP}">'.replace("'", "&#39;")) == 1

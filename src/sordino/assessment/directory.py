@@ -31,7 +31,7 @@ import sordino
 from sordino import _files, checks
 from sordino.assessment.request import Request
 from sordino.errors import InvalidArgument, Refused
-from sordino.report import document
+from sordino.report import result
 from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
 from sordino.study.refusal import explained, first_foreign
 
@@ -232,8 +232,8 @@ class AssessmentDirectory:
             except FileNotFoundError:
                 return None
         try:
-            values = document.parse(content)
-        except document.DocumentError as error:
+            values = result.parse(content)
+        except result.DocumentError as error:
             self._damaged(name, str(error))
         if not isinstance(values, dict):
             self._damaged(name, "It is no JSON object.")
@@ -285,16 +285,16 @@ class AssessmentDirectory:
             return None
         try:
             if kept.pop("stage", stage) != stage:  # earlier versions did not write it
-                document.refuse("", "is of another stage")
-            document.check_keys(kept, ("seconds", "found"), "")
-            seconds = document.from_plain(_Took, {"seconds": kept["seconds"]}).seconds
-            return seconds, document.from_plain(kind, kept["found"])
-        except document.DocumentError as error:
+                result.refuse("", "is of another stage")
+            result.check_keys(kept, ("seconds", "found"), "")
+            seconds = result.from_plain(_Took, {"seconds": kept["seconds"]}).seconds
+            return seconds, result.from_plain(kind, kept["found"])
+        except result.DocumentError as error:
             self._damaged(name, str(error))
 
-    def save_stage(self, stage: str, seconds: float, result: object) -> None:
+    def save_stage(self, stage: str, seconds: float, found: object) -> None:
         """Keep the result of a stage."""
-        kept = {"stage": stage, "seconds": seconds, "found": document.to_plain(result)}
+        kept = {"stage": stage, "seconds": seconds, "found": result.to_plain(found)}
         self.write(f"{_STAGES}/{stage}.json", json.dumps(kept, allow_nan=False))
 
     def write(self, name: str, text: str) -> None:

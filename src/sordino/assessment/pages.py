@@ -18,9 +18,8 @@ from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, fin
 from sordino.privacy import Guarantee
 from sordino.release.certificate import Certificate, CertificateError
 from sordino.report import public as published
-from sordino.report.assessment import Assessment
 from sordino.report.public import PublicFacts, public_facts
-from sordino.report.stages import Release
+from sordino.report.result import Assessment, Release
 
 if TYPE_CHECKING:
     from sordino.release.bundle import Bundle
@@ -32,14 +31,14 @@ _SLACK = {"rel_tol": 1e-3, "abs_tol": 1e-6}
 
 def read(directory: str | os.PathLike[str]) -> Assessment:
     """What a finished assessment found."""
-    from sordino.report import document
+    from sordino.report import result
 
     path = finished(directory) / ASSESSMENT
     try:
-        return document.loads(_files.read(path))
+        return result.loads(_files.read(path))
     except OSError as error:
         raise AssessmentError(f"{path} cannot be read: {_files.reason(error)}.") from None
-    except document.DocumentError as error:
+    except result.DocumentError as error:
         hint = "The same `sordino assess` writes it anew."
         raise AssessmentError(f"{path} is damaged: {error} {hint}") from None
 
@@ -139,17 +138,18 @@ def _facts(root: Path, assessment: Assessment) -> PublicFacts:
 
 def page_text(directory: str | os.PathLike[str], form: str, *, public: bool) -> str:
     """A page as text: `form` is "html", "md" or "json"."""
-    from sordino.report import document, page
+    from sordino.report import page, result, sections
 
     checks.one_of("format", form, ("html", "md", "json"))
     root = finished(directory)
     assessment = read(root)
+    makers = {"html": page.html, "md": page.markdown}
     if public:
-        makers = {"html": page.public_page, "md": page.public_markdown, "json": published.dumps}
-        return makers[form](_facts(root, assessment))
+        facts = _facts(root, assessment)
+        return published.dumps(facts) if form == "json" else makers[form](published.page(facts))
     verified(root, assessment.release, assessment.proved)
     _check_theorems(root, assessment)
-    return {"html": page.page, "md": page.markdown, "json": document.dumps}[form](assessment)
+    return result.dumps(assessment) if form == "json" else makers[form](sections.page(assessment))
 
 
 def write_page(

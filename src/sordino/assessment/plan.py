@@ -38,7 +38,7 @@ from sordino.proofs.run import Run, run_of
 from sordino.proofs.training import prove_steps
 from sordino.release.certificate import CLASSES_READ
 from sordino.release.ledger import is_open
-from sordino.report.assessment import Question, Records
+from sordino.report.result import Records
 from sordino.sgd.spec import TrainSpec
 
 _MODELS = {
@@ -277,25 +277,12 @@ class AssessmentPlan:
             "fixed initial weights"
         )
 
-    def question(self, rerun: str) -> Question:
-        """What was asked, for the page."""
-        request = self.request
-        data = request.data if self.recipe is not None else os.path.basename(request.data)
-        return Question(
-            title=f"{_MODELS[request.model]} on {data}",
-            data=request.data,
-            target=request.target,
-            model=request.model,
-            method=request.method,
-            epsilon=request.epsilon,
-            delta=self.delta,
-            delta_reason=request.delta_and_reason(self.D.rows)[1],
-            relation=Relation.REPLACE_ONE,
-            rows_per_person=request.max_rows_per_person,
-            effort=request.effort,
-            settings=request.settings(),
-            rerun=rerun,
-        )
+    @property
+    def title(self) -> str:
+        """In words."""
+        data = self.request.data
+        name = os.path.basename(data) if self.recipe is None else data
+        return f"{_MODELS[self.request.model]} on {name}"
 
     @cached_property
     def records(self) -> Records:

@@ -29,13 +29,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sordino import checks
 from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, AssessmentDirectory
 from sordino.assessment.request import GALLERY, Request
-from sordino.report.assessment import STAGES, Assessment, Provenance, Question
+from sordino.privacy import Relation
+from sordino.report.result import STAGES, Assessment, Provenance, Question
 from sordino.types import Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.plan import AssessmentPlan
     from sordino.assessment.stages.attack import MechanismGame
-    from sordino.report.stages import Attack, Proved, Release
+    from sordino.audit.claim import Claim
+    from sordino.report.result import Attack, Proved, Release
 
 _Result = TypeVar("_Result")
 
@@ -119,6 +121,27 @@ class _Stages:
             machine=f"{available_cores()} cores, {platform.system()} on {platform.machine()}",
         )
 
+    def question(
+        self, request: Request, title: str, delta: float, reason: str, claim: Claim | None = None
+    ) -> Question:
+        """What was asked: of a release, or what a mechanism claims."""
+        return Question(
+            title=title,
+            data="" if request.pair else request.data,
+            target=request.target,
+            model="" if claim else request.model,
+            method="" if claim else request.method,
+            epsilon=claim.epsilon if claim else request.epsilon,
+            delta=delta,
+            delta_reason=reason,
+            relation=claim.relation if claim else Relation.REPLACE_ONE,
+            rows_per_person=request.max_rows_per_person,
+            effort=request.effort,
+            mechanism=(request.mechanism or "") if claim else "",
+            settings=request.settings(),
+            rerun=_rerun(request, self.directory.root),
+        )
+
     def report(self, assessment: Assessment) -> Assessment:
         """Write the page, and everything as data."""
         with self.always("report"):
@@ -130,10 +153,10 @@ class _Stages:
 
 def _render(assessment: Assessment) -> tuple[str, str]:
     """Everything as data, and the page of that, as `sordino report` makes it again."""
-    from sordino.report import document, page
+    from sordino.report import page, result, sections
 
-    text = document.dumps(assessment)
-    return text, page.page(document.loads(text))
+    text = result.dumps(assessment)
+    return text, page.html(sections.page(result.loads(text)))
 
 
 def assess(
@@ -238,7 +261,7 @@ def _assess(
 
 def _assess_mechanism(request: Request, game: MechanismGame, stages: _Stages) -> Assessment:
     """Audit alone: nothing can be proved of code that is only run."""
-    from sordino.report.stages import Attack
+    from sordino.report.result import Attack
 
     attack = stages.do(
         *("attack_mechanism", Attack, lambda work, tell: game.attack(request, work, tell)),
@@ -246,28 +269,13 @@ def _assess_mechanism(request: Request, game: MechanismGame, stages: _Stages) ->
         again=game.identity is None,
     )
     guessed = request.delta is None and not game.name.startswith(GALLERY)
-    question = Question(
-        title=f"the mechanism {game.name}",
-        data="" if request.pair else request.data,
-        target=request.target,
-        model="",
-        method="",
-        epsilon=game.claim.epsilon,
-        delta=game.claim.delta,
-        delta_reason="Taken to be 1e-5, since none was named." if guessed else "As claimed.",
-        relation=game.claim.relation,
-        effort=request.effort,
-        mechanism=game.name,
-        settings=request.settings(),
-        rerun=_rerun(request, stages.directory.root),
+    claim, reason = (
+        game.claim,
+        "Taken to be 1e-5, since none was named." if guessed else "As claimed.",
     )
     return Assessment(
-        question=question,
-        records=None,
-        proved_parts=None,
-        release=None,
-        release_estimated=None,
-        own_noise=None,
+        stages.question(request, f"the mechanism {game.name}", claim.delta, reason, claim),
+        *(None, None, None, None, None),
         attacks=(attack,),
         caveats=(f"Nothing is proved of a mechanism that is only run. {_LITTLE}",),
         provenance=stages.provenance(game.identity or ""),
@@ -280,7 +288,7 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
     from sordino.assessment.pages import verified
     from sordino.assessment.plan import AssessmentPlan
     from sordino.assessment.stages import attack, measure, prove, release
-    from sordino.report.stages import Attack, Estimated, OwnNoise, Proved, Release
+    from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 
     directory = stages.directory
     with stages.always("read"):
@@ -305,8 +313,9 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
         )
 
         def assessment(released: Release) -> Assessment:
+            rows = plan.D.rows
             return Assessment(
-                question=plan.question(_rerun(request, directory.root)),
+                question=stages.question(request, plan.title, *request.delta_and_reason(rows)),
                 records=plan.records,
                 proved_parts=proved,
                 release=released,

@@ -324,6 +324,14 @@ def error_counts(negative: Floats, positive: Floats, thresholds: Floats) -> tupl
     return accused, np.searchsorted(np.sort(positive), thresholds)
 
 
+def error_rates(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
+    """False positive and false negative rate at every threshold, from the lowest score up."""
+    thresholds = np.append(np.unique(np.concatenate([negative, positive])), np.inf)
+    below = np.searchsorted(np.sort(negative), thresholds, side="left")
+    missed = np.searchsorted(np.sort(positive), thresholds, side="left")
+    return 1 - below / len(negative), missed / len(positive)
+
+
 def _rates(
     false_positives: int, negatives: int, false_negatives: int, positives: int, confidence: float
 ) -> tuple[Floats, Floats]:

@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from sordino import checks
+from sordino.cli import tables
 from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, option
-from sordino.cli.tables import (
-    add_points,
-    number,
-    plain_findings,
-    plot_counts,
-    print_findings,
-    say_assumptions,
-)
 from sordino.cli.terminal import print_json, say, track
 from sordino.privacy import PASSES
 
@@ -31,6 +24,13 @@ def account(
 ) -> None:
     """Say the epsilon that is proved for noisy SGD (DP-SGD), by every method.
 
+    Batches are drawn by `--sampling`: **poisson**: every record by its own coin; **fixed-size**: a
+    random subset; **full**: all records; **cyclic**: rows as they come, pass after pass;
+    **permute-once**: one secret random order; **shuffle**: a new one each pass (the usual data
+    loader). There is no default: numbers for one way are false for another. The relation is by
+    default add-or-remove-one for poisson, zero-out (one record without effect: the same with a
+    public number of records) for full, replace-one for the others.
+
     Each row names its theorem, its relation and what it covers; a method that does not apply says
     why. If only the **final** model is released, and the loss is convex and smooth, less leaks than
     all iterates together: tell `--loss`, `--learning-rate`, `--n`.
@@ -43,7 +43,7 @@ def account(
     """
     hint = "Pass the noise's standard deviation over the clip, such as 1.1."
     checks.non_negative("noise_multiplier", noise_multiplier, hint)
-    counts = plot_counts(given, plot)
+    counts = tables.plot_counts(given, plot)
     from sordino.proofs import theorems
 
     findings = theorems.account(given.run(noise_multiplier), given.delta)
@@ -51,7 +51,7 @@ def account(
     how = f"{given.sampling} batches at rate"
     if json:
         inputs = {"noise_multiplier": noise_multiplier}
-        print_json(plain_findings(given, inputs, "epsilon", findings, best))
+        print_json(tables.plain_findings(given, inputs, "epsilon", findings, best))
     else:
         heading = (
             f"{given.total_steps:,} steps, {how} {given.rate:.6g}, noise {noise_multiplier:g} x "
@@ -60,12 +60,12 @@ def account(
         )
         result = "No method proves anything here; the reasons are below."
         if best is not None:
-            result = f"Proved: epsilon <= {number(best.value)} ({best.title})."
+            result = f"Proved: epsilon <= {tables.number(best.value)} ({best.title})."
             if best.value == float("inf"):
                 result = "Nothing is proved: epsilon is infinite."
         say(heading, result, hang=True)
-        say_assumptions(given)
-        print_findings(findings, "epsilon", best, everything=everything)
+        tables.say_assumptions(given)
+        tables.print_findings(findings, "epsilon", best, everything=everything)
     if plot is None:
         return
     from sordino.report import figures
@@ -75,7 +75,7 @@ def account(
     series: dict[str, list[tuple[float, float]]] = {}
     for count in track(counts, "Epsilon against steps"):
         found = theorems.account(given.run(noise_multiplier, count), given.delta)
-        add_points(found, count, series, everything)
+        tables.add_points(found, count, series, everything)
     title = (
         f"noise {noise_multiplier:g} x clip, {how} {given.rate:.4g}, {given.chosen_relation.value}"
     )

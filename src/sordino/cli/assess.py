@@ -11,7 +11,7 @@ import typer
 
 from sordino import checks
 from sordino.assessment.request import Request
-from sordino.cli import options
+from sordino.cli import options, terminal
 from sordino.cli.options import (
     CONFIDENCE,
     L2,
@@ -22,20 +22,11 @@ from sordino.cli.options import (
     option,
 )
 from sordino.cli.tables import print_assessment
-from sordino.cli.terminal import (
-    StageBars,
-    add_note,
-    block,
-    errors,
-    plain_warnings,
-    resumable,
-    say,
-    wrong_input,
-)
+from sordino.cli.terminal import block, say
 from sordino.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from sordino.report.assessment import Assessment
+    from sordino.report.result import Assessment
 
 _EFFORT, _MECHANISM, _STUDY = "How hard to look", "A mechanism of your own", "The study"
 
@@ -53,50 +44,24 @@ class Questions(options.RecordOptions):
     """What a study file says as well, by the same names; what is None was not given."""
 
     model: Annotated[
-        str | None,
-        option(
-            PROMISE,
-            "**logistic** (default), **svm**, or **mlp**: a network, of which nothing is proved "
-            "beyond DP-SGD's composition.",
-        ),
+        str | None, option(PROMISE, "**logistic** (default), **svm**, or **mlp**: a network.")
     ] = None
-    epsilon: Annotated[
-        float | None,
-        option(PROMISE, "The budget you promise (default 1); with --mechanism, what it claims."),
-    ] = None
+    epsilon: Annotated[float | None, option(PROMISE, "Promised, or claimed. Default: 1.")] = None
     delta: options.Delta = None
     method: Annotated[str | None, METHOD] = None
     l2: Annotated[float | None, L2] = None
     max_rows_per_person: Annotated[int | None, ROWS_PER_PERSON] = None
     ledger: options.LedgerFile = None
     dataset: options.DatasetName = None
-    seeds: Annotated[
-        int | None, option(_EFFORT, "Seeds of the grid of trainings that measures SGD's own noise.")
-    ] = None
-    neighbours: Annotated[
-        int | None, option(_EFFORT, "Datasets of that grid, each with one record exchanged.")
-    ] = None
-    audit_runs: Annotated[
-        int | None,
-        option(_EFFORT, "Trainings of each of two datasets that the attack sees."),
-    ] = None
+    seeds: Annotated[int | None, option(_EFFORT, "Of the grid that measures SGD's noise.")] = None
+    neighbours: Annotated[int | None, option(_EFFORT, "Datasets of that grid.")] = None
+    audit_runs: Annotated[int | None, option(_EFFORT, "Runs an attack sees a dataset.")] = None
     confidence: Annotated[float | None, CONFIDENCE] = None
     mechanism: Annotated[
-        str | None,
-        option(
-            _MECHANISM,
-            "Attack only this: a function (data, generator) -> numbers or a scikit-learn "
-            "estimator, as package.module:name or file.py:name; or gallery:NAME.",
-            metavar="MODULE:NAME",
-        ),
+        str | None, option(_MECHANISM, "Attack only this; or gallery:NAME.", metavar="MODULE:NAME")
     ] = None
     pair: Annotated[
-        str | None,
-        option(
-            _MECHANISM,
-            "Instead of --data: a function that returns the two datasets.",
-            metavar="MODULE:NAME",
-        ),
+        str | None, option(_MECHANISM, "Its two datasets, not --data.", metavar="MODULE:NAME")
     ] = None
 
 
@@ -114,25 +79,12 @@ def assess(
     quick: Annotated[bool, option(_EFFORT, "A first look: fewer runs.", "--quick")] = False,
     thorough: Annotated[bool, option(_EFFORT, "More runs than by default.", "--thorough")] = False,
     run_code: Annotated[
-        bool,
-        option(
-            _MECHANISM,
-            "Import and run the code that a study file names: read it first.",
-            "--run-code",
-        ),
+        bool, option(_MECHANISM, "Run the code that a study file names: read it.", "--run-code")
     ] = False,
     out: Annotated[
-        str | None,
-        option(
-            _STUDY,
-            "Directory of the study: made, or resumed. INTERNAL. Default: named by what is asked.",
-            metavar="DIR",
-        ),
+        str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
     ] = None,
-    public: Annotated[
-        bool,
-        option(_STUDY, "Also write public.html, which may leave with the model.", "--public"),
-    ] = False,
+    public: Annotated[bool, option(_STUDY, "Also write public.html.", "--public")] = False,
     open_page: Annotated[bool, option(_STUDY, "Open the page in a browser.", "--open")] = False,
     write_study: Annotated[
         bool, option(_STUDY, "Print a study file to edit, and stop.", "--write-study")
@@ -155,12 +107,17 @@ def assess(
     `sordino data describe patients.csv --target ill > columns.toml`, edit that, and then
     `sordino assess --data patients.csv --columns columns.toml --epsilon 1 --out study`
 
+    With `--mechanism` nothing else is done than to attack it: a function (data, generator) ->
+    numbers or a scikit-learn estimator, as package.module:name or file.py:name, on the data or on
+    the two datasets that the function `--pair` returns. Code that a study file names is run only
+    with `--run-code`.
+
     `sordino assess --mechanism mine.py:train --data breast-cancer --epsilon 1`
     """
     if write_study:
         block(Request.template())
         return
-    with wrong_input():
+    with terminal.wrong_input():
         request = Request() if study is None else Request.from_file(study)
         if study is not None and not run_code:
             _check_code(study, request, questions)
@@ -178,7 +135,7 @@ def assess(
             raise InvalidArgument(text, "--public")
         place = out or request.default_directory()
         assessment = _run(request, place)
-    with add_note(f"The assessment is finished, and everything is in {place}."):
+    with terminal.add_note(f"The assessment is finished, and everything is in {place}."):
         print_assessment(assessment)
         page = _say_files(assessment, Path(place), public=public)
     if open_page:
@@ -210,9 +167,9 @@ def _run(request: Request, place: str) -> Assessment:
         assert request.mechanism is not None
         mechanism = load_named("--mechanism", request.mechanism)
         pair = None if request.pair is None else load_pair(request.pair)
-    console = errors()
-    resume = resumable(lambda: f"The same command resumes from here: {place}")
-    with resume, plain_warnings(console), StageBars(console) as bars:
+    console = terminal.errors()
+    resume = terminal.resumable(lambda: f"The same command resumes from here: {place}")
+    with resume, terminal.plain_warnings(console), terminal.StageBars(console) as bars:
         return run(request, out=place, watch=bars, mechanism=mechanism, pair=pair)
 
 
@@ -267,5 +224,5 @@ def report(
         return
     path = write_page(directory, format.value, out, public=public)
     kind = "may leave: it shows only what the certificate may show" if public else "INTERNAL"
-    with add_note(f"The page is in {path}."):
+    with terminal.add_note(f"The page is in {path}."):
         say(f"{path} ({kind})")

@@ -18,6 +18,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from types import ModuleType
@@ -27,45 +28,18 @@ import typer
 from typer.core import TyperGroup
 
 from sordino import _cost, _files, checks
-from sordino.cli import options
-from sordino.cli.options import (
-    ATTACK,
-    L2,
-    METHOD,
-    MODEL,
-    OUTPUT,
-    PROMISE,
-    RECORDS,
-    RELATION,
-    TRAINING,
-    Confidence,
-    Json,
-    ModelName,
-    Plot,
-    Promise,
-    RecordOptions,
-    Seed,
-    from_fields,
-    option,
-)
+from sordino.cli import options, terminal
+from sordino.cli.options import ATTACK, OUTPUT, PROMISE, RECORDS, TRAINING, from_fields, option
 from sordino.cli.tables import print_bounds
-from sordino.cli.terminal import (
-    bar,
-    errors,
-    plain_warnings,
-    print_json,
-    resumable,
-    say,
-    track,
-    wrong_input,
-)
+from sordino.cli.terminal import print_json, say
 from sordino.errors import InvalidArgument
-from sordino.privacy import USUAL_DELTA, Relation, default_delta, rounded
+from sordino.privacy import USUAL_DELTA, Observation, Relation, default_delta, rounded
 
 if TYPE_CHECKING:
     from sordino.audit.claim import Claim
     from sordino.audit.gallery.play import Played
     from sordino.audit.game import Audit
+    from sordino.audit.worst_case import WorstCaseAudit
     from sordino.data import Dataset
     from sordino.data.source import Prepared
 
@@ -114,54 +88,32 @@ class _Game(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attacked(RecordOptions):
+class Attacked(options.RecordOptions):
     """What is attacked and on which pair of datasets; checked before any record is read."""
 
     mechanism: Annotated[
         str | None,
         typer.Argument(
             metavar="[MODULE:NAME]",
-            help="Your own: a function (data, generator) -> numbers, or a scikit-learn estimator, "
-            "as package.module:name or file.py:name. Else a method of sordino's is attacked.",
+            help="Your function or estimator, as package.module:name or file.py:name.",
         ),
     ] = None
     pair: Annotated[
-        str | None,
-        option(
-            RECORDS,
-            "Instead of --data: a function that returns the two datasets, each (X, y), or whatever "
-            "your mechanism takes.",
-            metavar="MODULE:NAME",
-        ),
+        str | None, option(RECORDS, "Returns the two datasets.", metavar="MODULE:NAME")
     ] = None
     neighbour: Annotated[
-        Neighbour,
-        option(
-            RECORDS,
-            "A crafted **canary** (extreme within the norm, mislabelled), or a synthetic "
-            "**worst-case** pair of the data's shape.",
-        ),
+        Neighbour, option(RECORDS, "An extreme record, or a synthetic pair of the data's shape.")
     ] = Neighbour.CANARY
     study: Annotated[
-        str | None,
-        option(
-            RECORDS,
-            "Instead: the worst pair of a study that `sordino measure` made of the same data.",
-            metavar="DIR",
-        ),
+        str | None, option(RECORDS, "Worst pair of a study of the same data.", metavar="DIR")
     ] = None
-    rows: Annotated[int | None, option(RECORDS, "Use the first so many records only: faster.")] = (
-        None
-    )
-    model: Annotated[ModelName, MODEL] = ModelName.LOGISTIC
-    method: Annotated[str, METHOD] = "auto"
-    l2: Annotated[float, L2] = 0.001
-    epsilon: Annotated[
-        float | None,
-        option(PROMISE, "The claimed epsilon; a method of sordino's is calibrated to it."),
-    ] = None
+    rows: Annotated[int | None, option(RECORDS, "Only the first so many: faster.")] = None
+    model: Annotated[options.ModelName, options.MODEL] = options.ModelName.LOGISTIC
+    method: Annotated[str, options.METHOD] = "auto"
+    l2: Annotated[float, options.L2] = 0.001
+    epsilon: Annotated[float | None, option(PROMISE, "The claim.")] = None
     delta: options.Delta = None
-    relation: Annotated[str, RELATION] = Relation.REPLACE_ONE.value
+    relation: Annotated[str, options.RELATION] = Relation.REPLACE_ONE.value
     public_rows: options.PublicRows = None
 
     def __post_init__(self) -> None:
@@ -197,9 +149,9 @@ class Attacked(RecordOptions):
                 hint = "It does not go with a mechanism or a pair of your own."
                 checks.fail(f"--{name.replace('_', '-')}", value, "to be left out", hint)
 
-    def _promise(self) -> Promise:
+    def _promise(self) -> options.Promise:
         same = ("model", "epsilon", "delta", "relation", "method", "l2", "public_rows")
-        return Promise(**{name: getattr(self, name) for name in same})
+        return options.Promise(**{name: getattr(self, name) for name in same})
 
     def game(self) -> _Game:
         """Read the records, make the pair and load what is the user's own."""
@@ -387,32 +339,27 @@ def _load_score(text: str) -> Any:
 @from_fields
 def run(
     attacked: Attacked,
-    runs: Annotated[
-        int, option(ATTACK, "Runs on each dataset; half of them learn the attack, half test it.")
-    ] = 10_000,
-    confidence: Confidence = 0.99,
+    runs: Annotated[int, option(ATTACK, "Of each dataset; half learn, half test.")] = 10_000,
+    confidence: options.Confidence = 0.99,
     score: Annotated[
-        str,
-        option(
-            ATTACK,
-            "How a run is judged: by a direction **learned** from the first half; by the "
-            "**likelihood** ratio, where the law of the output is known; by the **loss** of the "
-            "record; or by your function outputs[run, number] -> scores[run].",
-            metavar=f"{'|'.join(_SCORES)}|MODULE:NAME",
-        ),
+        str, option(ATTACK, "How a run is judged.", metavar="|".join((*_SCORES, "MODULE:NAME")))
     ] = "learned",
-    seed: Seed = 0,
-    workers: Annotated[
-        int | None, option(ATTACK, "Processes for your own mechanism. Default: cores.")
-    ] = None,
+    seed: options.Seed = 0,
+    workers: Annotated[int | None, option(ATTACK, "Processes. Default: cores.")] = None,
     outputs: Annotated[
-        str | None,
-        option(OUTPUT, "Keep finished runs here, to resume. INTERNAL.", metavar="FILE"),
+        str | None, option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
     ] = None,
-    plot: Plot = None,
-    json: Json = False,
+    plot: options.Plot = None,
+    json: options.Json = False,
 ) -> None:
     """Attack one mechanism (the word `run` may be left out).
+
+    The two datasets differ in a crafted **canary** (extreme within the norm, mislabelled), are a
+    synthetic **worst-case** pair, the worst pair of a `--study` that `sordino measure` made of the
+    same data, or what the function `--pair` returns: each (X, y), or whatever your mechanism takes.
+    A run is judged by a direction **learned** from the first half; by the **likelihood** ratio,
+    where the law of the output is known; by the **loss** of the record; or by your function
+    outputs[run, number] -> scores[run], high for the second dataset.
 
     `--plot` draws the errors of the attack on logarithmic axes, and the claimed curve.
 
@@ -425,7 +372,11 @@ def run(
 
     kept = f"Finished runs are in {outputs}; the same command resumes." if outputs else ""
     # Exit code 2 for whatever keeps an audit from being made: 1 is for a refuted claim.
-    with wrong_input(), resumable(lambda: kept), plain_warnings(errors()):
+    with (
+        terminal.wrong_input(),
+        terminal.resumable(lambda: kept),
+        terminal.plain_warnings(terminal.errors()),
+    ):
         judge = _load_score(score)
         game = attacked.game()
         if not json:
@@ -439,7 +390,7 @@ def run(
                 "without a hypothesis, even without any noise.",
                 hang=True,
             )
-        with bar("runs") as progress:
+        with terminal.bar("runs") as progress:
             result = audit(
                 *(game.mechanism, game.D, game.D_prime, runs),
                 score=judge,
@@ -452,33 +403,39 @@ def run(
                 progress=progress,
             )
     if json:
-        print_json(
-            {
-                "claimed": _plain_claim(result.claimed),
-                "observed": asdict(result.observed),
-                "verdict": result.verdict,
-                "violated": result.violated,
-                "reach": result.reach,
-                "gaussian_reach": result.gaussian_reach,
-                "curve_refuted": result.curve_refuted,
-                "score": result.score,
-                "others": [asdict(each) for each in result.others],
-            }
-        )
+        names = ("reach", "gaussian_reach", "curve_refuted", "score")
+        more = {name: getattr(result, name) for name in names}
+        print_json(_document(result, result.others) | more)
     else:
         print_bounds(result.observed, result.others)
         say(f"Attack: {result.score}.", f"Verdict: {result.verdict}.", hang=True)
     if plot is not None:
-        from sordino.report.drawing.roc import Roc
-        from sordino.report.drawing.roc import plot as draw
+        from sordino.audit.bounds import error_rates
+        from sordino.report import canvas, figures
 
         claim = result.claimed
-        text = f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}" if claim else ""
-        errors_ = result.negative, result.positive, result.tested_point
-        draw(Roc(*errors_, claim.allowed if claim else None, text, game.title), plot)
+        figure = figures.attack_errors(
+            error_rates(result.negative, result.positive),
+            max(len(result.negative), len(result.positive)),
+            tested=result.tested_point,
+            claimed=claim.allowed.beta if claim else None,
+            claim=f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}" if claim else "",
+            title=game.title,
+        )
+        canvas.save(figure, plot, game.title)
         say(f"Figure: {plot}", err=json)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)
+
+
+def _document(found: Audit | WorstCaseAudit, others: Sequence[Observation]) -> dict[str, Any]:
+    return {
+        "claimed": _plain_claim(found.claimed),
+        "observed": asdict(found.observed),
+        "verdict": found.verdict,
+        "violated": found.violated,
+        "others": [asdict(each) for each in others],
+    }
 
 
 def _plain_claim(claim: Claim | None) -> dict[str, Any] | None:
@@ -501,15 +458,11 @@ def _claim_words(claim: Claim | None) -> str:
 @app.command()
 def power(
     runs: Annotated[int, option(ATTACK, "Tested runs on each of the two datasets.")] = 10_000,
-    confidence: Confidence = 0.99,
+    confidence: options.Confidence = 0.99,
     delta: Annotated[float, option(ATTACK, "At which epsilon is meant.")] = USUAL_DELTA,
-    epsilon: Annotated[
-        float | None, option(ATTACK, "A claimed epsilon that is to be refuted.")
-    ] = None,
-    true_epsilon: Annotated[
-        float | None, option(ATTACK, "What the mechanism would really leak; with --epsilon.")
-    ] = None,
-    json: Json = False,
+    epsilon: Annotated[float | None, option(ATTACK, "A claim to be refuted.")] = None,
+    true_epsilon: Annotated[float | None, option(ATTACK, "What really leaks.")] = None,
+    json: options.Json = False,
 ) -> None:
     """Say what so many runs could show: an attack that never errs, and the best attack on noise.
 
@@ -571,19 +524,14 @@ def power(
 def worst_case(
     sample_rate: Annotated[float, option(TRAINING, "Each record's chance to be in a batch.")],
     steps: Annotated[int, option(TRAINING, "Of DP-SGD.")],
-    epsilon: Annotated[
-        float | None,
-        option(TRAINING, "Promised for all iterates; the noise is calibrated to it."),
-    ] = None,
-    noise_multiplier: Annotated[
-        float | None, option(TRAINING, "Instead of --epsilon: the noise.")
-    ] = None,
+    epsilon: Annotated[float | None, option(TRAINING, "Promised for all iterates.")] = None,
+    noise_multiplier: Annotated[float | None, option(TRAINING, "Not --epsilon.")] = None,
     delta: Annotated[float, option(TRAINING, "Of the promise.")] = USUAL_DELTA,
     runs: Annotated[int, option(ATTACK, "With and without the record.")] = 50_000,
-    confidence: Confidence = 0.99,
-    seed: Seed = 0,
-    plot: Plot = None,
-    json: Json = False,
+    confidence: options.Confidence = 0.99,
+    seed: options.Seed = 0,
+    plot: options.Plot = None,
+    json: options.Json = False,
 ) -> None:
     """Audit the final iterate of DP-SGD on a loss that writes all iterates into it.
 
@@ -598,7 +546,7 @@ def worst_case(
     seconds = check_cost(steps, runs)
     if seconds > _cost.LONG:
         say(f"About {_cost.duration(seconds)} here; Ctrl-C stops it.", err=True)
-    with bar("runs") as progress:
+    with terminal.bar("runs") as progress:
         found = audit_worst_case(
             *(sample_rate, steps, epsilon),
             noise_multiplier=noise_multiplier,
@@ -610,18 +558,9 @@ def worst_case(
         )
     others, noise = (found.within_family, found.all_iterates), found.setting.noise_multiplier
     if json:
-        print_json(
-            {
-                "claimed": _plain_claim(found.claimed),
-                "observed": asdict(found.observed),
-                "verdict": found.verdict,
-                "violated": found.violated,
-                "verdict_rests_on": found.within_family.attack,
-                "noise_multiplier": noise,
-                "others": [asdict(each) for each in others],
-                "linear_loss_epsilon": found.linear.epsilon,
-            }
-        )
+        rests = {"verdict_rests_on": found.within_family.attack}
+        numbers = {"noise_multiplier": noise, "linear_loss_epsilon": found.linear.epsilon}
+        print_json(_document(found, others) | rests | numbers)
     else:
         say(
             f"DP-SGD, sample rate {sample_rate:g}, {steps:,} steps, noise multiplier "
@@ -632,11 +571,11 @@ def worst_case(
         print_bounds(found.observed, others)
         say(f"Verdict: {found.verdict}.")
     if plot is not None:
-        from sordino.report import canvas, worst_case
+        from sordino.report import canvas, figures
 
         title = f"q {sample_rate:g}, T {steps:,}, noise {noise:.4g}"
         curves = {way: found.curves(way) for way in ("presence", "absence")}
-        figure = worst_case.error_curves([worst_case.WorstCaseSetting(title, curves)], log=True)
+        figure = figures.error_curves([figures.WorstCaseSetting(title, curves)], log=True)
         canvas.save(figure, plot, title)
         say(f"Figure: {plot}", err=json)
     if found.violated:
@@ -649,11 +588,9 @@ def gallery(
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Entries to play. Default: all.")
     ] = None,
     smoke: Annotated[bool, option(ATTACK, "Fewer runs: seconds, for CI.", "--smoke")] = False,
-    seed: Seed = 0,
-    list_only: Annotated[
-        bool, option(OUTPUT, "Say what there is, and play nothing.", "--list")
-    ] = False,
-    json: Json = False,
+    seed: options.Seed = 0,
+    list_only: Annotated[bool, option(OUTPUT, "Play nothing.", "--list")] = False,
+    json: options.Json = False,
 ) -> None:
     """Attack mechanisms that are known to be broken, and their correct twins.
 
@@ -674,7 +611,7 @@ def gallery(
         say(*(f"{entry.name}: {entry.fault} ({entry.source})" for entry in entries))
         return
     played = []
-    for entry in track(entries, "mechanisms"):
+    for entry in terminal.track(entries, "mechanisms"):
         one = play(entry, confidence=_CONFIDENCE, twins=len(known), seed=seed, smoke=smoke)
         played.append(one)
         if not json:

@@ -8,15 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from sordino import checks
+from sordino.cli import tables
 from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, option
-from sordino.cli.tables import (
-    add_points,
-    number,
-    plain_findings,
-    plot_counts,
-    print_findings,
-    say_assumptions,
-)
 from sordino.cli.terminal import print_json, say, track
 
 if TYPE_CHECKING:
@@ -48,14 +41,14 @@ def calibrate(
             "or records a batch (**batch-size**; needs --n).",
         ),
     ] = Unknown.NOISE,
-    noise_multiplier: Annotated[
-        float | None, option(RUN, "The noise, where it is not sought.")
-    ] = None,
+    noise_multiplier: Annotated[float | None, option(RUN, "Where it is not sought.")] = None,
     plot: Plot = None,
     everything: All = False,
     json: Json = False,
 ) -> None:
     """Find the least noise that proves a budget, by every method side by side.
+
+    `sordino account --help` explains the ways of sampling and the relations.
 
     What is found, accounted again with `sordino account`, is never above the budget. The most steps
     or records are proved for that many; fewer usually leak less, but check them with `account`.
@@ -71,7 +64,7 @@ def calibrate(
         if noise_multiplier is not None:
             hint = "Leave it away, or pass --find steps."
             checks.fail("noise_multiplier", noise_multiplier, "not to be given", hint)
-        counts = plot_counts(given, plot, places=9)
+        counts = tables.plot_counts(given, plot, places=9)
         findings, best = _least_noise(given, epsilon, given.run(1.0))
         ratio, key, name = _strong_over_naive(findings), "noise_multiplier", "noise multiplier"
     else:
@@ -81,7 +74,7 @@ def calibrate(
         findings, best = _most(given, epsilon, noise_multiplier, find)
         key, name = find.value.replace("-", "_"), find.value
     if json:
-        document = plain_findings(given, inputs, key, findings, best)
+        document = tables.plain_findings(given, inputs, key, findings, best)
         print_json(document | ({"strong_over_naive": ratio} if find is Unknown.NOISE else {}))
     else:
         heading = (
@@ -91,10 +84,10 @@ def calibrate(
         result = "No method meets it here; the reasons are below."
         if best is not None:
             sign = ">=" if find is Unknown.NOISE else "="
-            result = f"Enough: {name} {sign} {number(best.value)} ({best.title})."
+            result = f"Enough: {name} {sign} {tables.number(best.value)} ({best.title})."
         say(heading, result, hang=True)
-        say_assumptions(given)
-        print_findings(findings, name, best, everything=everything)
+        tables.say_assumptions(given)
+        tables.print_findings(findings, name, best, everything=everything)
         if everything and ratio is not None:
             text = (
                 f"Strong composition needs {ratio:.3g} times the noise of naive composition; the "
@@ -166,7 +159,7 @@ def _plot(
     ratios: list[tuple[float, float]] = []
     for count in track(counts, "Noise against epochs"):
         findings, _ = _least_noise(given, epsilon, given.run(1.0, count))
-        add_points(findings, count / given.batches, series, everything)
+        tables.add_points(findings, count / given.batches, series, everything)
         if (ratio := _strong_over_naive(findings)) is not None:
             ratios.append((count, ratio))
     title = f"noise for epsilon {epsilon:g}, delta {given.delta:g}, {given.sampling} batches"

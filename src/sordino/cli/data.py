@@ -88,9 +88,7 @@ def fetch(
 @app.command()
 def describe(
     file: Annotated[str, typer.Argument(help="Your table: .csv, .csv.gz or .parquet.")],
-    target: Annotated[
-        str | None, option(None, "The column to predict; needed.", metavar="COLUMN")
-    ] = None,
+    target: Annotated[str | None, option(None, "To predict; needed.", metavar="COLUMN")] = None,
 ) -> None:
     """Print a description of your own table, to be edited before it is used.
 

@@ -47,18 +47,11 @@ def init(
     file: _File,
     dataset: _Dataset,
     epsilon: Annotated[float, option(PROMISE, "The budget of all releases together.")],
-    delta: Annotated[
-        float, option(PROMISE, "Of all together: the chance of a worse loss, well below 1 / rows.")
-    ],
+    delta: Annotated[float, option(PROMISE, "Of all together, well below 1 / rows.")],
     relation_: Annotated[str, RELATION] = Relation.REPLACE_ONE.value,
     max_rows_per_person: _RowsPerPerson = 1,
     as_you_go: Annotated[
-        bool,
-        option(
-            PROMISE,
-            "Costs may be chosen after looking at earlier releases; the total may be larger.",
-            "--as-you-go",
-        ),
+        bool, option(PROMISE, "Costs may be chosen after looking at releases.", "--as-you-go")
     ] = False,
 ) -> None:
     """Open a budget for a dataset; the file is made if it is not there.
@@ -107,8 +100,7 @@ def amend(
     relation_: Annotated[str | None, RELATION] = None,
     max_rows_per_person: _RowsPerPerson = None,
     as_you_go: Annotated[
-        bool | None,
-        option(PROMISE, "Whether costs may be chosen by looking.", "--as-you-go/--in-advance"),
+        bool | None, option(PROMISE, "How costs are chosen.", "--as-you-go/--in-advance")
     ] = None,
 ) -> None:
     """Correct a budget that nothing was recorded under; what is left out stays as it is.
@@ -139,9 +131,7 @@ def amend(
 @app.command()
 def show(
     file: _File,
-    dataset: Annotated[
-        str | None, option(PROMISE, "Only this dataset. Default: all.", metavar="NAME")
-    ] = None,
+    dataset: Annotated[str | None, option(PROMISE, "Default: all.", metavar="NAME")] = None,
     json: Json = False,
 ) -> None:
     """Show budgets, what was spent and by which rule, what is left, and every release.
@@ -179,21 +169,14 @@ def show(
 def spend(
     file: _File,
     dataset: _Dataset,
-    epsilon: Annotated[
-        float | None, option(PROMISE, "An (epsilon, delta) release; with --delta.")
-    ] = None,
+    epsilon: Annotated[float | None, option(PROMISE, "With --delta, of any release.")] = None,
     delta: Annotated[float | None, option(PROMISE, "0 if the release is pure.")] = None,
-    mu: Annotated[
-        float | None,
-        option(PROMISE, "A Gaussian release: L2 sensitivity over the noise's deviation."),
-    ] = None,
+    mu: Annotated[float | None, option(PROMISE, "Gaussian: L2 sensitivity / noise.")] = None,
     rho: Annotated[float | None, option(PROMISE, "A rho-zCDP release.")] = None,
     relation_: Annotated[str | None, RELATION] = None,
     max_rows_per_person: _RowsPerPerson = None,
     note: Annotated[str, option(PROMISE, "What was released.", metavar="TEXT")] = "",
-    dry_run: Annotated[
-        bool, option(OUTPUT, "Only say whether it fits, and what would be left.", "--dry-run")
-    ] = False,
+    dry_run: Annotated[bool, option(OUTPUT, "Only say whether it fits.", "--dry-run")] = False,
 ) -> None:
     """Record a release that was made elsewhere, or ask whether one would fit.
 

@@ -14,20 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import _cost, checks, tasks
+from sordino import _cost, checks
 from sordino._files import reason
-from sordino.cli.options import (
-    DATA,
-    L2_HELP,
-    OUTPUT,
-    RECORDS,
-    TRAINING,
-    ColumnsFile,
-    DataDir,
-    Json,
-    Target,
-    option,
-)
+from sordino.cli import options
+from sordino.cli.options import OUTPUT, RECORDS, TRAINING, option
 from sordino.cli.tables import INTERNAL, NOT_PRIVATE, estimates, model_name, print_summary
 from sordino.cli.terminal import add_note, bar, print_json, resumable, say
 from sordino.data.source import Source
@@ -62,68 +52,44 @@ class FigureFormat(StrEnum):
 @app.callback(invoke_without_command=True)
 def measure(
     context: typer.Context,
-    data: Annotated[str | None, DATA] = None,
+    data: Annotated[str | None, options.DATA] = None,
     out: Annotated[
-        str | None,
-        option(_STUDY, "Directory of the study: made, or resumed. INTERNAL.", metavar="DIR"),
+        str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
     ] = None,
-    target: Target = None,
-    columns: ColumnsFile = None,
+    target: options.Target = None,
+    columns: options.ColumnsFile = None,
     data_norm: Annotated[
-        float | None,
-        option(
-            RECORDS,
-            "A file's rows longer than this are scaled down to it, a linear model's intercept's 1 "
-            "included. Default: sqrt(2), rows alone within 1.",
-        ),
+        float | None, option(RECORDS, "Bound on a row's norm; longer ones are scaled down to it.")
     ] = None,
-    data_dir: DataDir = None,
+    data_dir: options.DataDir = None,
     model: Annotated[TrainedModel, option(TRAINING, "What is trained.")] = TrainedModel.LOGISTIC,
-    steps: Annotated[
-        int | None, option(TRAINING, "Default: those of the papers for the dataset.")
-    ] = None,
+    steps: Annotated[int | None, option(TRAINING, "Default: those of the papers.")] = None,
     until_converged: Annotated[
-        bool,
-        option(
-            TRAINING,
-            "By the papers' rule: until accuracy on validation rows, checked every 50 steps, has "
-            "three times not improved. The default for a file.",
-            "--until-converged",
-        ),
+        bool, option(TRAINING, "By the papers' rule; a file's default.", "--until-converged")
     ] = False,
-    batch_size: Annotated[
-        int | None, option(TRAINING, "Default: that of the papers, or 32.")
-    ] = None,
-    learning_rate: Annotated[
-        float | None, option(TRAINING, "Default: that of the papers, or 0.5.")
-    ] = None,
-    l2: Annotated[float, option(TRAINING, L2_HELP, "--l2")] = 0.0,
+    batch_size: Annotated[int | None, option(TRAINING, "Default: the papers', or 32.")] = None,
+    learning_rate: Annotated[float | None, option(TRAINING, "Default: 0.5.")] = None,
+    l2: Annotated[float, option(TRAINING, options.L2_HELP, "--l2")] = 0.0,
     seeds: Annotated[int, option(_GRID, "How many, from 0 on.")] = 98,
-    neighbours: Annotated[
-        int, option(_GRID, "Datasets, each with another record replaced by the first one.")
-    ] = 100,
-    init: Annotated[
-        str, option(_GRID, "Initial weights: **vary** with the seed, **fixed** for all, or both.")
-    ] = "vary,fixed",
-    checkpoints: Annotated[
-        int, option(_GRID, "Weights are kept so many times, evenly apart.")
-    ] = 10,
+    neighbours: Annotated[int, option(_GRID, "Datasets, each without another record.")] = 100,
+    init: Annotated[str, option(_GRID, "Weights **vary**, are **fixed**, or both.")] = "vary,fixed",
+    checkpoints: Annotated[int, option(_GRID, "How often weights are kept.")] = 10,
     dask: Annotated[
-        str | None,
-        option(_STUDY, "A Dask scheduler, such as tcp://10.0.0.1:8786.", metavar="ADDRESS"),
+        str | None, option(_STUDY, "Scheduler, as tcp://10.0.0.1:8786.", metavar="ADDRESS")
     ] = None,
-    retry_failed: Annotated[
-        bool, option(_STUDY, "Train failed cells again.", "--retry-failed")
-    ] = False,
-    repair: Annotated[
-        bool,
-        option(_STUDY, "Check every finished cell, and train damaged ones again.", "--repair"),
-    ] = False,
+    retry_failed: Annotated[bool, option(_STUDY, "Also failed cells.", "--retry-failed")] = False,
+    repair: Annotated[bool, option(_STUDY, "Train damaged cells again.", "--repair")] = False,
 ) -> None:
     """Measure SGD's own noise: train every seed on every neighbouring dataset, into a study.
 
-    Stopped or killed at any moment, the same command resumes and ends with the same bytes. What is
-    estimated from a study is **no guarantee**. Exit code 1 if a cell failed; the rest is there.
+    A neighbour has one record replaced by the first one. Settings are the papers' for a dataset
+    that they used. A file's rows are scaled into `--data-norm`, a linear model's intercept's 1
+    included (default: rows alone within 1), and trained until the accuracy on a held-out tenth,
+    checked every 50 steps, has three times not improved.
+
+    Stopped or killed at any moment, the same command resumes and ends with the same bytes;
+    `--retry-failed` and `--repair` train failed or damaged cells again. What is estimated from a
+    study is **no guarantee**. Exit code 1 if a cell failed; the rest is there.
 
     `sordino measure --data mnist-binary --out study`
 
@@ -154,6 +120,7 @@ def measure(
         f"{model.value} on {material.train.name}: {spec.steps:,} steps ({length}), batches of "
         f"{spec.batch_size}, learning rate {spec.schedule.rate:g}."
     )
+    from sordino import tasks
     from sordino.intrinsic.measure import measure as train_grid
     from sordino.study.refusal import DamagedCell, StudyError
 
@@ -238,23 +205,27 @@ def show(
         Path, typer.Argument(metavar="DIR", help="A study, as `sordino measure` wrote it.")
     ],
     figures: Annotated[
-        Path | None,
-        option(OUTPUT, "Draw figures into this directory; it is made.", metavar="DIR2"),
+        Path | None, option(OUTPUT, "Draw into this directory; it is made.", metavar="DIR2")
     ] = None,
-    format: Annotated[
-        FigureFormat, option(OUTPUT, "What figures are written as.")
-    ] = FigureFormat.SVG,
-    delta: Annotated[
-        float | None, option(OUTPUT, "Where epsilons are estimated. Default: 1 / n^2.")
-    ] = None,
-    json: Json = False,
-    data_dir: DataDir = None,
+    format: Annotated[FigureFormat, option(OUTPUT, "Of the figures.")] = FigureFormat.SVG,
+    delta: Annotated[float | None, option(OUTPUT, "Default: 1 / n^2.")] = None,
+    json: options.Json = False,
+    data_dir: options.DataDir = None,
 ) -> None:
     """Show what a study measured: distances, SGD's own noise, and what it would be worth.
 
     Every epsilon here is an **estimate, not a guarantee**, and all of it is INTERNAL: numbers and
     figures come from the records themselves. Numbers of the papers (Hyland & Tople) are named as
     theirs. A study that is not finished is shown as far as it is whole.
+
+    Two neighbours differ in two places of the order, so the bound for one record covers half their
+    distance; the data itself and a neighbour differ in one. Epsilons take for granted: Gaussian
+    noise, alike for every dataset and, but along one direction, in all directions; what was seen is
+    of the pairs tried, no more. The worst pair and its direction are chosen on other seeds than
+    those that test them. The papers' formula, sqrt(2 ln(1.25/delta)) Delta / sigma, is a theorem
+    below epsilon = 1 only. In the experiment on accuracy noise is for the empirical sensitivity, so
+    no column is a promise; the second also counts SGD's own noise; p is of a paired t-test by seed,
+    the papers' by model.
 
     `sordino measure show study/`
 
@@ -467,7 +438,8 @@ def _draw(
 
 def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
     """Figures by the names of their files; None where there is nothing to draw."""
-    from sordino.report import intrinsic as draw
+    from sordino.intrinsic.distances import densities
+    from sordino.report import figures as draw
 
     inits, theory, title = summary.inits, summary.theory, model_name(summary)
 
@@ -477,7 +449,7 @@ def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
         return {init: value for init, value in found.items() if value}
 
     def band(curve: SubsetCurve | None) -> Any:
-        return curve and draw.Band(curve.sizes, curve.middle, curve.low, curve.high)
+        return curve and (curve.sizes, curve.middle, curve.low, curve.high)
 
     def worth(one: InitSummary) -> dict[str, Any]:
         named = estimates(one, summary.delta)
@@ -489,54 +461,46 @@ def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:
     followed = chosen.trajectories
     heading = f"{title}\n{len(followed.values)} seeds, {draw.NAMES.get(chosen.init, chosen.init)}"
     weights = [f"weight {weight}" for weight in followed.weights]
-    gaps = each(lambda one: draw.DistanceSet(*(getattr(one, f"delta_{k}").values for k in _GAPS)))
+    gaps = densities(each(lambda one: [getattr(one, f"delta_{kind}").values for kind in _GAPS]))
     bound: Any = theory.bound
     printed: Any = theory.printed
     tested = each(lambda one: one.normality)
     p_values = {init: found.p_values.ravel() for init, found in tested.items()}
     pairs, seeds = each(lambda one: one.pairwise), each(lambda one: band(one.by_seeds))
     epsilons, steps = each(worth), inits[0].by_steps.steps
-    return {
-        "trajectories": draw.trajectories(followed.steps, followed.values, weights, title=heading)
-        if len(followed.steps) > 1
-        else None,
-        "distances": draw.distances(
-            gaps, bound=bound and bound.worst, printed=printed and printed.value, title=title
-        ),
-        "normality": draw.normality(p_values, title=title)
-        if any((p >= 0).any() for p in p_values.values())  # NaN: nothing varied
-        else None,
-        "pairwise-epsilon": draw.pairwise(
-            {init: one.exact for init, one in pairs.items()},
-            {init: one.printed for init, one in pairs.items()},
-            delta=summary.delta,
-            title=title,
-        )
-        if pairs
-        else None,
-        "training-steps": draw.over_steps(
-            steps,
-            {one.init: one.by_steps.sensitivity for one in inits},
-            {one.init: one.by_steps.sigma for one in inits},
-            bound=(theory.steps, theory.bounds) if bound else None,
-            title=title,
-        )
-        if len(steps) > 1
-        else None,
-        "convergence": draw.convergence(
-            each(lambda one: band(one.by_comparisons)), seeds, title=title
-        )
-        if seeds
-        else None,
-        "epsilons": draw.epsilons(epsilons, delta=summary.delta, title=title) if epsilons else None,
-        "utility": draw.utility(
-            next(iter(utilities.values())).target_epsilons.tolist(),
-            {name: one.curves() for name, one in utilities.items()},
-            title=title,
-        )
-        if utilities
-        else None,
-    }
+    figures: dict[str, Any] = dict.fromkeys(_FIGURES)
+    figures["distances"] = draw.distances(
+        gaps, bound=bound and bound.worst, printed=printed and printed.value, title=title
+    )
+    if len(followed.steps) > 1:
+        path = followed.steps, followed.values, weights
+        figures["trajectories"] = draw.trajectories(*path, title=heading)
+    if any((p >= 0).any() for p in p_values.values()):  # NaN: nothing varied
+        figures["normality"] = draw.normality(p_values, title=title)
+    if pairs:
+        exact = {init: one.exact for init, one in pairs.items()}
+        theirs = {init: one.printed for init, one in pairs.items()}
+        figures["pairwise-epsilon"] = draw.pairwise(exact, theirs, delta=summary.delta, title=title)
+    if len(steps) > 1:
+        moved = {one.init: one.by_steps.sensitivity for one in inits}
+        sigmas = {one.init: one.by_steps.sigma for one in inits}
+        bounds = (theory.steps, theory.bounds) if bound else None
+        figures["training-steps"] = draw.over_steps(steps, moved, sigmas, bound=bounds, title=title)
+    if seeds:
+        compared = each(lambda one: band(one.by_comparisons))
+        figures["convergence"] = draw.convergence(compared, seeds, title=title)
+    if epsilons:
+        figures["epsilons"] = draw.epsilons(epsilons, delta=summary.delta, title=title)
+    if utilities:
+        targets = next(iter(utilities.values())).target_epsilons.tolist()
+        curves = {name: one.curves() for name, one in utilities.items()}
+        figures["utility"] = draw.utility(targets, curves, title=title)
+    return figures
 
 
+_FIGURES = (
+    *("trajectories", "distances", "normality", "pairwise-epsilon"),
+    *("training-steps", "convergence", "epsilons", "utility"),
+)
+"""By the names of their files."""
 _GAPS = ("s", "v", "sv")

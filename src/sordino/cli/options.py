@@ -56,28 +56,16 @@ def _check_plot(path: str | None) -> str | None:
 
 
 DATA = option(
-    RECORDS,
-    "A dataset of `sordino data list`, or your own file: .csv, .csv.gz or .parquet.",
-    metavar="NAME|FILE",
+    RECORDS, "A name of `sordino data list`, or your .csv or .parquet.", metavar="NAME|FILE"
 )
 Target = Annotated[str | None, option(RECORDS, "A file's column to predict.", metavar="COLUMN")]
 ColumnsFile = Annotated[
     str | None,
-    option(
-        RECORDS,
-        "What is publicly known of a file's columns; `sordino data describe` drafts it. Without "
-        "it bounds, levels and classes are read off the rows, a leak.",
-        metavar="FILE.toml",
-    ),
+    option(RECORDS, "Its columns, as `sordino data describe` drafts them.", metavar="FILE.toml"),
 ]
 DataDir = Annotated[
     str | None,
-    option(
-        RECORDS,
-        "Directory with the raw files of a dataset. Default: SORDINO_DATA, if set.",
-        "--data-dir",
-        metavar="DIR",
-    ),
+    option(RECORDS, "Raw files of a dataset. Default: SORDINO_DATA.", "--data-dir", metavar="DIR"),
 ]
 
 
@@ -88,16 +76,9 @@ class RecordOptions:
     data: Annotated[str | None, DATA] = None
     target: Target = None
     columns: ColumnsFile = None
-    classes: Annotated[
-        str | None, option(RECORDS, "The labels there can be.", metavar="A,B,...")
-    ] = None
+    classes: Annotated[str | None, option(RECORDS, "All labels.", metavar="A,B,...")] = None
     data_norm: Annotated[
-        float | None,
-        option(
-            RECORDS,
-            "Public bound on a row's norm, the intercept's 1 included; longer rows are scaled "
-            "down. Default: 1 for a file, the declared bound for a dataset.",
-        ),
+        float | None, option(RECORDS, "Public bound on a row's norm, the intercept's 1 included.")
     ] = None
     data_dir: DataDir = None
 
@@ -113,33 +94,16 @@ class RecordOptions:
 
 
 MODEL = option(PROMISE, "What is trained.")
-METHOD = option(
-    PROMISE,
-    "How; **auto** (default) chooses by public facts. docs/release.md lists them.",
-    show_default=False,
-)
+METHOD = option(PROMISE, "docs/release.md lists them. Default: auto.", show_default=False)
 L2_HELP = "Weight of (l2/2) ||w||^2."
 L2 = option(PROMISE, f"{L2_HELP} Default: 0.001.", "--l2", show_default=False)
-Delta = Annotated[
-    float | None,
-    option(PROMISE, "Default: 1 / rows^2, rounded down; 1e-5 where the rows are not known."),
-]
+Delta = Annotated[float | None, option(PROMISE, "Default: 1 / rows^2, or 1e-5.")]
 RELATION = option(
-    PROMISE,
-    "Who is a neighbour: **replace-one**, **zero-out** or **add-or-remove-one**.",
-    "--relation",
-    metavar="RELATION",
+    PROMISE, "replace-one, zero-out or add-or-remove-one.", "--relation", metavar="RELATION"
 )
-PublicRows = Annotated[
-    int | None, option(PROMISE, "A public number near that of the rows, for add-or-remove-one.")
-]
+PublicRows = Annotated[int | None, option(PROMISE, "About the rows, for add-or-remove-one.")]
 ROWS_PER_PERSON = option(PROMISE, "The most rows of one person, protected together.", metavar="K")
-LedgerFile = Annotated[
-    str | None,
-    option(
-        PROMISE, "Charge the release to a budget that `sordino ledger init` made.", metavar="FILE"
-    ),
-]
+LedgerFile = Annotated[str | None, option(PROMISE, "Holds its budget.", metavar="FILE")]
 DatasetName = Annotated[str | None, option(PROMISE, "Whose budget; with --ledger.", metavar="NAME")]
 CONFIDENCE = option(ATTACK, "With which the lower bound holds. Default: 0.99.", show_default=False)
 Confidence = Annotated[float, CONFIDENCE]
@@ -149,10 +113,7 @@ Plot = Annotated[
     str | None,
     option(OUTPUT, "Draw to this file (.png, .svg, .pdf).", metavar="FILE", callback=_check_plot),
 ]
-All = Annotated[
-    bool,
-    option(OUTPUT, "Also formulas as lecture notes print them, which prove nothing.", "--all"),
-]
+All = Annotated[bool, option(OUTPUT, "Also formulas that prove nothing.", "--all")]
 
 
 def relation(name: str, option: str = "relation") -> Relation:
@@ -261,58 +222,29 @@ class _LossName(StrEnum):
 
 _NETWORKS = (_LossName.MLP, _LossName.CNN)
 RUN = "The run"
-_LAST = "The last iterate (--release final): what its theorems need to know"
+_LAST = "For theorems on the last iterate"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """A run of noisy SGD as `account` and `calibrate` ask for it; its options checked together."""
 
-    sampling: Annotated[
-        str,
-        option(
-            RUN,
-            "How batches are drawn. **poisson**: every record by its own coin; **fixed-size**: a "
-            "random subset; **full**: all records; **cyclic**: rows as they come, pass after "
-            "pass; **permute-once**: one secret random order; **shuffle**: a new one each pass "
-            "(the usual data loader).",
-            metavar="HOW",
-        ),
-    ]
-    delta: Annotated[float, option(RUN, "The chance of a worse loss; well below 1 / records.")]
-    sample_rate: Annotated[float | None, option(RUN, "Batch size over records; or give both.")] = (
-        None
-    )
+    sampling: Annotated[str, option(RUN, "How batches are drawn, as above.", metavar="HOW")]
+    delta: Annotated[float, option(RUN, "Well below 1 / records.")]
+    sample_rate: Annotated[float | None, option(RUN, "Batch size / records.")] = None
     batch_size: Annotated[int | None, option(RUN, "Records a batch.")] = None
     n: Annotated[int | None, option(RUN, "Records in the dataset.", "--n")] = None
     steps: Annotated[int | None, option(RUN, "Updates; or give epochs.")] = None
     epochs: Annotated[float | None, option(RUN, "Passes over the data, as steps.")] = None
-    relation: Annotated[
-        str | None,
-        option(
-            RUN,
-            "Who is a neighbour: **add-or-remove-one** (default for poisson), **zero-out** (one "
-            "record without effect; default for full) or **replace-one**.",
-            metavar="RELATION",
-        ),
-    ] = None
-    release: Annotated[
-        _ReleaseName, option(RUN, "Only the final weights leave, or every iterate may.")
-    ] = _ReleaseName.FINAL
+    relation: Annotated[str | None, option(RUN, "Who is a neighbour.", metavar="RELATION")] = None
+    release: Annotated[_ReleaseName, option(RUN, "Which iterates leave.")] = _ReleaseName.FINAL
     loss: Annotated[_LossName | None, option(_LAST, "What is minimised.")] = None
     l2: Annotated[float, option(_LAST, L2_HELP, "--l2")] = 0.0
     learning_rate: Annotated[float | None, option(_LAST, "Constant step size.")] = None
     max_grad_norm: Annotated[float, option(_LAST, "Clip of each record's gradient.")] = 1.0
-    data_norm: Annotated[
-        float, option(_LAST, "Bound on rows' norm, the constant feature included.")
-    ] = 1.0
-    radius: Annotated[
-        float | None, option(_LAST, "Weights are projected onto a ball of this radius.")
-    ] = None
-    keep_last: Annotated[
-        bool,
-        option(RUN, "Passes end with a smaller batch of what is left, not dropped.", "--keep-last"),
-    ] = False
+    data_norm: Annotated[float, option(_LAST, "Of rows with their constant feature.")] = 1.0
+    radius: Annotated[float | None, option(_LAST, "Of a ball to project weights onto.")] = None
+    keep_last: Annotated[bool, option(RUN, "Smaller batches end passes.", "--keep-last")] = False
 
     def __post_init__(self) -> None:
         sampling = self.sampling.lower()

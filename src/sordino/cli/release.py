@@ -8,19 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino import checks
-from sordino.cli import options
+from sordino.cli import options, terminal
 from sordino.cli.options import OUTPUT, PROMISE, Promise, RecordOptions, from_fields, option
-from sordino.cli.terminal import (
-    add_note,
-    ask,
-    block,
-    busy,
-    errors,
-    line,
-    plain_warnings,
-    print_json,
-    say,
-)
+from sordino.cli.terminal import block, busy, line, print_json, say
 from sordino.data.source import Prepared
 from sordino.privacy import rounded
 
@@ -42,33 +32,26 @@ def release(
     records: RecordOptions,
     promise: Promise,
     out: Annotated[
-        str | None,
-        option(OUTPUT, "New directory for the bundle; needed unless --dry-run.", metavar="DIR"),
+        str | None, option(OUTPUT, "New directory for the bundle.", metavar="DIR")
     ] = None,
     tuning: Annotated[
-        TuningName,
-        option(
-            PROMISE,
-            "Whether settings were tried on these records before: **none**, or **unknown**.",
-        ),
+        TuningName, option(PROMISE, "What settings were tried on these records before.")
     ] = TuningName.NONE,
     ledger: options.LedgerFile = None,
     dataset: options.DatasetName = None,
     sign_with: Annotated[
-        str | None, option(OUTPUT, "Ed25519 private key to sign the certificate.", metavar="KEY")
+        str | None, option(OUTPUT, "Ed25519 key that signs the certificate.", metavar="KEY")
     ] = None,
-    dry_run: Annotated[
-        bool,
-        option(OUTPUT, "Only say what would be released and left in the ledger.", "--dry-run"),
-    ] = False,
+    dry_run: Annotated[bool, option(OUTPUT, "Only say what would be.", "--dry-run")] = False,
     json: options.Json = False,
 ) -> None:
     """Train a private model, write it with its certificate, and say in words what is promised.
 
     All arguments are checked before the records are read. The budget is spent when the model is on
     the disk, before it gets its name: a disk that is full costs nothing. What the guarantee does
-    not cover is said on standard error and in the certificate. In a file, a missing number counts
-    as the middle of its bounds, and a missing or unknown level is zero in all of the level's
+    not cover is said on standard error and in the certificate: so is what is read off the rows of
+    a file, its bounds, levels and classes, unless `--columns` describes them. A missing number
+    counts as the middle of its bounds, and a missing or unknown level is zero in all of the level's
     columns. Exit code 1 if the budget does not allow it.
 
     `sordino release --data breast-cancer --epsilon 2 --out model`
@@ -88,8 +71,8 @@ def release(
         checks.fail_missing("--data NAME|FILE", "", "`sordino data list` shows names.")
     from sordino.assessment import history
 
-    console = errors()
-    with plain_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
+    console = terminal.errors()
+    with terminal.plain_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
         with busy(console, f"Reading {source.data}"):
             prepared = source.read()
         history.warn(source)
@@ -117,7 +100,7 @@ def release(
         if book is not None:
             line(console, f"Ledger: of the budget of {book.dataset!r}, {book.status().left}.")
     certificate, signed = estimator.certificate_, sign is not None
-    with add_note(f"The model was released, and its bundle is in {place}."):
+    with terminal.add_note(f"The model was released, and its bundle is in {place}."):
         if json:
             papers = json_text.loads(certificate.to_json())
             print_json({"directory": str(place), "signed": signed, "certificate": papers})
@@ -134,7 +117,7 @@ def _signer(path: str | None) -> Callable[[bytes], bytes] | None:
         return None
     from sordino.release import signature
 
-    key = signature.load_private(path, lambda: ask(f"Passphrase of {path}"))
+    key = signature.load_private(path, lambda: terminal.ask(f"Passphrase of {path}"))
     return lambda content: signature.sign(content, key)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.cli.terminal import line, say, screen
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from sordino.privacy import Estimate
     from sordino.proofs.theorems import Finding
     from sordino.release.ledger import Line
-    from sordino.report.assessment import Assessment
+    from sordino.report.result import Assessment
 
 _COLUMNS: dict[str, dict[str, Any]] = {
     "l": {"no_wrap": True},
@@ -97,19 +96,14 @@ def plain_findings(
 ) -> dict[str, Any]:
     """The JSON document; `value` names what was computed, such as "epsilon"."""
     partial = value not in ("epsilon", "noise_multiplier")
+    names = ("method", "applies", "delta", "kind", "theorem", "released", "reason")
     return {
         "inputs": {**inputs, **given.inputs(partial=partial)},
         "rows": [
-            {
-                "method": each.method,
-                "applies": each.applies,
+            {name: getattr(each, name) for name in names}
+            | {
                 value: each.value,
-                "delta": each.delta,
-                "kind": each.kind,
-                "theorem": each.theorem,
                 "relation": each.relation.value,
-                "released": each.released,
-                "reason": each.reason,
                 "notes": list(each.notes),
                 "milliseconds": round(each.milliseconds, 3),
             }
@@ -221,7 +215,7 @@ def print_entries(lines: Sequence[Line]) -> None:
 
 def print_assessment(assessment: Assessment) -> None:
     """The verdict, the three kinds of epsilon under what each is of, and what privacy costs."""
-    from sordino.report import words, words_cost
+    from sordino.report import words
 
     console = screen(200)
     console.print()
@@ -246,9 +240,9 @@ def print_assessment(assessment: Assessment) -> None:
             line(console, f"{kind}: {words.MEANINGS[kind]}")
         console.print()
     if assessment.release is not None and (accuracy := assessment.release.accuracy) is not None:
-        line(console, words_cost.cost(accuracy))
-        if scores := words_cost.table(accuracy):
-            first, *rest = words_cost.HEAD
+        line(console, words.cost(accuracy))
+        if scores := words.scores(accuracy):
+            first, *rest = words.SCORES
             print_table(console, [(first, "L"), *((name, "R") for name in rest)], scores)
 
 
@@ -258,14 +252,8 @@ INTERNAL = "INTERNAL: measured on the records themselves, without protecting noi
 NOT_PRIVATE = "NOT PRIVATE: how much noise was measured on the records themselves."
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A table as plain text: its first column names what the others hold."""
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    below: Sequence[str] = ()
+_Table = tuple[str, Sequence[str], Sequence[Sequence[str]], Sequence[str]]
+"""Title, headings, rows, and lines below; the first column names what the others hold."""
 
 
 def model_name(summary: Summary) -> str:
@@ -296,12 +284,11 @@ def print_summary(summary: Summary, utility: Utility | None) -> None:
     tables += [_gaussian(summary), _settled(summary)]
     if utility is not None:
         tables.append(_accuracies(utility))
-    for table in tables:
+    for title, (first, *rest), rows, below in tables:
         console.print()
-        console.print(table.title, style="bold", highlight=False)
-        first, *rest = table.headings
-        print_table(console, [(first, "L"), *((name, "R") for name in rest)], table.rows)
-        for text in table.below:
+        console.print(title, style="bold", highlight=False)
+        print_table(console, [(first, "L"), *((name, "R") for name in rest)], rows)
+        for text in below:
             console.print(text, style="dim", highlight=False)
     if summary.notes:
         console.print()
@@ -328,16 +315,9 @@ def _distances(summary: Summary) -> _Table:
                 sizes = map(_number, (gaps.quantile(0.5), gaps.quantile(0.95), gaps.maximum))
                 rows.append((name, one.init, *sizes, f"{gaps.pairs:,}"))
                 sampled |= not gaps.exact
-    below = []
-    if summary.theory.bound is not None:
-        below.append(
-            "Two neighbours differ in two places of the order, so the bound for one record covers "
-            "half their distance; the data itself and a neighbour differ in one."
-        )
-    if sampled:
-        below.append(f"Of more than {MOST_PAIRS:,} pairs a sample of so many is shown.")
+    below = [f"Of more than {MOST_PAIRS:,} pairs a sample of so many is shown."] * sampled
     headings = ("distance of two models", "init", "median", "95%", "largest", "pairs")
-    return _Table("How far apart models are (L2)", headings, rows, below)
+    return "How far apart models are (L2)", headings, rows, below
 
 
 def _sigmas(summary: Summary) -> _Table:
@@ -353,7 +333,7 @@ def _sigmas(summary: Summary) -> _Table:
     relative = [f"{one.across.relative:.2g}" for one in summary.inits]
     rows.append(("relative gap of datasets (v2, Table 6)", *relative))
     below = (f"In brackets: {summary.inits[0].sigma['minimum'].level:.0%} intervals.",)
-    return _Table("sigma_i: how widely the seed spreads a weight", _by_init(summary), rows, below)
+    return "sigma_i: how widely the seed spreads a weight", _by_init(summary), rows, below
 
 
 def _sensitivities(summary: Summary) -> _Table:
@@ -371,7 +351,7 @@ def _sensitivities(summary: Summary) -> _Table:
         rows.append(("largest seen from the data itself", *based))
     below = (f"Bound: {theory.bound.theorem}; in exact arithmetic.",) if theory.bound else ()
     title = "Sensitivity: how far one record moves the weights"
-    return _Table(title, _by_init(summary), rows, below)
+    return title, _by_init(summary), rows, below
 
 
 def estimates(one: InitSummary, delta: float) -> dict[str, Estimate]:
@@ -400,18 +380,7 @@ def _epsilons(summary: Summary) -> _Table:
         (name, *(_interval(each[name]) if name in each else "-" for each in columns))
         for name in names
     ]
-    below = [
-        "The papers' formula, sqrt(2 ln(1.25/delta)) Delta / sigma, is a theorem below epsilon = 1 "
-        "only; the other rows are by the exact one.",
-        "Taken for granted: Gaussian noise, alike for every dataset and, but along the learned "
-        "direction, in all directions. What was seen is of the pairs tried, no more.",
-    ]
-    if any(one.worst for one in summary.inits):
-        below.append(
-            "The worst pair and its direction are chosen on other seeds than those that test them: "
-            "lower estimates."
-        )
-    return _Table("epsilon: estimates, not guarantees", _by_init(summary), rows, below)
+    return "epsilon: estimates, not guarantees", _by_init(summary), rows, ()
 
 
 def _gaussian(summary: Summary) -> _Table:
@@ -439,8 +408,7 @@ def _gaussian(summary: Summary) -> _Table:
         "  width; 1 if Gaussian",
     )
     rows = list(zip(names, *columns, strict=True))
-    below = ("That a test finds nothing does not prove that the noise is Gaussian.",)
-    return _Table("Is the noise Gaussian?", _by_init(summary), rows, below)
+    return "Is the noise Gaussian? (no test proves it)", _by_init(summary), rows, ()
 
 
 def _settled(summary: Summary) -> _Table:
@@ -452,7 +420,7 @@ def _settled(summary: Summary) -> _Table:
     seeds = [times(one.by_seeds) for one in summary.inits]
     rows = [("largest delta_S, half the pairs to all", *pairs)]
     rows.append(("sigma_i, half the seeds to all", *seeds))
-    return _Table("How settled are the numbers?", _by_init(summary), rows)
+    return "How settled are the numbers?", _by_init(summary), rows, ()
 
 
 def _accuracies(utility: Utility) -> _Table:
@@ -469,13 +437,11 @@ def _accuracies(utility: Utility) -> _Table:
     ]
     below = (
         f"Of {utility.models} sampled models on {utility.test_rows:,} held-out rows; without noise "
-        f"{utility.noiseless_mean.value:.4f}. The empirical sensitivity is no bound, so neither "
-        "column is a promise; the second also counts SGD's own noise.",
-        "p: a paired t-test by seed, since models of one seed are alike; the papers' is by model.",
+        f"{utility.noiseless_mean.value:.4f}; for the empirical sensitivity, which is no bound.",
         NOT_PRIVATE,
     )
     headings = ("target epsilon", "all noise", "augmented", "gain", "p", "of gap")
-    return _Table("Accuracy, if SGD's own noise counted (an experiment)", headings, rows, below)
+    return "Accuracy, if SGD's own noise counted (an experiment)", headings, rows, below
 
 
 def _interval(of: Interval | Estimate) -> str:

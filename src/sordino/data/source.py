@@ -122,7 +122,7 @@ class Source:
             name = recipe(self.data).name
         except InvalidArgument as error:
             files = f"Or pass a file that ends in {', '.join(ENDINGS)}."
-            raise InvalidArgument(f"{error} {files}") from None
+            raise InvalidArgument(f"{error} {files}", "data") from None
         columns = self.columns if isinstance(self.columns, str | None) else "[...]"
         given = {"target": self.target, "columns": columns, "classes": self.classes}
         for option, value in given.items():

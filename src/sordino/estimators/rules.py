@@ -10,7 +10,7 @@ converged. A regulariser l2 acts like a length 1 / l2.
 
 The two constants were chosen on adult, forest, mnist-binary, cifar2 and the digits, by accuracy
 over a grid of lengths; bank and kddcup99 were looked at once, afterwards. Then one thing was
-changed: the first whole study (benchmarks/erm.py) had DP-SGD ahead of noisy gradient descent on adult
+changed: the first whole study (the benchmark) had DP-SGD ahead of noisy gradient descent on adult
 and kddcup99 at the smallest budget, and the latter's rate was lowered to that of the former.
 """
 

@@ -1,14 +1,16 @@
-"""The look of printed figures: one column wide, few colours, the same picture for the same numbers.
+"""Colours and the look of figures: few colours, the same picture for the same numbers.
 
-Colours are of Okabe & Ito's palette, which people tell apart who see fewer colours than others;
-what matters is also told by dashes or by words beside a line.
+Colours have their meaning by name, on a light and on a dark page. They are Okabe & Ito's blue,
+green and vermilion, which people tell apart who see fewer colours than others; what matters is
+also told by dashes or by words beside a line. Pictures are drawn in the light ones. On a page
+`drawing.svg` writes `var(--proved, #0072b2)` for each, so that the page sets its own.
 """
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,49 +18,70 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _files
-from sordino.report import palette
-from sordino.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-BLUE, GREEN, VERMILION = palette.PROVED, palette.ESTIMATED, palette.OBSERVED
-INK, GREY, PURPLE = palette.INK, palette.MUTED, palette.PURPLE
+LIGHT = {
+    "ink": "#1d1f24",
+    "muted": "#5a606b",
+    "grid": "#d9dde3",
+    "proved": "#0072b2",
+    "estimated": "#00805e",
+    "observed": "#b84f00",
+    "panel": "#ffffff",
+    "warn": "#b3002d",
+}
+DARK = {
+    "ink": "#e9ebee",
+    "muted": "#a3abb8",
+    "grid": "#3a404a",
+    "proved": "#56b4e9",
+    "estimated": "#3fcb9d",
+    "observed": "#ff9a52",
+    "panel": "#15181d",
+    "warn": "#ff7a8a",
+}
+INK, GREY, GRID, PROVED, ESTIMATED, OBSERVED, PANEL, WARN = LIGHT.values()
+BLUE, GREEN, VERMILION, PURPLE = PROVED, ESTIMATED, OBSERVED, "#aa4499"
+"""The same where they mean nothing, and a fourth."""
 COLUMN = 3.5
 """Inches: a column of a two-column page."""
-DOTS_PER_INCH = 300
+PAGE = 7.2
+"""Inches: both columns of a page."""
 
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so pictures repeat
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "axes.titlesize": 8,
+    **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 7),
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
+    **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), "white"),
     "axes.titlelocation": "left",
     "axes.linewidth": 0.7,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.prop_cycle": f"cycler('color', {list(palette.LINES)})",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": palette.GRID,
+    "axes.prop_cycle": "cycler('color', "
+    f"{[BLUE, VERMILION, GREEN, PURPLE, INK, '#e69f00', '#56b4e9', GREY]})",
+    "grid.color": GRID,
     "grid.linewidth": 0.5,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "text.color": INK,
     "lines.linewidth": 1.3,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
     "legend.handlelength": 1.8,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
     "svg.hashsalt": "sordino",
 }
+
+
+def properties(colours: Mapping[str, str]) -> str:
+    """Colours as CSS custom properties."""
+    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+
+
+def css(selector: str = ":root") -> str:
+    """Rules that set the colours, dark ones for those who asked for dark pages."""
+    dark = f"{selector} {{ {properties(DARK)} }}"
+    light = f"{selector} {{ {properties(LIGHT)} }}"
+    return f"{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}"
 
 
 @contextmanager
@@ -78,22 +101,29 @@ def panels(rows: int, height: float) -> tuple[Figure, list[Any]]:
     return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
 
 
-_SAYS = {"pdf": "Subject"}
-_DATED = {"svg": "Date", "pdf": "CreationDate"}
-"""Formats' own names for what a figure says, and for the date, which would change the bytes."""
+@contextmanager
+def column(
+    height: float, rows: int = 1, title: str = "", columns: int = 2
+) -> Iterator[tuple[Figure, list[Any]]]:
+    """A figure of `panels` to draw on; then the first one's legend is put above it."""
+    with styled():
+        figure, axes = panels(rows, height)
+        yield figure, axes
+        legend_above(figure, axes[0], title, columns)
 
 
 def save(figure: Figure, path: str, says: str, *, mode: int = 0o600) -> None:
     """Write a figure in the format of its name, for its owner's eyes; `says` goes inside the file.
 
-    The same figure gives the same bytes.
+    The same figure gives the same bytes: the date is left out.
     """
     suffix, made = path.rpartition(".")[2].lower(), io.BytesIO()
-    metadata: dict[str, str | None] = {_SAYS.get(suffix, "Description"): says}
-    if suffix in _DATED:
-        metadata[_DATED[suffix]] = None
+    metadata: dict[str, str | None] = {"Subject" if suffix == "pdf" else "Description": says}
+    dated = {"svg": "Date", "pdf": "CreationDate"}
+    if suffix in dated:
+        metadata[dated[suffix]] = None
     with styled():
-        figure.savefig(made, dpi=DOTS_PER_INCH, metadata=metadata, format=suffix)
+        figure.savefig(made, dpi=300, metadata=metadata, format=suffix)
     with _files.explained("figure", path, "written"):
         _files.write(path, made.getvalue(), mode=mode)
 
@@ -112,49 +142,35 @@ def log_axis(axis: Any, low: float, high: float) -> None:
 
 def whole_numbers(axis: Any) -> None:
     """Label an axis of counts: whole numbers only, with commas."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+    _label(axis, plain, integer=True)
 
 
 def in_percent(axis: Any) -> None:
     """Label an axis of shares."""
+    _label(axis, lambda value: f"{100 * value:.10g}%", steps=[1, 2, 2.5, 5, 10])
+
+
+def _label(axis: Any, text: Callable[[float], str], **places: Any) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.10g}%"))
+    axis.set_major_locator(MaxNLocator(nbins=6, **places))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
 
 
 def legend_above(figure: Figure, panel: Any, title: str = "", columns: int = 2) -> None:
     """Put the title and the names of a panel's lines above the figure, where they hide nothing."""
-    handles, labels = panel.get_legend_handles_labels()
-    legend = figure.legend(
-        handles,
-        labels,
-        title=title or None,
-        loc="outside upper left",
-        ncols=columns,
-        alignment="left",
-        columnspacing=1.2,
-        labelspacing=0.3,
-        borderaxespad=0.2,
-    )
+    look: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": columns}
+    look |= {"columnspacing": 1.2, "labelspacing": 0.3, "borderaxespad": 0.2}
+    named = panel.get_legend_handles_labels()
+    legend = figure.legend(*named, title=title or None, **look)
     legend.get_title().set_fontsize(8)
 
 
 def say_at(panel: Any, height: float, text: str) -> None:
     """Write on a horizontal line, at its right end; what lies behind shines through a little."""
-    panel.annotate(
-        text,
-        (1.0, height),
-        (-3, 3),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        ha="right",
-        fontsize=7,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8},
-    )
+    place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}
+    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8}
+    panel.annotate(text, (1.0, height), (-3, 3), fontsize=7, bbox=box, **place)
 
 
 def blue(shade: float) -> Any:
@@ -176,23 +192,3 @@ def plain(value: float) -> str:
     if value != 0 and not 1e-4 <= abs(value) < 1e6:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
     return f"{value:,.10g}"
-
-
-def density(values: Floats, low: float, high: float, places: int = 500) -> tuple[Floats, Floats]:
-    """A smooth density of log10(values) between the logarithms of `low` and `high`.
-
-    Its area is the share of `values` above 0, which alone have a logarithm. The width is that of
-    Silverman for at most 1,000 values: pairs that share a run are far from independent.
-    """
-    logs = np.log10(values[values > 0])
-    edges = np.linspace(math.log10(low), math.log10(high), places + 1)
-    step = edges[1] - edges[0]
-    if len(logs) == 0:
-        return np.asarray(10 ** (edges[:-1] + step / 2)), np.zeros(places)
-    counts = np.histogram(logs, edges)[0] / (len(values) * step)
-    spread = min(float(logs.std()), float(np.subtract(*np.quantile(logs, [0.75, 0.25]))) / 1.34)
-    width = max(0.9 * spread * min(len(logs), 1000) ** -0.2, step)
-    reach = math.ceil(4 * width / step)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * step / width) ** 2)
-    smooth = np.convolve(counts, kernel / kernel.sum())[reach : reach + places]
-    return np.asarray(10 ** (edges[:-1] + step / 2)), np.asarray(smooth)

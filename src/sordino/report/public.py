@@ -2,50 +2,48 @@
 
 Nothing here is made from an `Assessment`: no accuracy, no estimate, no attack, no exact count that
 the certificate does not state. What stands beside the certificate (the trade-off curve, the best
-guess, what other theorems say) is computed from the certificate's evidence alone.
+guess, what other theorems say) is computed from the certificate's evidence alone. `page` is the
+public page.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any
 
 from sordino import checks
-from sordino.errors import InvalidArgument
+from sordino.errors import InvalidArgument, printable
 from sordino.privacy import Guarantee
-from sordino.report.document import text
-from sordino.report.plain import (
-    check_header,
+from sordino.report import sections, words
+from sordino.report.numbers import named, upper, versions
+from sordino.report.page import Block, Bullets, Code, Facts, Folded, Page, Section, Text
+from sordino.report.result import (
+    Bound,
+    Curve,
+    Proved,
+    check_document,
     check_keys,
-    fields_of,
     from_plain,
     parse,
     refuse,
+    text,
     to_plain,
 )
-from sordino.report.stages import Bound, Curve
+from sordino.serialize import fields_of
 
-SCHEMA: Final = "sordino-assessment-public"
-VERSION: Final = 1
-CERTIFICATE_SCHEMA, CERTIFICATE_VERSION = "sordino-certificate", 1
+HEADER = {"schema": "sordino-assessment-public", "version": 1, "internal": False}
+CERTIFICATE = {"schema": "sordino-certificate", "version": 1}
 GUARANTEE_MEANS = ("delta_means", "relation_means")
 """Sentences beside the guarantee."""
 CERTIFICATE_KEYS = (
-    *("schema", "version", "date", "model", "guarantee", "why_none", "method", "evidence"),
-    *("facts", "noise", "preprocessing", "tuning", "dataset", "ledger_entry", "versions"),
+    *("date", "model", "guarantee", "why_none", "method", "evidence", "facts", "noise"),
+    *("preprocessing", "tuning", "dataset", "ledger_entry", "versions"),
 )
 """Of version 1. A certificate is closed: what else stood in one would not be its own."""
-
-
-@dataclass(frozen=True)
-class PublicHeader:
-    """What a document is, so that no other is taken for it."""
-
-    schema: Literal["sordino-assessment-public"] = SCHEMA
-    version: Literal[1] = VERSION
-    internal: Literal[False] = False
 
 
 @dataclass(frozen=True)
@@ -111,28 +109,12 @@ class PublicFacts:
 
     @functools.cached_property
     def guarantee(self) -> Guarantee | None:
-        """What is promised; None if nothing is, and `why_none` says why."""
-        return _guarantee(self.certificate)
-
-    @property
-    def why_none(self) -> str:
-        """Why nothing is promised; "" where something is."""
-        return str(self.certificate["why_none"])
-
-    @property
-    def delta_means(self) -> str:
-        """What delta allows, a sentence; "" where nothing is promised."""
-        return self._means("delta_means")
-
-    @property
-    def relation_means(self) -> str:
-        """Against which change the promise is, a sentence; "" where nothing is promised."""
-        return self._means("relation_means")
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """Numbers of the proof in words, by name: "schedule", "sensitivity", "noise"."""
-        return dict(self.certificate["facts"])
+        """What is promised; None if nothing is, and the certificate's "why_none" says why."""
+        values = self.certificate["guarantee"]
+        if values is None:
+            return None
+        check_keys(values, (*fields_of(Guarantee), *GUARANTEE_MEANS), "certificate.guarantee")
+        return from_plain(Guarantee, {name: values[name] for name in fields_of(Guarantee)})
 
     @property
     def rows(self) -> int | None:
@@ -141,9 +123,12 @@ class PublicFacts:
         rows = evidence.get("rows") if isinstance(evidence, Mapping) else None
         return rows if isinstance(rows, int) else None
 
-    def _means(self, name: str) -> str:
-        guarantee = self.certificate["guarantee"]
-        return "" if guarantee is None else str(guarantee[name])
+    @property
+    def leaks(self) -> tuple[str, ...]:
+        """What was read off the records beforehand."""
+        from_proof = () if self.guarantee is None else self.guarantee.not_covered
+        reads = [str(what) for what in self.certificate["preprocessing"].get("reads", ())]
+        return words.each_once(*reads, *from_proof)
 
 
 def public_facts(
@@ -151,7 +136,7 @@ def public_facts(
     *,
     tradeoff: Curve | None = None,
     best_guess: float = 1.0,
-    bounds: Iterable[Bound | PublicBound] = (),
+    bounds: Iterable[Bound] = (),
 ) -> PublicFacts:
     """What the public may see of the release that `certificate` (its JSON) is of.
 
@@ -164,19 +149,23 @@ def public_facts(
     Raises
     ------
     DocumentError
-        If the certificate is none. Whether it holds up is for `mechanisms` to say.
+        If the certificate is none. Whether it holds up is for `release.verify` to say.
     InvalidArgument
         If something is said to follow from a certificate that promises nothing.
     """
     parsed = parse(certificate) if isinstance(certificate, str | bytes) else dict(certificate)
-    shown = tuple(_bound(each) for each in bounds if _proved(each))
+    shown = tuple(
+        PublicBound(each.name, each.epsilon, each.theorem, each.used, each.reason)
+        for each in bounds
+        if each.kind == "guarantee"
+    )
     return _facts(parsed, PublicComputed(tradeoff, float(best_guess), shown))
 
 
 def dumps(facts: PublicFacts) -> str:
     """JSON for the public (public.schema.json): equal facts give equal text."""
-    computed = {"computed": to_plain(facts.computed)}
-    return text({**to_plain(PublicHeader()), "certificate": dict(facts.certificate), **computed})
+    values = {"certificate": dict(facts.certificate), "computed": to_plain(facts.computed)}
+    return text({**HEADER, **values}) + "\n"
 
 
 def loads(content: str | bytes) -> PublicFacts:
@@ -187,10 +176,7 @@ def loads(content: str | bytes) -> PublicFacts:
     DocumentError
         For anything else, with one sentence.
     """
-    values = check_header(parse(content), SCHEMA, VERSION)
-    header = fields_of(PublicHeader)
-    check_keys(values, (*header, *fields_of(PublicFacts)), "")
-    from_plain(PublicHeader, {name: values[name] for name in header})
+    values = check_document(parse(content), HEADER, tuple(fields_of(PublicFacts)))
     try:
         return _facts(values["certificate"], from_plain(PublicComputed, values["computed"]))
     except InvalidArgument as error:
@@ -198,40 +184,136 @@ def loads(content: str | bytes) -> PublicFacts:
 
 
 def _facts(certificate: object, computed: PublicComputed) -> PublicFacts:
-    facts = PublicFacts(_certificate(certificate), computed)
+    found = check_document(certificate, CERTIFICATE, CERTIFICATE_KEYS, "certificate")
+    for name in ("model", "facts", "preprocessing", "tuning", "dataset", "versions"):
+        if not isinstance(found[name], dict):
+            refuse(f"certificate.{name}", "is no object")
+    facts = PublicFacts({**CERTIFICATE, **found}, computed)
     checks.fraction("best_guess", computed.best_guess)
     if computed.best_guess < 0.5:
-        hint = "Whoever tosses a coin is right half the time."
-        checks.fail("best_guess", computed.best_guess, ">= 0.5", hint)
+        checks.fail("best_guess", computed.best_guess, ">= 0.5, as of a coin")
     if facts.guarantee is None and (computed.tradeoff is not None or computed.best_guess < 1):
-        hint = "The certificate promises nothing: pass no trade-off, and a best guess of 1."
+        hint = "It promises nothing."
         checks.fail("best_guess", computed.best_guess, "to follow from the certificate", hint)
     return facts
 
 
-def _certificate(values: object) -> Mapping[str, Any]:
-    found = check_header(values, CERTIFICATE_SCHEMA, CERTIFICATE_VERSION)
-    check_keys(found, CERTIFICATE_KEYS, "certificate")
-    _guarantee(found)
-    for name in ("model", "facts", "preprocessing", "tuning", "dataset", "versions"):
-        if not isinstance(found[name], dict):
-            refuse(f"certificate.{name}", "is no object")
-    return found
+# --- The public page
 
 
-def _guarantee(certificate: Mapping[str, Any]) -> Guarantee | None:
-    values = certificate["guarantee"]
-    if values is None:
-        return None
-    check_keys(values, (*fields_of(Guarantee), *GUARANTEE_MEANS), "certificate.guarantee")
-    return from_plain(Guarantee, {name: values[name] for name in fields_of(Guarantee)})
+def page(facts: PublicFacts) -> Page:
+    """The whole certificate as blocks, for `page.html` or `page.markdown`."""
+    paper, proved = facts.certificate, facts.guarantee
+    version = str(paper["versions"].get("sordino", ""))
+    title = f"How private is this {paper['model'].get('estimator', 'model')}?"
+    verdict = "Nothing is promised: treat this model like the records themselves"
+    if proved is not None and math.isfinite(proved.epsilon):
+        unit = "record" if proved.unit == "one record" else f"person ({proved.unit})"
+        verdict = (
+            f"Whoever gets this model {words.learns(proved, f'any one {unit}', facts.rows)}: "
+            f"epsilon is at most {upper(proved.epsilon)} at delta = {upper(proved.delta)} (proved)"
+        )
+        if facts.leaks:
+            verdict += words.NOT_COVERED
+    notes = [f"Not covered by the guarantee: {what}." for what in facts.leaks]
+    if proved is None:
+        notes = [f"Why nothing is promised: {paper['why_none']}"]
+    computed = facts.computed
+    parts = Proved(
+        proved,
+        str(paper["why_none"]),
+        tuple(Bound(**vars(each)) for each in computed.bounds),
+        computed.tradeoff,
+        computed.best_guess,
+        {str(name): str(words) for name, words in paper["facts"].items()},
+    )
+    return Page(
+        title=title,
+        mark="PUBLIC.",
+        why_marked="This page shows the model's certificate and what follows from it.",
+        verdict=printable(f"{verdict}."),
+        subtitle=f"{title} Released on {paper['date']}.",
+        notes=tuple(notes),
+        sections=(
+            Section("protection", "What is promised, and to whom", tuple(_promise(facts, parts))),
+            Section("training", "How it was trained", tuple(_training(paper))),
+            Section("proof", "How it was proved", tuple(sections.theorems(parts))),
+            Section("caveats", "What is not covered", (Bullets(tuple(_not_covered(facts))),)),
+            Section("papers", "The papers", tuple(_papers(paper))),
+            Section("words", "The words", tuple(sections.glossary())),
+        ),
+        footer=f"Made by sordino {version} from the certificate alone.",
+        version=version,
+    )
 
 
-def _proved(bound: Bound | PublicBound) -> bool:
-    return isinstance(bound, PublicBound) or bound.kind == "guarantee"
+def _promise(facts: PublicFacts, parts: Proved) -> Iterator[Block]:
+    proved = parts.guarantee
+    if proved is None:
+        yield Text(parts.why_none, lead="Nothing.", tone="warn")
+        return
+    means = str(facts.certificate["guarantee"]["relation_means"])
+    pairs = (
+        ("Promised", f"epsilon at most {upper(proved.epsilon)} at delta = {upper(proved.delta)}"),
+        ("Released", sections.released(proved)),
+        ("Protected", proved.unit),
+        sections.change(proved.relation, proved.unit != "one record", means),
+        ("Delta", sections.delta_means(proved)),
+    )
+    yield Facts(pairs)
+    yield from sections.attacker(parts, proved)
 
 
-def _bound(bound: Bound | PublicBound) -> PublicBound:
-    if isinstance(bound, PublicBound):
-        return bound
-    return PublicBound(bound.name, bound.epsilon, bound.theorem, bound.used, bound.reason)
+def _training(paper: Mapping[str, Any]) -> Iterator[Block]:
+    model, before, tuning = paper["model"], paper["preprocessing"], paper["tuning"]
+    prepared = "not declared"
+    if before.get("declared"):
+        prepared = "read the records" if before.get("reads") else "read each row by itself alone"
+    tuned = str(tuning.get("kind", ""))
+    if tuned == "declared":
+        best = f"the best of {tuning.get('runs')}, which the guarantee pays for"
+        tuned = f"declared, {tuning.get('candidates')} candidates; {best}"
+    pairs = (
+        ("Model", str(model.get("estimator", ""))),
+        ("Features", f"{int(model.get('features', 0)):,}"),
+        ("Labels", named([str(label) for label in model.get("labels", ())])),
+        ("Method", str(paper["method"])),
+        ("Source of the noise", str(paper["noise"])),
+        ("Preparation", prepared),
+        ("Tuning", tuned),
+    )
+    yield Facts(pairs)
+    yield sections.folded_settings("Settings", model.get("settings", {}))
+
+
+def _papers(paper: Mapping[str, Any]) -> Iterator[Block]:
+    dataset, mark = paper["dataset"], paper["dataset"].get("fingerprint")
+    pairs = (
+        ("Date", str(paper["date"])),
+        ("Dataset", dataset.get("name") or "not named"),
+        ("Ledger", paper["ledger_entry"] or "not recorded in one"),
+        ("Versions", versions(paper["versions"])),
+        ("Fingerprint", f"{mark} (keyed by the owner's secret)" if mark else ""),
+    )
+    yield Facts(pairs)
+    yield Code(str(paper["model"].get("sha256", "")), "SHA-256 of model.safetensors")
+    yield Code("sordino certificate verify MODEL", "To check a copy of the model:")
+    yield Text("Only a checked signature detects forgers.")
+    whole = Code(json.dumps(paper, indent=2, sort_keys=True))
+    yield Folded("The certificate, letter by letter", (whole,), printed=False)
+
+
+def _not_covered(facts: PublicFacts) -> Iterator[str]:
+    paper, proved = facts.certificate, facts.guarantee
+    if proved is None:
+        yield "Everything: nothing is promised."
+    yield from (f"Read off the records beforehand: {what}." for what in facts.leaks)
+    if not paper["preprocessing"].get("declared", False):
+        yield "How the rows were prepared, which nobody declared."
+    if str(paper["tuning"].get("kind")) in ("none declared", "unknown"):
+        yield "Tuning on the same records, if there was any."
+    many = "one record" if proved is None else proved.unit
+    yield f"Somebody with more than {many}."
+    yield "Other releases from the same records."
+    yield "Whether the noise was drawn as stated: weights do not show it."
+    yield "Side channels, such as how long the training took."

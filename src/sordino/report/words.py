@@ -1,28 +1,20 @@
 """The outcome of an assessment in words: one sentence, what must be known with it, three numbers.
 
 The page begins with these, and the terminal prints them. Every number is rounded to the side that
-is true of it: what is proved up, what was observed down.
+is true of it: what is proved up, what was observed down. What privacy costs, and what would help,
+follows from three accuracies; it is INTERNAL, as they are.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 from sordino.errors import printable
-from sordino.privacy import Estimate, Guarantee, Observation
-from sordino.report import words_cost
-from sordino.report.assessment import Assessment, Question
-from sordino.report.stages import Attack
-from sordino.report.words_numbers import (
-    about,
-    chance,
-    compared,
-    lower,
-    percent_of_confidence,
-    upper,
-)
+from sordino.privacy import Estimate, Guarantee
+from sordino.report.numbers import about, chance, compared, confidence, lower, percent, upper
+from sordino.report.result import Accuracy, Assessment, Attack, Question
 
 Kind = Literal["proved", "claimed", "estimated", "observed"]
 
@@ -34,27 +26,27 @@ MEANINGS: dict[Kind, str] = {
 }
 """In five words."""
 NO_REASON = "The reason was not recorded."
-NOTHING_PROVED = "nothing limits what anybody learns"
-
-RELEASE, PLAIN = "the release", "un-noised SGD"
+NOT_COVERED = "; not covered is what was read off the records beforehand"
 HARDLY_ANYTHING = 10.0
 """From this epsilon on a guarantee is called next to nothing: odds may change 22,026-fold."""
-
 _LEARNED = (
-    (1.0, "learns little about {unit}"),
-    (3.0, "learns a limited amount about {unit}"),
-    (HARDLY_ANYTHING, "may learn a lot about {unit}, since the guarantee is weak"),
-    (
-        math.inf,
-        "may learn almost anything about {unit}, since such a guarantee means next to nothing",
-    ),
+    (1.0, "learns little about {}"),
+    (3.0, "learns a limited amount about {}"),
+    (HARDLY_ANYTHING, "may learn a lot about {}, since the guarantee is weak"),
+    (math.inf, "may learn almost anything about {}: such a guarantee means next to nothing"),
 )
 _LONGEST_ASIDE = 140
 """Letters of a reason that still fits into the verdict; a longer one stands below it."""
 
+SCORES = ("model", "accuracy", "balanced accuracy", "AUC", "log-loss", "calibration error")
+"""Columns of `scores`."""
+_MATTERS = 0.01
+"""A difference of accuracies below a percentage point is nothing to build an advice on."""
+_RANKS = 0.6
+"""An AUC from which on a model ranks rows much better than by chance."""
 
-@dataclass(frozen=True)
-class Row:
+
+class Row(NamedTuple):
     """One of the numbers in words: `of` what, which kind, and how sure."""
 
     of: str
@@ -67,71 +59,169 @@ class Row:
 
 def verdict(assessment: Assessment) -> str:
     """One sentence in plain words. It begins with BROKEN if an attack refuted what is promised."""
+    name, attack, proved = assessment.question.mechanism, assessment.attack, assessment.proved
+    learned = _attack_words(attack)
     if assessment.broken:
         sentence = f"BROKEN: {_broken(assessment)}"
-    elif assessment.question.mechanism:
-        sentence = _foreign(assessment)
+    elif name and (attack is None or attack.claimed is None):
+        sentence = f"Nothing is proved or claimed about {name}, and {learned}."
+    elif name:
+        assert attack is not None
+        assert attack.claimed is not None
+        sentence = (
+            f"Nothing is proved about {name}: it claims that epsilon is at most "
+            f"{upper(attack.claimed)}, and {learned}, which neither refutes nor proves the claim."
+        )
     elif assessment.state == "nothing proved":
-        sentence = _nothing(assessment)
+        sentence = (
+            f"Nothing is proved about this model{_aside(assessment)}, so treat it like the records "
+            f"themselves: epsilon {_estimate_words(assessment.estimated, promises=False)}, and "
+            f"{learned}."
+        )
     else:
-        sentence = _holds(assessment)
+        assert proved is not None
+        records, release = assessment.records, assessment.release
+        rows = None if records is None else records.rows
+        kept = release is None or release.directory
+        sentence = (
+            f"{'Whoever gets this model' if kept else 'Whoever got a model made like this'} "
+            f"{learns(proved, unit(assessment.question), rows)}: epsilon is at most "
+            f"{upper(proved.epsilon)} (proved), {_estimate_words(assessment.estimated)}, and "
+            f"{learned}{NOT_COVERED if not_covered(assessment) else ''}."
+        )
     return printable(sentence)
+
+
+def _aside(assessment: Assessment) -> str:
+    """Why nothing is proved, within a sentence; "" if it takes several, or is long."""
+    parts = assessment.proved_parts
+    why = "" if parts is None else parts.why_none.strip().rstrip(".")
+    if not 0 < len(why) <= _LONGEST_ASIDE or ". " in why:
+        return ""
+    first = why.split(" ", 1)[0]
+    is_name = len(first) > 1 and not first[1:].islower()
+    return f" ({why if is_name else why[:1].lower() + why[1:]})"
+
+
+def _broken(assessment: Assessment) -> str:
+    attack, name = assessment.attack, assessment.question.mechanism
+    assert attack is not None
+    promised = f"claimed for {name}" if name else "proved for this model"
+    wrong = "the claim is wrong" if name else "the proof is wrong, and the model must not leave"
+    sure = f"with {confidence(attack.observed.confidence)} confidence"
+    if attack.violated and attack.claimed is not None:
+        seen, most = compared(attack.observed.epsilon, attack.claimed)
+        return (
+            f"our attack shows {sure} that epsilon is at least {seen}, more than the {most} that "
+            f"is {promised}, so {wrong}."
+        )
+    return f"our attack refutes {sure} the trade-off curve that is {promised}, so {wrong}."
+
+
+def _estimate_words(estimate: Estimate | None, *, promises: bool = True) -> str:
+    if estimate is None:
+        return "could not be estimated"
+    verb, more = ("", "") if promises else ("is ", ", which promises nothing")
+    if math.isinf(estimate.epsilon):
+        return f"is without bound by our estimate{more}"
+    return f"{verb}about {about(estimate.epsilon, 2)} by our estimate{more}"
+
+
+def _attack_words(attack: Attack | None) -> str:
+    if attack is None:
+        return "no attack was made"
+    if attack.observed.epsilon > 0:
+        return f"our attack shows an epsilon of at least {lower(attack.observed.epsilon, 2)}"
+    if attack.claimed is None:
+        return "our attack found nothing"
+    most = f"about {about(attack.reach, 2)}" if attack.reach > 0 else "nothing"
+    promise = "a model that just keeps this promise"
+    return f"our attack found nothing (so many runs would find {most} in {promise})"
 
 
 def notes(assessment: Assessment) -> list[str]:
     """What must be known together with the verdict, a sentence or two each; often nothing."""
-    lines = _refuted(assessment)
-    lines += [] if assessment.broken else _above_proof(assessment)
-    lines += _looks_better(assessment)
+    return [printable(line) for line in _notes(assessment)]
+
+
+def _notes(assessment: Assessment) -> Iterator[str]:
     parts, release, records = assessment.proved_parts, assessment.release, assessment.records
-    proved = assessment.proved
+    proved, estimated = assessment.proved, assessment.estimated
+    for each in assessment.triples:
+        if each.estimate is not None and each.estimate_refuted:
+            seen, said = compared(each.least, each.estimate.epsilon, measured=True)
+            yield (
+                f"Estimate refuted for {each.of}: our attack shows an epsilon of at least {seen}, "
+                f"more than the estimated {said}."
+            )
+    if proved and estimated and estimated.epsilon > proved.epsilon and not assessment.broken:
+        said, most = compared(estimated.epsilon, proved.epsilon)
+        yield f"The estimate ({said}) lies above the {most} that is proved, so it is too high."
+    own = assessment.own_noise
+    plain = None if own is None else own.estimated.headline
+    if own and plain and estimated and plain.epsilon < estimated.epsilon:
+        most, least = compared(estimated.epsilon, plain.epsilon, measured=True)
+        yield (
+            f"Un-noised SGD looks more private than the release (about {least} and {most} by our "
+            f"estimates), which means little: nothing limits its epsilon. It made {own.training}."
+        )
     if parts is not None and proved is None and parts.why_none:
-        lines.append(f"Why nothing is proved: {parts.why_none}")
+        yield f"Why nothing is proved: {parts.why_none}"
     if assessment.state == "holds" and (leaks := not_covered(assessment)):
-        lines.append(f"Not covered by the guarantee: {'; '.join(leaks)}.")
-    if proved is not None and records is not None and delta_too_large(proved, records.rows):
-        lines.append(
-            f"Delta is too large: with {records.rows:,} records, {chance(proved.delta)} for each "
+        yield f"Not covered by the guarantee: {'; '.join(leaks)}."
+    if proved and records and delta_too_large(proved, records.rows):
+        yield (
+            f"Delta is too large: {chance(proved.delta)} for each of {records.rows:,} records "
             f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
         )
-    cost = None if release is None else release.accuracy
-    if cost is not None and (said := words_cost.useless(cost)):
-        lines.append(f"Hardly useful: {said}")
+    if release and release.accuracy and (said := useless(release.accuracy)):
+        yield f"Hardly useful: {said}"
     if release is not None and not release.directory:
-        lines.append(f"No model was written. {full(release.why_not)}".rstrip())
-    return [printable(line) for line in lines]
+        yield f"No model was written. {full(release.why_not)}".rstrip()
 
 
 def table(assessment: Assessment) -> list[Row]:
-    """The three numbers of the release, then those of SGD without added noise."""
-    if assessment.question.mechanism:
-        return _mechanism_rows(assessment)
-    rows = [
-        _proved_row(RELEASE, assessment.proved, broken=assessment.broken),
-        _estimated_row(RELEASE, assessment.estimated),
-        _observed_row(RELEASE, assessment.observed),
-    ]
-    if assessment.own_noise is None and assessment.plain_attack is None:
-        return rows
-    return [
-        *rows,
-        Row(PLAIN, "proved", NOTHING_PROVED, "infinite", "any", "no noise is added: no theorem"),
-        _estimated_row(PLAIN, assessment.plain_estimated),
-        _observed_row(PLAIN, assessment.plain_observed),
-    ]
+    """The three numbers of the release (or of the mechanism), then those of un-noised SGD."""
+    rows = []
+    for each in assessment.triples:
+        of, estimate, observed = printable(each.of), each.estimate, each.observed
+        sure = "refuted by our attack" if each.broken else "holds by a theorem"
+        most, delta = f"at most {upper(each.most)}", upper(each.delta)
+        if each.bound == "claimed" or math.isinf(each.most):
+            nothing = "nothing limits what anybody learns"
+            rows.append(Row(of, "proved", nothing, "infinite", "any", "nothing is proved"))
+        else:
+            rows.append(Row(of, "proved", MEANINGS["proved"], most, delta, sure))
+        if each.bound == "claimed":
+            sure = sure if each.broken else "not refuted, not proved"
+            said = ("nothing", "") if math.isinf(each.most) else (most, about(each.delta))
+            rows.append(Row(of, "claimed", MEANINGS["claimed"], *said, sure))
+        elif estimate is None:
+            cells = ("none", "", "none could be made")
+            rows.append(Row(of, "estimated", MEANINGS["estimated"], *cells))
+        else:
+            number = about(estimate.epsilon)
+            number = number if math.isinf(estimate.epsilon) else f"about {number}"
+            cells = (number, about(estimate.delta), f"{interval(estimate)}; no guarantee")
+            rows.append(Row(of, "estimated", MEANINGS["estimated"], *cells))
+        cells = ("none", "", "no attack was made")
+        if observed is not None:
+            sure = f"{confidence(observed.confidence)} confidence"
+            cells = (f"at least {lower(observed.epsilon)}", about(observed.delta), sure)
+        rows.append(Row(of, "observed", MEANINGS["observed"], *cells))
+    return rows
 
 
 def not_covered(assessment: Assessment) -> tuple[str, ...]:
     """What was read off the records beside the training, each once."""
     proved, records = assessment.proved, assessment.records
     from_proof = () if proved is None else proved.not_covered
-    from_rows = () if records is None else records.reads_private_data
-    return leaks(*from_rows, *from_proof)
+    return each_once(*(() if records is None else records.reads_private_data), *from_proof)
 
 
-def leaks(*said: str) -> tuple[str, ...]:
+def each_once(*leaks: str) -> tuple[str, ...]:
     """What was read, each once; a proof also names a delta that is too large, which was not."""
-    once = dict.fromkeys(what.rstrip(".") for what in said)
+    once = dict.fromkeys(what.rstrip(".") for what in leaks)
     return tuple(what for what in once if not what.startswith("delta = "))
 
 
@@ -142,25 +232,22 @@ def delta_too_large(proved: Guarantee, rows: int | None) -> bool:
 
 def unit(question: Question) -> str:
     """Who is protected, to stand in a sentence."""
-    if question.rows_per_person == 1:
-        return "any one record"
-    return f"any one person ({question.rows_per_person:,} records at most)"
+    many = question.rows_per_person
+    return "any one record" if many == 1 else f"any one person ({many:,} records at most)"
 
 
-def learned(proved: Guarantee, unit: str, rows: int | None) -> str:
+def learns(proved: Guarantee, unit: str, rows: int | None) -> str:
     """What whoever gets a model with this guarantee learns about `unit`: a verb and its object."""
     if delta_too_large(proved, rows):
         return "may learn all about some of the records, since delta is too large"
-    words = next(words for most, words in _LEARNED if proved.epsilon <= most)
-    return words.format(unit=unit)
+    return next(words for most, words in _LEARNED if proved.epsilon <= most).format(unit)
 
 
 def interval(estimate: Estimate) -> str:
     """Where the estimated number lies, with its level."""
     if estimate.low is None or estimate.high is None or estimate.level is None:
         return "no interval"
-    level = percent_of_confidence(estimate.level)
-    return f"{about(estimate.low)} to {about(estimate.high)} ({level})"
+    return f"{about(estimate.low)} to {about(estimate.high)} ({confidence(estimate.level)})"
 
 
 def full(text: str) -> str:
@@ -168,186 +255,65 @@ def full(text: str) -> str:
     return f"{text.rstrip('.')}." if text else ""
 
 
-def _holds(assessment: Assessment) -> str:
-    proved = assessment.proved
-    assert proved is not None
-    records, release = assessment.records, assessment.release
-    rows = None if records is None else records.rows
-    learns = learned(proved, unit(assessment.question), rows)
-    kept = release is None or release.directory
-    who = "Whoever gets this model" if kept else "Whoever got a model made like this"
-    sentence = (
-        f"{who} {learns}: epsilon is "
-        f"at most {upper(proved.epsilon)} (proved), {_estimate_said(assessment.estimated)}, and "
-        f"{_attack_said(assessment.attack)}"
-    )
-    if not not_covered(assessment):
-        return f"{sentence}."
-    return f"{sentence}; not covered is what was read off the records beforehand."
-
-
-def _nothing(assessment: Assessment) -> str:
-    parts = assessment.proved_parts
-    why = "" if parts is None else parts.why_none.strip().rstrip(".")
-    # A reason of several sentences cannot stand within one.
-    aside = (
-        f" ({_uncapitalised(why)})" if 0 < len(why) <= _LONGEST_ASIDE and ". " not in why else ""
-    )
+def cost(found: Accuracy) -> str:
+    """How much accuracy is lost, in a sentence."""
+    points = 100 * (found.before.value - found.again.value)
+    lost = f"about {points:.1f} percentage points of accuracy"
     return (
-        f"Nothing is proved about this model{aside}, so treat it like the records themselves: "
-        f"epsilon {_estimate_said(assessment.estimated, promises_nothing=True)}, and "
-        f"{_attack_said(assessment.attack)}."
+        f"Privacy costs {lost if points >= 0.05 else 'no accuracy that these rows could show'}: "
+        f"{percent(found.before.value)} without it, {percent(found.again.value)} on average over "
+        f"{found.repeats:,} releases like this one."
     )
 
 
-def _foreign(assessment: Assessment) -> str:
-    name, attack = assessment.question.mechanism, assessment.attack
-    if attack is None:
-        return f"Nothing is proved about {name}, and it was not attacked."
-    if attack.claimed is None:
-        return f"Nothing is proved about {name} and nothing is claimed, and {_attack_said(attack)}."
-    return (
-        f"Nothing is proved about {name}: it claims that epsilon is at most "
-        f"{upper(attack.claimed)}, and {_attack_said(attack)}, which does not refute the claim and "
-        "does not prove it either."
-    )
+def useless(found: Accuracy) -> str:
+    """Said where always saying the most frequent label does as well, and what would help; or ""."""
+    constant, without, released = found.majority, found.before.value, found.again.value
+    if found.again.low > constant:
+        return ""
+    some = "releases like this one are on average" if released <= constant else "some releases are"
+    # Less noise brings releases no further than the model gets without any.
+    if without < max(constant, released) + _MATTERS:
+        advice = "other columns or another model might help"
+    else:
+        advice = "more rows or a larger epsilon would help"
+    advice = f"Without privacy {percent(without)} are right: {advice}."
+    # Labels of uneven classes may be useless where the ranking behind them is not.
+    scored = [("without privacy", found.before_scores), (_one(found), found.after_scores)]
+    areas = [(name, each.auc) for name, each in scored if each is not None]
+    ranks = max((area or 0.0 for _, area in areas), default=0.0) >= _RANKS
+    if without < constant + _MATTERS and ranks:
+        said = ", ".join(f"{_number(area)} {name}" for name, area in areas)
+        advice += f" Rows are ranked better than by chance (AUC {said}): move the threshold."
+    rates = f"{percent(released)} right on average, against {percent(constant)}"
+    return f"{some} no better than always saying the most frequent label ({rates}). {advice}"
 
 
-def _broken(assessment: Assessment) -> str:
-    attack, name = assessment.attack, assessment.question.mechanism
-    assert attack is not None
-    promised = f"claimed for {name}" if name else "proved for this model"
-    wrong = (
-        "the claim is wrong"
-        if name
-        else "the proof, its code or what it trusts is wrong, and the model must not be released"
+def scores(found: Accuracy) -> list[tuple[str, ...]]:
+    """Rows below `SCORES`; none of an assessment made before there were scores."""
+    after = None if found.after is None else found.after.value
+    named = (
+        ("without privacy", found.before.value, found.before_scores),
+        (_one(found), after, found.after_scores),
+        ("always the most frequent label", found.majority, found.constant_scores),
     )
-    sure = f"with {percent_of_confidence(attack.observed.confidence)} confidence"
-    if attack.violated and attack.claimed is not None:
-        seen, said = compared(attack.observed.epsilon, attack.claimed)
-        return (
-            f"our attack shows {sure} that epsilon is at least {seen}, more than the {said} that "
-            f"is {promised}, so {wrong}."
+    return [
+        (
+            name,
+            "-" if share is None else percent(share),
+            _number(each.balanced_accuracy, share=True),
+            *map(_number, (each.auc, each.log_loss, each.calibration_error)),
         )
-    return (
-        f"our attack refutes {sure} the trade-off curve that is {promised}, though not its "
-        f"epsilon by itself, so {wrong}."
-    )
-
-
-def _refuted(assessment: Assessment) -> list[str]:
-    """Attacks that showed more than was estimated."""
-    lines = []
-    for of, observed, estimated in (
-        (RELEASE, assessment.observed, assessment.estimated),
-        (PLAIN, assessment.plain_observed, assessment.plain_estimated),
-    ):
-        if observed is None or estimated is None or observed.epsilon <= estimated.epsilon:
-            continue
-        seen, said = compared(observed.epsilon, estimated.epsilon, measured=True)
-        lines.append(
-            f"Estimate refuted for {of}: our attack shows an epsilon of at least {seen}, more than "
-            f"the estimated {said}. What the estimate takes for granted does not hold."
-        )
-    return lines
-
-
-def _above_proof(assessment: Assessment) -> list[str]:
-    """An estimate above what is proved is too high."""
-    estimated, proved = assessment.estimated, assessment.proved
-    if estimated is None or proved is None or estimated.epsilon <= proved.epsilon:
-        return []
-    if math.isinf(estimated.epsilon):
-        return [
-            f"The estimate is infinite, and at most {upper(proved.epsilon)} is proved: what was "
-            "measured takes part of the noise for none."
-        ]
-    said, most = compared(estimated.epsilon, proved.epsilon)
-    return [
-        f"The estimate of {said} lies above the {most} that is proved, so it is too high: the "
-        "proof holds for all pairs of datasets, and the estimate is uncertain."
+        for name, share, each in named
+        if each is not None
     ]
 
 
-def _looks_better(assessment: Assessment) -> list[str]:
-    """What an estimate for SGD without noise that lies below the release's does not mean."""
-    own, release, plain = assessment.own_noise, assessment.estimated, assessment.plain_estimated
-    if own is None or plain is None or release is None or plain.epsilon >= release.epsilon:
-        return []
-    most, least = compared(release.epsilon, plain.epsilon, measured=True)
-    return [
-        f"Un-noised SGD looks more private than the release (about {least} and {most} by our "
-        f"estimates), which means little: nothing limits its epsilon. It made {own.training}. One "
-        "record of many shows only in runs that saw it among the last: these are few and tell a "
-        "lot, and the estimate takes them for Gaussian noise."
-    ]
+def _one(found: Accuracy) -> str:
+    return "one like it" if found.after is None else "this release"
 
 
-def _estimate_said(estimate: Estimate | None, *, promises_nothing: bool = False) -> str:
-    if estimate is None:
-        return "could not be estimated"
-    most = ", which promises nothing" if promises_nothing else ""
-    if math.isinf(estimate.epsilon):
-        return f"is without bound by our estimate{most}"
-    verb = "is " if promises_nothing else ""
-    return f"{verb}about {about(estimate.epsilon, 2)} by our estimate{most}"
-
-
-def _attack_said(attack: Attack | None) -> str:
-    if attack is None:
-        return "no attack was made"
-    if attack.observed.epsilon > 0:
-        return f"our attack shows an epsilon of at least {lower(attack.observed.epsilon, 2)}"
-    if attack.claimed is None:
-        return "our attack found nothing"
-    if attack.reach > 0:
-        most = f"about {about(attack.reach, 2)} in a model that just keeps this promise"
-        return f"our attack found nothing (so many runs would find {most})"
-    return (
-        "our attack found nothing (nor would so few runs in a model that just keeps this promise)"
-    )
-
-
-def _uncapitalised(text: str) -> str:
-    """`text` with its first word as within a sentence, unless that word is a name."""
-    first = text.split(" ", 1)[0]
-    return text if not first[1:].islower() and len(first) > 1 else text[:1].lower() + text[1:]
-
-
-def _proved_row(of: str, proved: Guarantee | None, *, broken: bool = False) -> Row:
-    if proved is None or math.isinf(proved.epsilon):
-        return Row(of, "proved", NOTHING_PROVED, "infinite", "any", "nothing is proved")
-    epsilon, delta = f"at most {upper(proved.epsilon)}", upper(proved.delta)
-    sure = "refuted by our attack" if broken else "holds by a theorem"
-    return Row(of, "proved", MEANINGS["proved"], epsilon, delta, sure)
-
-
-def _estimated_row(of: str, estimate: Estimate | None) -> Row:
-    kind: Kind = "estimated"
-    if estimate is None:
-        return Row(of, kind, MEANINGS[kind], "none", "", "none could be made")
-    epsilon = "infinite" if math.isinf(estimate.epsilon) else f"about {about(estimate.epsilon)}"
-    certainty = f"{interval(estimate)}; no guarantee"
-    return Row(of, kind, MEANINGS[kind], epsilon, about(estimate.delta), certainty)
-
-
-def _observed_row(of: str, observed: Observation | None) -> Row:
-    kind: Kind = "observed"
-    if observed is None:
-        return Row(of, kind, MEANINGS[kind], "none", "", "no attack was made")
-    epsilon = f"at least {lower(observed.epsilon)}"
-    certainty = f"{percent_of_confidence(observed.confidence)} confidence"
-    return Row(of, kind, MEANINGS[kind], epsilon, about(observed.delta), certainty)
-
-
-def _mechanism_rows(assessment: Assessment) -> list[Row]:
-    name, attack = printable(assessment.question.mechanism), assessment.attack
-    said, delta = "nothing", ""
-    if attack is not None and attack.claimed is not None:
-        said, delta = f"at most {upper(attack.claimed)}", about(attack.observed.delta)
-    sure = "refuted by our attack" if assessment.broken else "not refuted, not proved"
-    return [
-        _proved_row(name, None),
-        Row(name, "claimed", MEANINGS["claimed"], said, delta, sure),
-        _observed_row(name, assessment.observed),
-    ]
+def _number(value: float | None, *, share: bool = False) -> str:
+    if value is None:
+        return "not defined"
+    return percent(value) if share else f"{value:.3f}"

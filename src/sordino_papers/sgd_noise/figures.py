@@ -17,7 +17,7 @@ from sordino import checks
 from sordino.intrinsic.epsilon import pairwise_epsilon
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
-from sordino.report.intrinsic import ESTIMATE, NAMES
+from sordino.report.figures import ESTIMATE, NAMES
 from sordino.types import Array
 from sordino_papers.quantities import Numbers
 from sordino_papers.sgd_noise.quantities import curve

@@ -10,7 +10,13 @@ import numpy as np
 from sordino.audit.worst_case import WAYS
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
-from sordino.report.worst_case import ORDERS, Repeats, WorstCaseSetting, epsilons, error_curves
+from sordino.report.figures import (
+    ORDERS,
+    Repeats,
+    WorstCaseSetting,
+    epsilons_against_theory,
+    error_curves,
+)
 from sordino.types import Array
 from sordino_papers.quantities import Numbers
 from sordino_papers.theory.formulas import slope
@@ -133,7 +139,7 @@ def _curves(run: Numbers, order: str) -> dict[str, tuple[Array, Array]]:
 
 def worst_case_epsilons(*runs: Numbers) -> Figure:
     """Annamalai's Figure 2: epsilon found against epsilon, a panel a training."""
-    return epsilons({_training_of(run): _ways(run) for run in runs})
+    return epsilons_against_theory({_training_of(run): _ways(run) for run in runs})
 
 
 def _training_of(run: Numbers) -> str:

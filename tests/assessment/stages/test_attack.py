@@ -15,7 +15,7 @@ from sordino.audit import worlds
 from sordino.audit.bounds import clopper_pearson_upper
 from sordino.audit.claim import Claim
 from sordino.privacy import Relation
-from sordino.report.stages import Attack
+from sordino.report.result import Attack
 
 RUNS = 600
 

@@ -24,7 +24,7 @@ from sordino.errors import PrivacyLeakWarning
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
 from sordino.randomness import stream
-from sordino.report.stages import Estimated, OwnNoise
+from sordino.report.result import Estimated, OwnNoise
 from sordino.sgd import train
 
 FEW = Request(data="breast-cancer", effort="quick", seeds=20, neighbours=3)

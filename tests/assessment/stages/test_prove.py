@@ -23,7 +23,7 @@ from sordino.estimators.job import Job
 from sordino.privacy import Relation
 from sordino.proofs.evidence import from_plain
 from sordino.proofs.evidence_kinds import SelectionEvidence
-from sordino.report.stages import Bound, Proved
+from sordino.report.result import Bound, Proved
 from sordino.sgd import train
 
 ROWS, COLUMNS, DELTA = 400, 4, 1e-6

@@ -14,7 +14,7 @@ from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import Request
 from sordino.assessment.stages import release
 from sordino.estimators.base import PrivateLinearClassifier
-from sordino.report.stages import Release
+from sordino.report.result import Release
 
 REQUEST = Request(data="digits/binary", effort="quick", epsilon=2.0)
 

@@ -14,8 +14,7 @@ from scipy.stats import mannwhitneyu
 from sklearn.metrics import balanced_accuracy_score
 
 from sordino.assessment.stages import accuracy
-from sordino.report.plain import from_plain, to_plain
-from sordino.report.stages import Scores
+from sordino.report.result import Scores, from_plain, to_plain
 
 NONE = Scores()
 

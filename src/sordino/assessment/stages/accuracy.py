@@ -36,7 +36,7 @@ from sordino.estimators.records import Scaling
 from sordino.estimators.task import FitPlan, Settings
 from sordino.estimators.training import train_together
 from sordino.models import build
-from sordino.report.stages import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
+from sordino.report.result import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
 from sordino.sgd.spec import TrainSpec
 from sordino.study.disk import Disk
 from sordino.study.refusal import UNREADABLE, StudyError, explained

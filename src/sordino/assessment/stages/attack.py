@@ -6,7 +6,7 @@ What is observed is a lower bound with stated confidence, whatever was proved or
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import GALLERY, Request
 from sordino.assessment.stages.measure import cost_of_fit
 from sordino.audit import game, neighbour, own
+from sordino.audit.bounds import error_rates
 from sordino.audit.claim import Claim
 from sordino.audit.game import Audit, audit
 from sordino.audit.laws import LOSSES, record_losses
@@ -32,9 +33,7 @@ from sordino.estimators.task import FitPlan
 from sordino.privacy import Relation
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
-from sordino.report.drawing.roc import errors
-from sordino.report.plain import curve
-from sordino.report.stages import Attack, Curve
+from sordino.report.result import Attack, Curve, curve
 from sordino.sgd import cost
 from sordino.types import Progress
 
@@ -328,29 +327,21 @@ def _attack(
     of: str, pair: str, mechanism: Any, D: Any, D_prime: Any, *, runs: int, **how: Any
 ) -> Attack:
     found = audit(mechanism, D, D_prime, runs, seed=_SEED, **how)
-    return Attack(
-        of=of,
-        pair=pair,
-        score=_SCORES.get(found.score, found.score),
-        runs=runs,
-        tested=len(found.negative),
-        claimed=None if found.claimed is None else found.claimed.epsilon,
-        observed=found.observed,
-        others=found.others,
-        violated=found.violated,
-        curve_refuted=found.curve_refuted,
-        reach=found.reach,
-        gaussian_reach=found.gaussian_reach,
-        verdict=found.verdict,
-        roc=_roc(found),
-        tested_point=found.tested_point,
-        claimed_curve=None if found.claimed is None else _claimed_curve(found.claimed),
-    )
+    names = {each.name for each in fields(Attack)}
+    same = {name: getattr(found, name) for name in names if hasattr(found, name)}
+    claim = found.claimed
+    other = {
+        "score": _SCORES.get(found.score, found.score),
+        "claimed": None if claim is None else claim.epsilon,
+        "claimed_curve": None if claim is None else _claimed_curve(claim),
+    }
+    tested = len(found.negative)
+    return Attack(of=of, pair=pair, runs=runs, tested=tested, roc=_roc(found), **same | other)
 
 
 def _roc(found: Audit) -> Curve:
     """Errors as counted, at some hundred thresholds, dense at both ends."""
-    alpha, beta = errors(found.negative, found.positive)
+    alpha, beta = error_rates(found.negative, found.positive)
     last = len(alpha) - 1
     ends = thinned(len(alpha), _ROC_POINTS // 4)
     middle = np.linspace(0, last, _ROC_POINTS // 2 - 2).astype(np.intp)

@@ -39,9 +39,7 @@ from sordino.intrinsic.measure import StudyProgress, measure
 from sordino.intrinsic.theory import theory
 from sordino.privacy import Estimate, Relation
 from sordino.randomness import stream
-from sordino.report.canvas import density
-from sordino.report.plain import curve
-from sordino.report.stages import Curve, Estimated, Measure, OwnNoise
+from sordino.report.result import Curve, Estimated, Measure, OwnNoise, curve
 from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 from sordino.study import StudyError
@@ -435,13 +433,13 @@ def _own_evidence(plan: AssessmentPlan, grid: Floats, attacked: Floats) -> Noise
     return found
 
 
-def _densities(*distances: Floats) -> list[Curve]:
+def _densities(*samples: Floats) -> list[Curve]:
     """Of the logarithms of distances, between the same ends; empty where none is above 0."""
-    every = np.concatenate([each[each > 0] for each in distances])
+    every = np.concatenate([each[each > 0] for each in samples])
     if not len(every):
-        return [Curve((), ()) for _ in distances]
+        return [Curve((), ()) for _ in samples]
     low, high = float(every.min()) / _MARGIN, float(every.max()) * _MARGIN
-    return [curve(*density(each, low, high, _POINTS)) for each in distances]
+    return [curve(*distances.density(each, low, high, _POINTS, log=True)) for each in samples]
 
 
 # The release -----------------------------------------------------------------------------

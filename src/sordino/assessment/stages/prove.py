@@ -33,8 +33,7 @@ from sordino.proofs.objective import ObjectivePerturbation
 from sordino.proofs.output import OutputPerturbation
 from sordino.proofs.proof import Proof
 from sordino.proofs.run import NORM_SLACK, Run, checked_convexity, gradient_bound, rates_of
-from sordino.report.plain import curve
-from sordino.report.stages import Bound, Checked, Curve, Proved
+from sordino.report.result import Bound, Checked, Curve, Proved, curve
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 

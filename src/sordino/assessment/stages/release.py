@@ -21,7 +21,7 @@ from sordino.estimators import load
 from sordino.estimators.base import PrivateLinearClassifier
 from sordino.estimators.job import Job
 from sordino.release.noise import SeededNoise
-from sordino.report.stages import Release
+from sordino.report.result import Release
 from sordino.study.disk import Disk
 from sordino.study.refusal import explained
 from sordino.types import Progress

@@ -1,358 +1,518 @@
-"""The axis of epsilon: what is proved, estimated and observed of one release; estimates alone."""
+"""The axis of epsilon: what is proved, estimated and observed of one release; estimates alone.
+
+It is drawn on a sheet from top to bottom, each thing on a line of its own. Marks that mean
+different things never share a line, and words stand beside their mark, or all of a kind above or
+below it: so nothing covers anything, however close numbers lie.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sordino.errors import printable
 from sordino.privacy import Estimate, Observation
-from sordino.report import palette
-from sordino.report.assessment import Assessment
-from sordino.report.blocks import Drawn
-from sordino.report.drawing.inline import SMALL, WIDTH, styled
-from sordino.report.drawing.sheet import EDGE, LINE, Sheet, around, fitted, width
-from sordino.report.stages import Bound
-from sordino.report.words_numbers import about, lower, upper
-from sordino.report.words_numbers import compared as apart
+from sordino.report import canvas
+from sordino.report.canvas import ESTIMATED, GREY, INK, OBSERVED, PANEL, PROVED, WARN
+from sordino.report.drawing.svg import HALO, SMALL, TEXT, WIDTH, inline, styled
+from sordino.report.numbers import about, compared, lower, upper
+from sordino.report.page import Figure
+from sordino.report.result import Assessment, Triple
 
-_TRUTH = "the truth lies here"
-_THEOREMS = "What each theorem proves of the release"
+ZERO, INFINITY = 13.0, WIDTH - 13.0
+FIRST, LAST = 45.0, WIDTH - 45.0
+"""Points from the left: the two ends, and between them the logarithmic part."""
 
+_LEAST, _MOST = 1e-4, 1e5
+"""Nobody needs to tell epsilons beyond apart: they stand in the gaps before 0 and infinity."""
+_ROOM = 1.25
+_FEWEST_DECADES = 1.5
+_LINE = 17.0
+"""Points from one line to the next."""
+_EDGE = 4.0
+_GAP = 6.0
+_ARROW = 15.0
+_BAR, _TO_BAR, _FROM_BAR = 6.0, 9.5, 11.5
+"""Height of a bar; down from its words, and on to the next ones, which lie further off."""
+_MOST_LETTERS = 200
+_WIDE = 0x1100
+"""Scripts whose letters are as wide as high begin here; the measuring font has few of them."""
+_MEASURED_AT = 100
 
 Part = tuple[str, Sequence[tuple[str, Estimate]], Observation | None]
 """What is estimated, its estimates by name, and what was observed of it."""
 
 
 @dataclass(frozen=True)
-class AxisRow:
-    """Numbers that refer to one thing.
+class Scale:
+    """From `low` to `high` logarithmically."""
 
-    Parameters
-    ----------
-    title
-        What they refer to.
-    bound
-        "proved", or "claimed", which promises nothing about where the truth lies.
-    most
-        That bound; infinite if there is none.
-    estimate, observed
-        None where there is none.
-    estimable
-        Whether an estimate was asked for: if not, nothing is said of one.
-    broken
-        Whether an attack refuted the bound.
-    """
+    low: float
+    high: float
 
-    title: str
-    bound: str
-    most: float
-    estimate: Estimate | None
-    observed: Observation | None
-    estimable: bool = True
-    broken: bool = False
+    def place(self, epsilon: float) -> float:
+        """Points from the left."""
+        if epsilon <= 0 or math.isinf(epsilon):
+            return ZERO if epsilon <= 0 else INFINITY
+        if epsilon < self.low:
+            return (ZERO + FIRST) / 2
+        if epsilon > self.high:
+            return (LAST + INFINITY) / 2
+        share = math.log(epsilon / self.low) / math.log(self.high / self.low)
+        return FIRST + share * (LAST - FIRST)
 
-    @property
-    def least(self) -> float:
-        """The lower bound."""
-        return 0.0 if self.observed is None else self.observed.epsilon
-
-    @property
-    def refuted(self) -> bool:
-        """Whether more was observed than estimated."""
-        return self.estimate is not None and self.least > self.estimate.epsilon
-
-    @property
-    def truth(self) -> tuple[float, float]:
-        """Between what the truth lies."""
-        known = self.bound == "proved" and not self.broken
-        return self.least, self.most if known else math.inf
-
-    def values(self) -> Iterator[float]:
-        """Everything that needs room on the axis."""
-        yield self.most
-        yield self.least
-        if self.estimate is not None:
-            yield from (self.estimate.epsilon, self.estimate.low or 0, self.estimate.high or 0)
-
-    @property
-    def bound_words(self) -> str:
-        """The upper bound in words."""
-        if math.isinf(self.most):
-            return f"{self.bound}: nothing (∞)"
-        number = apart(self.least, self.most)[1] if self._above else upper(self.most)
-        return f"{self.bound}: at most {number}"
-
-    @property
-    def estimate_words(self) -> str:
-        """The estimate in words."""
-        if self.estimate is None:
-            return "not estimated"
-        return f"estimated: about {_roughly(self.estimate)}"
-
-    @property
-    def observed_words(self) -> str:
-        """The lower bound in words."""
-        if self.observed is None:
-            return "not attacked"
-        if self._above and math.isfinite(self.least):
-            return f"observed: at least {apart(self.least, self.most)[0]}"
-        return _seen(self.least)
-
-    @property
-    def warnings(self) -> list[str]:
-        """What must not be overlooked."""
-        found = []
-        if self.broken:
-            why = "more was observed than" if self._above else "the attack refutes what"
-            found.append(f"BROKEN: {why} is {self.bound}")
-        if self.refuted:
-            found.append("Estimate refuted: more was observed")
+    def ticks(self) -> list[tuple[float, str]]:
+        """Places and numbers, few enough to be read: a letter takes about six points."""
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        for every, steps in ((1, (1, 2, 5)), (1, (1,)), (2, (1,)), (3, (1,))):
+            values = [
+                step * 10.0**power for power in powers if power % every == 0 for step in steps
+            ]
+            found = [
+                (self.place(min(max(each, self.low), self.high)), canvas.plain(each))
+                for each in values
+                if self.low * 0.999 <= each <= self.high * 1.001
+            ]
+            if all(
+                further - x > 3 * (len(one) + len(other)) + 3
+                for (x, one), (further, other) in itertools.pairwise(found)
+            ):
+                break
         return found
 
-    def told(self) -> str:
-        """The row for people who cannot see it."""
-        said = [self.bound_words, *[self.estimate_words] * self.estimable, self.observed_words]
-        low, high = self.truth
-        between = f"the truth lies above {lower(low)}"
-        if math.isfinite(high):
-            between = f"the truth lies between {lower(low)} and {upper(high)}"
-        return ". ".join([f"{self.title}: {'; '.join([*said, between])}", *self.warnings]) + "."
 
-    @property
-    def _above(self) -> bool:
-        return self.least > self.most
+def around(values: Iterable[float]) -> Scale:
+    """A scale on which all `values` have room; those that are 0 or infinite need none.
 
-
-def rows_of(assessment: Assessment) -> list[AxisRow]:
-    """What stands above the axis."""
-    attack, observed, estimate = assessment.attack, assessment.observed, assessment.estimated
-    if assessment.question.mechanism:
-        claimed = math.inf if attack is None or attack.claimed is None else attack.claimed
-        broken = assessment.broken or (observed is not None and observed.epsilon > claimed)
-        name = f"The mechanism {assessment.question.mechanism}"
-        return [AxisRow(name, "claimed", claimed, None, observed, estimable=False, broken=broken)]
-    most = math.inf if assessment.proved is None else assessment.proved.epsilon
-    broken = assessment.broken or (observed is not None and observed.epsilon > most)
-    rows = [AxisRow("The release", "proved", most, estimate, observed, broken=broken)]
-    if assessment.own_noise is not None or assessment.plain_attack is not None:
-        estimate, observed = assessment.plain_estimated, assessment.plain_observed
-        rows.append(AxisRow("Un-noised SGD", "proved", math.inf, estimate, observed))
-    return rows
+    It begins and ends at one of 1, 2, 5, 10, 20, ...
+    """
+    finite = [min(max(each, _LEAST), _MOST) for each in values if 0 < each < math.inf] or [1.0]
+    low, high = min(finite) / _ROOM, max(finite) * _ROOM
+    missing = max(_FEWEST_DECADES - math.log10(high / low), 0.0)
+    low, high = low * 10 ** (-missing / 2), high * 10 ** (missing / 2)
+    below, above = (
+        [step * 10.0 ** math.floor(math.log10(end)) for step in (1.0, 2.0, 5.0, 10.0)]
+        for end in (low, high)
+    )
+    return Scale(max(s for s in below if s <= low), min(s for s in above if s >= high))
 
 
-def axis(assessment: Assessment) -> Drawn:
+class Sheet:
+    """Lengths in points from the left and from the top; `y` is the middle of the next line."""
+
+    def __init__(self, values: Iterable[float]) -> None:
+        from matplotlib.figure import Figure
+
+        self.scale = around(values)
+        self.y = _LINE / 2 + 2
+        self._words: list[tuple[float, float, float, float]] = []  # left, right, top, bottom
+        self._figure = Figure()
+        self._axes: Any = self._figure.add_axes((0, 0, 1, 1))
+        self._axes.axis("off")
+
+    def figure(self) -> Any:
+        """The sheet, cut below what stands on it."""
+        height = self.y - _LINE / 2 + _EDGE
+        self._figure.set_size_inches(WIDTH / 72, height / 72)
+        self._axes.set(xlim=(0, WIDTH), ylim=(height, 0))
+        return self._figure
+
+    def say(
+        self,
+        x: float,
+        words: str,
+        *,
+        anchor: str = "left",
+        size: float = TEXT,
+        bold: bool = False,
+        colour: str = INK,
+        lead: str = "",
+    ) -> None:
+        """Write on the present line; `lead` is the colour of what stands before the colon."""
+        wide = _width(words, size, bold, lead)
+        left = x - {"left": 0.0, "center": 0.5, "right": 1.0}[anchor] * wide
+        self._words.append((left, left + wide, self.y - 0.4 * size, self.y + 0.55 * size))
+        look: dict[str, Any] = {"ha": anchor, "va": "baseline", "fontsize": size, "color": colour}
+        look |= {"weight": "bold" if bold else "normal", "gid": f"{HALO} {lead}", "zorder": 6}
+        self._axes.text(x, self.y + 0.35 * size, words, **look)
+
+    def title(self, words: str, size: float = 11, *, bold: bool = True, colour: str = INK) -> None:
+        """A line of its own, from the left edge, cut where the sheet is too narrow."""
+        self.say(_EDGE, _fitted(words, size, bold), size=size, bold=bold, colour=colour)
+        self.y += _LINE
+
+    def line(
+        self,
+        x: Sequence[float],
+        y: Sequence[float],
+        colour: str,
+        width: float = 1.0,
+        *,
+        dashes: Sequence[float] = (),
+        above: int = 3,
+    ) -> None:
+        """Join points; `above` 3 is before shades and grids."""
+        style: Any = (0, tuple(dashes)) if dashes else "-"
+        look = {"color": colour, "lw": width, "ls": style, "zorder": above, "clip_on": False}
+        self._axes.plot(x, y, solid_capstyle="butt", **look)
+
+    def shape(
+        self,
+        corners: Sequence[tuple[float, float]],
+        fill: str,
+        edge: str = "none",
+        *,
+        opacity: float = 1.0,
+        above: int = 4,
+    ) -> None:
+        """Fill what lies between corners."""
+        from matplotlib.patches import Polygon
+
+        look = {"fc": fill, "ec": edge, "lw": 1.6, "zorder": above, "clip_on": False}
+        self._axes.add_patch(Polygon(corners, closed=True, alpha=opacity, **look))
+
+    def box(
+        self, left: float, right: float, top: float, bottom: float, fill: str, opacity: float
+    ) -> None:
+        """Shade a rectangle below everything else."""
+        corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+        self.shape(corners, fill, opacity=opacity, above=2)
+
+    def label(
+        self, span: tuple[float, float], words: str, *, left_first: bool = False, **look: Any
+    ) -> None:
+        """Write beside a mark that covers `span`, or where that has no room, a line below it."""
+        size, lead = look.pop("size", TEXT), look.get("lead", "")
+        words = _fitted(words, size, False)
+        for each in (size, SMALL):
+            wide = _width(words, each, False, lead)
+            right = span[1] + _GAP + wide <= WIDTH - _EDGE
+            if span[0] - _GAP - wide >= _EDGE and (left_first or not right):
+                self.say(span[0] - _GAP, words, anchor="right", size=each, **look)
+                return
+            if right:
+                self.say(span[1] + _GAP, words, size=each, **look)
+                return
+        self.y += 0.75 * _LINE  # nearer to its own mark than to the next
+        half = _width(words, size, False, lead) / 2 + _EDGE
+        x = min(max(sum(span) / 2, half), WIDTH - half)
+        self.say(x, words, anchor="center", size=size, **look)
+
+    def bound(self, x: float, way: int, colour: str) -> tuple[float, float]:
+        """A wall with an arrow from it: way -1 is "at most", 1 "at least"; returns its span."""
+        self.line([x, x], [self.y - 6.5, self.y + 6.5], colour, 3.0, above=4)
+        self.line([x, x + way * (_ARROW - 4)], [self.y, self.y], colour, 2.0, above=4)
+        tip, back = x + way * _ARROW, x + way * (_ARROW - 6.5)
+        self.shape([(tip, self.y), (back, self.y - 4), (back, self.y + 4)], colour)
+        return (tip, x + 2) if way < 0 else (x - 2, tip)
+
+    def estimate(self, estimate: Estimate, words: str) -> None:
+        """A hollow diamond with dashed whiskers, which mean no guarantee, and words beside it."""
+        x, y, half = self.scale.place(estimate.epsilon), self.y, 5.0
+        low, high = (
+            x if end is None else self.scale.place(end) for end in (estimate.low, estimate.high)
+        )
+        # Whiskers within the diamond would only blur it.
+        if max(high - x, x - low) > half + 1 and None not in (estimate.low, estimate.high):
+            self.line([low, high], [y, y], ESTIMATED, 1.5, dashes=(2.2, 1.4))
+            for end in (low, high):
+                self.line([end, end], [y - 3.5, y + 3.5], ESTIMATED, 1.5)
+        corners = [(x - half, y), (x, y - half), (x + half, y), (x, y + half)]
+        self.shape(corners, PANEL, ESTIMATED, above=5)
+        self.label((min(low, x - half), max(high, x + half)), words, lead=ESTIMATED)
+        self.y += _LINE
+
+    def observed(self, observed: Observation, words: str) -> None:
+        """An arrow to the right, and words beside it."""
+        span = self.bound(self.scale.place(observed.epsilon), 1, OBSERVED)
+        self.label(span, words, left_first=True, lead=OBSERVED)
+        self.y += _LINE
+
+    def bar(self, epsilon: float, words: str, *, bold: bool, hollow: bool) -> None:
+        """Words, and right below them a bar from 0: all that an upper bound leaves possible.
+
+        Goes down to where the words of the next bar stand.
+        """
+        x, words = self.scale.place(epsilon), _fitted(words, SMALL, bold)
+        left = min(ZERO, WIDTH - _EDGE - _width(words, SMALL, bold, INK))
+        self.say(left, words, size=SMALL, bold=bold, lead=INK)
+        self.y += _TO_BAR
+        top, bottom = self.y - _BAR / 2, self.y + _BAR / 2
+        colour = GREY if hollow else PROVED
+        if hollow:
+            for y in (top, bottom):
+                self.line([ZERO, x], [y, y], colour, 0.8, dashes=(2.2, 1.4))
+        else:
+            self.box(ZERO, x, top, bottom, colour, 0.45 if bold else 0.2)
+        self.line([x, x], [top - 1, bottom + 1], colour, 3.0, above=4)
+        self.y += _FROM_BAR
+
+    def upright(self, x: float, top: float, bottom: float) -> None:
+        """A dotted line down through everything, but not through words: it stops before them."""
+        near = [each for each in self._words if each[0] - 2 < x < each[1] + 2]
+        for _, _, above, below in sorted([*near, (0, 0, bottom, bottom)], key=lambda each: each[2]):
+            if above - top > 2:
+                self.line([x, x], [top, min(above, bottom)], INK, dashes=(1.2, 1.6), above=2)
+            top = max(top, below)
+
+    def ruler(self) -> None:
+        """The axis itself: numbers, broken ends for 0 and infinity, and which way is better."""
+        y = self.y
+        self.line([ZERO, INFINITY], [y, y], INK, 1.2, above=4)
+        for gap in ((ZERO + FIRST) / 2, (LAST + INFINITY) / 2):
+            corners = [(gap - 4, y - 4), (gap + 6, y - 4), (gap + 3, y + 4), (gap - 7, y + 4)]
+            self.shape(corners, PANEL, above=5)
+            for side in (-3.5, 3.5):
+                self.line([gap + side - 2, gap + side + 2], [y + 4, y - 4], INK, above=6)
+        ticks = [(ZERO, "0"), (INFINITY, "∞"), *self.scale.ticks()]
+        for x, _ in ticks:
+            self.line([x, x], [y, y + 4], INK, 1.2, above=4)
+        self.y += 11
+        for x, number in ticks:
+            self.say(x, number, anchor="center", size=1.35 * SMALL if number == "∞" else SMALL)
+        self.y += 14
+        self.say(_EDGE, "← more private", size=SMALL, colour=GREY)
+        self.say((ZERO + INFINITY) / 2, "epsilon", anchor="center", size=SMALL, bold=True)
+        self.say(WIDTH - _EDGE, "less private →", anchor="right", size=SMALL, colour=GREY)
+        self.y += _LINE
+
+    def grid(self, top: float, bottom: float) -> None:
+        """Faint lines from the axis' numbers through everything."""
+        for x, _ in [(ZERO, ""), (INFINITY, ""), *self.scale.ticks()]:
+            self.line([x, x], [top, bottom], canvas.GRID, 0.6, above=1)
+
+
+def width(words: str, size: float, bold: bool) -> float:
+    """Points that `words` take, in a font wider than most."""
+    return size * sum(_advance(letter, bold) for letter in words)
+
+
+def _width(words: str, size: float, bold: bool, lead: str) -> float:
+    """The same where the words before a colon are bold."""
+    if not lead:
+        return width(words, size, bold)
+    first, colon, rest = words.partition(":")
+    return width(f"{first}{colon}.", size, True) + width(rest.strip(), size, bold)
+
+
+@cache
+def _advance(letter: str, bold: bool) -> float:
+    """Width of a letter, of a font of size 1."""
+    if ord(letter) >= _WIDE:
+        return 1.0
+    return float(_font(bold).load_char(ord(letter)).linearHoriAdvance / 2**16 / _MEASURED_AT)
+
+
+@cache
+def _font(bold: bool) -> Any:
+    from matplotlib.font_manager import FontProperties, findfont
+    from matplotlib.ft2font import FT2Font
+
+    named = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
+    font = FT2Font(findfont(named))
+    font.set_size(_MEASURED_AT, 72)
+    return font
+
+
+def _fitted(words: str, size: float, bold: bool) -> str:
+    """`words` on one line, cut with an ellipsis where the sheet is too narrow for them."""
+    words = printable(words)[:_MOST_LETTERS]
+    if width(words, size, bold) <= WIDTH - 2 * _EDGE:
+        return words
+    while words and width(words + "…", size, bold) > WIDTH - 2 * _EDGE:
+        words = words[:-1]
+    return words.rstrip() + "…"
+
+
+# --- The pictures
+
+
+def axis(assessment: Assessment) -> Figure:
     """Every epsilon of an assessment on one logarithmic axis with places for 0 and infinity.
 
-    One row for the release and one for SGD without added noise (or a single one for a foreign
-    mechanism); below the axis, what each theorem that applies proves of the same release.
+    One row for the release and one for SGD without added noise (or a single one for a mechanism);
+    below the axis, what each theorem that applies proves of the same release, the tightest first,
+    and what is only quoted last.
     """
-    question = assessment.question
-    rows, bounds = rows_of(assessment), _ranked(assessment)
-    target = None if question.mechanism else question.epsilon
-    values = [value for row in rows for value in row.values()]
-    values += [bound.epsilon for bound in bounds if bound.epsilon is not None]
-    with styled():
-        sheet = Sheet(around([*values, target or 0.0]))
-        _draw(sheet, rows, bounds, target)
-        return sheet.drawn(
-            "axis",
-            "Epsilon: proved, estimated, observed",
-            _told(rows, target),
-            _caption(rows, bounds),
-        )
-
-
-def _ranked(assessment: Assessment) -> list[Bound]:
-    """Theorems that say something, the tightest first; what is only quoted last."""
-    parts = assessment.proved_parts
-    bounds = [] if parts is None else [each for each in parts.bounds if each.epsilon is not None]
-    return sorted(bounds, key=lambda each: (each.kind == "as printed", each.epsilon, not each.used))
-
-
-def _draw(sheet: Sheet, rows: list[AxisRow], bounds: list[Bound], target: float | None) -> None:
-    sheet.next(LINE / 2 + 2)
-    top = sheet.y
-    if target is not None:
-        _target(sheet, target)
+    rows, parts = assessment.triples, assessment.proved_parts
+    target = None if assessment.question.mechanism else assessment.question.epsilon
+    bounds = [
+        (each.kind == "as printed", each.epsilon, not each.used, each)
+        for each in (() if parts is None else parts.bounds)
+        if each.epsilon is not None
+    ]
+    bounds.sort(key=lambda each: each[:3])
+    values = [target or 0.0, *(each[1] for each in bounds)]
     for row in rows:
-        _row(sheet, row)
-    sheet.next(2)
-    if target is not None:
-        sheet.upright(sheet.scale.place(target), top, sheet.y, palette.INK)
-    sheet.ruler()
-    sheet.next(LINE)
-    if bounds:
-        _theorems(sheet, bounds)
-    sheet.grid(top + LINE / 2, sheet.y - LINE / 2)
+        values += [row.most, row.least, *_ends(row.estimate)]
+    with styled():
+        sheet = Sheet(values)
+        top = sheet.y
+        if target is not None:
+            words = f"target {_number(target)}"
+            half = width(words, SMALL, False) / 2 + _EDGE
+            x = min(max(sheet.scale.place(target), half), WIDTH - half)
+            sheet.say(x, words, anchor="center", size=SMALL)
+            sheet.y += _LINE - 2
+        for row in rows:
+            _row(sheet, row)
+        sheet.y += 2
+        if target is not None:
+            sheet.upright(sheet.scale.place(target), top, sheet.y)
+        sheet.ruler()
+        if bounds:
+            sheet.y += 3
+            sheet.title("What each theorem proves of the release", TEXT)
+            for quoted, epsilon, _, bound in bounds:
+                words = f"≤ {_number(epsilon)}: {bound.name}" + " (quoted)" * quoted
+                sheet.bar(epsilon, words, bold=bound.used, hollow=quoted)
+            sheet.y += 2
+        sheet.grid(top + _LINE / 2, sheet.y - _LINE / 2)
+        aim = "" if target is None else f", with a target of {upper(target)}"
+        alt = [f"An axis of epsilon from 0 to infinity{aim}.", *map(_alt, rows)]
+        caption = ["Arrows to the left are upper bounds, arrows to the right lower bounds."]
+        if any(row.estimate is not None for row in rows):
+            caption.append("The hollow diamond is an estimate, not a guarantee.")
+        if rows[0].bound == "claimed":
+            caption.append("A claim proves nothing.")
+        if any(quoted for quoted, *_ in bounds):
+            caption.append("A quoted formula is printed somewhere and not proved.")
+        title = "Epsilon: proved, estimated, observed"
+        return inline(sheet.figure(), "axis", title, printable(" ".join(alt)), " ".join(caption))
 
 
-def _target(sheet: Sheet, target: float) -> None:
-    words = f"target {_number(target)}"
-    half = width(words, SMALL, False) / 2 + EDGE
-    x = min(max(sheet.scale.place(target), half), WIDTH - half)
-    sheet.say(x, words, anchor="center", size=SMALL)
-    sheet.next(LINE - 2)
-
-
-def _row(sheet: Sheet, row: AxisRow) -> None:
-    scale = sheet.scale
-    sheet.say(EDGE, fitted(row.title, 11, True), size=11, bold=True)
-    sheet.next()
-    top = sheet.y - LINE / 2
-    sheet.label(
-        sheet.at_most(scale.place(row.most), palette.PROVED), row.bound_words, lead=palette.PROVED
-    )
-    sheet.next()
+def _row(sheet: Sheet, row: Triple) -> None:
+    most, estimated, observed, *warnings = _words(row)
+    sheet.title(row.title)
+    top = sheet.y - _LINE / 2
+    sheet.label(sheet.bound(sheet.scale.place(row.most), -1, PROVED), most, lead=PROVED)
+    sheet.y += _LINE
     if row.estimate is not None:
-        _estimate(sheet, row.estimate, row.estimate_words)
-    elif row.estimable:
-        sheet.say(EDGE, row.estimate_words, colour=palette.MUTED)
-        sheet.next()
-    _observed(sheet, row.observed, row.observed_words)
-    _truth(sheet, row, top)
-    for words in row.warnings:
-        sheet.say(EDGE, words, bold=True, colour=palette.WARN)
-        sheet.next()
-    sheet.next(4)
-
-
-def _estimate(sheet: Sheet, estimate: Estimate, words: str) -> None:
-    place = sheet.scale.place
-    low = None if estimate.low is None else place(estimate.low)
-    high = None if estimate.high is None else place(estimate.high)
-    sheet.label(
-        sheet.diamond(place(estimate.epsilon), low, high, palette.ESTIMATED),
-        words,
-        lead=palette.ESTIMATED,
-    )
-    sheet.next()
-
-
-def _observed(sheet: Sheet, observed: Observation | None, words: str) -> None:
-    if observed is None:
-        sheet.say(EDGE, words, colour=palette.MUTED)
+        sheet.estimate(row.estimate, estimated)
+    elif estimated:
+        sheet.title(estimated, TEXT, bold=False, colour=GREY)
+    if row.observed is not None:
+        sheet.observed(row.observed, observed)
     else:
-        span = sheet.at_least(sheet.scale.place(observed.epsilon), palette.OBSERVED)
-        sheet.label(span, words, left_first=True, lead=palette.OBSERVED)
-    sheet.next()
-
-
-def _truth(sheet: Sheet, row: AxisRow, top: float) -> None:
-    """Shade where the truth lies, from `top` down to here."""
-    left, right = (sheet.scale.place(each) for each in row.truth)
-    words = _TRUTH
-    look: dict[str, Any] = {"size": SMALL, "colour": palette.MUTED}
+        sheet.title(observed, TEXT, bold=False, colour=GREY)
+    left, right = (sheet.scale.place(each) for each in _truth(row))
+    look: dict[str, Any] = {"size": SMALL, "colour": GREY}
+    words = "the truth lies here"
     if width(words, SMALL, False) + 6 <= right - left:
-        sheet.say((left + right) / 2, words, anchor="center", size=SMALL, colour=palette.MUTED)
+        sheet.say((left + right) / 2, words, anchor="center", **look)
     elif right + width(f"← {words}", SMALL, False) + 10 < WIDTH:
         sheet.label((left, right), f"← {words}", **look)
     else:
         sheet.label((left, right), f"{words} →", left_first=True, **look)
-    bottom = sheet.y + LINE / 2 - 1
-    colour = palette.WARN if row.broken else palette.PROVED
-    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-    sheet.shape(corners, colour, opacity=0.13, above=2)
-    sheet.next()
+    bottom = sheet.y + _LINE / 2 - 1
+    sheet.box(left, right, top, bottom, WARN if row.broken else PROVED, 0.13)
+    sheet.y += _LINE
+    for words in warnings:
+        sheet.title(words, TEXT, colour=WARN)
+    sheet.y += 4
 
 
-def _theorems(sheet: Sheet, bounds: list[Bound]) -> None:
-    """Each theorem's words above its bound on the same axis."""
-    sheet.next(3)
-    sheet.say(EDGE, _THEOREMS, bold=True)
-    sheet.next()
-    for bound in bounds:
-        quoted = bound.kind == "as printed"
-        assert bound.epsilon is not None
-        words = f"≤ {_number(bound.epsilon)}: {bound.name}" + (" (quoted)" if quoted else "")
-        x = sheet.scale.place(bound.epsilon)
-        sheet.bar(x, words, bold=bound.used, hollow=quoted)
-    sheet.next(2)
+def _truth(row: Triple) -> tuple[float, float]:
+    """Between what the truth lies: a claim, or a broken proof, limits nothing."""
+    return row.least, row.most if row.bound == "proved" and not row.broken else math.inf
 
 
-def _number(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else upper(epsilon)
+def _words(row: Triple) -> list[str]:
+    """The three numbers in words, the second "" for a mechanism, then what must be seen."""
+    above = row.least > row.most
+    seen, most = compared(row.least, row.most) if above else ("", upper(row.most))
+    said = [
+        f"{row.bound}: " + ("nothing (∞)" if math.isinf(row.most) else f"at most {most}"),
+        "not estimated" if row.bound == "proved" else "",
+        "not attacked",
+    ]
+    if row.estimate is not None:
+        said[1] = f"estimated: about {_roughly(row.estimate)}"
+    if row.observed is not None:
+        shown = above and math.isfinite(row.least)
+        said[2] = f"observed: at least {seen}" if shown else _seen(row.least)
+    if row.broken:
+        why = "more was observed than" if above else "the attack refutes what"
+        said.append(f"BROKEN: {why} is {row.bound}")
+    if row.estimate_refuted:
+        said.append("Estimate refuted: more was observed")
+    return said
 
 
-def _told(rows: list[AxisRow], target: float | None) -> str:
-    """The numbers; what each theorem proves is a table of the page."""
-    aim = "" if target is None else f", with a target of {upper(target)}"
-    told = [f"An axis of epsilon from 0 to infinity{aim}.", *(row.told() for row in rows)]
-    return printable(" ".join(told))
+def _alt(row: Triple) -> str:
+    """The row for people who cannot see it."""
+    low, high = _truth(row)
+    between = f"between {lower(low)} and {upper(high)}"
+    truth = f"the truth lies {between if math.isfinite(high) else f'above {lower(low)}'}"
+    *numbers, last = _words(row)[:3]
+    said = "; ".join([*filter(None, numbers), last, truth])
+    return ". ".join([f"{row.title}: {said}", *_words(row)[3:]]) + "."
 
 
-def _caption(rows: list[AxisRow], bounds: list[Bound]) -> str:
-    said = ["Arrows to the left are upper bounds, arrows to the right lower bounds."]
-    if any(row.estimate is not None for row in rows):
-        said.append("The hollow diamond is an estimate, not a guarantee.")
-    if rows[0].bound == "claimed":
-        said.append("A claim proves nothing.")
-    if any(bound.kind == "as printed" for bound in bounds):
-        said.append("A quoted formula is printed somewhere and not proved.")
-    return " ".join(said)
-
-
-def estimates(assessment: Assessment) -> Drawn | None:
+def estimates(assessment: Assessment) -> Figure | None:
     """Two ways to estimate beside what was observed: the papers' way may look too good.
 
     Of the release and of SGD alone; None where no two estimates are there to compare.
     """
-    own = None if assessment.own_noise is None else assessment.own_noise.estimated
-    found = (
-        ("The release", assessment.release_estimated, assessment.observed),
-        ("Un-noised SGD", own, assessment.plain_observed),
-    )
     ways = (("isotropic", "one sigma"), ("directional", "by direction"))
-    parts = []
-    for title, estimated, observed in found:
-        named = [(words, getattr(estimated, way, None)) for way, words in ways]
-        if kept := [(words, each) for words, each in named if each is not None]:
-            parts.append((title, kept, observed))
+    parts: list[Part] = []
+    for row in assessment.triples:
+        found = [(words, getattr(row.estimated, way, None)) for way, words in ways]
+        if named := [(words, each) for words, each in found if each is not None]:
+            parts.append((row.title, named, row.observed))
     if not any(len(named) == len(ways) for _, named, _ in parts):
         return None
-    said = [f"{title}: {'; '.join(_said(named, seen))}." for title, named, seen in parts]
-    return compared(parts).drawn(
+    said = " ".join(f"{part[0]}: {'; '.join(_lines(part))}." for part in parts)
+    return inline(
+        estimates_sheet(parts),
         "estimates",
         "Two ways to estimate",
-        f"Estimates of epsilon, none of them a guarantee. {' '.join(said)}",
-        "One sigma for all directions is the papers' way; by direction looks where the two "
-        "datasets differ most. Neither is a guarantee, and what was observed refutes an "
-        "estimate below it.",
+        f"Estimates of epsilon, none of them a guarantee. {said}",
+        "One sigma for all directions is the papers' way. What was observed refutes any below it.",
     )
 
 
-def compared(parts: Sequence[Part], heading: Sequence[str] = ()) -> Sheet:
-    """Estimates by what they are of, on one axis; `heading` stands above."""
+def estimates_sheet(parts: Sequence[Part], heading: Sequence[str] = ()) -> Any:
+    """Estimates by what they are of, on one axis, as a matplotlib figure; `heading` is above."""
     values = [each.epsilon for _, _, each in parts if each is not None]
-    for _, named, _ in parts:
-        values += [end or 0.0 for _, each in named for end in (each.epsilon, each.low, each.high)]
+    values += [end for _, named, _ in parts for _, each in named for end in _ends(each)]
     with styled():
-        sheet = Sheet(around(values))
-        sheet.next(LINE / 2 + 2)
-        for line in heading:
-            sheet.say(EDGE, fitted(line, SMALL, False), size=SMALL)
-            sheet.next()
+        sheet = Sheet(values)
+        for words in heading:
+            sheet.title(words, SMALL, bold=False)
         top = sheet.y
-        for title, named, observed in parts:
-            sheet.say(EDGE, title, size=11, bold=True)
-            sheet.next()
-            words = _said(named, observed)
-            for (_, each), said in zip(named, words, strict=False):
-                _estimate(sheet, each, said)
+        for part in parts:
+            title, named, observed = part
+            sheet.title(title)
+            lines = _lines(part)
+            for (_, each), line in zip(named, lines, strict=False):
+                sheet.estimate(each, line)
             if observed is not None:
-                _observed(sheet, observed, words[-1])
-            sheet.next(4)
+                sheet.observed(observed, lines[-1])
+            sheet.y += 4
         sheet.ruler()
-        sheet.next(LINE)
-        sheet.grid(top + LINE / 2, sheet.y - 2.4 * LINE)
-        return sheet
+        sheet.grid(top + _LINE / 2, sheet.y - 2.4 * _LINE)
+        return sheet.figure()
 
 
-def _said(named: Sequence[tuple[str, Estimate]], observed: Observation | None) -> list[str]:
+def _lines(part: Part) -> list[str]:
+    _, named, observed = part
     seen = [] if observed is None else [_seen(observed.epsilon)]
     return [*(f"{words}: {_roughly(each)}" for words, each in named), *seen]
+
+
+def _ends(estimate: Estimate | None) -> list[float]:
+    if estimate is None:
+        return []
+    return [estimate.epsilon, estimate.low or 0.0, estimate.high or 0.0]
+
+
+def _number(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else upper(epsilon)
 
 
 def _seen(epsilon: float) -> str:

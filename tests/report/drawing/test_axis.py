@@ -14,11 +14,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from sordino.privacy import Estimate
-from sordino.report import drawing, palette
-from sordino.report.assessment import Assessment
-from sordino.report.drawing import Drawn
-from sordino.report.drawing.sheet import FIRST, INFINITY, LAST, ZERO, around, width
-from sordino.report.stages import Bound, Estimated
+from sordino.report import canvas
+from sordino.report.drawing import axis
+from sordino.report.drawing.axis import FIRST, INFINITY, LAST, ZERO, around, width
+from sordino.report.page import Figure
+from sordino.report.result import Assessment, Bound, Estimated
 
 SVG = "{http://www.w3.org/2000/svg}"
 WIDTH = 317
@@ -53,12 +53,12 @@ def assessment(
     )
 
 
-def texts(drawn: Drawn) -> list[str]:
+def texts(drawn: Figure) -> list[str]:
     root = ElementTree.fromstring(drawn.markup)
     return ["".join(each.itertext()) for each in root.iter(f"{SVG}text")]
 
 
-def boxes(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
+def boxes(drawn: Figure) -> list[tuple[float, float, float, float, str]]:
     """(left, right, top, bottom, words) of every text, in a font wider than most."""
     found = []
     for text in ElementTree.fromstring(drawn.markup).iter(f"{SVG}text"):
@@ -72,7 +72,7 @@ def boxes(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
     return found
 
 
-def drawn_paths(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
+def drawn_paths(drawn: Figure) -> list[tuple[float, float, float, float, str]]:
     """(left, right, top, bottom, style) of every line and shape."""
     found = []
     for path in ElementTree.fromstring(drawn.markup).iter(f"{SVG}path"):
@@ -83,7 +83,7 @@ def drawn_paths(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
     return found
 
 
-def marks(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
+def marks(drawn: Figure) -> list[tuple[float, float, float, float, str]]:
     """What words must keep clear of: everything but the grid, and shades of several lines."""
     return [
         each
@@ -94,7 +94,7 @@ def marks(drawn: Drawn) -> list[tuple[float, float, float, float, str]]:
     ]
 
 
-def bars(drawn: Drawn) -> list[tuple[float, float]]:
+def bars(drawn: Figure) -> list[tuple[float, float]]:
     """(end, top) of every theorem's bar, by the wall at its end, which is lower than others."""
     walls = [each for each in marks(drawn) if "stroke-width: 3" in each[4]]
     return sorted(
@@ -102,7 +102,7 @@ def bars(drawn: Drawn) -> list[tuple[float, float]]:
     )
 
 
-def assert_nothing_overlaps(drawn: Drawn) -> None:
+def assert_nothing_overlaps(drawn: Figure) -> None:
     found, kept_clear = boxes(drawn), marks(drawn)
     for left, right, top, bottom, words in found:
         for mark in kept_clear:
@@ -121,7 +121,7 @@ def assert_nothing_overlaps(drawn: Drawn) -> None:
 
 
 def test_the_three_numbers_stand_beside_their_marks() -> None:
-    drawn = drawing.axis(assessment())
+    drawn = axis.axis(assessment())
     words = texts(drawn)
     for said in (
         "target 1",
@@ -153,7 +153,7 @@ def test_the_three_numbers_stand_beside_their_marks() -> None:
 
 
 def test_bounds_are_rounded_to_their_true_side() -> None:
-    words = texts(drawing.axis(assessment(proved=1.23401, observed=0.56789)))
+    words = texts(axis.axis(assessment(proved=1.23401, observed=0.56789)))
     assert "proved: at most 1.24" in words
     assert "observed: at least 0.567" in words
 
@@ -161,7 +161,7 @@ def test_bounds_are_rounded_to_their_true_side() -> None:
 def test_marks_stand_where_their_numbers_are() -> None:
     """Walls of the release: proved right of observed, in the ratio of their logarithms."""
 
-    def walls(drawn: Drawn, colour: str) -> list[float]:
+    def walls(drawn: Figure, colour: str) -> list[float]:
         found = []
         for path in ElementTree.fromstring(drawn.markup).iter(f"{SVG}path"):
             if f"stroke: var(--{colour}," in path.get(
@@ -171,7 +171,7 @@ def test_marks_stand_where_their_numbers_are() -> None:
         return found
 
     numbers = (1.0, 0.12)
-    drawn = drawing.axis(assessment(proved=numbers[0], observed=numbers[1]))
+    drawn = axis.axis(assessment(proved=numbers[0], observed=numbers[1]))
     ticks = {
         each: (box[0] + box[1]) / 2 for box in boxes(drawn) for each in [box[4]] if each in "0.1 10"
     }
@@ -184,18 +184,18 @@ def test_marks_stand_where_their_numbers_are() -> None:
 
 
 def test_a_broken_proof_is_called_so_and_the_truth_is_elsewhere() -> None:
-    drawn = drawing.axis(samples.broken_sample())
+    drawn = axis.axis(samples.broken_sample())
     assert "BROKEN: more was observed than is proved" in texts(drawn)
     assert "BROKEN" in drawn.alt
     assert "between" not in drawn.alt.partition("Un-noised")[0]
     assert "var(--warn" in drawn.markup
     assert_nothing_overlaps(drawn)
-    assert "BROKEN" not in drawing.axis(SAMPLE).markup
-    assert "var(--warn" not in drawing.axis(SAMPLE).markup
+    assert "BROKEN" not in axis.axis(SAMPLE).markup
+    assert "var(--warn" not in axis.axis(SAMPLE).markup
 
 
 def test_a_hair_above_the_proof_is_seen_in_digits() -> None:
-    words = texts(drawing.axis(assessment(proved=1.0, observed=1.00002)))
+    words = texts(axis.axis(assessment(proved=1.0, observed=1.00002)))
     assert "observed: at least 1.00002" in words
     assert "BROKEN: more was observed than is proved" in words
 
@@ -203,18 +203,18 @@ def test_a_hair_above_the_proof_is_seen_in_digits() -> None:
 def test_a_refuted_curve_breaks_what_no_single_epsilon_does() -> None:
     sample = assessment()
     attack = dataclasses.replace(sample.attacks[0], curve_refuted=True)
-    drawn = drawing.axis(dataclasses.replace(sample, attacks=(attack, *sample.attacks[1:])))
+    drawn = axis.axis(dataclasses.replace(sample, attacks=(attack, *sample.attacks[1:])))
     assert "BROKEN: the attack refutes what is proved" in texts(drawn)
 
 
 def test_a_refuted_estimate_is_called_so() -> None:
-    drawn = drawing.axis(samples.refuted_sample())
+    drawn = axis.axis(samples.refuted_sample())
     assert texts(drawn).count("Estimate refuted: more was observed") == 2
     assert_nothing_overlaps(drawn)
 
 
 def test_a_foreign_mechanism_claims_and_has_one_row() -> None:
-    drawn = drawing.axis(samples.foreign_sample())
+    drawn = axis.axis(samples.foreign_sample())
     words = texts(drawn)
     assert "The mechanism gallery:half_noise" in words
     assert "claimed: at most 1" in words
@@ -224,7 +224,7 @@ def test_a_foreign_mechanism_claims_and_has_one_row() -> None:
     attack = dataclasses.replace(
         sample.attacks[0], claimed=None, violated=False, curve_refuted=None
     )
-    words = texts(drawing.axis(dataclasses.replace(sample, attacks=(attack,))))
+    words = texts(axis.axis(dataclasses.replace(sample, attacks=(attack,))))
     assert "claimed: nothing (∞)" in words
 
 
@@ -233,20 +233,20 @@ def test_a_claim_bounds_no_truth() -> None:
     attack = dataclasses.replace(
         sample.attacks[0], claimed=9.0, violated=False, curve_refuted=False
     )
-    told = drawing.axis(dataclasses.replace(sample, attacks=(attack,))).alt
+    told = axis.axis(dataclasses.replace(sample, attacks=(attack,))).alt
     assert "the truth lies above 2.58" in told
     assert "between" not in told
 
 
 def test_what_is_missing_is_said() -> None:
-    drawn = drawing.axis(assessment(proved=None, estimate=None, observed=None))
+    drawn = axis.axis(assessment(proved=None, estimate=None, observed=None))
     words = texts(drawn)
     assert words.count("proved: nothing (∞)") == 2
     assert "not estimated" in words
     assert "not attacked" in words
-    assert "observed: nothing (0)" in texts(drawing.axis(assessment(observed=0.0)))
+    assert "observed: nothing (0)" in texts(axis.axis(assessment(observed=0.0)))
     lonely = dataclasses.replace(assessment(), own_noise=None, attacks=SAMPLE.attacks[:1])
-    assert "Un-noised SGD" not in texts(drawing.axis(lonely))
+    assert "Un-noised SGD" not in texts(axis.axis(lonely))
 
 
 def twelve(name: str) -> tuple[Bound, ...]:
@@ -260,7 +260,7 @@ def twelve(name: str) -> tuple[Bound, ...]:
 
 @pytest.mark.parametrize("name", ["RDP", "exact Gaussian, random sensitivity,", "x" * 90])
 def test_twelve_theorems_have_a_line_each_the_tightest_first(name: str) -> None:
-    drawn = drawing.axis(assessment(bounds=twelve(name)))
+    drawn = axis.axis(assessment(bounds=twelve(name)))
     bars = [each for each in texts(drawn) if each.startswith("≤")]
     numbers = [each[2:].partition(":")[0] for each in bars]
     ranked = ["1", "1.01", "1.02", "1.3", "2", "5", "9", "20", "60", "150", "800", "∞"]
@@ -273,12 +273,12 @@ def test_twelve_theorems_have_a_line_each_the_tightest_first(name: str) -> None:
 
 def test_a_name_that_fits_on_a_line_is_never_cut() -> None:
     name = "exact Gaussian, random sensitivity, logistic loss"
-    bars = texts(drawing.axis(assessment(bounds=twelve(name))))
+    bars = texts(axis.axis(assessment(bounds=twelve(name))))
     for place in range(12):
         assert any(each.endswith(f"{name} {place}") for each in bars)
 
 
-def assert_each_bar_lies_right_below_its_words(drawn: Drawn, sample: Assessment) -> None:
+def assert_each_bar_lies_right_below_its_words(drawn: Figure, sample: Assessment) -> None:
     parts = sample.proved_parts
     assert parts is not None
     ranked = sorted(
@@ -309,7 +309,7 @@ def test_names_of_others_are_words_and_nothing_else() -> None:
         "w" * 900,
     ):
         question = dataclasses.replace(sample.question, mechanism=name)
-        drawn = drawing.axis(dataclasses.replace(sample, question=question))
+        drawn = axis.axis(dataclasses.replace(sample, question=question))
         assert "<script" not in drawn.markup
         ElementTree.fromstring(drawn.markup)
         if name.startswith("a$"):
@@ -355,7 +355,7 @@ def test_nothing_overlaps_whatever_the_numbers(
     sample = dataclasses.replace(
         sample, question=dataclasses.replace(sample.question, epsilon=target)
     )
-    drawn = drawing.axis(sample)
+    drawn = axis.axis(sample)
     assert_nothing_overlaps(drawn)
     assert_each_bar_lies_right_below_its_words(drawn, sample)
     words = " ".join(texts(drawn))
@@ -388,5 +388,5 @@ def test_zero_and_infinity_have_their_own_places() -> None:
 
 def test_dark_pages_get_the_same_picture() -> None:
     """Colours are names: a page that sets them sets all."""
-    used = set(re.findall(r"var\(--(\w+),", drawing.axis(samples.broken_sample()).markup))
-    assert used == set(palette.LIGHT) == set(palette.DARK)
+    used = set(re.findall(r"var\(--(\w+),", axis.axis(samples.broken_sample()).markup))
+    assert used == set(canvas.LIGHT) == set(canvas.DARK)

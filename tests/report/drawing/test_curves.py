@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import subprocess
 import sys
@@ -13,27 +14,27 @@ from xml.etree import ElementTree
 import pytest
 import sample_assessment as samples
 
-from sordino.report import drawing, palette
-from sordino.report.assessment import Assessment
-from sordino.report.drawing import Drawn
-from sordino.report.stages import Curve, Proved
-from sordino.report.words_numbers import lower, upper
+from sordino.report import canvas
+from sordino.report.drawing import axis, curves, svg
+from sordino.report.numbers import lower, upper
+from sordino.report.page import Figure
+from sordino.report.result import Assessment, Curve, Proved
 
 SVG = "{http://www.w3.org/2000/svg}"
 SAMPLE = samples.release_sample()
 
 
-def everything(assessment: Assessment) -> list[Drawn]:
+def everything(assessment: Assessment) -> list[Figure]:
     """All pictures of one page."""
-    found: list[Drawn | None] = [drawing.axis(assessment), drawing.estimates(assessment)]
+    found: list[Figure | None] = [axis.axis(assessment), axis.estimates(assessment)]
     if assessment.proved_parts is not None:
-        found.append(drawing.tradeoff(assessment.proved_parts, assessment.attack))
+        found.append(curves.tradeoff(assessment.proved_parts, assessment.attack))
     if assessment.release is not None and assessment.release.accuracy is not None:
         accuracy = assessment.release.accuracy
-        found.append(drawing.accuracy(accuracy, assessment.question.epsilon))
+        found.append(curves.accuracy(accuracy, assessment.question.epsilon))
     if assessment.own_noise is not None:
-        found.append(drawing.distances(assessment.own_noise))
-    found += [drawing.roc(attack) for attack in assessment.attacks]
+        found.append(curves.distances(assessment.own_noise))
+    found += [curves.roc(attack) for attack in assessment.attacks]
     return [each for each in found if each is not None]
 
 
@@ -41,7 +42,7 @@ PICTURES = everything(SAMPLE)
 """Seven: one attack is on the release, one on un-noised SGD."""
 
 
-def texts(drawn: Drawn) -> str:
+def texts(drawn: Figure) -> str:
     """All words that are to be seen."""
     root = ElementTree.fromstring(drawn.markup)
     return " | ".join("".join(each.itertext()) for each in root.iter(f"{SVG}text"))
@@ -60,14 +61,14 @@ def test_ids_of_one_page_never_meet_and_references_find_theirs() -> None:
 
 
 @pytest.mark.parametrize("drawn", PICTURES)
-def test_every_colour_is_the_pages_and_has_a_fallback(drawn: Drawn) -> None:
+def test_every_colour_is_the_pages_and_has_a_fallback(drawn: Figure) -> None:
     root = ElementTree.fromstring(drawn.markup)
     paints = [
         paint.strip()
         for element in root.iter()
         for paint in re.findall(r"(?:fill|stroke):([^;]+)", element.get("style", ""))
     ]
-    allowed = {f"var(--{name}, {colour})" for name, colour in palette.LIGHT.items()} | {"none"}
+    allowed = {f"var(--{name}, {colour})" for name, colour in canvas.LIGHT.items()} | {"none"}
     assert set(paints) <= allowed
     assert len(set(paints)) >= 3
     assert re.findall(r"(?<!, )#[0-9a-fA-F]{6}|rgb\(", drawn.markup) == []
@@ -77,7 +78,7 @@ def test_every_colour_is_the_pages_and_has_a_fallback(drawn: Drawn) -> None:
 
 
 @pytest.mark.parametrize("drawn", PICTURES)
-def test_a_picture_stands_in_a_page(drawn: Drawn) -> None:
+def test_a_picture_stands_in_a_page(drawn: Figure) -> None:
     assert drawn.markup.startswith("<svg ")
     assert not re.search(r"<\?|<!|<style|<metadata|xlink|font-family|<image", drawn.markup)
     root = ElementTree.fromstring(drawn.markup)
@@ -100,7 +101,7 @@ def test_a_picture_stands_in_a_page(drawn: Drawn) -> None:
 
 
 @pytest.mark.parametrize("drawn", PICTURES)
-def test_text_stays_text_and_can_be_read_on_a_phone(drawn: Drawn) -> None:
+def test_text_stays_text_and_can_be_read_on_a_phone(drawn: Figure) -> None:
     root = ElementTree.fromstring(drawn.markup)
     sizes = [
         float(re.search(r"font-size: ([\d.]+)px", text.get("style", ""))[1])  # type: ignore[index]
@@ -112,16 +113,17 @@ def test_text_stays_text_and_can_be_read_on_a_phone(drawn: Drawn) -> None:
 
 def test_the_same_values_give_the_same_bytes_in_another_process() -> None:
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import test_drawing;"
-        "print('\\n'.join(each.markup for each in test_drawing.PICTURES))"
+        "import sys; sys.path[:0] = sys.argv[1:]; import test_curves;"
+        "print('\\n'.join(each.markup for each in test_curves.PICTURES))"
     )
-    command = [sys.executable, "-c", program, str(Path(samples.__file__).parent)]
+    places = [str(Path(each).parent) for each in (samples.__file__, __file__)]
+    command = [sys.executable, "-c", program, *places]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     assert ran.stdout == "\n".join(each.markup for each in PICTURES) + "\n"
 
 
 def test_nothing_is_drawn_before_somebody_draws() -> None:
-    program = "import sys, sordino.report.drawing; print('matplotlib' in sys.modules)"
+    program = "import sys, sordino.report.drawing.curves; print('matplotlib' in sys.modules)"
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -129,8 +131,8 @@ def test_nothing_is_drawn_before_somebody_draws() -> None:
 
 
 def test_a_file_of_its_own_has_a_size_a_ground_and_both_sets_of_colours() -> None:
-    drawn = drawing.axis(SAMPLE)
-    alone = drawing.standalone(drawn, width=500)
+    drawn = axis.axis(SAMPLE)
+    alone = svg.standalone(drawn, width=500)
     root = ElementTree.fromstring(alone)
     assert root.tag == f"{SVG}svg"
     wide, high = (float(each) for each in root.attrib["viewBox"].split()[2:])
@@ -139,15 +141,15 @@ def test_a_file_of_its_own_has_a_size_a_ground_and_both_sets_of_colours() -> Non
     style = root.find(f"{SVG}style")
     assert style is not None
     assert style.text is not None
-    for name in palette.LIGHT:
-        assert f"--{name}: {palette.LIGHT[name]};" in style.text.partition("@media")[0]
-        assert f"--{name}: {palette.DARK[name]};" in style.text.partition("@media")[2]
+    for name in canvas.LIGHT:
+        assert f"--{name}: {canvas.LIGHT[name]};" in style.text.partition("@media")[0]
+        assert f"--{name}: {canvas.DARK[name]};" in style.text.partition("@media")[2]
     assert "background: var(--panel)" in style.text
     pictured = dataclasses.replace(drawn, markup=alone)
     assert texts(pictured) == texts(drawn)
 
 
-@pytest.mark.parametrize("colours", [palette.LIGHT, palette.DARK])
+@pytest.mark.parametrize("colours", [canvas.LIGHT, canvas.DARK])
 def test_words_stand_out_from_their_ground(colours: dict[str, str]) -> None:
     def brightness(colour: str) -> float:
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
@@ -166,19 +168,19 @@ def test_words_stand_out_from_their_ground(colours: dict[str, str]) -> None:
 def test_tradeoff_says_the_best_guess_and_the_least_errors() -> None:
     parts = SAMPLE.proved_parts
     assert parts is not None
-    drawn = drawing.tradeoff(parts, SAMPLE.attack)
+    drawn = curves.tradeoff(parts, SAMPLE.attack)
     assert "right at most 54.6%" in texts(drawn)
     assert "54.6%" in drawn.alt
     assert "our attack" in texts(drawn)
-    assert "our attack" not in texts(drawing.tradeoff(parts))
+    assert "our attack" not in texts(curves.tradeoff(parts))
     # Points that are given are hit; between them no more is said than a convex curve must have.
     line = Proved(None, tradeoff=Curve((0.0, 0.5, 1.0), (0.8, 0.25779, 0.0)), best_guess=0.625)
-    assert "at 50% false positives 25.7%" in drawing.tradeoff(line).alt
-    assert "at 10% false positives 46.4%" in drawing.tradeoff(line).alt  # the chord says 69.1%
+    assert "at 50% false positives 25.7%" in curves.tradeoff(line).alt
+    assert "at 10% false positives 46.4%" in curves.tradeoff(line).alt  # the chord says 69.1%
 
 
 def test_without_a_proof_no_error_is_ruled_out() -> None:
-    drawn = drawing.tradeoff(Proved(None, why_none="no noise"))
+    drawn = curves.tradeoff(Proved(None, why_none="no noise"))
     assert "Nothing is proved" in drawn.alt
     assert "right at most 100.0%" in texts(drawn)
 
@@ -187,15 +189,15 @@ def test_accuracy_marks_the_release_among_its_like() -> None:
     assert SAMPLE.release is not None
     found = SAMPLE.release.accuracy
     assert found is not None
-    drawn = drawing.accuracy(found, 1.0)
+    drawn = curves.accuracy(found, 1.0)
     for words in ("without privacy: 90.2%", "50.5%", "this release, at epsilon 1: 88.4%"):
         assert words in texts(drawn)
     assert "On average 71.0% at epsilon 0.1, 89.9% at epsilon 10." in drawn.alt
     assert "where 95% of releases fall" in texts(drawn)
     assert "432 test rows" in drawn.alt
     bare = dataclasses.replace(found, curve=(), after=None)
-    assert "releases at epsilon 1: 88.4%" in texts(drawing.accuracy(bare, 1.0))
-    nowhere = drawing.accuracy(bare, float("inf"))
+    assert "releases at epsilon 1: 88.4%" in texts(curves.accuracy(bare, 1.0))
+    nowhere = curves.accuracy(bare, float("inf"))
     assert "88.4%" not in texts(nowhere)
     assert "88.4%" in nowhere.alt
 
@@ -204,7 +206,7 @@ def test_accuracy_marks_the_release_among_its_like() -> None:
 def test_distances_show_a_bound_that_has_a_place(bound: float | None) -> None:
     assert SAMPLE.own_noise is not None
     own = dataclasses.replace(SAMPLE.own_noise, bound=bound)
-    drawn = drawing.distances(own)
+    drawn = curves.distances(own)
     assert ("at most 0.119" in texts(drawn)) == (bound == 0.1189)
     assert ("no bound is proved" in drawn.alt) == (bound is None)
     assert "seen: one record moved them 0.0301" in texts(drawn)
@@ -216,23 +218,23 @@ def test_distances_of_no_runs_are_an_empty_picture() -> None:
     assert SAMPLE.own_noise is not None
     nothing = Curve((), ())
     own = dataclasses.replace(SAMPLE.own_noise, by_data=nothing, by_seed=nothing, bound=None)
-    assert "another seed" in texts(drawing.distances(own))
+    assert "another seed" in texts(curves.distances(own))
 
 
 def test_roc_says_what_was_counted_and_tested() -> None:
     attack = SAMPLE.attack
     assert attack is not None
     assert attack.tested_point is not None
-    drawn = drawing.roc(attack)
+    drawn = curves.roc(attack)
     assert "ruled out by epsilon 1" in texts(drawn)
     assert "4,000 test runs" in drawn.alt
     false, missed = attack.tested_point
     assert f"at most {upper(false)} false and at least {lower(1 - missed)} true" in drawn.alt
     bare = dataclasses.replace(attack, tested_point=None, claimed_curve=None, claimed=None)
-    assert "ruled out" not in texts(drawing.roc(bare))
-    assert "tested" not in texts(drawing.roc(bare))
+    assert "ruled out" not in texts(curves.roc(bare))
+    assert "tested" not in texts(curves.roc(bare))
     curve = Curve((1.0, 0.1, 0.01, 0.0), (0.0, 0.25, 0.5, 1.0))
-    told = drawing.roc(dataclasses.replace(attack, roc=curve)).alt
+    told = curves.roc(dataclasses.replace(attack, roc=curve)).alt
     assert "at 1% false positives 50.0% true" in told
     assert "at 10% false positives 75.0% true" in told
 
@@ -242,27 +244,27 @@ def test_roc_of_an_attack_that_is_always_right_is_the_line_at_one() -> None:
     assert attack is not None
     sure = dataclasses.replace(attack, roc=Curve((1.0, 0.5, 0.0), (0.0, 0.0, 0.0)))
 
-    def heights(drawn: Drawn) -> set[float]:
+    def heights(drawn: Figure) -> set[float]:
         """Of the attack's line, the dashed one in its colour; the key's is the first."""
         styled = [
             path
             for path in ElementTree.fromstring(drawn.markup).iter(f"{SVG}path")
             if "stroke-dasharray" in path.get("style", "")
-            and f"stroke: var(--observed, {palette.OBSERVED})" in path.get("style", "")
+            and f"stroke: var(--observed, {canvas.OBSERVED})" in path.get("style", "")
         ]
         return {float(y) for y in re.findall(r"[ML] \S+ (\S+)", styled[0].attrib["d"])}
 
-    (top,) = heights(drawing.roc(sure))
-    assert top == min(heights(drawing.roc(attack)))
+    (top,) = heights(curves.roc(sure))
+    assert top == min(heights(curves.roc(attack)))
 
 
 def test_estimates_are_compared_where_there_are_two() -> None:
-    drawn = drawing.estimates(SAMPLE)
+    drawn = axis.estimates(SAMPLE)
     assert drawn is not None
     for words in ("one sigma: 0.277", "by direction: 0.872", "by direction: 15.5", "0.456", "4.46"):
         assert words in texts(drawn)
         assert words in drawn.alt
-    assert drawing.estimates(samples.foreign_sample()) is None
+    assert axis.estimates(samples.foreign_sample()) is None
 
 
 @pytest.mark.parametrize(
@@ -278,3 +280,13 @@ def test_every_sample_can_be_drawn(make: object) -> None:
     assert callable(make)
     for drawn in everything(make()):
         assert ElementTree.fromstring(drawn.markup).get("role") == "img"
+
+
+def test_rates_of_misses_stand_on_the_safe_side() -> None:
+    # One wide gap around 1 %: on the true curve 1 - sqrt(x) at least 90 % are missed there.
+    places = [0.0, 0.0025, 0.0049, 0.0225, 0.04, 1.0]
+    curve = samples.curve(places, [1 - math.sqrt(x) for x in places])
+    found = curves.least_missed(curve, 0.01)
+    assert 0.87 < found <= 0.9
+    assert curves.least_missed(curve, 0.0225) == pytest.approx(0.85)
+    assert curves.least_missed(samples.curve([0.0, 0.001], [1.0, 0.9]), 0.01) == 0.0

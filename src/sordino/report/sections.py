@@ -1,0 +1,577 @@
+"""What the page of an assessment says, section by section: values in, blocks out. INTERNAL.
+
+A section is a generator of blocks; blocks that hold nothing are not printed.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+
+from sordino.privacy import RELATIONS, Guarantee, Relation
+from sordino.report import canvas, result, words
+from sordino.report import page as engine
+from sordino.report.drawing import axis, curves
+from sordino.report.numbers import (
+    about,
+    chance,
+    confidence,
+    lower,
+    named,
+    percent,
+    percent_up,
+    seconds,
+    settings,
+    upper,
+    versions,
+)
+from sordino.report.page import (
+    Beside,
+    Block,
+    Bullets,
+    Code,
+    Facts,
+    Folded,
+    Group,
+    Heading,
+    Line,
+    Page,
+    Section,
+    Span,
+    Table,
+    Text,
+    listed,
+)
+from sordino.report.result import Assessment
+
+_RARELY_WRONG = 0.01
+"""False accusations of the attacker for whom the trade-off is said in words."""
+_GLOSSARY = {
+    "Proved": "an upper bound, by a theorem whose conditions were checked or are named as trusted",
+    "Estimated": "measured over many trainings; other records may stand out more",
+    "Observed": "a lower bound, won by an attack; a better one may observe more",
+    "Epsilon": "how much one record can change what comes out; 0: not at all",
+    "Delta": "the small chance that the promise leaves out",
+}
+
+
+def page(assessment: Assessment) -> Page:
+    """The whole assessment as blocks, for `page.html` or `page.markdown`. INTERNAL."""
+    alarm, found = assessment.broken, assessment.provenance
+    title, version = f"How private is {assessment.question.title}?", found.versions.get("sordino")
+    return Page(
+        title=f"BROKEN: {title}" if alarm else title,
+        mark="BROKEN · INTERNAL." if alarm else "INTERNAL.",
+        why_marked="Do not publish this page: no guarantee covers all that it shows.",
+        verdict=words.verdict(assessment),
+        subtitle=f"{title} Assessed on {found.date}.",
+        notes=tuple(words.notes(assessment)),
+        sections=tuple(
+            Section(name, title, tuple(part(assessment)))
+            for name, (title, part) in _SECTIONS.items()
+            # Of a mechanism there is an attack and nothing more.
+            if not assessment.question.mechanism or name not in _OF_RELEASES
+        ),
+        footer=f"Made by sordino {version or ''}. INTERNAL.",
+        version=version or "",
+        alarm=alarm,
+        loud=alarm,
+    )
+
+
+def fragment(assessment: Assessment) -> str:
+    """A box for notebooks: verdict, axis and table, in styles that stay inside it. INTERNAL."""
+    template = engine.environment("html").get_template("fragment.html.j2")
+    return template.render(
+        style=canvas.css(".sordino-box") + "\n" + engine.sheet("fragment.css"),
+        verdict=words.verdict(assessment),
+        notes=words.notes(assessment),
+        axis=axis.axis(assessment),
+        numbers=_three_numbers(assessment),
+    )
+
+
+# --- The three numbers
+
+
+def _numbers(assessment: Assessment) -> Iterator[Block]:
+    truth = "The true epsilon is at least what was observed; nothing limits it."
+    if assessment.state == "holds":
+        truth = "The true epsilon lies between what was observed and what is proved."
+    reading = [Text(truth, lead="Where the truth lies.")]
+    if assessment.question.mechanism:
+        text = "Nothing was proved, measured or released here."
+        reading.append(Text(text, lead="Only attacked."))
+    elif len(assessment.triples) > 1:
+        text = "Un-noised SGD is the same model in ordinary training. It is not released."
+        reading.append(Text(text, lead="For comparison."))
+    yield Beside((axis.axis(assessment),), tuple(reading))
+    yield _three_numbers(assessment)
+
+
+def _three_numbers(assessment: Assessment) -> Table:
+    groups = []
+    for of, rows in groupby(words.table(assessment), key=lambda row: row.of):
+        cells = tuple(
+            (
+                Span(row.kind, row.kind),
+                row.meaning,
+                Span(row.epsilon, row.kind),
+                Span(row.delta or "-", "number"),
+                row.certainty,
+            )
+            for row in rows
+        )
+        groups.append(Group(of, cells))
+    head = ("kind", "what it means", "epsilon", "delta", "how sure")
+    return Table("Epsilon by kind: smaller is more private", head, tuple(groups))
+
+
+# --- What is promised, and how it was proved
+
+
+def _protection(assessment: Assessment) -> Iterator[Block]:
+    question, parts, records = assessment.question, assessment.proved_parts, assessment.records
+    proved = assessment.proved
+    if proved is not None and math.isinf(proved.epsilon):
+        proved = None
+    yield from _refuted(assessment)
+    if proved is None:
+        text = "Treat this model like the records themselves."
+        yield Text(text, lead="Nobody is protected.", tone="warn")
+        if parts is not None and parts.why_none:
+            yield Text(parts.why_none, lead="Why nothing is proved.")
+    yield Facts(
+        (
+            ("Released", released(proved)),
+            ("Protected", "" if proved is None else proved.unit),
+            change(question.relation, question.rows_per_person > 1),
+            ("Delta", "" if proved is None else f"{upper(proved.delta)}, or {delta_means(proved)}"),
+            ("Why this delta", question.delta_reason),
+        )
+    )
+    if proved is not None and parts is not None:
+        yield from attacker(parts, proved)
+    if records is not None:
+        yield Heading("The records")
+        facts = (
+            ("Rows", f"{records.rows:,} to train on, {records.test_rows:,} held out"),
+            ("Columns", f"{records.columns:,}, the intercept's included"),
+            ("Labels", named(records.classes)),
+            ("Norm of a row", f"at most {about(records.norm, 6)}, enforced"),
+        )
+        yield Facts(facts)
+        yield Bullets(records.notes)
+
+
+def _refuted(assessment: Assessment) -> Iterator[Block]:
+    """A warning on top of what an attack showed to be wrong; nothing otherwise."""
+    if assessment.broken:
+        yield Text("Our attack refuted this section.", lead="BROKEN.", tone="warn")
+
+
+def released(proved: Guarantee | None) -> str:
+    """What may leave."""
+    if proved is None:
+        return "nothing should be: no guarantee covers it"
+    if proved.released == "final":
+        return "the final model, and nothing else that was computed on the way"
+    return "the final model; every model on the way to it would be covered, too"
+
+
+def change(relation: Relation, several: bool, means: str = "") -> tuple[str, str]:
+    """Against which change the promise is; `several` records of a person are each changed."""
+    each = "for each of these records, " if several else ""
+    return "Against which change", f"{each}{means or RELATIONS[relation]} ({relation.value})"
+
+
+def delta_means(proved: Guarantee) -> str:
+    """What delta allows, as a chance."""
+    if proved.delta == 0:
+        return "no chance at all"
+    keeps = "a release that keeps to epsilon but, with that chance, gives the records away"
+    return f"{chance(proved.delta)}: nobody learns more than from {keeps}"
+
+
+def attacker(parts: result.Proved, proved: Guarantee) -> Iterator[Block]:
+    """What an attacker can do at most."""
+    yield Heading("What an attacker can do at most")
+    either = "Was this record among the data, or was it not"
+    if proved.relation is Relation.REPLACE_ONE:
+        either = "Was it this record, or that other one in its place"
+    guess = f"right at most {percent_up(parts.best_guess)} of the time"
+    said = [Text(f"{either}? Any guess is {guess} (a coin: 50%).", lead="The best guess.")]
+    if parts.tradeoff is not None:
+        found = percent_up(1 - curves.least_missed(parts.tradeoff, _RARELY_WRONG))
+        alarms = f"With 1% false alarms at most, at most {found} of records are recognised."
+        said.append(Text(alarms, lead="Few false alarms."))
+    odds = "may change so much that the guarantee means next to nothing"
+    if proved.epsilon < words.HARDLY_ANYTHING:
+        odds = f"change at most {upper(math.exp(proved.epsilon))}-fold, up to delta"
+    said.append(Text(f"of one answer against the other {odds}.", lead="The odds"))
+    known = "record" if proved.unit == "one record" else "person's records"
+    text = f"has the model, the method and its settings, and knows all but that {known}."
+    said.append(Text(text, lead="The attacker"))
+    if parts.tradeoff is None:
+        yield from said
+    else:
+        yield Beside(tuple(said), (curves.tradeoff(parts),))
+
+
+def _proof(assessment: Assessment) -> Iterator[Block]:
+    parts, release = assessment.proved_parts, assessment.release
+    if parts is None:
+        yield Text("No theorem was asked.")
+    else:
+        yield from _refuted(assessment)
+        yield from theorems(parts, certified=release is not None and bool(release.certificate))
+
+
+def theorems(parts: result.Proved, *, certified: bool = True) -> Iterator[Block]:
+    """What every theorem says of a release, or why it says nothing."""
+    assumed: tuple[str, ...] = ()
+    if parts.guarantee is None:
+        yield Text(parts.why_none, lead="Nothing is proved.", tone="warn")
+    else:
+        again = " Verifying the certificate checks it again." * certified
+        yield Text(f"{parts.guarantee.theorem}.{again}", lead="The guarantee rests on")
+        assumed = parts.guarantee.assumes
+    if parts.facts:
+        yield Heading("Numbers of the proof")
+        yield Facts(tuple((name.capitalize(), text) for name, text in parts.facts.items()))
+    printed = [bound for bound in parts.bounds if bound.kind == "as printed"]
+    others = [bound for bound in parts.bounds if bound not in printed]
+    apply = [(bound.epsilon, bound) for bound in others if bound.epsilon is not None]
+    if apply:
+        rows = (
+            (
+                bound.name + (", used by the guarantee" if bound.used else ""),
+                Span("infinite" if math.isinf(most) else f"at most {upper(most)}", "proved"),
+                bound.theorem,
+            )
+            for most, bound in sorted(apply, key=lambda pair: (pair[0], not pair[1].used))
+        )
+        head = ("theorem", "epsilon", "statement")
+        yield listed("What each theorem says of this same release", head, *rows)
+        yield _conditions([bound for _, bound in apply])
+    trusted = [each for _, bound in apply for each in bound.checked if each.trusted]
+    lines = [each.what + (f" ({each.numbers})" if each.numbers else "") for each in trusted]
+    # The guarantee's own list mostly says the same, without numbers.
+    lines += [each for each in assumed if each not in {trust.what for trust in trusted}]
+    if lines:
+        yield Heading("Taken on trust")
+        yield Bullets(tuple(dict.fromkeys(lines)))
+    silent = [bound for bound in others if bound.epsilon is None]
+    if silent:
+        yield Heading("What does not apply, and why")
+        yield Facts(tuple((each.name, each.reason or words.NO_REASON) for each in silent))
+    if printed:
+        yield Heading("Quoted, not proved")
+        quoted = (
+            (each.name, "-" if each.epsilon is None else upper(each.epsilon), each.theorem)
+            for each in printed
+        )
+        yield listed("For comparison: none counts", ("name", "epsilon", "formula"), *quoted)
+
+
+def _conditions(bounds: list[result.Bound]) -> Table:
+    """What was checked: once for all theorems that share it, then what each needs besides."""
+    checked = {
+        bound.name: [(each.what, each.numbers or "-") for each in bound.checked if not each.trusted]
+        for bound in bounds
+    }
+    first, *rest = checked.values()
+    shared = [row for row in first if rest and all(row in each for each in rest)]
+    besides = ", besides" if shared else ""
+    needed = {"for every theorem above": shared}
+    for name, rows in checked.items():
+        needed[f"for {name}{besides}"] = [row for row in rows if row not in shared]
+    groups = tuple(Group(name, tuple(rows)) for name, rows in needed.items() if rows)
+    caption = "Preconditions that were checked, and by which numbers"
+    return Table(caption, ("precondition", "numbers"), groups)
+
+
+# --- The release
+
+
+def _release(assessment: Assessment) -> Iterator[Block]:
+    found = assessment.release
+    if found is None:
+        yield Text("Nothing was released.")
+        return
+    chosen = " (chosen by public facts alone)" if assessment.question.method == "auto" else ""
+    made = (("Method", f"{found.method}{chosen}"), ("Noise", found.noise))
+    yield Facts((*made, ("Source of the noise", found.source)))
+    yield folded_settings("Settings of the method", found.settings)
+    place = f'in the directory "{found.directory}" of the study'
+    if not found.directory:
+        why = words.full(found.why_not) or words.NO_REASON
+        yield Text(why, lead="No model was written.", tone="warn")
+    elif assessment.broken:
+        text = f"The weights are {place}. An attack refuted their certificate."
+        yield Text(text, lead="They must not leave.", tone="warn")
+    else:
+        text = f"The weights and their certificate are {place}; nothing else may leave."
+        yield Text(text, lead="Where it is.")
+        check = f"sordino certificate verify {shlex.quote(found.directory)}"
+        yield Code(check, "To check it, in the study:")
+    yield Heading("What the privacy costs")
+    if found.accuracy is None:
+        yield Text("Not known: no rows were held out.")
+    else:
+        yield from _cost(found.accuracy, assessment.question.epsilon)
+
+
+def folded_settings(title: str, values: Mapping[str, object]) -> Folded:
+    """Settings behind their title."""
+    return Folded(f"{title} ({len(values)})", (Facts(settings(values)),) * bool(values))
+
+
+def _cost(found: result.Accuracy, epsilon: float) -> Iterator[Block]:
+    measures = {
+        "without privacy": found.before,
+        "this release": found.after,
+        f"{found.repeats:,} releases like it, mean": found.again,
+    }
+    rows: list[tuple[Line, ...]] = [
+        (name, percent(each.value), Span(_range(each), "number"))
+        for name, each in measures.items()
+        if each is not None
+    ]
+    rows.append(("always the most frequent label", percent(found.majority), "-"))
+    meaning = (
+        f"Exact, over {found.test_rows:,} held-out rows, and so not private. Ranges: "
+        f"{confidence(found.before.level)} interval of one model; where "
+        f"{confidence(found.again.level)} of releases fall."
+    )
+    table = listed("Accuracy before and after", ("model", "accuracy", "range"), *rows)
+    said: list[Block] = [Text(words.cost(found)), table, Text(meaning)]
+    if useless := words.useless(found):
+        said.append(Text(f"{useless[0].upper()}{useless[1:]}", "Hardly useful.", "warn"))
+    if found.curve:
+        yield Beside(tuple(said), (curves.accuracy(found, epsilon),))
+    else:
+        yield from said
+    if scores := words.scores(found):
+        caption = "Other scores; calibration error in ten bins; an SVM gives no probabilities"
+        yield listed(caption, words.SCORES, *scores)
+    if found.curve:
+        points = (
+            (
+                about(each.epsilon),
+                percent(each.accuracy.value),
+                _range(each.accuracy),
+                f"{each.repeats:,}",
+            )
+            for each in found.curve
+        )
+        head = ("epsilon", "mean accuracy", "interval of the mean", "releases")
+        numbers = listed("Mean accuracy of releases by epsilon, all else equal", head, *points)
+        yield Folded("The accuracy/epsilon curve in numbers", (numbers,), printed=False)
+
+
+def _range(measure: result.Measure) -> str:
+    return f"{percent(measure.low)} to {percent(measure.high)}"
+
+
+# --- SGD's own noise
+
+
+def _noise(assessment: Assessment) -> Iterator[Block]:
+    own = assessment.own_noise
+    known = [row for row in assessment.triples if row.estimated is not None]
+    if not known:
+        yield Text("It was not measured.")
+        return
+    warning = "measured on some seeds and pairs of datasets, the noise taken for Gaussian."
+    yield Text(warning, lead="An estimate, not a guarantee:", tone="warn")
+    if own is not None:
+        yield Heading("Un-noised SGD")
+        yield Beside((Facts(tuple(_own(own))),), (curves.distances(own),))
+        yield Bullets(own.notes)
+    yield Heading("The estimates")
+    groups: list[Group] = []
+    after: list[Block] = []
+    for row in known:
+        found = row.estimated
+        assert found is not None
+        ways = {
+            "one sigma for all directions": found.isotropic,
+            "along the most telling direction": found.directional,
+        }
+        if found.headline not in ways.values():
+            ways["on the axis"] = found.headline
+        rows = tuple(
+            (way, Span(f"about {about(each.epsilon)}", "estimated"), words.interval(each))
+            for way, each in ways.items()
+            if each is not None
+        )
+        groups += [Group(row.of, rows)] * bool(rows)
+        lines = found.words
+        if found.headline is None:
+            why = found.why_none or words.NO_REASON
+            after.append(Text(why, lead=f"No estimate of {row.of}."))
+        else:
+            lines = (*lines, f"By {found.headline.method}; {found.headline.caveat}.")
+        if lines:
+            after += [Text("", lead=f"How it was measured for {row.of}."), Bullets(lines)]
+    head = ("way", "epsilon", "interval")
+    table = Table("Estimates, none of them a guarantee", head, tuple(groups))
+    drawn = axis.estimates(assessment)
+    yield table if drawn is None else Beside((table,), (drawn,))
+    yield from after
+
+
+def _own(own: result.OwnNoise) -> Iterator[tuple[str, str]]:
+    yield "Training", own.training
+    grid = f"{own.seeds:,} seeds on {own.neighbours + 1:,} datasets, and the attacked pair"
+    yield "Measured over", f"{own.runs:,} trainings: {grid}"
+    sigma = own.sigma
+    ends = f"{about(sigma.low)} to {about(sigma.high)}"
+    spread = f"{about(sigma.value)} ({confidence(sigma.level)} interval {ends})"
+    yield "Sigma: how widely the seed spreads a weight", spread
+    yield "One record moves the weights, as seen", f"by {lower(own.sensitivity)} or more"
+    none = own.no_bound or "no bound is known"
+    bound = none if own.bound is None else f"by {upper(own.bound)} at most"
+    yield "One record moves the weights, as proved", bound
+    if own.gaussian_share is not None:
+        share = f"{percent(own.gaussian_share, 0)} (95% if all were, by a test at 5%)"
+        yield "Weights whose noise looks Gaussian", share
+
+
+# --- The attacks
+
+
+def _attacks(assessment: Assessment) -> Iterator[Block]:
+    found = assessment.attacks
+    if not found:
+        yield Text("No attack was made.")
+        return
+    intro = (
+        "Train many times on two datasets that differ in one record, and guess from each result "
+        "which it was: half of the runs teach, half test. Finding nothing proves nothing."
+    )
+    yield Text(intro, lead="The game.")
+    same_pair = len({attack.pair for attack in found}) == 1
+    if same_pair:
+        yield Text(_sentence(found[0].pair), lead="The two datasets.")
+    groups = []
+    for attack in found:
+        of = f"On {'' if attack.of == 'un-noised SGD' else 'the '}{attack.of}"
+        yield Heading(of)
+        refuted = attack.violated or attack.curve_refuted is True
+        outcome = Text(_sentence(attack.verdict), "Outcome.", "warn" if refuted else "")
+        pair = ("The two datasets", "" if same_pair else attack.pair)
+        yield Beside((outcome, Facts((pair, *_attack_facts(attack)))), (curves.roc(attack),))
+        groups.append(Group(of if len(found) > 1 else "", tuple(_lower_bounds(attack))))
+    caption = "Lower bounds from the same runs, each with what it assumes"
+    yield Table(caption, ("bound", "epsilon", "confidence"), tuple(groups))
+
+
+def _attack_facts(attack: result.Attack) -> Iterator[tuple[str, str]]:
+    observed = attack.observed
+    yield "The attack looks at", attack.score
+    yield "Runs", f"{attack.runs:,} on each of the two, {attack.tested:,} of them to test"
+    claim = "nothing: no epsilon is promised"
+    most = max(attack.reach, observed.epsilon)
+    power = f"shown an epsilon of {lower(most)} at most"
+    if attack.claimed is not None:
+        claim = f"epsilon at most {upper(attack.claimed)} at delta = {about(observed.delta)}"
+        family = f", and one below {lower(attack.gaussian_reach or 0.0)} if taken for Gaussian"
+        less = f"an epsilon below {lower(attack.reach)}" if attack.reach > 0 else "no epsilon"
+        power = f"refuted {less} of noise that leaks all that is allowed"
+        power += family if attack.gaussian_reach else ""
+    yield "To refute", claim
+    each = "" if attack.curve_refuted is None else " of each of the two tests"
+    yield "Confidence", f"{confidence(observed.confidence)}{each}"
+    yield "Power", f"{attack.tested:,} tested runs could have {power}"
+    if attack.curve_refuted is not None:
+        refuted = "refuted" if attack.curve_refuted else "not refuted"
+        yield "The whole curve", f"{refuted} by a second test, over all thresholds"
+
+
+def _lower_bounds(attack: result.Attack) -> Iterator[tuple[Line, ...]]:
+    found = (attack.observed, *attack.others)
+    # All begin with the score, which is said above.
+    scores = {observation.attack.partition("; ")[0] for observation in found}
+    shared = f"{scores.pop()}; " if len(scores) == 1 else ""
+    for each in found:
+        name = each.attack.removeprefix(shared) + " (the headline)" * (each is attack.observed)
+        observed = Span(f"at least {lower(each.epsilon)}", "observed")
+        yield name, observed, confidence(each.confidence)
+
+
+def _sentence(text: str) -> str:
+    """`text` with a capital and a full stop."""
+    return words.full(f"{text[:1].upper()}{text[1:]}")
+
+
+# --- How the page ends
+
+
+def _caveats(assessment: Assessment) -> Iterator[Block]:
+    leaks, records = words.not_covered(assessment), assessment.records
+    advice = records.advice if records is not None and leaks else ""
+    if leaks:
+        lead = "Not covered, since read off the records beforehand:"
+        yield Text(f"{'; '.join(leaks)}. {advice}".strip(), lead=lead, tone="warn")
+    known = (*leaks, *filter(None, [advice]))
+    others = [each for each in assessment.caveats if not any(part in each for part in known)]
+    yield Bullets(tuple(others) or (("None was recorded.",) * (not leaks)))
+
+
+def _provenance(assessment: Assessment) -> Iterator[Block]:
+    found, given, release = assessment.provenance, assessment.question.settings, assessment.release
+    # Known stages in their order, then others.
+    order = sorted(found.seconds, key=lambda stage: [*result.STAGES, stage].index(stage))
+    each = [f"{result.STAGES.get(stage, stage)} {seconds(found.seconds[stage])}" for stage in order]
+    total = seconds(sum(found.seconds.values()))
+    facts = (
+        ("Date", found.date),
+        ("Machine", found.machine),
+        ("Versions", versions(found.versions)),
+        ("Time", f"{total} together: {'; '.join(each)}" if each else ""),
+    )
+    yield Facts(facts)
+    if given:
+        left_out = ", ".join(
+            name.replace("_", " ") for name, value in given.items() if value is None
+        )
+        asked = settings({name: value for name, value in given.items() if value is not None})
+        pairs = (*asked, ("left to sordino", left_out))
+        yield Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),))
+    yield Code(found.fingerprint, "SHA-256 of the records, which tests any guess")
+    specs = tuple(Code(spec, name) for name, spec in found.specs.items())
+    yield Folded(f"The trainings, letter by letter ({len(specs)})", specs, printed=False)
+    if release is not None and release.certificate:
+        code = (Code(release.certificate),)
+        yield Folded("The certificate of the release", code, printed=False)
+
+
+def _rerun(assessment: Assessment) -> Iterator[Block]:
+    if not assessment.question.mechanism:
+        yield Text("This makes another release: two together tell more than either.")
+    yield Code(assessment.question.rerun)
+
+
+def glossary(assessment: Assessment | None = None) -> Iterator[Block]:
+    """The words; those of what is proved alone where there is no assessment."""
+    left_out = {"Estimated", "Observed"} if assessment is None else set()
+    yield Facts(tuple(pair for pair in _GLOSSARY.items() if pair[0] not in left_out))
+
+
+_SECTIONS: dict[str, tuple[str, Callable[[Assessment], Iterator[Block]]]] = {
+    "numbers": ("The three numbers", _numbers),
+    "protection": ("What is released, and who is protected", _protection),
+    "release": ("The release", _release),
+    "proof": ("How it was proved", _proof),
+    "noise": ("SGD's own noise", _noise),
+    "attack": ("The attacks", _attacks),
+    "caveats": ("Caveats", _caveats),
+    "provenance": ("Where the numbers come from", _provenance),
+    "rerun": ("How to run it again", _rerun),
+    "words": ("The words", glossary),
+}
+_OF_RELEASES = ("protection", "release", "proof", "noise")
