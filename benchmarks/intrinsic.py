@@ -26,11 +26,10 @@ from sordino.data import load as load_data
 from sordino.data import neighbours as neighbouring
 from sordino.data.catalogue.recipe import Splits
 from sordino.intrinsic import directional
-from sordino.intrinsic.augment import Basis, augment
+from sordino.intrinsic.augment import Basis, augment, evaluate
 from sordino.intrinsic.grid import Measured, load
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.summary import InitSummary, summary
-from sordino.intrinsic.utility import evaluate
 from sordino.models import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 from sordino_papers.claims import papers

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.estimators.task import Settings
+from sordino.estimators.fit import Settings
 from sordino_papers.erm.study import AUTO, TUNED
 from sordino_papers.erm.timing import SCIKIT_LEARN
 

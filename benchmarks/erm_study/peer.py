@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from erm_study.design import L2, PEER
 
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitRecords
 from sordino_papers.erm.study import ErmSettings, store_rows
 from sordino_papers.quantities import Numbers
 from sordino_papers.runs import RunStore

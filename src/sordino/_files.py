@@ -39,7 +39,7 @@ _KINDS = {
 _ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Make room and try again."),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Change the permissions."),
-    **dict.fromkeys((errno.EOPNOTSUPP, errno.EMLINK, errno.ENOLCK), "Put it on a local disk."),
+    **dict.fromkeys((errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS), "Put it on a local disk."),
 }
 
 

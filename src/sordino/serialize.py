@@ -40,10 +40,10 @@ from typing import Any, Literal, NamedTuple, NoReturn, Union
 
 from sordino.errors import InvalidArgument, printable
 
-INFINITE = "inf"
-INFINITE_SETTING = {"number": INFINITE}
+_INFINITE = "inf"
+_INFINITE_SETTING = {"number": _INFINITE}
 """Infinity where a text may stand as well, and "inf" would be one."""
-MOST_DIGITS = 40
+_MOST_DIGITS = 40
 """Of a whole number: 2^128 has 39, and nothing here is larger."""
 
 Schema = dict[str, Any]
@@ -93,7 +93,7 @@ class Where(NamedTuple):
         raise Unfit(self.path, says)
 
 
-WHOLE_DOCUMENT = Where()
+_WHOLE_DOCUMENT = Where()
 
 
 class Form(ABC):
@@ -101,11 +101,11 @@ class Form(ABC):
 
     def read(self, value: object) -> Any:
         """The value that a plain one stands for; else `Unfit`."""
-        return self._read(value, WHOLE_DOCUMENT)
+        return self._read(value, _WHOLE_DOCUMENT)
 
     def write(self, value: object) -> Any:
         """The plain value; what could not be read again is `Unfit`."""
-        return self._write(value, WHOLE_DOCUMENT)
+        return self._write(value, _WHOLE_DOCUMENT)
 
     def schema(self, used: dict[str, Schema]) -> Schema:
         """As JSON Schema; what it refers to is added to `used`."""
@@ -187,7 +187,7 @@ class Number(Form):
     digits: int | None = None
 
     def _read(self, value: Any, place: Where) -> Any:
-        if self.infinite and type(value) is str and value == INFINITE:
+        if self.infinite and type(value) is str and value == _INFINITE:
             value = math.inf
         elif type(value) not in (int, float) or not _is_finite(value):
             place.refuse(f"is {shown(value)}, and no number")
@@ -201,37 +201,31 @@ class Number(Form):
         given = _own(value)
         if type(given) is str:  # "inf" stands for a number in a file only
             place.refuse("is a text, and no number")
-        number = self._read(INFINITE if given == math.inf else given, place)
-        return INFINITE if number == math.inf else number
+        number = self._read(_INFINITE if given == math.inf else given, place)
+        return _INFINITE if number == math.inf else number
 
     def _schema(self, used: dict[str, Schema]) -> Schema:
-        said = f'A number. Infinity is written "{INFINITE}"; there is no NaN.'
-        both = [{"type": "number"}, {"const": INFINITE}]
+        said = f'A number. Infinity is written "{_INFINITE}"; there is no NaN.'
+        both = [{"type": "number"}, {"const": _INFINITE}]
         return _refer("number", used, {"description": said, "anyOf": both})
 
 
 @dataclass(frozen=True)
-class OneOf(Form):
+class _OneOf(Form):
     """One of a few values; pairs of how it is written and what is meant."""
 
     pairs: tuple[tuple[Any, Any], ...]
 
     def _read(self, value: Any, place: Where) -> Any:
-        return self._other(value, 0, place)
+        # By type as well: True is 1, and 1.0 is.
+        meant = [m for plain, m in self.pairs if type(plain) is type(value) and plain == value]
+        if not meant:
+            given = quoted(value) if isinstance(value, str) else shown(value)
+            place.refuse(f"is {given}, and none of {', '.join(str(p) for p, _ in self.pairs)}")
+        return meant[0]
 
     def _write(self, value: Any, place: Where) -> Any:
-        return self._other(value, 1, place)
-
-    def _other(self, value: Any, side: int, place: Where) -> Any:
-        # By type as well: True is 1, and 1.0 is.
-        alike = [pair for pair in self.pairs if type(pair[side]) is type(value)]
-        found = [pair[1 - side] for pair in alike if pair[side] == value]
-        if not found:
-            given = quoted(value) if isinstance(value, str) else shown(value)
-            place.refuse(
-                f"is {given}, and none of {', '.join(str(each) for each, _ in self.pairs)}"
-            )
-        return found[0]
+        return _OneOf(tuple((meant, plain) for plain, meant in self.pairs))._read(value, place)
 
     def _schema(self, used: dict[str, Schema]) -> Schema:
         values = [plain for plain, _ in self.pairs]
@@ -247,7 +241,7 @@ class SettingForm(Form):
     infinite: bool = True
 
     def _read(self, value: Any, place: Where) -> Any:
-        if self.infinite and value == INFINITE_SETTING:
+        if self.infinite and value == _INFINITE_SETTING:
             return math.inf
         plain = type(value) in (str, bool, int) or (value is None and self.null)
         if not plain and not (type(value) is float and math.isfinite(value)):
@@ -257,13 +251,13 @@ class SettingForm(Form):
     def _write(self, value: Any, place: Where) -> Any:
         given = _own(value)
         if isinstance(given, float) and given == math.inf and self.infinite:
-            return dict(INFINITE_SETTING)
-        return self._read(given if given != INFINITE_SETTING else [], place)
+            return dict(_INFINITE_SETTING)
+        return self._read(given if given != _INFINITE_SETTING else [], place)
 
     def _schema(self, used: dict[str, Schema]) -> Schema:
-        said = f"A setting. An infinite one is {json.dumps(INFINITE_SETTING)}."
+        said = f"A setting. An infinite one is {json.dumps(_INFINITE_SETTING)}."
         kinds = {"type": ["string", "number", "boolean", "null"]}
-        both = [kinds, {"const": INFINITE_SETTING}]
+        both = [kinds, {"const": _INFINITE_SETTING}]
         return _refer("plain", used, {"description": said, "anyOf": both})
 
 
@@ -297,18 +291,17 @@ class RowForm(Form):
     forms: tuple[Form, ...]
 
     def _read(self, value: Any, place: Where) -> Any:
-        if type(value) is not list:
-            place.refuse(f"is {shown(value)}, and no list")
-        return tuple(form._read(each, inside) for form, each, inside in self._entries(value, place))
+        entries = self._entries(value, place, type(value) is list)
+        return tuple(form._read(each, inside) for form, each, inside in entries)
 
     def _write(self, value: Any, place: Where) -> Any:
-        if not isinstance(value, list | tuple):
-            place.refuse(f"is {shown(value)}, and no list")
-        return [form._write(each, inside) for form, each, inside in self._entries(value, place)]
+        entries = self._entries(value, place, isinstance(value, list | tuple))
+        return [form._write(each, inside) for form, each, inside in entries]
 
-    def _entries(self, value: Collection[Any], place: Where) -> Iterator[tuple[Form, Any, Where]]:
-        forms = self._forms(value, place)
-        for number, (form, each) in enumerate(zip(forms, value, strict=True)):
+    def _entries(self, value: Any, place: Where, good: bool) -> Iterator[tuple[Form, Any, Where]]:
+        if not good:
+            place.refuse(f"is {shown(value)}, and no list")
+        for number, (form, each) in enumerate(zip(self._forms(value, place), value, strict=True)):
             yield form, each, place.numbered(number)
 
     def _forms(self, value: Collection[Any], place: Where) -> Collection[Form]:
@@ -322,7 +315,7 @@ class RowForm(Form):
 
 
 @dataclass(frozen=True)
-class Listed(RowForm):
+class _Listed(RowForm):
     """A list of any length, or of `most` entries at most, with one form (`forms[0]`) for all."""
 
     most: float = math.inf
@@ -336,25 +329,22 @@ class Listed(RowForm):
         return {"type": "array", "items": self.forms[0]._schema(used)}
 
 
-def listed(form: Form, most: float = math.inf) -> Listed:
+def listed(form: Form, most: float = math.inf) -> _Listed:
     """A list of such values."""
-    return Listed((form,), most)
+    return _Listed((form,), most)
 
 
 @dataclass(frozen=True)
-class TableForm(Form):
+class _TableForm(Form):
     """An object with any names for keys."""
 
     form: Form
 
     def _read(self, value: Any, place: Where) -> Any:
-        return {
-            name: self.form._read(value[name], place.named(name)) for name in _names(value, place)
-        }
+        return _each(value, place, self.form._read)
 
     def _write(self, value: Any, place: Where) -> Any:
-        names = _names(value, place)
-        return {name: self.form._write(value[name], place.named(name)) for name in names}
+        return _each(value, place, self.form._write)
 
     def _schema(self, used: dict[str, Schema]) -> Schema:
         return {"type": "object", "additionalProperties": self.form._schema(used)}
@@ -372,8 +362,7 @@ class Tree(Form):
             items = enumerate(value)
             return self.many(self._read(each, place.numbered(number)) for number, each in items)
         if isinstance(value, Mapping):
-            names = _names(value, place)
-            return {name: self._read(value[name], place.named(name)) for name in names}
+            return _each(value, place, self._read)
         return SettingForm(infinite=False)._read(value, place)
 
 
@@ -411,11 +400,7 @@ class RecordForm(Form):
             for name, form in self.fields.items()
             if name in value
         }
-        try:
-            made = self.of(**parts)
-            self.check(made)
-        except InvalidArgument as error:
-            place.refuse(f"cannot be right. {error}")
+        made = self._checked(lambda: self.of(**parts), place)
         for name, follows in self.derived.items():
             if value[name] != follows(made):
                 place.named(name).refuse("is something else than follows from the rest")
@@ -428,11 +413,16 @@ class RecordForm(Form):
             name: form._write(getattr(value, self.attributes.get(name, name)), place.named(name))
             for name, form in self.fields.items()
         }
+        self._checked(lambda: value, place)
+        return {**plain, **{name: follows(value) for name, follows in self.derived.items()}}
+
+    def _checked(self, make: Callable[[], Any], place: Where) -> Any:
         try:
-            self.check(value)
+            made = make()
+            self.check(made)
         except InvalidArgument as error:
             place.refuse(f"cannot be right. {error}")
-        return {**plain, **{name: follows(value) for name, follows in self.derived.items()}}
+        return made
 
     def properties(self, used: dict[str, Schema]) -> Schema:
         """What a schema says of each key, with the words of the class's docstring."""
@@ -458,11 +448,10 @@ class Tagged(Form):
     deepest: float = math.inf
 
     def _read(self, value: Any, place: Where) -> Any:
-        _names(value, place)
-        if "kind" not in value:
+        inside = _each(value, place, lambda each, _: each)
+        if "kind" not in inside:
             place.refuse("has no 'kind'")
-        kind = OneOf(tuple(self.kinds.items()))._read(value["kind"], place.named("kind"))
-        inside = {name: each for name, each in value.items() if name != "kind"}
+        kind = _OneOf(tuple(self.kinds.items()))._read(inside.pop("kind"), place.named("kind"))
         return kind._read(inside, self._inside(place))
 
     def _write(self, value: Any, place: Where) -> Any:
@@ -519,17 +508,17 @@ class Forms:
             optional = len(named) < len(inside)
             return Maybe(self.of(named[0])) if len(named) == 1 else SettingForm(null=optional)
         if origin is Literal:
-            return OneOf(tuple((each, each) for each in inside))
+            return _OneOf(tuple((each, each) for each in inside))
         if origin is tuple and inside[-1] is Ellipsis:
             return listed(self.of(inside[0]))
         if origin is tuple:
             return RowForm(tuple(map(self.of, inside)))
         if origin is not None and issubclass(origin, Mapping):
-            return TableForm(self.of(inside[1]))
+            return _TableForm(self.of(inside[1]))
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             return self.record(hint)
         if isinstance(hint, type) and issubclass(hint, enum.Enum):
-            return OneOf(tuple((each.value, each) for each in hint))
+            return _OneOf(tuple((each.value, each) for each in hint))
         raise TypeError(f"nobody said how to write {hint} down")
 
 
@@ -561,13 +550,13 @@ def check_keys(
             place.refuse(f"has no {name!r}")
 
 
-def _names(value: object, place: Where) -> Collection[str]:
+def _each(value: object, place: Where, act: Callable[[Any, Where], Any]) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         place.refuse(f"is {shown(value)}, and no object")
     for name in value:
         if not isinstance(name, str):
             place.refuse(f"has the key {quoted(name)}, which is no text")
-    return value
+    return {name: act(each, place.named(name)) for name, each in value.items()}
 
 
 def _own(value: Any) -> Any:
@@ -591,7 +580,7 @@ def _is_finite(value: float) -> bool:
 def shown(value: object) -> str:
     """A value in a sentence: a number or truth itself, of all else what it is."""
     names = {dict: "an object", list: "a list", str: "a text", types.NoneType: "null"}
-    if type(value) is int and abs(value) >= 10**MOST_DIGITS:
+    if type(value) is int and abs(value) >= 10**_MOST_DIGITS:
         return "too large"
     if type(value) in (bool, int, float):
         return repr(value)
@@ -609,18 +598,14 @@ def quoted(name: object) -> str:
 
 def parse(content: str | bytes, most: int | None = None) -> Any:
     """The value that strict JSON, of `most` bytes, stands for; else `Unfit`."""
-    whole = WHOLE_DOCUMENT
+    whole = _WHOLE_DOCUMENT
     if most is not None and len(content) > most:
         whole.refuse(f"is larger than {most // 2**20} MB, and none is")
     try:
         text = content.decode("utf-8") if isinstance(content, bytes) else content
-        return json.loads(
-            text,
-            object_pairs_hook=_once,
-            parse_constant=_no_number,
-            parse_float=_float,
-            parse_int=_whole,
-        )
+        kinds = ("constant", "float", "int")
+        hooks: dict[str, Any] = {f"parse_{kind}": _number for kind in kinds}
+        return json.loads(text, object_pairs_hook=_once, **hooks)
     except UnicodeDecodeError:
         whole.refuse("is not a text in UTF-8")
     except RecursionError:
@@ -636,35 +621,28 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         counted = Counter(name for name, _ in pairs)  # one pass: there may be a million of them
         twice = next(name for name, many in counted.items() if many > 1)
-        WHOLE_DOCUMENT.refuse(f"has the key {quoted(twice)} twice")
+        _WHOLE_DOCUMENT.refuse(f"has the key {quoted(twice)} twice")
     return values
 
 
-def _no_number(text: str) -> NoReturn:
-    WHOLE_DOCUMENT.refuse(f"holds {text}, which is not a number")
-
-
-def _float(text: str) -> float:
-    if math.isinf(number := float(text)):
-        WHOLE_DOCUMENT.refuse(f"holds the number {quoted(text)}, which is too large")
-    return number
-
-
-def _whole(text: str) -> int:
-    if len(text) > MOST_DIGITS:
-        WHOLE_DOCUMENT.refuse(f"holds the number {quoted(text)}, which is too large")
-    return int(text)
+def _number(text: str) -> float:
+    if text in ("NaN", "Infinity", "-Infinity"):
+        _WHOLE_DOCUMENT.refuse(f"holds {text}, which is not a number")
+    whole = text.removeprefix("-").isdigit()
+    if len(text) > _MOST_DIGITS if whole else math.isinf(float(text)):
+        _WHOLE_DOCUMENT.refuse(f"holds the number {quoted(text)}, which is too large")
+    return int(text) if whole else float(text)
 
 
 def headed(values: object, schema: str, version: int) -> dict[str, Any]:
     """`values` if they say to be of this schema and version."""
     if not isinstance(values, dict) or values.get("schema") != schema:
-        WHOLE_DOCUMENT.refuse(f"is no {schema}: its schema says otherwise")
-    found = values.get("version")
-    if type(found) is not int or found != version:
-        newer = "; a newer sordino wrote it" if type(found) is int and found > version else ""
-        said = f"has version {shown(found)} of {schema}, and this sordino reads {version}{newer}"
-        WHOLE_DOCUMENT.refuse(said)
+        _WHOLE_DOCUMENT.refuse(f"is no {schema}: its schema says otherwise")
+    other = values.get("version")
+    if type(other) is not int or other != version:
+        newer = "; a newer sordino wrote it" if type(other) is int and other > version else ""
+        says = f"has version {shown(other)} of {schema}, and this sordino reads {version}{newer}"
+        _WHOLE_DOCUMENT.refuse(says)
     return values
 
 
@@ -714,7 +692,7 @@ def _parameters(cls: type) -> dict[str, str]:
 # --- TOML
 
 
-def toml(value: Any, *, escaped: bool = False, place: Where = WHOLE_DOCUMENT) -> str:
+def toml(value: Any, *, escaped: bool = False, place: Where = _WHOLE_DOCUMENT) -> str:
     """A value as TOML.
 
     Parameters
@@ -740,11 +718,8 @@ def toml(value: Any, *, escaped: bool = False, place: Where = WHOLE_DOCUMENT) ->
         return f"[{', '.join(toml(each, escaped=escaped, place=place) for each in value)}]"
     if not isinstance(value, Mapping):
         place.refuse(f"is {shown(value)}, and no text, number, truth, or list of them")
-    pairs = value.items()
-    listed = (
-        f"{toml_key(key)} = {toml(each, escaped=escaped, place=place)}" for key, each in pairs
-    )
-    return f"{{{', '.join(listed)}}}"
+    write = functools.partial(toml, escaped=escaped, place=place)
+    return f"{{{', '.join(f'{toml_key(key)} = {write(each)}' for key, each in value.items())}}}"
 
 
 def toml_key(name: object, *, escaped: bool = False) -> str:

@@ -91,8 +91,7 @@ def reproduce(
     from pathlib import Path
 
     from sordino import _files, tasks
-    from sordino.study.disk import Disk
-    from sordino.study.refusal import explained
+    from sordino.study.files import Disk, explained
     from sordino_papers import page, reproduction, score
 
     if which[0] == "list":

@@ -43,6 +43,7 @@ class Quantities:
 
     Examples
     --------
+    >>> import numpy as np
     >>> class Sums(Quantities):
     ...     held = {"first": "b"}
     ...     def total(self, times=1.0):

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino import checks
-from sordino.study.disk import Disk
-from sordino.study.refusal import first_foreign
+from sordino.study.files import Disk, unknown_file
 from sordino_papers import claims, quantities
 from sordino_papers.claims import Paper, PaperClaim, PaperRun, Place, Tolerance
 from sordino_papers.quantities import Answer
@@ -213,8 +212,8 @@ def reproduce(
     >>> import tempfile
     >>> place = tempfile.TemporaryDirectory()
     >>> ours = reproduce("v1/slips/constant", directory=place.name, pictures=False)
-    >>> [str(result.verdict) for result in ours.results.values()]
-    ['reproduced']
+    >>> {str(result.verdict) for result in ours.results.values()}
+    {'reproduced'}
     >>> place.cleanup()
     """
     began = time.perf_counter()
@@ -277,7 +276,7 @@ def _prepare(directory: Path) -> Path:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         readme = directory / _README_NAME
         ours = readme.is_file() and readme.read_bytes().startswith(README.encode()[:_TELLS])
-        other = None if ours else first_foreign(directory, ())
+        other = None if ours else unknown_file(directory, ())
         if other is None:
             os.chmod(directory, 0o700)
             Disk(directory).put(_README_NAME, README.encode())

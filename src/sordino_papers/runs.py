@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from sordino import _files, checks
-from sordino.study.refusal import UNREADABLE
+from sordino.study.files import UNREADABLE
 from sordino.types import Progress
 from sordino_papers.claims import PaperRun
 from sordino_papers.quantities import Numbers

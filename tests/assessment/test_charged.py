@@ -16,7 +16,7 @@ from sordino.assessment import history
 from sordino.assessment.directory import AssessmentError
 from sordino.assessment.request import Request
 from sordino.data.source import Source
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.release import bundle
 from sordino.release.ledger import LedgerError
 

@@ -19,8 +19,8 @@ from sordino.assessment.run import Silent, assess
 from sordino.assessment.stages import attack, measure, prove, release
 from sordino.data import DataError
 from sordino.errors import NotApplicable, Refused
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.report import page
+from sordino.estimators.classifiers import PrivateLinearClassifier
+from sordino.report import page, sections
 from sordino.report.result import Assessment
 from sordino.study import StudyError
 
@@ -88,7 +88,8 @@ def cheap(study: Assessment, monkeypatch: pytest.MonkeyPatch) -> None:
     for stage, value in found.items():
         where, name = STAGES[stage]
         monkeypatch.setattr(where, name, lambda *_, given=value, **__: given)
-    monkeypatch.setattr(page, "html", lambda found: "<html>")
+    monkeypatch.setattr(sections, "page", lambda found: None)
+    monkeypatch.setattr(page, "html", lambda shown: "<html>")
 
 
 @contextmanager
@@ -194,7 +195,7 @@ def test_whatever_stage_fails_nothing_is_released(
     def fails(*_: object, **__: object) -> None:
         raise error("it cannot be done")
 
-    where, name = STAGES.get(stage, (page, "html"))
+    where, name = STAGES.get(stage, (sections, "page"))
     place = tmp_path / "study"
     with ledger(tmp_path / "ledger.db") as book:
         with monkeypatch.context() as patch:
@@ -249,7 +250,7 @@ def test_looking_harder_keeps_the_release(
     place, rng = tmp_path / "study", random.Random(0)
     assess(**asked, out=place)
     released, now = bundle_of(place), asked
-    monkeypatch.setattr(PrivateLinearClassifier, "fit_and_save", no_fit)
+    monkeypatch.setattr(PrivateLinearClassifier, "_save_planned", no_fit)
     monkeypatch.setattr(PrivateLinearClassifier, "fit", no_fit)
     for changed, stages in [*HARDER, *rng.sample(HARDER, 4)]:
         before, now = now, asked | changed

@@ -8,7 +8,7 @@ import pytest
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.audit import laws, own
 from sordino.errors import InvalidArgument
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitRecords
 from sordino.models.constants import ObjectiveSpec
 
 RNG = np.random.default_rng(3)

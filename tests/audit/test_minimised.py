@@ -13,9 +13,10 @@ from sordino.audit import audit, minimised, neighbour, own
 from sordino.audit.minimised import TOGETHER, MinimisedFit, Minimisers, OwnFit, records_of
 from sordino.audit.score_file import OutputFileError
 from sordino.audit.worlds import outputs
-from sordino.estimators.perturbed import NoisyObjective, mechanism
-from sordino.estimators.randomness import Randomness
+from sordino.estimators.fit import Randomness
+from sordino.estimators.methods.objective_perturbation import NoisyObjective
 from sordino.estimators.risk import Risk
+from sordino.estimators.rules import mechanism
 from sordino.randomness import SeededStreams
 
 KINDS = (PrivateLogisticRegression, PrivateLinearSVC)

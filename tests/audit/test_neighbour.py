@@ -197,8 +197,8 @@ class TestWorstOfGrid:
         assert moved(spec, found.pair).min() > 0
 
     def test_the_datasets_are_those_of_the_study(self, study):
-        from sordino.intrinsic.foreign import arrays
         from sordino.intrinsic.grid import datasets
+        from sordino.intrinsic.measure import arrays
 
         data, _, grid = study
         found = neighbour.worst_of_grid(grid, data)

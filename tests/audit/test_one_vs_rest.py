@@ -16,8 +16,8 @@ from sordino.audit.trained import TOGETHER, TrainedProblems
 from sordino.audit.worlds import outputs
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.training import train_together
+from sordino.estimators.fit import Randomness
+from sordino.estimators.methods.training import train_together
 from sordino.randomness import SeededStreams
 
 RNG = np.random.default_rng(2)

@@ -19,7 +19,7 @@ from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset, row_norms
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.estimators import methods
-from sordino.estimators.randomness import Randomness
+from sordino.estimators.fit import Randomness
 from sordino.privacy import Relation
 from sordino.sgd import train
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sordino.privacy import Relation
-from sordino.proofs.evidence_kinds import AdaptiveEvidence
+from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.release import bundle
 from sordino.release.certificate import Certificate, Model
 from sordino.release.noise import CryptoNormals

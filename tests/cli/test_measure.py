@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.intrinsic import measure as measuring
 from sordino.intrinsic.grid import load
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
@@ -173,15 +172,16 @@ def test_failed_cells_are_said_and_tried_again_only_if_asked_for(program, tmp_pa
 
 
 def test_ctrl_c_leaves_a_study_that_goes_on(program, tmp_path: Path, monkeypatch) -> None:
-    out, keep = tmp_path / "study", measuring._Keeper.tell
+    out, write, cells = tmp_path / "study", Study.write, []
 
-    def stop(self: measuring._Keeper, *runs: float) -> None:
-        keep(self, *runs)
-        if self._cells == 2:
+    def stop(self: Study, cell: object, weights: object) -> None:
+        if len(cells) == 2:
             raise KeyboardInterrupt
+        write(self, cell, weights)
+        cells.append(cell)
 
     with monkeypatch.context() as patch:
-        patch.setattr(measuring._Keeper, "tell", stop)
+        patch.setattr(Study, "write", stop)
         code, _, err = program("measure", *SMALL, "--out", out)
     assert code == 130
     assert err.startswith("Stopped. 2 of 8 cells are done.")

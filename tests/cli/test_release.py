@@ -234,7 +234,7 @@ def test_a_place_or_ledger_that_cannot_be_used_costs_no_training(run, tmp_path: 
 @pytest.mark.parametrize(
     ("end", "code", "said"),
     [
-        (OSError(28, "No space left on device"), 1, "could not be written: No space left"),
+        (OSError(28, "No space left on device"), 1, "can be written (No space left"),
         (KeyboardInterrupt(), 130, "Stopped."),
     ],
 )

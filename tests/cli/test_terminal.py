@@ -29,7 +29,7 @@ from sordino.errors import filled
 from sordino.intrinsic.measure import measure
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
-from sordino.proofs.evidence_kinds import AdaptiveEvidence
+from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.release import bundle
 from sordino.release.certificate import Certificate, Model, Preprocessing
 from sordino.release.ledger import Charge, Ledger

@@ -10,8 +10,8 @@ from scipy.stats import chisquare, kstest
 
 from sordino import InvalidArgument
 from sordino.accounting.zcdp import Filter
-from sordino.estimators import adaptive
-from sordino.estimators.adaptive import Releases, Shares, clipped_sum, descend, step_scores
+from sordino.estimators.methods import adaptive
+from sordino.estimators.methods.adaptive import Releases, Shares, clipped_sum, descend, step_scores
 from sordino.estimators.risk import Risk
 
 KINDS = ("logistic", "huber-svm")
@@ -43,18 +43,15 @@ def gumbels(rng):
     return lambda size: rng.gumbel(size=size)
 
 
-def descent(risk, purse, seed=0, **changed):
+def descent(risk, purse, seed=0, shares=None, start=None, **changed):
+    return descend(releases(risk, purse, seed, **changed), shares, start)
+
+
+def releases(risk, purse=None, seed=0, **changed):
     rng = np.random.default_rng(seed)
     how = {"clip": 1.0, "norm": 1.0, "sensitivity_factor": 2.0}
     how |= {"normals": rng.standard_normal, "gumbels": gumbels(rng)}
-    return descend(risk, budget=purse, **{**how, **changed})
-
-
-def doors(risk, rho=1e9, **changed):
-    rng = np.random.default_rng(0)
-    how = {"clip": 1.0, "norm": 1.0, "sensitivity_factor": 2.0}
-    how |= {"normals": rng.standard_normal, "gumbels": gumbels(rng)}
-    return Releases(risk, Purse(rho), **{**how, **changed})
+    return Releases(risk, purse or Purse(1e9), **{**how, **changed})
 
 
 class TestBudget:
@@ -224,7 +221,7 @@ class TestDraws:
 
     def test_the_gradients_noise(self):
         risk = made(features=2000, rows=20)
-        release = doors(risk, clip=0.5)
+        release = releases(risk, clip=0.5)
         noise = release.gradient(np.zeros(2000), 0.02) - clipped_sum(risk, np.zeros(2000), 0.5)
         assert kstest(noise / 5.0, "norm").pvalue > 1e-3  # 2 * 0.5 / sqrt(2 * 0.02)
 
@@ -232,7 +229,7 @@ class TestDraws:
     def test_the_choices_law(self, rho):
         risk, lengths = made(rows=60), np.linspace(0, 4.0, 6)
         w, v = np.full(5, 0.1), np.array([1.0, 0, 0, 0, 0])
-        release, draws = doors(risk), 4000
+        release, draws = releases(risk), 4000
         t = 2 * 4.0 / math.sqrt(8 * rho)
         values = risk.objective(np.stack([w - a * v for a in lengths])) * risk.rows
         p = np.exp(-(values - values.min()) / t)
@@ -261,9 +258,13 @@ class TestDescent:
         # From far away the regulariser rules; added to a unit vector it would be lost.
         risk = made(l2=10.0)
         w = np.full(5, 3.0)
-        gradient = clipped_sum(risk, w, 1.0)
-        v = adaptive._direction(risk, gradient, w)
-        assert v == pytest.approx(risk.gradient(w) / np.linalg.norm(risk.gradient(w)), rel=1e-9)
+        after = descent(
+            *(risk, Purse(2e-2), 0, Shares(1e-2, 1e-2, largest_step=1.0), w),
+            normals=np.zeros,
+            gumbels=lambda size: np.eye(size)[11] * 1e9,
+        )
+        gradient = risk.gradient(w)
+        assert w - after == pytest.approx(gradient / np.linalg.norm(gradient), rel=1e-9)
 
     @pytest.mark.parametrize("winner", [1, 7, 11])
     def test_the_step_is_the_chosen_candidates(self, winner):

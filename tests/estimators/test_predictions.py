@@ -20,7 +20,7 @@ from scipy import optimize, sparse
 
 import sordino
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.release.certificate import CertificateError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sordino.estimators.leaks.PrivacyLeakWarning")

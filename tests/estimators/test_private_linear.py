@@ -26,10 +26,9 @@ from sordino import (
     Relation,
 )
 from sordino.data.dataset import NORM_SLACK, row_norms
-from sordino.estimators import methods, training
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import FitRecords
-from sordino.estimators.task import Settings, Task
+from sordino.estimators import methods
+from sordino.estimators.fit import FitRecords, Randomness, Settings, Task
+from sordino.estimators.methods import training
 from sordino.privacy import default_delta
 from sordino.sgd import engine
 from sordino.sgd.grid import prepare

@@ -13,7 +13,7 @@ import sordino
 from sordino import BudgetExceeded, InvalidArgument, Ledger, NotApplicable
 from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import tuning
-from sordino.proofs.evidence_kinds import SelectionEvidence
+from sordino.proofs.evidence import SelectionEvidence
 from sordino.release.mechanism import ReleaseRefused
 from sordino.release.verify import verify_certificate
 
@@ -142,7 +142,7 @@ def test_what_is_scored_has_no_papers(tmp_path: Path, monkeypatch: pytest.Monkey
     def score(model: Logistic) -> float:
         assert model.privacy_ is None
         assert not hasattr(model, "certificate_")
-        with pytest.raises(ReleaseRefused, match="no papers"):
+        with pytest.raises(ReleaseRefused):
             model.save(tmp_path / "m")
         return 0.0
 

@@ -84,10 +84,12 @@ def bounds(evidence: Plain, delta: float, *, curve: bool = False) -> Any:
 
 def least_noise(evidence: Plain, epsilon: float, delta: float) -> Any:
     """The least noise of such a release for a budget."""
+    from dataclasses import replace
+
     from sordino.proofs.adaptive import concentrated_budget
     from sordino.proofs.evidence import from_plain
-    from sordino.proofs.objective import objective_perturbation
-    from sordino.proofs.training import noise_for_steps
+    from sordino.proofs.objective import objective_noise
+    from sordino.proofs.theorems import noise_for_steps
 
     def answer() -> Any:
         made: Any = from_plain(evidence)
@@ -97,26 +99,15 @@ def least_noise(evidence: Plain, epsilon: float, delta: float) -> Any:
         if evidence["kind"] == "adaptive":
             return concentrated_budget(epsilon, delta, made.relation, **group)
         if evidence["kind"] == "objective-perturbation":
-            problem = made.done().problem
-            found = objective_perturbation(
-                kind=made.loss,
-                curvature=problem["curvature"],
-                norm=made.norm,
-                regulariser=made.regulariser,
-                epsilon=epsilon,
-                delta=delta,
-                relation=made.relation,
+            noise = objective_noise(
+                *(made.problem, epsilon, delta),
                 gradient_left=made.gradient_left,
                 problems=made.problems,
                 **group,
             )
-            return [found.sigma, found.sigma_out]
-        return noise_for_steps(
-            *(made.spec, made.constants, made.rows, made.relation, epsilon, delta),
-            accountant=made.accountant,
-            problems=made.problems,
-            **group,
-        )
+            return list(noise)
+        unit = replace(made, spec=replace(made.spec, noise_multiplier=1.0))
+        return noise_for_steps(unit.done(), epsilon, delta, made.accountant)
 
     return _or_refused(answer)
 

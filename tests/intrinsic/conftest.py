@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from sordino.data.dataset import Dataset
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 
 Content = Callable[[Path], dict[str, bytes]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_core() -> Iterator[None]:
+    """Products here are small and many: threads of BLAS would wait for each other."""
+    with threadpool_limits(1, "blas"):
+        yield
 
 
 @pytest.fixture(scope="session")

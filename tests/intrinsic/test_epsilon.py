@@ -14,6 +14,7 @@ from sordino.errors import InvalidArgument
 from sordino.intrinsic import epsilon, spread
 from sordino.intrinsic.directional import between
 from sordino.intrinsic.interval import Interval
+from sordino.intrinsic.theory import printed_sensitivity
 from sordino.models.constants import Constants
 from sordino.randomness import stream
 
@@ -49,7 +50,7 @@ def test_paper_tables_golden(case):
 def test_v2_table_3_to_its_last_digit(n, batch, rate, steps, sigma, wanted):
     """With sigma of Table 6, which has more digits, and passes of floor(n / B) steps."""
     constants = Constants(math.sqrt(2), 0.5, 0.0)
-    bound = spread.printed_sensitivity(constants, n, batch, rate, steps, whole_batches=True)
+    bound = printed_sensitivity(constants, n, batch, rate, steps, whole_batches=True)
     delta = epsilon.usual_delta(n)
     found = epsilon.intrinsic_epsilon(bound.value, sigma, delta, observed=False)
     assert f"{found.printed.epsilon:.2f}" == wanted

@@ -13,7 +13,7 @@ import pytest
 from sordino.errors import InvalidArgument
 from sordino.intrinsic import spread
 from sordino.intrinsic.distances import largest_by_pair
-from sordino.intrinsic.theory import theory
+from sordino.intrinsic.theory import printed_sensitivity, theory
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK
@@ -78,7 +78,7 @@ class TestSigma:
         assert spread.sigmas(still).tolist() == [0, 0, 0]
         assert spread.across_datasets(still).relative == 0
 
-    @pytest.mark.parametrize("aggregate", spread.AGGREGATES)
+    @pytest.mark.parametrize("aggregate", spread._AGGREGATES)
     def test_the_interval_is_as_wide_as_theory_says(self, aggregate):
         """Datasets that share their seeds' noise: only R d independent numbers, not R A d."""
         rng = stream("test", "width", aggregate)
@@ -146,15 +146,15 @@ class TestTheory:
         # Rows may exceed their norm by the slack that rounding needs, and so may gradients.
         wanted = case["delta_ragged_worst"] * (1 + NORM_SLACK)
         assert bound.worst == pytest.approx(wanted, rel=rel)
-        printed = spread.printed_sensitivity(*how)
+        printed = printed_sensitivity(*how)
         assert printed.value == pytest.approx(case["delta_frac"], rel=rel)
-        floored = spread.printed_sensitivity(*how, whole_batches=True)
+        floored = printed_sensitivity(*how, whole_batches=True)
         assert floored.value == pytest.approx(case["delta_frac_floor_batches"], rel=rel)
         assert printed.value < bound.worst
         assert "not a guarantee" in str(printed)
 
     def test_table_5_prints_the_floored_one(self):
-        printed = spread.printed_sensitivity(LOGISTIC, 10397, 32, 0.5, 1850, whole_batches=True)
+        printed = printed_sensitivity(LOGISTIC, 10397, 32, 0.5, 1850, whole_batches=True)
         assert round(printed.value, 4) == 0.2523
 
     def test_a_rate_that_expands_has_no_bound(self):

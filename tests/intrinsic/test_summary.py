@@ -114,7 +114,7 @@ def test_distances_keep_to_the_bound(found) -> None:
 def test_curves_over_steps_are_those_of_each_step(
     measured, found, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(summaries, "MOST_BYTES", most)  # all steps at once, or one at a time
+    monkeypatch.setattr(summaries, "_MOST_BYTES", most)  # all steps at once, or one at a time
     one = summary(measured).of("fixed")
     curve, followed = one.by_steps, one.trajectories
     assert curve.steps == followed.steps == (20, 40, 60)

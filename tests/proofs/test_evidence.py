@@ -11,16 +11,13 @@ import pytest
 from sordino import InvalidArgument, Relation
 from sordino.errors import NotApplicable
 from sordino.estimators import methods
-from sordino.estimators.task import FitPlan, Settings, Task
-from sordino.proofs.evidence import Evidence, from_plain
-from sordino.proofs.evidence_kinds import (
-    KINDS,
-    AdaptiveEvidence,
-    ObjectiveEvidence,
-    OutputEvidence,
-    SelectionEvidence,
-    StepsEvidence,
-)
+from sordino.estimators.fit import FitPlan, Settings, Task
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.evidence import SelectionEvidence, StepsEvidence, from_plain
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence
+from sordino.proofs.proof import Evidence
+from sordino.proofs.theorems import THEOREMS
 
 PRIVATE = [name for name in methods.METHODS if name not in ("none", "majority")]
 REPLACE = Relation.REPLACE_ONE
@@ -218,4 +215,4 @@ def test_a_spec_without_a_theorem_proves_nothing() -> None:
 
 def test_every_kind_is_here() -> None:
     found = {planned(method).evidence.kind for method in PRIVATE}  # type: ignore[union-attr]
-    assert found | {"selection"} == set(KINDS)
+    assert found | {"selection", "noisy-steps-of-a-network"} == set(THEOREMS)

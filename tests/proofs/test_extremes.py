@@ -13,7 +13,7 @@ from sordino.accounting.pld.curve import Workshop
 from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 from sordino.proofs import theorems
-from sordino.proofs.run import Run
+from sordino.proofs.steps import Run
 from sordino.proofs.theorems import Finding
 
 MOST_STRETCHES = 120
@@ -65,7 +65,7 @@ def test_extremes_are_answered_or_refused(seed: int, monkeypatch: pytest.MonkeyP
             try:
                 title = theorem.name, theorem.title, theorem.released
                 blank = Finding(*title, steps.relation, delta)
-                value = blank.filled(theorem.asked(run, delta)).value
+                value = blank.filled(theorem.answer(run, delta)).value
             except NotApplicable:
                 continue
             assert value is not None

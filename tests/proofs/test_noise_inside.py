@@ -12,9 +12,10 @@ from sordino.errors import NotApplicable
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK, prove
-from sordino.proofs.adaptive import AdaptiveBudget, concentrated_budget
-from sordino.proofs.objective import objective_perturbation
-from sordino.proofs.training import noise_for_steps, prove_steps
+from sordino.proofs.adaptive import AdaptiveEvidence, concentrated_budget
+from sordino.proofs.objective import ObjectiveEvidence, objective_noise, problem_of
+from sordino.proofs.steps import run_of
+from sordino.proofs.theorems import noise_for_steps, prove_steps
 from sordino.sgd.spec import TrainSpec
 
 REPLACE = Relation.REPLACE_ONE
@@ -31,11 +32,14 @@ def poisson(**changed):
     return full_batch(**{"batch_size": 50, "order": "poisson", **changed})
 
 
-def calibrated(spec, epsilon=1.0, **more):
-    constants = spec.objective.constants(1.0)
-    noise = noise_for_steps(spec, constants, 500, REPLACE, epsilon, DELTA, **more)
+def calibrated(spec, epsilon=1.0, accountant="best", **more):
+    def run(noise):
+        noisy = replace(spec, noise_multiplier=noise)
+        return run_of(noisy, spec.objective.constants(1.0), 500, REPLACE, **more)
+
+    noise = noise_for_steps(run(1.0), epsilon, DELTA, accountant)
     noisy = replace(spec, noise_multiplier=noise)
-    return noise, prove_steps(noisy, constants, 500, REPLACE, DELTA, **more)
+    return noise, prove_steps(run(noise), noisy, DELTA, accountant)
 
 
 class TestSteps:
@@ -88,44 +92,44 @@ class TestSteps:
         assert 10 * wide == pytest.approx(narrow * (1 + NORM_SLACK), rel=1e-9)
 
     def test_no_promise(self):
-        spec = poisson()
-        constants = spec.objective.constants(1.0)
-        assert noise_for_steps(spec, constants, 500, REPLACE, math.inf, DELTA) == 0.0
+        assert calibrated(poisson(), math.inf)[0] == 0.0
 
 
 class TestObjective:
-    def of(self, **changed):
-        how = {"kind": "logistic", "curvature": 0.25, "norm": 1.0, "regulariser": 32.561}
-        how |= {"epsilon": 1.0, "delta": 1e-8, "relation": REPLACE}
-        return objective_perturbation(**{**how, **changed})
+    def of(self, loss="logistic", regulariser=32.561, epsilon=1.0, **more):
+        problem = problem_of(loss, 0.5, 1.0, regulariser, REPLACE)
+        return objective_noise(problem, epsilon, 1e-8, **more)
 
     def test_it_is_the_accountant_with_the_slack(self):
         exact = objective.noise(
             epsilon=1.0, delta=1e-8, regulariser=32.561, norm=1.0 + NORM_SLACK, curvature=0.25,
             kind="logistic", relation=REPLACE,
         )  # fmt: skip
-        assert self.of().sigma == exact
+        assert self.of()[0] == exact
+        assert self.of(epsilon=math.inf) == (0.0, 0.0)
 
     @pytest.mark.parametrize("kind", ["logistic", "huber-svm"])
     @pytest.mark.parametrize("more", [{}, {"problems": 3}, {"rows_per_person": 2}])
-    @pytest.mark.parametrize("left", [0.0, 1e-4])
-    def test_calibrated_and_asked_again(self, kind, more, left):
-        curvature = 0.25 if kind == "logistic" else 1.0
-        found = self.of(kind=kind, curvature=curvature, gradient_left=left, **more)
-        epsilon = found.proof().guarantee(1e-8).epsilon
-        assert 1 - 1e-4 < epsilon <= 1.0
-        assert (found.sigma_out > 0) == (left > 0)
+    def test_calibrated_and_asked_again(self, kind, more):
+        assert self.of(kind, **more)[1] == 0
+        sigma, out = self.of(kind, gradient_left=1e-4, **more)
+        made = ObjectiveEvidence(
+            loss=kind, huber_width=0.5, norm=1.0, regulariser=32.561, sigma=sigma, sigma_out=out,
+            gradient_left=1e-4, relation=REPLACE, columns=3, **more,
+        )  # fmt: skip
+        assert 1 - 1e-4 < made.proof().guarantee(1e-8).epsilon <= 1.0
 
     def test_too_small_a_regulariser(self):
         with pytest.raises(NotApplicable):
-            self.of(kind="huber-svm", curvature=1.0, regulariser=0.1, epsilon=0.1)
+            self.of("huber-svm", regulariser=0.1, epsilon=0.1)
 
 
 class TestAdaptive:
     @pytest.mark.parametrize("people", [1, 3])
     def test_calibrated_and_asked_again(self, people):
         rho = concentrated_budget(1.0, DELTA, REPLACE, rows_per_person=people)
-        proof = AdaptiveBudget(rho, REPLACE, people).proof()
+        how = {"relation": REPLACE, "columns": 3, "rows_per_person": people}
+        proof = AdaptiveEvidence(rho=rho, clip=1.0, **how).proof()
         assert 1 - 1e-4 < proof.guarantee(DELTA).epsilon <= 1.0
 
     def test_golden(self):

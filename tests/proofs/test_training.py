@@ -16,7 +16,7 @@ from sordino.data.dataset import Dataset
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import prove
-from sordino.proofs.run import rates_of
+from sordino.proofs.steps import rates_of
 from sordino.sgd import train
 from sordino.sgd.spec import Schedule, TrainSpec
 
@@ -66,7 +66,7 @@ class TestRefusals:
             ({"average_every": 1}, "An average of iterates is released", "average_every=None"),
             (
                 {"noise_multiplier": 0.0, "fixed_divisor": False},
-                "divided by the batch's own size",
+                "divided by its batch's own size",
                 "fixed_divisor=True",
             ),
             ({"learning_rate": 6.0}, "is above 2 / smoothness = 5.714", "lower it"),
@@ -104,7 +104,7 @@ class TestRefusals:
 
     def test_a_linear_model_without_constants_is_not_called_non_convex(self):
         reason = row(prove(spec_of(), None, 100, ZERO, DELTA)).reason
-        assert "pass its constants" in reason
+        assert "pass objective.constants" in reason
         assert "convex" not in reason
 
     def test_an_unbounded_or_negative_curvature_is_refused(self):

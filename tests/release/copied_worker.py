@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from sordino.release import CryptoNormals, NoiseStream, OsGaussian, ReleaseRefused, copies, noise
+from sordino.release import CryptoNormals, NoiseStream, OsGaussian, ReleaseRefused, noise
 
 NEW_PID = 0x20000000
 CLONE = {"x86_64": 56, "aarch64": 220}
@@ -46,7 +46,7 @@ def in_threads() -> dict[str, Any]:
 
     def draw() -> None:
         together.wait()
-        numbers.append(copies.here())
+        numbers.append(noise._COPIES.here())
         found.append(drawn())
 
     threads = [threading.Thread(target=draw) for _ in range(8)]
@@ -127,11 +127,11 @@ def main(way: str, *options: str) -> None:
         process = os.getpid()
         os.getpid = lambda: process  # type: ignore[assignment]
     if "plain-memory" in options:
-        copies._COPIES = copies.Copies(bytearray(8))
-        copies._COPY_OF_PROCESS.clear()
+        noise._COPIES = noise.Copies(bytearray(8))
+        noise._COPY_OF_PROCESS.clear()
     if "twin" in options:
-        copies.here = os.getpid  # type: ignore[assignment]
-        copies.check_process_id = lambda: None  # type: ignore[assignment]
+        noise._COPIES.here = os.getpid  # type: ignore[assignment]
+        noise.check_process_id = lambda: None  # type: ignore[assignment]
     stream = CryptoNormals().stream("x")
     say("parent", drawn(stream))
 

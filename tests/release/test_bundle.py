@@ -17,7 +17,7 @@ from safetensors.numpy import save
 
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
-from sordino.proofs.evidence_kinds import AdaptiveEvidence
+from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.release import bundle
 from sordino.release.certificate import Certificate, CertificateError, Model
 

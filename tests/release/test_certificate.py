@@ -14,13 +14,10 @@ import pytest
 from sordino.errors import InvalidArgument, Refused
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
-from sordino.proofs.evidence_kinds import (
-    AdaptiveEvidence,
-    ObjectiveEvidence,
-    OutputEvidence,
-    SelectionEvidence,
-    StepsEvidence,
-)
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.evidence import SelectionEvidence, StepsEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence
 from sordino.release.certificate import (
     MOST_BYTES,
     Certificate,

@@ -107,11 +107,11 @@ def test_a_locked_openssh_key_opens_or_says_what_is_missing(tmp_path: Path) -> N
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "s3cret", "-f", str(private)]
     subprocess.run(make, check=True, capture_output=True)
     if importlib.util.find_spec("bcrypt") is None:
-        with pytest.raises(InvalidArgument, match="need the package bcrypt"):
+        with pytest.raises(InvalidArgument, match="needs the package bcrypt"):
             signature.load_private(private, lambda: "s3cret")
     else:
         signature.load_private(private, lambda: "s3cret")
-        with pytest.raises(InvalidArgument, match="to open with that passphrase"):
+        with pytest.raises(InvalidArgument, match="the right passphrase"):
             signature.load_private(private, lambda: "wrong")
 
 
@@ -126,9 +126,9 @@ def test_a_passphrase_is_asked_for_only_if_there_is_one(
     made = signature.new_key(private, public, "s3cret")
     opened = signature.load_private(private, lambda: "s3cret")
     assert signature.key_name(opened.public_key()) == signature.key_name(made)
-    with pytest.raises(InvalidArgument, match="to open with that passphrase"):
+    with pytest.raises(InvalidArgument, match="the right passphrase"):
         signature.load_private(private, lambda: "wrong")
-    with pytest.raises(InvalidArgument, match="to open with that passphrase"):
+    with pytest.raises(InvalidArgument, match="the right passphrase"):
         signature.load_private(private, lambda: "")
     with pytest.raises(InvalidArgument, match="to need no passphrase"):
         signature.load_private(private)
@@ -141,7 +141,7 @@ def test_a_new_key_is_its_owners_alone_and_overwrites_nothing(
     assert stat.S_IMODE(private.stat().st_mode) == 0o600
     before = private.read_bytes(), public.read_bytes()
     for pair in ((private, public), (private, tmp_path / "new"), (tmp_path / "new", public)):
-        with pytest.raises(InvalidArgument, match="to be new"):
+        with pytest.raises(InvalidArgument, match="it is there already"):
             signature.new_key(*pair)
         assert not (tmp_path / "new").exists()
     assert (private.read_bytes(), public.read_bytes()) == before

@@ -14,16 +14,12 @@ from sordino.accounting.profile import GaussianProfile
 from sordino.errors import NotApplicable
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation
-from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import (
-    AdaptiveEvidence,
-    ObjectiveEvidence,
-    OutputEvidence,
-    SelectionEvidence,
-    StepsEvidence,
-)
-from sordino.proofs.output import SOURCES
-from sordino.proofs.proof import Proof
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.evidence import SelectionEvidence, StepsEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence
+from sordino.proofs.proof import Evidence, Proof
+from sordino.proofs.settings import METHODS
 from sordino.release import bundle, signature
 from sordino.release.certificate import Certificate, CertificateError, Model, Tuning
 from sordino.release.noise import CryptoNormals, OsGaussian
@@ -56,7 +52,9 @@ ADAPTIVE = AdaptiveEvidence(rho=0.02, clip=1.0, **SHAPE)
 KINDS: list[Evidence] = [
     ADAPTIVE,
     AdaptiveEvidence(rho=0.02, clip=1.0, rows_per_person=3, **SHAPE),
-    OutputEvidence(spec=SPEC, rows=200, norm=1.0, sigma=0.5, source=SOURCES["bolt-on"], **SHAPE),
+    OutputEvidence(
+        spec=SPEC, rows=200, norm=1.0, sigma=0.5, source=METHODS["bolt-on"].source, **SHAPE
+    ),
     StepsEvidence(spec=NOISY, rows=200, norm=1.0, delta=DELTA, **SHAPE),
     ObjectiveEvidence(
         loss="logistic",

@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators import methods
-from sordino.estimators.saved import KEPT_INSIDE
+from sordino.estimators.classifiers import KEPT_INSIDE
 from sordino.privacy import Relation
-from sordino.proofs import asked
+from sordino.proofs import settings
 from sordino.release import bundle, signature
 from sordino.release import verify as verifier
 from sordino.release.certificate import Certificate, CertificateError
@@ -38,7 +38,7 @@ PROMISING = sorted(
     for path in CORPUS.glob("*/certificate.json")
     if json.loads(path.read_text())["guarantee"] is not None
 )
-EVERY_METHOD = [f"{name}-two" for name in asked.METHODS]
+EVERY_METHOD = [f"{name}-two" for name in settings.METHODS]
 KEY = Ed25519PrivateKey.generate()
 
 
@@ -48,7 +48,7 @@ class Free:
 
     path: str
     why: str
-    methods: tuple[str, ...] = tuple(asked.METHODS)
+    methods: tuple[str, ...] = tuple(settings.METHODS)
     edits: tuple[str, ...] = ("*",)
 
     def covers(self, method: str, path: str, edit: str) -> bool:
@@ -343,8 +343,8 @@ def test_not_even_a_sign_hides_where_there_is_no_intercept(tmp_path: Path) -> No
 
 def _estimator(draw: np.random.Generator) -> Any:
     """Any that fits; what a method does not take is left out."""
-    method = str(draw.choice([*asked.METHODS, "auto"]))
-    takes = asked.METHODS[method].takes if method != "auto" else ()
+    method = str(draw.choice([*settings.METHODS, "auto"]))
+    takes = settings.METHODS[method].takes if method != "auto" else ()
     options: dict[str, tuple[Any, ...]] = {
         "epochs": (None, 1, 3),
         "steps": (None, 1, 7),
@@ -395,11 +395,15 @@ def test_whatever_is_fitted_is_verified(seed: int) -> None:
 
 def test_the_tables_are_those_of_the_estimators() -> None:
     kinds = (PrivateLogisticRegression, PrivateLinearSVC)
-    assert {kind.__name__: kind._kind for kind in kinds} == asked.ESTIMATORS
+    assert {kind.__name__: kind._kind for kind in kinds} == settings.ESTIMATORS
     for kind in kinds:
         own = {"huber_width"} if kind is PrivateLinearSVC else set()
-        assert set(kind().get_params()) - set(KEPT_INSIDE) == {*asked.GENERAL, *asked.HOW, *own}
-    private = {name: each for name, each in methods.METHODS.items() if name in asked.METHODS}
+        assert set(kind().get_params()) - set(KEPT_INSIDE) == {
+            *settings.GENERAL,
+            *settings.HOW,
+            *own,
+        }
+    private = {name: each for name, each in methods.METHODS.items() if name in settings.METHODS}
     assert set(methods.METHODS) - set(private) == {"none", "majority"}
     for name, method in private.items():
-        assert set(method.takes) - {"l2"} == set(asked.METHODS[name].takes)
+        assert set(method.takes) - {"l2"} == set(settings.METHODS[name].takes)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from sordino import _files
-from sordino.study import Study, StudyError, disk
+from sordino.study import Study, StudyError, files
+from sordino.study.files import DamagedCell
 
 CHUNK = "grid.zarr/weights/c.0.1.0.0.0"  # of cell 2
 RECORD = "cells/000002.json"
@@ -40,14 +41,8 @@ SPOILERS = {
 def test_a_damaged_chunk(finished, how, weights_of, content):
     before, whole = content(finished.directory), finished.weights("fixed")
     SPOILERS[how](finished.directory / CHUNK)
-    what = "is gone" if how == "gone" else "is cut short or changed"
-    with pytest.raises(StudyError) as refused:
+    with pytest.raises(DamagedCell, match=r"weights/c\.0\.1\.0\.0\.0 .* of cell 2 "):
         finished.weights("vary")
-    assert str(refused.value) == (
-        f"Expected study={finished.directory} to be as it was written, and weights/c.0.1.0.0.0 "
-        f"{what}, of cell 2 (init vary, seeds 2 to 3, neighbours at 0 to 1). "
-        "Repair the study: this cell is trained again, and the others are kept."
-    )
     assert (finished.weights("fixed") == whole).all()
     cell = finished.cells()[2]
     assert list(finished.damaged()) == [cell]
@@ -65,7 +60,7 @@ def test_a_damaged_record(finished, how, description, weights_of, content):
     again = Study.open_or_create(finished.directory, description, finished.layout)
     cell = again.cells()[2]
     for use in (again.status, again.missing, lambda: again.weights("vary")):
-        with pytest.raises(StudyError, match=r"cells/000002\.json is cut short or changed"):
+        with pytest.raises(StudyError, match=r"cells/000002\.json was cut or changed"):
             use()
     assert again.repair() == [cell]
     again.write(cell, weights_of(again.layout, cell))
@@ -117,7 +112,7 @@ def test_a_damaged_study_json_loses_nothing(finished, description, layout, conte
         lambda: Study.open(finished.directory),
         lambda: Study.open_or_create(finished.directory, description, layout),
     ):
-        with pytest.raises(StudyError, match="or delete that one file and run the same command"):
+        with pytest.raises(StudyError, match="or delete it and run the same command"):
             use()
     path.unlink()
     with pytest.raises(StudyError, match=r"its study\.json, and what is there is not of what is"):
@@ -150,9 +145,9 @@ def test_a_foreign_directory_is_left_alone(tmp_path, description, layout, conten
 def test_a_file_is_no_directory(tmp_path, description, layout):
     (tmp_path / "a").write_text("x")
     for path in (tmp_path / "a", tmp_path / "a" / "b"):
-        with pytest.raises(StudyError, match="to be a directory, not a file"):
+        with pytest.raises(StudyError, match="to be a directory that can be"):
             Study.open_or_create(path, description, layout)
-    with pytest.raises(StudyError, match="to be a directory, not a file"):
+    with pytest.raises(StudyError, match="to be a directory that can be"):
         Study.open(tmp_path / "a")
 
 
@@ -174,7 +169,7 @@ class TestPermissions:
             first, second, *_ = study.cells()
             study.write(first, weights_of(layout, first))
             study.directory.chmod(0o500)
-            with pytest.raises(StudyError, match=r"that can be written\. Change .* are kept"):
+            with pytest.raises(StudyError, match=r"that can be written .*\. Change"):
                 study.write(second, weights_of(layout, second))
             assert study.status().tolist().count("done") == 1
             chunk = study.directory / "grid.zarr/weights/c.0.0.0.0.0"
@@ -205,7 +200,7 @@ class TestFullDisk:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
-            with pytest.raises(StudyError, match=r"on a disk with room\. Make room and run it"):
+            with pytest.raises(StudyError, match="Make room"):
                 study.write(second, weights_of(study.layout, second))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -221,7 +216,7 @@ class TestFullDisk:
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
         try:
-            with pytest.raises(StudyError, match="on a disk with room"):
+            with pytest.raises(StudyError, match="Make room"):
                 study.write(cell, weights_of(study.layout, cell))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -238,7 +233,7 @@ class TestFullDisk:
                 filler = tmp_path / "filler"
                 with pytest.raises(OSError, match="No space"):
                     filler.write_bytes(bytes(2**20))
-                with pytest.raises(StudyError, match=r"on a disk with room\. Make room and run it"):
+                with pytest.raises(StudyError, match="Make room"):
                     study.write(study.cells()[0], weights_of(layout, study.cells()[0]))
                 filler.unlink()
                 study.write(study.cells()[0], weights_of(layout, study.cells()[0]))
@@ -251,8 +246,8 @@ def test_a_file_system_without_locks(tmp_path, description, layout, monkeypatch)
     def lockf(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(disk.fcntl, "lockf", lockf)
-    with pytest.raises(StudyError, match=r"to be on a file system with locks\. Put it on a local"):
+    monkeypatch.setattr(files.fcntl, "lockf", lockf)
+    with pytest.raises(StudyError, match="Put it on a local"):
         Study.open_or_create(tmp_path, description, layout)
 
 

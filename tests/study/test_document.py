@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sordino.errors import InvalidArgument
-from sordino.study import StudyError, document
+from sordino.study import StudyError
 from sordino.study.document import Document
 
 
@@ -43,9 +43,9 @@ def test_one_content_has_one_spelling(made, description, layout):
 
 
 def test_it_is_read_as_it_was_written(made, tmp_path):
-    assert document.read(tmp_path) is None
+    assert Document.read(tmp_path) is None
     (tmp_path / "study.json").write_bytes(made.encode())
-    assert document.read(tmp_path) == made
+    assert Document.read(tmp_path) == made
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_difference_is_named(tmp_path, made, description, layout, change, clau
         made.check_same(tmp_path, Document.of(description, layout))
     assert str(refused.value) == (
         f"Expected study={tmp_path} to be of what is asked for, and {clause}. "
-        "Pass the settings it was made with, or another directory."
+        "Pass its own settings, or another directory."
     )
 
 
@@ -119,15 +119,15 @@ BAD = {
     "deep": (lambda text: b"[" * 10**5, "study.json is nested too deeply"),
     "twice": (lambda text: text.replace(b"{", b'{"version": 1,', 1), "has the key 'version' twice"),
     "spelled": (lambda text: text.replace(b"sha256:abc", "sha256:\u00e4".encode()), "was changed"),
-    "foreign": (lambda text: b'{"name": "x"}', "to be a study of sordino, and its study.json is"),
-    "list": (lambda text: b"[]", "to be a study of sordino, and its study.json is"),
-    "newer": (lambda text: text.replace(b'"version": 1', b'"version": 2'), "A newer sordino wrote"),
+    "foreign": (lambda text: b'{"name": "x"}', "is no sordino-study"),
+    "list": (lambda text: b"[]", "is no sordino-study"),
+    "newer": (lambda text: text.replace(b'"version": 1', b'"version": 2'), "a newer sordino wrote"),
     "digit": (lambda text: text.replace(b"0.1", b"0.3"), "study.json was changed"),
     "address": (lambda text: text.replace(b'"address": "', b'"address": "0'), "was changed"),
     "key": (lambda text: text.replace(b'"schema"', b'"other": 1, "schema"'), "was changed"),
-    "layout": (lambda text: text.replace(b'"steps"', b'"stepz"'), "study.json lacks something"),
-    "value": (lambda text: text.replace(b'"float32"', b'"float8"'), "study.json lacks something"),
-    "no layout": (lambda text: text.replace(b'"layout"', b'"l"'), "study.json lacks something"),
+    "layout": (lambda text: text.replace(b'"steps"', b'"stepz"'), "study.json lacks"),
+    "value": (lambda text: text.replace(b'"float32"', b'"float8"'), "study.json lacks"),
+    "no layout": (lambda text: text.replace(b'"layout"', b'"l"'), "study.json lacks"),
 }
 
 
@@ -136,7 +136,7 @@ def test_a_file_that_is_not_as_written_is_refused(tmp_path, made, kind):
     spoil, sentence = BAD[kind]
     (tmp_path / "study.json").write_bytes(spoil(made.encode()))
     with pytest.raises(StudyError) as refused:
-        document.read(tmp_path)
+        Document.read(tmp_path)
     assert str(refused.value).startswith(f"Expected study={tmp_path} to ")
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 
 from sordino import _files
-from sordino.study import Layout, Study, StudyError, chunks, directory, disk
+from sordino.study import Layout, Study, StudyError, files
+from sordino.study import study as study_module
 
 CHANGES = ("open", "write", "fsync", "replace", "unlink", "mkdir", "chmod")
 
@@ -66,9 +67,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def run(most: float = math.inf, cause: str = "killed") -> Iterator[Machine]:
         with monkeypatch.context() as patch:
             made = Machine(most, cause)
-            patch.setattr(disk, "os", made)
+            patch.setattr(files, "os", made)
             patch.setattr(_files, "os", made)
-            patch.setattr(directory, "os", made)
+            patch.setattr(study_module, "os", made)
             yield made
 
     return run
@@ -125,7 +126,7 @@ KEPT = ("cells/000002.json", "grid.zarr/weights/c.0.2.0.0.0")
 def test_an_end_at_any_operation(
     tmp_path, run, machine, content, monkeypatch, start, cause, stride
 ):
-    monkeypatch.setattr(chunks, "_skeleton", functools.cache(chunks._skeleton))
+    monkeypatch.setattr(study_module, "_skeleton", functools.cache(study_module._skeleton))
     fails = 0 if start is start_fresh else -1
 
     def go(where: Path) -> None:

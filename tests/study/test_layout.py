@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sordino.errors import InvalidArgument
 from sordino.study import Cell, Layout
-from sordino.study.chunks import Chunks
+from sordino.study.study import Chunks
 
 AXES = {"inits": ("a", "b"), "seeds": (0, 1, 2), "neighbours": (-1, 5), "steps": (7,)}
 GOOD = {**AXES, "parameters": 4, "seed_edges": (0, 2, 3), "neighbour_edges": (0, 2)}
@@ -105,30 +105,19 @@ def test_it_survives_being_written_down():
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("name", "value"),
     [
-        ({"inits": ()}, "to be different, at least one"),
-        ({"inits": ("a", "a")}, "to be different"),
-        ({"inits": ("a", "b\n")}, "to be a printable text"),
-        ({"inits": "ab"}, "to be a list"),
-        ({"seeds": (0, 1, 1)}, "to be different"),
-        ({"seeds": (0, 1, -1)}, "seeds=-1 >= 0"),
-        ({"seeds": (0, 1, 2**63)}, "<= 9223372036854775807"),
-        ({"seeds": 3}, "seeds=3 to be a list"),
-        ({"neighbours": (-2, 3)}, "neighbours=-2 >= -1"),
-        ({"steps": ()}, "to hold at least one number"),
-        ({"parameters": 0}, "parameters=0 >= 1"),
-        ({"seed_edges": (0, 3, 2)}, "to rise from 0 to 3"),
-        ({"seed_edges": (0, 2)}, "to rise from 0 to 3"),
-        ({"seed_edges": (1, 3)}, "to rise from 0 to 3"),
-        ({"neighbour_edges": (0, 0, 2)}, "to be different"),
-        ({"dtype": "float16"}, "to be one of float32, float64"),
+        *(("inits", value) for value in ((), ("a", "a"), ("a", "b\n"), "ab")),
+        *(("seeds", value) for value in ((0, 1, 1), (0, 1, -1), (0, 1, 2**63), 3)),
+        *(("neighbours", (-2, 3)), ("steps", ()), ("parameters", 0), ("dtype", "float16")),
+        *(("seed_edges", value) for value in ((0, 3, 2), (0, 2), (1, 3))),
+        ("neighbour_edges", (0, 0, 2)),
     ],
 )
-def test_what_is_no_layout_is_refused(change, sentence):
+def test_what_is_no_layout_is_refused(name, value):
     with pytest.raises(InvalidArgument, match=r"^Expected ") as refused:
-        Layout(**{**GOOD, **change})
-    assert sentence in str(refused.value)
+        Layout(**{**GOOD, name: value})
+    assert refused.value.argument == name
 
 
 def test_a_grid_of_too_many_files_is_refused():

@@ -32,8 +32,7 @@ from sordino import _files, checks
 from sordino.assessment.request import Request
 from sordino.errors import InvalidArgument, Refused
 from sordino.report import result
-from sordino.study.disk import LOCK, PARTIAL, Disk, WriterLock
-from sordino.study.refusal import explained, first_foreign
+from sordino.study.files import LOCK, PARTIAL, Disk, WriterLock, explained, unknown_file
 
 if TYPE_CHECKING:
     from sordino.release.ledger import Entry
@@ -125,7 +124,7 @@ class AssessmentDirectory:
                     "Another --out makes another release, and the two add up."
                 )
                 self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
-        elif (other := first_foreign(self.root, _OURS)) is not None:
+        elif (other := unknown_file(self.root, _OURS)) is not None:
             self._refuse(f"to be empty or an assessment, and it holds {other!r}", _ANOTHER)
 
     @contextmanager

@@ -5,11 +5,9 @@ Everything in it follows from the request and the records, so a resumed assessme
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import math
 import os
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,17 +23,16 @@ from sordino.data import Dataset, recipe
 from sordino.data.catalogue.recipe import Network, Recipe
 from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared, held_out
-from sordino.errors import PrivacyLeakWarning
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.job import Job
+from sordino.estimators.classifiers import PrivateLinearClassifier
+from sordino.estimators.fit import PlannedFit
 from sordino.models import build
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.proofs import theorems
 from sordino.proofs.proof import Proof
-from sordino.proofs.run import Run, run_of
-from sordino.proofs.training import prove_steps
+from sordino.proofs.steps import Run, run_of
+from sordino.proofs.theorems import prove_steps
 from sordino.release.certificate import CLASSES_READ
 from sordino.release.ledger import is_open
 from sordino.report.result import Records
@@ -107,7 +104,7 @@ class NetworkPlan:
             dtype="float64",
         )
         run = cls(spec, rows, delta, rows_per_person).run
-        noise = theorems.named("pld").least_noise(run, epsilon, delta)
+        noise = theorems.steps_theorem("pld").least_noise(run, epsilon, delta)
         assert isinstance(noise, float)
         step = noise * _CLIP / batch * math.sqrt(_STEPS)
         rate = min(MOST_RATE, WANDER / step) if step > 0 else MOST_RATE
@@ -123,11 +120,7 @@ class NetworkPlan:
     @cached_property
     def proof(self) -> Proof:
         """Composition over all iterates, by privacy loss distributions."""
-        proof = prove_steps(
-            *(self.spec, None, self.rows, Relation.REPLACE_ONE, self.delta),
-            accountant="pld",
-            rows_per_person=self.rows_per_person,
-        )
+        proof = prove_steps(self.run, self.spec, self.delta, "pld")
         return replace(proof, not_covered=self.not_covered)
 
     @cached_property
@@ -153,7 +146,7 @@ class AssessmentPlan:
     delta
         Where everything is stated.
     estimator, job
-        Of a linear model: unfitted, and its plan with the rows within their norm.
+        Of a linear model: prepared and unfitted, and its plan with the rows within their norm.
     network
         Of a network: its plan.
     D, pair
@@ -172,7 +165,7 @@ class AssessmentPlan:
     recipe: Recipe | None
     delta: float
     estimator: PrivateLinearClassifier | None
-    job: Job | None
+    job: PlannedFit | None
     network: NetworkPlan | None
     D: Dataset
     pair: Pair
@@ -209,9 +202,7 @@ class AssessmentPlan:
                 classes=prepared.classes,
                 max_rows_per_person=persons,
             )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PrivacyLeakWarning)  # the fit itself warns
-                job = copy.copy(estimator)._prepare(X, y)
+            job = estimator._prepare(X, y)
             D = job.records.dataset(0)
         return cls(
             *(request, prepared, X, y, test_X, test_y, known, delta, estimator, job, network),
@@ -238,8 +229,8 @@ class AssessmentPlan:
 
     def check_budget(self) -> None:
         """Refuse, before any work, what an open ledger has no budget for (`BudgetExceeded`)."""
-        if self.estimator is not None and is_open():
-            self.estimator.preview(self.X, self.y)
+        if self.job is not None and is_open():
+            self.job.payment(self.estimator)
 
     @property
     def problems(self) -> int:
@@ -322,7 +313,7 @@ def _network_objective(recipe: Recipe | None) -> ObjectiveSpec:
     return ObjectiveSpec("mlp", hidden=_HIDDEN if network is None else network.hidden_size)
 
 
-def plain_spec(rows: int, job: Job | None, recipe: Recipe | None) -> TrainSpec:
+def plain_spec(rows: int, job: PlannedFit | None, recipe: Recipe | None) -> TrainSpec:
     """Ordinary SGD, of a network without `job`: the papers' settings, or usual ones.
 
     Of one whole pass at least: a record that most runs never see is hidden by that alone, which

@@ -53,7 +53,7 @@ from sordino.audit.bounds import (
 )
 from sordino.errors import Refused
 from sordino.privacy import Observation
-from sordino.study.refusal import UNREADABLE
+from sordino.study.files import UNREADABLE
 from sordino.types import Floats, Ints
 
 _MOST_MU = 40.0

@@ -28,11 +28,9 @@ from sordino.audit.called import Stretch
 from sordino.audit.trained import Found, OwnRuns
 from sordino.data.dataset import Dataset
 from sordino.estimators import methods
-from sordino.estimators.perturbed import mechanism
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitPlan, FitRecords, Randomness
 from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
-from sordino.estimators.task import FitPlan
+from sordino.estimators.rules import mechanism
 from sordino.types import Floats
 
 

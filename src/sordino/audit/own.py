@@ -25,9 +25,9 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
 from sordino.errors import NotApplicable, PrivacyLeakWarning
 from sordino.estimators import methods
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.job import Job
-from sordino.proofs.run import rates_of
+from sordino.estimators.classifiers import PrivateLinearClassifier
+from sordino.estimators.fit import PlannedFit
+from sordino.proofs.steps import rates_of
 
 __all__ = [
     "Own",
@@ -106,12 +106,12 @@ def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PreparedFit
     return of_job(_job(estimator, X, y))
 
 
-def of_job(job: Job) -> PreparedFit:
+def of_job(job: PlannedFit) -> PreparedFit:
     """The same of a fit with everything public settled."""
     return PreparedFit(mechanism_of(job), class_dataset(job), claim_of(job))
 
 
-def mechanism_of(job: Job) -> Own:
+def mechanism_of(job: PlannedFit) -> Own:
     """What a fit with everything public settled would run, whatever it promises."""
     plan = dataclasses.replace(job.plan, proof=None, evidence=None)  # not needed to run
     if plan.spec is None:
@@ -137,7 +137,7 @@ def held_back(mechanism: Own, rows: int) -> float:
     return max(plan.l2, drowned)
 
 
-def claim_of(job: Job) -> Claim:
+def claim_of(job: PlannedFit) -> Claim:
     """What it would promise.
 
     Raises
@@ -186,7 +186,7 @@ def worst_case(
     return prepare(estimator, (pair.D.X, pair.D.y), (pair.D_prime.X, pair.D_prime.y))
 
 
-def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
+def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PlannedFit:
     if not isinstance(estimator, PrivateLinearClassifier):
         hint = "Pass another estimator to audit itself."
         checks.fail("estimator", type(estimator).__name__, "to be one of sordino's", hint)
@@ -196,13 +196,13 @@ def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Job:
         return copy.copy(estimator)._prepare(X, y)
 
 
-def class_dataset(job: Job) -> Dataset:
+def class_dataset(job: PlannedFit) -> Dataset:
     """The records of a fit as they are trained on; labels are class numbers."""
     records = job.records
     return Dataset(records.X, records.codes, norm_bound=records.norm, name="fit")
 
 
-def _public(job: Job) -> tuple[object, ...]:
+def _public(job: PlannedFit) -> tuple[object, ...]:
     """Everything of a plan that a run depends on."""
     plan = job.plan
     settled = (plan.method, plan.task, plan.settings, plan.spec, plan.sigma, plan.scale, plan.l2)

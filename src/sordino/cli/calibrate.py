@@ -13,7 +13,7 @@ from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, o
 from sordino.cli.terminal import print_json, say, track
 
 if TYPE_CHECKING:
-    from sordino.proofs.run import Run
+    from sordino.proofs.steps import Run
     from sordino.proofs.theorems import Finding
 
 _MOST_STEPS = 10**7
@@ -113,7 +113,7 @@ def _least_noise(
         each
         if each.value is None or each.kind == "as printed" or worth == 1
         else replace(each, value=each.value / worth * (1 + 1e-12))
-        for each in theorems.calibrated(run, epsilon, given.delta)
+        for each in theorems.least_noise(run, epsilon, given.delta)
     ]
     return findings, theorems.best(findings)
 
@@ -139,7 +139,7 @@ def _most(
     else:
         many = 1 if find is Unknown.STEPS else given.batches
         run_at, most = lambda count: given.run(noise, count * many), max(1, _MOST_STEPS // many)
-    findings = theorems.most(run_at, epsilon, given.delta, at_most=most)
+    findings = theorems.largest_count(run_at, epsilon, given.delta, at_most=most)
     return findings, theorems.best(findings, largest=True)
 
 

@@ -26,11 +26,11 @@ from sordino.intrinsic.training import TrainedModel, Training
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
+    from sordino.intrinsic.augment import Utility
     from sordino.intrinsic.grid import Measured
     from sordino.intrinsic.measure import StudyProgress
     from sordino.intrinsic.spread import SubsetCurve
     from sordino.intrinsic.summary import InitSummary, Summary
-    from sordino.intrinsic.utility import Utility
     from sordino.study import Study
 
 _GRID, _STUDY = "The grid", "The study"
@@ -122,7 +122,7 @@ def measure(
     )
     from sordino import tasks
     from sordino.intrinsic.measure import measure as train_grid
-    from sordino.study.refusal import DamagedCell, StudyError
+    from sordino.study.files import DamagedCell, StudyError
 
     watch = _Watch()
     try:
@@ -235,7 +235,7 @@ def show(
         from sordino.intrinsic.grid import load
         from sordino.intrinsic.summary import summary
         from sordino.study import StudyError
-        from sordino.study.refusal import DamagedCell
+        from sordino.study.files import DamagedCell
 
         try:
             found = summary(load(directory), delta=delta)
@@ -299,8 +299,7 @@ def _held_out(measured: Measured, data_dir: str | None) -> Dataset | str:
 def _utilities(summary: Summary, test: Dataset) -> dict[str, Utility]:
     """By sensitivity: accuracies with all noise, and with what SGD's own leaves of it."""
     from sordino import randomness
-    from sordino.intrinsic.augment import Basis, augment_each
-    from sordino.intrinsic.utility import evaluate
+    from sordino.intrinsic.augment import Basis, augment_each, evaluate
 
     one, bound = summary.of("vary"), summary.theory.bound
     sizes = {"empirical": one.sensitivity} | ({"theoretical": bound.worst} if bound else {})

@@ -21,7 +21,8 @@ from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
 
 if TYPE_CHECKING:
     from sordino.accounting.dp_sgd import NoisySteps
-    from sordino.proofs.run import Released, Run
+    from sordino.proofs.proof import Released
+    from sordino.proofs.steps import Run
     from sordino.release.ledger import Ledger
 
 RECORDS, PROMISE, TRAINING, ATTACK, OUTPUT = (
@@ -372,7 +373,7 @@ class RunOptions:
     def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
         """The run as the table of theorems takes it, or with the reason why less is proved."""
         from sordino.accounting.dp_sgd import NoisySteps
-        from sordino.proofs.run import Run
+        from sordino.proofs.steps import Run
 
         noisy = NoisySteps(
             noise_multiplier=noise_multiplier,

@@ -129,14 +129,12 @@ def _preview(estimator: Any, prepared: Prepared, book: Ledger | None) -> dict[st
     BudgetExceeded
         If too little is left in the ledger.
     """
-    from sordino.estimators.job import Door
-
     # The first half of `fit`; `estimator.preview` does this too, but tells the guarantee only.
     job = estimator._prepare(prepared.X, prepared.y)
-    door = Door.of(job, estimator)
+    payment = job.payment(estimator)
     left = None
-    if book is not None and door.charge is not None:
-        left = f"{book.dataset!r} would have {book.status().after(door.charge).left}"
+    if book is not None and payment.charge is not None:
+        left = f"{book.dataset!r} would have {book.status().after(payment.charge).left}"
     guarantee = job.proof.guarantee(job.plan.task.delta)
     return {
         "dry_run": True,

@@ -12,9 +12,9 @@ from sordino.privacy import Observation, Relation, rounded
 if TYPE_CHECKING:
     from sordino.cli.options import RunOptions
     from sordino.cli.terminal import Screen
+    from sordino.intrinsic.augment import Utility
     from sordino.intrinsic.interval import Interval
     from sordino.intrinsic.summary import InitSummary, Summary
-    from sordino.intrinsic.utility import Utility
     from sordino.privacy import Estimate
     from sordino.proofs.theorems import Finding
     from sordino.release.ledger import Line

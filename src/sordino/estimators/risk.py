@@ -33,14 +33,14 @@ COLUMNS = 256
 # Above this dimension the Newton system is solved by conjugate gradients, not by a d x d matrix.
 LARGEST_DENSE_DIMENSION = 1500
 # L-BFGS only has to bring Newton near its quadratic region; it works in the precision of X.
-QUICK_ITERATIONS = 15
-QUICK_TOLERANCE = 1e-4
-NEWTON_ITERATIONS = 300
+_QUICK_ITERATIONS = 15
+_QUICK_TOLERANCE = 1e-4
+_NEWTON_ITERATIONS = 300
 # A full step must gain this fraction of what the slope promised, and leave less slope than this.
-DECREASE, SLOPE_LEFT = 0.1, 0.5
-UNIT_ROUNDING = float(np.finfo(np.float64).eps) / 2
+_DECREASE, _SLOPE_LEFT = 0.1, 0.5
+_UNIT_ROUNDING = float(np.finfo(np.float64).eps) / 2
 # Roundings in a derivative psi at a given score: an expit, or a few differences and a division.
-LINK_ROUNDINGS = 8
+_LINK_ROUNDINGS = 8
 
 
 def most_rounding(
@@ -59,10 +59,10 @@ def most_rounding(
     """
     size = (norm + linear) / l2
     terms = min(COLUMNS, dimension) + dimension // COLUMNS
-    in_slope = LINK_ROUNDINGS * (1 + curvature * (1 + huber_width))
+    in_slope = _LINK_ROUNDINGS * (1 + curvature * (1 + huber_width))
     in_links = norm * (curvature * terms * size * norm + in_slope)
     in_mean = (min(BLOCK, rows) + rows // BLOCK + 4) * norm
-    return 1.01 * UNIT_ROUNDING * (in_links + in_mean + 3 * (l2 * size + linear))
+    return 1.01 * _UNIT_ROUNDING * (in_links + in_mean + 3 * (l2 * size + linear))
 
 
 class NoMinimum(RuntimeError):
@@ -210,8 +210,8 @@ class Risk:
         checks.positive("l2", self.l2, "Without a regulariser there may be no minimum.")
         tolerance = checks.positive("tolerance", tolerance)
         b = self._vector("linear", linear)
-        w = _quick(self, b, max(tolerance, QUICK_TOLERANCE), self._vector("start", start))
-        for _ in range(NEWTON_ITERATIONS):
+        w = _quick(self, b, max(tolerance, _QUICK_TOLERANCE), self._vector("start", start))
+        for _ in range(_NEWTON_ITERATIONS):
             scores = self._exact_scores(w)
             gradient = self._mean_row(self.derivatives(scores)) + self.l2 * w + b
             norm, rounding = float(np.linalg.norm(gradient)), self.rounding(scores, w, b)
@@ -236,12 +236,12 @@ class Risk:
         norms, psi = self.row_norms, np.abs(self.derivatives(scores))
         terms = min(COLUMNS, self.dimension) + self.dimension // COLUMNS
         in_scores = self.largest_curvature * terms * float(np.linalg.norm(w))
-        in_slope = LINK_ROUNDINGS * (1 + self.largest_curvature * (1 + self.huber_width))
+        in_slope = _LINK_ROUNDINGS * (1 + self.largest_curvature * (1 + self.huber_width))
         in_links = float(norms @ (in_scores * norms + in_slope)) / self.rows
         terms = min(BLOCK, self.rows) + self.rows // BLOCK + 4
         in_mean = terms * float(norms @ psi) / self.rows
         in_sum = 3 * (self.l2 * float(np.linalg.norm(w)) + float(np.linalg.norm(linear)))
-        return 1.01 * UNIT_ROUNDING * (in_links + in_mean + in_sum)
+        return 1.01 * _UNIT_ROUNDING * (in_links + in_mean + in_sum)
 
     def _vector(self, name: str, given: Array | None) -> Floats:
         if given is None:
@@ -296,7 +296,7 @@ def _quick(risk: Risk, b: Floats, tolerance: float, start: Floats) -> Floats:
         start,
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": QUICK_ITERATIONS, "gtol": gtol},
+        options={"maxiter": _QUICK_ITERATIONS, "gtol": gtol},
     )
     return np.asarray(found.x, np.float64)
 
@@ -344,10 +344,10 @@ def _line_search(
     last = rise(1.0)
     if last <= 0:
         return 1.0 if slope < 0 else 0.0
-    if last <= SLOPE_LEFT * -slope:
+    if last <= _SLOPE_LEFT * -slope:
         here = value(0.0)
         # The decrease may drown in the rounding of the values; the slopes then speak for it.
-        if value(1.0) <= here + DECREASE * slope + 1e-13 * (1 + abs(here)):
+        if value(1.0) <= here + _DECREASE * slope + 1e-13 * (1 + abs(here)):
             return 1.0
     if rise(0.0) >= 0:
         return 0.0

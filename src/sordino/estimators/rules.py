@@ -10,80 +10,85 @@ converged. A regulariser l2 acts like a length 1 / l2.
 
 The two constants were chosen on adult, forest, mnist-binary, cifar2 and the digits, by accuracy
 over a grid of lengths; bank and kddcup99 were looked at once, afterwards. Then one thing was
-changed: the first whole study (the benchmark) had DP-SGD ahead of noisy gradient descent on adult
-and kddcup99 at the smallest budget, and the latter's rate was lowered to that of the former.
+changed: the first whole study (benchmarks/erm.py) had DP-SGD ahead of noisy gradient descent on
+adult and kddcup99 at the smallest budget, and the latter's rate was lowered to that of the former.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 from sordino import sensitivity
 from sordino.errors import NotApplicable
-from sordino.estimators.task import Settings, Task
+from sordino.estimators.fit import Settings, Task
+from sordino.estimators.risk import most_rounding
 from sordino.models.constants import Constants
 from sordino.privacy import Relation
+from sordino.proofs.objective import ObjectiveEvidence, objective_noise, problem_of
 
-INSIDE, OUTSIDE = 1.0, 0.4
+GRADIENT_LEFT = 1e-6
+"""Norm of the gradient of the SUM objective at which minimising stops, for rows of norm 1."""
+_ROUNDINGS = 4.0
+"""It stops no lower than this many times what rounding may hide, whatever the records."""
+_INSIDE, _OUTSIDE = 1.0, 0.4
 """Noise allowed on a score: inside the descent, or on the final weights."""
-AFFORDABLE = 2.0
+_AFFORDABLE = 2.0
 """Noise on a score up to which `auto` takes the noisy objective with the user's own l2."""
-LONGEST = 1e4
+_LONGEST = 1e4
 """Of a descent where nothing limits it: no promise, and no regulariser."""
-BATCH = 4000
+_BATCH = 4000
 """Of RSGD-AR, as in the paper."""
-FASTEST = 1.9
+_FASTEST = 1.9
 """Largest rate, in inverse curvatures: at 2 a step of full gradients may expand."""
-MOST_EPOCHS = 150
-MOST_STEPS = 300
+_MOST_EPOCHS = 150
+_MOST_STEPS = 300
 """Longer trainings gain next to nothing and take their time."""
 
-Defaults = dict[str, float | int]
+_Defaults = dict[str, Any]
 
 
 def best_method(task: Task, starts: bool = False) -> str:
     """What `auto` takes: the noisy objective, or noisy descent where that would cost too much.
 
-    Where the noise of the objective at the user's own l2 is at most `AFFORDABLE` on a score, its
+    Where the noise of the objective at the user's own l2 is at most `_AFFORDABLE` on a score, its
     minimiser is the better model; below, a short descent forgets less than a strong regulariser
     would. Public weights to start from (`starts`) are of use to a descent only, and under
     add-or-remove-one full gradients would need a private number.
     """
-    private_size = task.relation is Relation.ADD_OR_REMOVE_ONE
     if starts:
-        return "dp-sgd" if private_size else "noisy-gd"
-    if not task.private or private_size:
+        return "dp-sgd" if task.private_size else "noisy-gd"
+    if not task.private or task.private_size:
         return "objective"
-    return "objective" if _score_noise(task, task.l2) <= AFFORDABLE else "noisy-gd"
+    return "objective" if _score_noise(task, task.l2) <= _AFFORDABLE else "noisy-gd"
 
 
 def length(task: Task, noise: float) -> float:
     """Total step length that puts this much noise on a score, unless it converges before."""
-    most = 1 / task.l2 if task.l2 > 0 else LONGEST
+    most = 1 / task.l2 if task.l2 > 0 else _LONGEST
     return min(noise * task.signal / task.norm**2, most)
 
 
 def regulariser(task: Task) -> float:
-    """The least weight >= l2 whose noisy objective keeps the noise on a score at `INSIDE`."""
+    """The least weight >= l2 whose noisy objective keeps the noise on a score at `_INSIDE`."""
     if not task.private:
         return task.l2
     low = max(task.l2, task.norm**2 / task.signal / 4)
-    if _score_noise(task, low) <= INSIDE:
+    if _score_noise(task, low) <= _INSIDE:
         return max(task.l2, low)
     high = 2 * low
-    while _score_noise(task, high) > INSIDE:
+    while _score_noise(task, high) > _INSIDE:
         low, high = high, 2 * high
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if _score_noise(task, middle) <= INSIDE else (middle, high)
+        low, high = (low, middle) if _score_noise(task, middle) <= _INSIDE else (middle, high)
     return high
 
 
 def _score_noise(task: Task, l2: float) -> float:
     """Noise of a noisy objective's minimiser on a score, in flat directions."""
-    from sordino.estimators.perturbed import mechanism
-
     if not l2 > 0:
         return math.inf
     try:
@@ -93,73 +98,123 @@ def _score_noise(task: Task, l2: float) -> float:
     return task.norm * sigma / (task.rows * l2)
 
 
-def noisy_gd(task: Task, given: Settings) -> Defaults:
+@functools.lru_cache(maxsize=512)
+def mechanism(task: Task, l2: float) -> ObjectiveEvidence:
+    """The noisy objective that keeps the task's promise at this regulariser.
+
+    Where minimising stops is fixed before any record is seen, and reachable for all records: a
+    solver that gave up for some records and not for others would tell them apart.
+    """
+    rough = _noisy_objective(task.alone, l2, GRADIENT_LEFT * task.norm).sigma
+    hidden = most_rounding(
+        rows=task.rows,
+        dimension=task.columns,
+        curvature=task.curvature,
+        huber_width=task.huber_width,
+        l2=l2,
+        norm=task.norm,
+        # ||b||, but for a chance of e^-32
+        linear=2 * rough * (math.sqrt(task.columns) + 8) / task.rows,
+    )
+    left = max(GRADIENT_LEFT * task.norm, _ROUNDINGS * task.rows * hidden)
+    return _noisy_objective(task, l2, left)
+
+
+def _noisy_objective(task: Task, l2: float, gradient_left: float) -> ObjectiveEvidence:
+    regulariser = l2 * task.rows
+    sigma, sigma_out = objective_noise(
+        problem_of(task.kind, task.huber_width, task.norm, regulariser, task.relation),
+        *(task.epsilon, task.delta),
+        gradient_left=gradient_left,
+        problems=task.problems,
+        rows_per_person=task.rows_per_person,
+    )
+    return ObjectiveEvidence(
+        loss=task.kind,
+        huber_width=task.huber_width,
+        norm=task.norm,
+        regulariser=regulariser,
+        sigma=sigma,
+        sigma_out=sigma_out,
+        gradient_left=gradient_left,
+        **task.shape,
+    )
+
+
+def noisy_gd(task: Task, given: Settings) -> _Defaults:
     """Full gradients at the inverse curvature, faster only where that would take too many steps.
 
     Fast steps would amplify the noise in directions of large curvature.
     """
-    return _steps(length(task, INSIDE), given, 1 / task.constants.smooth, task)
+    return _steps(length(task, _INSIDE), given, 1 / task.constants.smooth, task)
 
 
-def output_gd(task: Task, given: Settings) -> Defaults:
+def output_gd(task: Task, given: Settings) -> _Defaults:
     """Full gradients at nearly twice the inverse curvature."""
-    return _steps(length(task, OUTSIDE), given, FASTEST / task.constants.smooth, task)
+    return _steps(length(task, _OUTSIDE), given, _FASTEST / task.constants.smooth, task)
 
 
-def dp_sgd(task: Task, given: Settings) -> Defaults:
+def dp_sgd(task: Task, given: Settings) -> _Defaults:
     """A tenth of the records a batch (at least sqrt(n)), at least four passes over them.
 
     Noise on the sum of the steps does not depend on the batch size, sampling noise does.
     """
     batch = given.batch_size or max(round(math.sqrt(task.rows)), task.rows // 10, 1)
     per_pass = -(-task.rows // batch)
-    steps = given.steps
-    if given.epochs is not None:
-        steps = given.epochs * per_pass
-    total = length(task, INSIDE)
+    steps = given.steps if given.epochs is None else given.epochs * per_pass
+    total = length(task, _INSIDE)
     if steps is None:
-        steps = max(min(math.ceil(total * task.constants.smooth), MOST_STEPS), 4 * per_pass)
-    rate = min(total / steps, FASTEST / task.constants.smooth)
-    found: Defaults = {"batch_size": batch, "learning_rate": rate}
+        steps = max(min(math.ceil(total * task.constants.smooth), _MOST_STEPS), 4 * per_pass)
+    rate = min(total / steps, _FASTEST / task.constants.smooth)
+    found = {"batch_size": batch, "learning_rate": rate, "accountant": "pld"}
     return found if given.epochs is not None else {**found, "steps": steps}
 
 
-def numeric_sgd(task: Task, given: Settings) -> Defaults:
+def numeric_sgd(task: Task, given: Settings) -> _Defaults:
     """Two hundred batches an epoch; as many epochs as keep the first rate stable."""
     batch = given.batch_size or max(20, task.rows // 200)
     batches = max(1, task.rows // min(batch, task.rows))
-    total, most = length(task, OUTSIDE), FASTEST / task.constants.smooth
-    epochs = given.epochs or 4
-    while not given.epochs and total / (batches * _harmonic(epochs)) > most:
-        if epochs >= MOST_EPOCHS:
-            break
-        epochs = math.ceil(1.25 * epochs)
-    rate = min(most, total / (batches * _harmonic(epochs)))
-    return {"batch_size": batch, "epochs": epochs, "learning_rate": rate}
+
+    def length_at_1(epochs: int) -> float:
+        return batches * math.fsum(1 / h for h in range(1, epochs + 1))
+
+    found = _epochs(task, given, 4, lambda epochs: math.ceil(1.25 * epochs), length_at_1)
+    return {"batch_size": batch, **found}
 
 
-def restarted_averages(task: Task, given: Settings) -> Defaults:
+def restarted_averages(task: Task, given: Settings) -> _Defaults:
     """Batches of 4,000, averages of two epochs; as many epochs as keep the first rate stable.
 
     An average counts for less than the last iterate: its length is how far a record can move it.
     """
-    batch = given.batch_size or max(1, min(BATCH, task.rows // 4))
-    interval = given.average_every or 2
-    total, most = length(task, OUTSIDE), FASTEST / task.constants.smooth
-    epochs = given.epochs or 2 * interval
-    while not given.epochs and total / _reach(task.rows, batch, epochs, interval) > most:
-        if epochs >= MOST_EPOCHS:
-            break
-        epochs += interval
-    rate = min(most, total / _reach(task.rows, batch, epochs, interval))
-    found: Defaults = {"batch_size": batch, "epochs": epochs, "learning_rate": rate}
-    return {**found, "average_every": interval}
+    batch = given.batch_size or max(1, min(_BATCH, task.rows // 4))
+    every = given.average_every or 2
+    found = _epochs(
+        *(task, given, 2 * every, lambda epochs: epochs + every),
+        lambda epochs: _reach(task.rows, batch, epochs, every),
+    )
+    return {"batch_size": batch, **found, "average_every": every}
 
 
-def bolt_on(task: Task, given: Settings) -> Defaults:
+def _epochs(
+    task: Task,
+    given: Settings,
+    epochs: int,
+    more: Callable[[int], int],
+    length_at_1: Callable[[int], float],
+) -> _Defaults:
+    """Epochs and first rate of a training whose length at rate 1 is known."""
+    total, most = length(task, _OUTSIDE), _FASTEST / task.constants.smooth
+    epochs = given.epochs or epochs
+    while not given.epochs and epochs < _MOST_EPOCHS and total / length_at_1(epochs) > most:
+        epochs = more(epochs)
+    return {"epochs": epochs, "learning_rate": min(most, total / length_at_1(epochs))}
+
+
+def bolt_on(task: Task, given: Settings) -> _Defaults:
     """Eight passes of two hundred batches; a regulariser of 1 / length, if that is more than l2."""
-    found: Defaults = {"batch_size": max(10, task.rows // 200), "epochs": 8}
-    total = length(task, OUTSIDE)
+    found: _Defaults = {"batch_size": max(10, task.rows // 200), "epochs": 8}
+    total = length(task, _OUTSIDE)
     if task.l2 > 0:
         return {**found, "l2": max(task.l2, 1 / total)}
     batch = given.batch_size or found["batch_size"]
@@ -167,16 +222,14 @@ def bolt_on(task: Task, given: Settings) -> Defaults:
     return {**found, "learning_rate": min(1 / task.constants.smooth, total / steps)}
 
 
-def _steps(total: float, given: Settings, wanted: float, task: Task) -> Defaults:
-    """Steps of this length together, none longer than `wanted` unless there would be too many."""
+def _steps(total: float, given: Settings, wanted: float, task: Task) -> _Defaults:
+    """Full steps of this length together, none above `wanted` unless there would be too many."""
+    found: _Defaults = {"batch_size": task.rows}
     if given.steps is None and given.learning_rate is not None:
-        return {"steps": max(1, math.ceil(total / given.learning_rate))}
-    steps = given.steps or max(1, min(math.ceil(total / wanted), MOST_STEPS))
-    return {"steps": steps, "learning_rate": min(total / steps, FASTEST / task.constants.smooth)}
-
-
-def _harmonic(terms: int) -> float:
-    return math.fsum(1 / h for h in range(1, terms + 1))
+        return {**found, "steps": max(1, math.ceil(total / given.learning_rate))}
+    steps = given.steps or max(1, min(math.ceil(total / wanted), _MOST_STEPS))
+    rate = min(total / steps, _FASTEST / task.constants.smooth)
+    return {**found, "steps": steps, "learning_rate": rate}
 
 
 @functools.lru_cache(maxsize=1024)

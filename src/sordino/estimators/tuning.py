@@ -16,17 +16,16 @@ from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.accounting.selection import draw_runs, repeat_and_select
 from sordino.errors import NotApplicable
-from sordino.estimators import saved
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.job import Door, Job, ledger_of
-from sordino.proofs.evidence_kinds import SelectionEvidence
+from sordino.estimators.classifiers import PrivateLinearClassifier
+from sordino.estimators.fit import SENT, Payment, PlannedFit
+from sordino.proofs.evidence import SelectionEvidence
 from sordino.release.certificate import Tuning
 from sordino.release.ledger import Charge
 from sordino.release.mechanism import ReleaseRefused
 
 _TRIES, _CLOSE = 12, 0.99
 """Epsilons of one training tried until the whole costs 99 % of what may be spent."""
-Score = Callable[[PrivateLinearClassifier], float]
+_Score = Callable[[PrivateLinearClassifier], float]
 
 
 def tune(
@@ -34,7 +33,7 @@ def tune(
     X: Any,
     y: Any,
     *,
-    score: Score,
+    score: _Score,
     epsilon: float,
     delta: float | None = None,
     mean_runs: float = 10.0,
@@ -76,30 +75,19 @@ def tune(
         If a `Ledger` is open and has too little left.
     NotApplicable
         If a candidate's proof has no Renyi curve, or no noise is enough.
+
+    References
+    ----------
+    Papernot & Steinke, "Hyperparameter tuning with Renyi differential privacy" (ICLR 2022).
+
+    Examples
+    --------
+    >>> tune([], [[0.0]], [0], score=len, epsilon=1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ...
+    InvalidArgument: Expected candidates=[] to hold at least one estimator.
     """
     checks.positive("epsilon", epsilon, "Pass the budget for all trainings together.")
-    models = [
-        clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in _checked(candidates)
-    ]
-    jobs = tuple(model._prepare(X, y) for model in models)
-    _check_alike(jobs)
-    runs = _Candidates(tuple(models), jobs, float(mean_runs), float(shape)).within(float(epsilon))
-    (ledger,) = {ledger_of(each) for each in candidates}
-    door = Door(None, None) if ledger is None else Door.asked(ledger, runs.charge())
-    # Recorded first: `score` is given every model, and nobody knows what it does with them.
-    with door.recorded() as entry:
-        chosen, model = runs.best(score)
-        evidence, job = runs.evidence(chosen), runs.jobs[chosen]
-        # What any of them read counts: the list of candidates is published with its numbers.
-        read = dict.fromkeys(line for each in runs.jobs for line in each.not_covered)
-        model.privacy_ = replace(evidence.proof(), not_covered=tuple(read)).guarantee(runs.delta)
-        tuning = Tuning("declared", candidates=len(runs.jobs), runs=evidence.runs_in_words)
-        model._ledger_entry = entry
-        model.certificate_ = saved.certificate(model, job, door.papers(), (evidence, tuning))
-    return model
-
-
-def _checked(candidates: Sequence[PrivateLinearClassifier]) -> list[PrivateLinearClassifier]:
     hint = "Pass a list of estimators, such as [PrivateLogisticRegression(l2=0.01), ...]."
     given = list(checks.sequence("candidates", candidates, hint))
     if not given:
@@ -109,16 +97,32 @@ def _checked(candidates: Sequence[PrivateLinearClassifier]) -> list[PrivateLinea
             checks.fail("candidates", f"[{type(each).__name__}, ...]", "to be estimators", hint)
         if each.random_state is not None:
             checks.fail("random_state", each.random_state, "None in every candidate")
-    return given
+    models = [clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in given]
+    fits = tuple(model._prepare(X, y) for model in models)
+    _check_alike(fits)
+    runs = _Candidates(tuple(models), fits, float(mean_runs), float(shape)).within(float(epsilon))
+    sent = next((each for each in given if hasattr(each, SENT)), None)
+    payment = Payment.of(sent, runs.charge)
+    # Recorded first: `score` is given every model, and nobody knows what it does with them.
+    with payment.recorded() as entry:
+        chosen, model = runs.best(score)
+        evidence, fit = runs.evidence(chosen), runs.fits[chosen]
+        # What any of them read counts: the list of candidates is published with its numbers.
+        read = dict.fromkeys(line for each in runs.fits for line in each.not_covered)
+        model.privacy_ = replace(evidence.proof(), not_covered=tuple(read)).guarantee(runs.delta)
+        tuning = Tuning("declared", candidates=len(runs.fits), runs=evidence.runs_in_words)
+        model._ledger_entry = entry
+        model.certificate_ = model._certificate(fit, payment, (evidence, tuning))
+    return model
 
 
-def _check_alike(jobs: Sequence[Job]) -> None:
+def _check_alike(fits: Sequence[PlannedFit]) -> None:
     """Refuse candidates that promise nothing, or whose promises are not of one kind."""
-    for job in jobs:
-        if job.why_none:
-            raise NotApplicable(f"A candidate promises nothing: {job.why_none}; leave it out.")
+    for fit in fits:
+        if fit.why_none:
+            raise NotApplicable(f"A candidate promises nothing: {fit.why_none}; leave it out.")
     for name in ("delta", "relation", "rows_per_person"):
-        values = {getattr(job.plan.task, name) for job in jobs}
+        values = {getattr(fit.plan.task, name) for fit in fits}
         if len(values) > 1:
             hint = "Pass delta, and the same relation and unit in every candidate."
             checks.fail(name, sorted(map(str, values)), "to be the same for every candidate", hint)
@@ -132,29 +136,28 @@ class _Candidates:
     """
 
     models: tuple[PrivateLinearClassifier, ...]
-    jobs: tuple[Job, ...]
+    fits: tuple[PlannedFit, ...]
     mean: float
     shape: float
 
     @property
     def delta(self) -> float:
-        return self.jobs[0].plan.task.delta
+        return self.fits[0].plan.task.delta
 
     def profile(self) -> Profile:
         """Of the best model, whatever the number of trainings."""
-        proofs = [job.proof for job in self.jobs]
-        profiles = [proof.profile for proof in proofs if proof is not None]
+        profiles = [fit.proof.profile for fit in self.fits if fit.proof is not None]
         return repeat_and_select(profiles, mean=self.mean, shape=self.shape)
 
     def with_epsilon(self, epsilon: float) -> _Candidates:
         """The same records, planned for another epsilon of each training."""
         models = tuple(copy.copy(model).set_params(epsilon=epsilon) for model in self.models)
-        jobs = []
-        for model, job in zip(models, self.jobs, strict=True):
-            task = replace(job.plan.task, epsilon=epsilon)
-            start = float(np.linalg.norm(job.start, axis=1).max())
-            jobs.append(replace(job, plan=model._plan(task, start)))
-        return replace(self, models=models, jobs=tuple(jobs))
+        fits = []
+        for model, fit in zip(models, self.fits, strict=True):
+            task = replace(fit.plan.task, epsilon=epsilon)
+            start = float(np.linalg.norm(fit.start, axis=1).max())
+            fits.append(replace(fit, plan=model._plan(task, start)))
+        return replace(self, models=models, fits=tuple(fits))
 
     def within(self, epsilon: float) -> _Candidates:
         """With nearly the largest epsilon a training may have if all is to cost this."""
@@ -179,19 +182,19 @@ class _Candidates:
 
     def charge(self) -> Charge:
         """What a ledger is asked for."""
-        profile, what = self.profile(), f"the best of {len(self.jobs)} candidates"
-        alone = self.jobs[0].charge(what)
+        profile = self.profile()
+        alone = self.fits[0].charge(f"the best of {len(self.fits)} candidates")
         return replace(alone, profile=profile, epsilon=profile.epsilon(self.delta))
 
-    def best(self, score: Score) -> tuple[int, PrivateLinearClassifier]:
+    def best(self, score: _Score) -> tuple[int, PrivateLinearClassifier]:
         """Train as often as chance says, each time a candidate by chance; keep the best."""
         chance = secrets.SystemRandom()
         kept: tuple[float, bytes, int, PrivateLinearClassifier] | None = None
         for _ in range(draw_runs(self.mean, self.shape, chance.random)):
-            chosen = chance.randrange(len(self.jobs))
+            chosen = chance.randrange(len(self.fits))
             model = copy.copy(self.models[chosen])  # it knows the columns already
-            job = self.jobs[chosen]
-            model._keep(job, model._release(job, *model._train(job)), None)
+            fit = self.fits[chosen]
+            model._keep(fit, model._release(fit, *model._train(fit)), None)
             points = float(score(model))
             if math.isnan(points):
                 checks.fail("score", points, "to be a number for every model")
@@ -201,24 +204,18 @@ class _Candidates:
                 kept = *rank, chosen, model
         if kept is None:
             raise ReleaseRefused(
-                f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g}), "
-                "and nothing was trained. That is part of the promise: tuning again is a release "
-                "of its own."
+                f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g}): "
+                "nothing was trained, and tuning again is a release of its own."
             )
         return kept[2:]
 
     def evidence(self, chosen: int) -> SelectionEvidence:
         """The numbers of the whole."""
-        each = [job.plan.evidence for job in self.jobs]
-        one = each[chosen]
-        assert one is not None
+        each = [fit.plan.evidence for fit in self.fits]
         return SelectionEvidence(
-            candidates=tuple(found for found in each if found is not None),
+            candidates=tuple(evidence for evidence in each if evidence is not None),
             selected=chosen,
             mean=self.mean,
             shape_of_runs=self.shape,
-            relation=one.relation,
-            columns=one.columns,
-            problems=one.problems,
-            rows_per_person=one.rows_per_person,
+            **self.fits[chosen].plan.task.shape,
         )

@@ -50,7 +50,6 @@ from sordino.types import Floats, Indices
 
 SHRINKAGES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0])
 """Weights of the identity that are tried; at 1 the direction is the mean difference itself."""
-INNER_FOLDS = 4
 LEAST_SEEDS = 20
 """Of a cross-fitted estimate with 5 folds."""
 
@@ -58,7 +57,7 @@ ALONG = (
     "takes the noise along the direction for Gaussian, and alike for both datasets; a lower "
     "estimate, since the direction is learned from few seeds"
 )
-WISHART = "takes the noise for Gaussian, and alike for both datasets"
+_WISHART = "takes the noise for Gaussian, and alike for both datasets"
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,14 @@ class Directional:
         The Mahalanobis distance without the loss, if the noise is Gaussian (`between` only).
     in_sample
         Learned and tested on the same seeds: INFLATED, to show by how much.
+
+    Examples
+    --------
+    >>> from sordino.randomness import stream
+    >>> runs = stream("doc").standard_normal((2, 40, 3))
+    >>> found = between(runs[0], runs[1] + 2, stream=stream("folds"), draws=20)
+    >>> 1 < found.distance.value < 5
+    True
     """
 
     pair: tuple[int, int]
@@ -105,7 +112,7 @@ class Directional:
         if self.corrected is None:
             return None
         method = f"{EXACT} of the Mahalanobis distance, corrected for the number of seeds"
-        return exact_epsilon(self.corrected, delta, method=method, caveat=WISHART)
+        return exact_epsilon(self.corrected, delta, method=method, caveat=_WISHART)
 
 
 def between(
@@ -137,12 +144,11 @@ def between(
     """
     W = np.stack([_rows("first", first), _rows("second", second, first)], axis=1)
     scale = checks.non_negative("scale", scale)
-    how = CrossFit(stream, folds, repeats, draws, level, scale**2)
-    found = cross_fitted(W, lambda learn: (0, 1), how)
+    how = _CrossFit(stream, folds, repeats, draws, level, scale**2)
+    found = _cross_fitted(W, lambda learn: (0, 1), how)
     if not checks.flag("shared_seeds", shared_seeds) or scale > 0:
         return found
-    corrected = _corrected(W[:, 0], W[:, 1], how)
-    return dataclasses.replace(found, corrected=corrected)
+    return dataclasses.replace(found, corrected=_corrected(W[:, 0], W[:, 1], how))
 
 
 def worst_pair(
@@ -170,12 +176,12 @@ def worst_pair(
     if against is not None:
         against = checks.index("against", against, W.shape[1])
     added = checks.non_negative("scale", scale) ** 2
-    how = CrossFit(stream, folds, repeats, draws, level, added)
-    return cross_fitted(W, lambda learn: furthest(W[learn], added=added, against=against), how)
+    how = _CrossFit(stream, folds, repeats, draws, level, added)
+    return _cross_fitted(W, lambda learn: _furthest(W[learn], added=added, against=against), how)
 
 
 @dataclass(frozen=True)
-class CrossFit:
+class _CrossFit:
     """How to cross-fit; `added` is the variance of noise that every weight gets on top."""
 
     stream: np.random.Generator
@@ -190,10 +196,6 @@ class CrossFit:
         checks.whole("repeats", self.repeats, at_least=1)
         checks.whole("draws", self.draws, at_least=20)
         checked_level(self.level)
-
-    def partition(self, many: int) -> list[tuple[Indices, Indices]]:
-        """Learning and tested seeds of each fold of one random partition."""
-        return _partition(many, self.folds, self.stream)
 
 
 @dataclass
@@ -233,17 +235,15 @@ class _Tested:
         return squares / freedom
 
 
-def cross_fitted(
-    W: Floats, choose: Callable[[Indices], tuple[int, int]], how: CrossFit
+def _cross_fitted(
+    W: Floats, choose: Callable[[Indices], tuple[int, int]], how: _CrossFit
 ) -> Directional:
     """The two datasets that `choose` makes of the learning seeds, told apart on the others."""
     n, added = W.shape[0], how.added
     if n < (least := max(16, 4 * how.folds)):
-        checks.fail(
-            "seeds", n, f">= {least}", "Four in each fold is the least, hundreds are better."
-        )
+        checks.fail("seeds", n, f">= {least}", "Four in each fold; hundreds are better.")
     telling, plain, pairs = _Tested(added), _Tested(added), Counter[tuple[int, int]]()
-    for learn, test in (fold for _ in range(how.repeats) for fold in how.partition(n)):
+    for learn, test in (fold for _ in range(how.repeats) for fold in _partition(n, how)):
         a, b = choose(learn)
         pairs[a, b] += 1
         first, second = W[:, a], W[:, b]
@@ -270,14 +270,14 @@ def cross_fitted(
     )
 
 
-def _direction(first: Floats, second: Floats, how: CrossFit) -> Floats:
+def _direction(first: Floats, second: Floats, how: _CrossFit) -> Floats:
     """The most telling direction, with the shrinkage that does best inside these seeds."""
     still = (np.ptp(first, axis=0) == 0) & (np.ptp(second, axis=0) == 0)
     gap = np.where(still, first[0] - second[0], 0.0)
     if gap.any() and how.added == 0:
         return gap  # weights that never vary, and differ: one look tells the datasets apart
     tested = [_Tested(how.added) for _ in SHRINKAGES]
-    for learn, test in _partition(len(first), INNER_FOLDS, how.stream):
+    for learn, test in _partition(len(first), how, 4):
         path = _directions(first[learn], second[learn], how.added)
         for one, v in zip(tested, path, strict=True):
             one.add(test, first, second, v)
@@ -306,7 +306,7 @@ def _directions(first: Floats, second: Floats, added: float) -> Floats:
     return np.asarray(np.divide(found, norms, out=np.zeros_like(found), where=norms > 0))
 
 
-def furthest(W: Floats, *, added: float = 0.0, against: int | None = None) -> tuple[int, int]:
+def _furthest(W: Floats, *, added: float = 0.0, against: int | None = None) -> tuple[int, int]:
     """The pair of datasets whose means are furthest apart in the metric of the shrunk noise.
 
     Of pairs with the dataset `against`, if it is given.
@@ -332,7 +332,7 @@ def furthest(W: Floats, *, added: float = 0.0, against: int | None = None) -> tu
     return (int(min(a, b)), int(max(a, b))) if a != b else (0, 1)
 
 
-def _corrected(first: Floats, second: Floats, how: CrossFit) -> Interval | None:
+def _corrected(first: Floats, second: Floats, how: _CrossFit) -> Interval | None:
     """The Mahalanobis distance from a Wishart covariance, for runs that share their seeds.
 
     With means of differences m1, m2 of two halves of the seeds, and S the covariance of one dataset
@@ -394,8 +394,11 @@ def _unit(vector: Floats) -> Floats:
     return vector / size if size > 0 else vector
 
 
-def _partition(many: int, folds: int, stream: np.random.Generator) -> list[tuple[Indices, Indices]]:
-    parts = np.array_split(stream.permutation(many), folds)
+def _partition(
+    many: int, how: _CrossFit, folds: int | None = None
+) -> list[tuple[Indices, Indices]]:
+    """Learning and tested seeds of each fold of one random partition."""
+    parts = np.array_split(how.stream.permutation(many), folds or how.folds)
     return [
         (np.sort(np.concatenate(parts[:k] + parts[k + 1 :])), np.sort(part))
         for k, part in enumerate(parts)
@@ -437,9 +440,8 @@ def isotropic(
     W = distances.grid(weights, seeds=2, neighbours=2)
     scale = checks.non_negative("scale", scale)
     furthest = distances.between_datasets(W, stream=stream, against=base).maximum
-    return spread.sigma(W, stream=stream).map(
-        lambda sigma: _over(furthest, math.hypot(sigma, scale))
-    )
+    sigma = spread.sigma(W, stream=stream)
+    return sigma.map(lambda own: _over(furthest, math.hypot(own, scale)))
 
 
 def _over(distance: float, noise: float) -> float:

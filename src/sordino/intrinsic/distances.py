@@ -12,7 +12,7 @@ replaced record covers their distance only twice over. `against` compares with o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
-from sordino.types import Floats, Indices
+from sordino.types import Floats
 
 MOST_PAIRS = 200_000
 """Pairs that are kept one by one; of more, a sample is."""
@@ -96,13 +96,17 @@ def between_both(
     seeds, many = W.shape[:2]
     pairs = seeds * (seeds - 1) // 2 * many * (many - 1)
     if pairs <= checks.whole("most", most, at_least=1):
-        r, s, a, b = _all_both(seeds, many)
+        r, s = np.triu_indices(seeds, 1)
+        a, b = np.nonzero(~np.eye(many, dtype=bool))
+        (r, s), (a, b) = np.repeat((r, s), len(a), axis=1), np.tile((a, b), len(r))
     else:
         rng = _needed(stream, pairs, most)
         r, a = rng.integers(0, seeds, most), rng.integers(0, many, most)
         s = (r + rng.integers(1, seeds, most)) % seeds
         b = (a + rng.integers(1, many, most)) % many
-    found = _norms(W, (r, a), (s, b))
+    found = np.empty(len(r))
+    for part in _parts(len(found), W.shape[2]):
+        found[part] = np.linalg.norm(W[r[part], a[part]] - W[s[part], b[part]], axis=1)
     top = int(found.argmax())
     where = (int(r[top]), int(a[top])), (int(s[top]), int(b[top]))
     return Distances("both", np.sort(found), pairs, float(found[top]), where, len(found) == pairs)
@@ -237,45 +241,34 @@ def grid(weights: npt.ArrayLike, *, seeds: int = 1, neighbours: int = 1) -> Floa
 
 
 def _within(
-    W: Floats,
-    differs: Differs,
-    against: int | None,
-    stream: np.random.Generator | None,
-    most: int,
+    W: Floats, differs: Differs, against: int | None, stream: np.random.Generator | None, most: int
 ) -> Distances:
     """Distances inside each group W[group, member, parameter]."""
     groups, many = W.shape[:2]
-    one = many * (many - 1) // 2 if against is None else many - 1
-    pairs = groups * one
-    kept = _sample(pairs, checks.whole("most", most, at_least=1), stream)
+    i, j = np.triu_indices(many, 1)
+    if against is not None:
+        i, j = np.full(many - 1, against), np.delete(np.arange(many), against)
+    one, pairs, kept = len(i), groups * len(i), None
+    if pairs > checks.whole("most", most, at_least=1):
+        kept = np.sort(_needed(stream, pairs, most).choice(pairs, most, replace=False))
     values, top, where = [], -1.0, (0, 0, 0)
-    for group, (found, i, j) in enumerate(_group_distances(W, against)):
+    for group, rows in enumerate(W):
+        if against is None:
+            found = _table(rows)[i, j]
+        else:
+            found = np.linalg.norm(rows[j] - rows[against], axis=1)
         best = int(found.argmax())
         if found[best] > top:
             top, where = float(found[best]), (group, int(i[best]), int(j[best]))
-        if kept is None:
-            values.append(found)
-        else:
+        if kept is not None:
             low, high = np.searchsorted(kept, (group * one, (group + 1) * one))
-            values.append(found[kept[low:high] - group * one])
+            found = found[kept[low:high] - group * one]
+        values.append(found)
     shared, one_end, other = where
     ends = ((shared, one_end), (shared, other))
     if differs == "seed":
         ends = ((one_end, shared), (other, shared))
     return Distances(differs, np.sort(np.concatenate(values)), pairs, top, ends, True)
-
-
-def _group_distances(W: Floats, against: int | None) -> Iterator[tuple[Floats, Indices, Indices]]:
-    many = W.shape[1]
-    i, j = np.triu_indices(many, 1)
-    if against is not None:
-        j = np.delete(np.arange(many), against)
-        i = np.full(many - 1, against)
-    for rows in W:
-        if against is None:
-            yield _table(rows)[i, j], i, j
-        else:
-            yield np.linalg.norm(rows[j] - rows[against], axis=1), i, j
 
 
 def _table(rows: Floats) -> Floats:
@@ -293,27 +286,6 @@ def _table(rows: Floats) -> Floats:
         squares[i[part], j[part]] = squares[j[part], i[part]] = close
     np.fill_diagonal(squares, 0.0)
     return np.asarray(np.sqrt(squares))
-
-
-def _sample(pairs: int, most: int, stream: np.random.Generator | None) -> Indices | None:
-    """Sorted numbers of the pairs to keep; None for all. Drawn without replacement."""
-    if pairs <= most:
-        return None
-    return np.sort(_needed(stream, pairs, most).choice(pairs, most, replace=False))
-
-
-def _all_both(seeds: int, many: int) -> tuple[Indices, Indices, Indices, Indices]:
-    r, s = np.triu_indices(seeds, 1)
-    a, b = np.nonzero(~np.eye(many, dtype=bool))
-    return np.repeat(r, len(a)), np.repeat(s, len(a)), np.tile(a, len(r)), np.tile(b, len(r))
-
-
-def _norms(W: Floats, first: tuple[Indices, Indices], second: tuple[Indices, Indices]) -> Floats:
-    found = np.empty(len(first[0]))
-    for part in _parts(len(found), W.shape[2]):
-        left, right = W[first[0][part], first[1][part]], W[second[0][part], second[1][part]]
-        found[part] = np.linalg.norm(left - right, axis=1)
-    return found
 
 
 def _parts(many: int, parameters: int) -> list[slice]:

@@ -28,10 +28,10 @@ from sordino.intrinsic.interval import Interval, applied
 from sordino.privacy import Estimate, default_delta
 from sordino.types import Floats
 
-PRINTED = "the papers' formula sqrt(2 ln(1.25/delta)) Delta / sigma"
+_PRINTED = "the papers' formula sqrt(2 ln(1.25/delta)) Delta / sigma"
 EXACT = "the exact Gaussian formula"
 ISOTROPIC = "takes SGD's noise for Gaussian and equally large in all directions"
-OUTSIDE = "the formula is a theorem for epsilon < 1 only"
+_OUTSIDE = "the formula is a theorem for epsilon < 1 only"
 OBSERVED = (
     "the sensitivity is the largest of the pairs tried, a lower estimate; the interval is of "
     "sigma alone"
@@ -66,7 +66,7 @@ def intrinsic_epsilon(
     caveat = f"{ISOTROPIC}; {OBSERVED}" if observed else ISOTROPIC
     distance = ratio(sensitivity, sigma)
     return IntrinsicEpsilon(
-        printed_epsilon(distance, delta, caveat=f"{caveat}; {OUTSIDE}"),
+        printed_epsilon(distance, delta, caveat=f"{caveat}; {_OUTSIDE}"),
         exact_epsilon(distance, delta, caveat=caveat),
     )
 
@@ -80,7 +80,7 @@ def exact_epsilon(
 
 def printed_epsilon(distance: float | Interval, delta: float, *, caveat: str) -> Estimate:
     """The papers' epsilon for two Gaussians `distance` standard deviations apart."""
-    return _estimate(distance, delta, _classical, PRINTED, caveat)
+    return _estimate(distance, delta, _classical, _PRINTED, caveat)
 
 
 def ratio(sensitivity: float, sigma: float | Interval) -> float | Interval:

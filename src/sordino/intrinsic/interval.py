@@ -10,7 +10,7 @@ import numpy as np
 from sordino import checks
 from sordino.types import Floats, Indices
 
-Statistic = Callable[[Indices, Indices], float]
+_Statistic = Callable[[Indices, Indices], float]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def without_interval(number: float | Interval) -> float:
 
 
 def bootstrap(
-    statistic: Statistic,
+    statistic: _Statistic,
     seeds: int,
     neighbours: int,
     *,
@@ -76,6 +76,30 @@ def bootstrap(
         How many there are.
     stream
         A stream of `sordino.randomness`.
+    draws, level
+        Resamples, at least 20, and the confidence.
+
+    Returns
+    -------
+    interval
+        The statistic of the whole grid, between percentiles of the resamples.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are fewer than two seeds, or too few draws.
+
+    References
+    ----------
+    A. B. Owen, The pigeonhole bootstrap, Annals of Applied _Statistics 1(2), 2007.
+
+    Examples
+    --------
+    >>> from sordino.randomness import stream
+    >>> table = np.add.outer(np.arange(4.0), np.arange(3.0))
+    >>> found = bootstrap(lambda r, k: table[np.ix_(r, k)].mean(), 4, 3, stream=stream("doc"))
+    >>> found.value
+    2.5
     """
     seeds = checks.whole("seeds", seeds, "An interval over seeds needs two.", at_least=2)
     neighbours = checks.whole("neighbours", neighbours, at_least=1)

@@ -171,86 +171,64 @@ def measure(
         work, one = _function(train, sets, numbers, present), math.nan
     if client is not None:
         one = math.nan  # who knows how large the cluster is
-    if present is None:
-        _check_cost(work.layout, one, store)
+    if present is None:  # refuse what could never be finished or kept
+        layout = work.layout
+        if not math.isnan(one):
+            hint, seconds = "Lower steps, seeds or neighbours.", one * math.prod(layout.shape[:3])
+            _cost.check_time("steps", layout.steps[-1], seconds, hint)
+        held = math.prod(layout.shape) * np.dtype(layout.dtype).itemsize
+        hint = "Lower seeds, neighbours or checkpoints."
+        _cost.check_disk("seeds", len(numbers), Path(store).absolute(), held, hint)
     described = grids.description(trained, sets, how, engine=train is None)
     with Study.open_or_create(store, described, work.layout) as study:
         if repair:
             study.repair()
         cells = study.missing(retry_failed=retry_failed)
-        keeper = _Keeper(study, cells, progress, one * _runs(cells))
+        state = StudyProgress(
+            cells_done=len(study.cells()) - len(cells),
+            cells_total=len(study.cells()),
+            cells_failed=len(set(study.failures()) - set(cells)),
+            runs_done=_runs(study.cells()) - _runs(cells),
+            runs_total=_runs(study.cells()),
+            runs_now=0,
+            seconds=0.0,
+            expected=one * _runs(cells),
+        )
+        begun = time.perf_counter()
+
+        def tell(under_way: float = 0.0) -> None:
+            if progress is not None:
+                seconds = time.perf_counter() - begun
+                progress(dataclasses.replace(state, seconds=seconds, under_way=under_way))
+
+        tell()
         if client is None:
-            keeper.keep(work.here(cells, workers, keeper.tell))
-        else:
-            shared = train is None  # the engine is safe in threads
-            keeper.keep(tasks.run(work, cells, client=client, threads=shared, lost=_lost))
+            outcomes = work.here(cells, workers, tell)
+        else:  # the engine is safe in threads
+            shared = train is None
+            outcomes = tasks.run(work, cells, client=client, threads=shared, lost=_lost)
+        for cell, outcome in outcomes:
+            if failed := isinstance(outcome, str):
+                study.fail(cell, outcome)
+            else:
+                study.write(cell, outcome)
+            state = dataclasses.replace(
+                state,
+                cells_done=state.cells_done + 1,
+                cells_failed=state.cells_failed + failed,
+                runs_done=state.runs_done + _runs([cell]),
+                runs_now=state.runs_now + _runs([cell]),
+            )
+            tell()
     if train is not None:
         _check_repeats(study)
     return study
-
-
-class _Keeper:
-    """Writes what comes, and tells how far it is."""
-
-    def __init__(
-        self,
-        study: Study,
-        cells: Sequence[Cell],
-        progress: Callable[[StudyProgress], None] | None,
-        expected: float,
-    ) -> None:
-        self._study, self._progress, self._expected = study, progress, expected
-        self._begun = time.perf_counter()
-        self._cells, self._now = len(study.cells()) - len(cells), 0
-        self._before = _runs(study.cells()) - _runs(cells)
-        self._failed = len(set(study.failures()) - set(cells))
-        self.tell()
-
-    def keep(self, outcomes: Iterable[tuple[Cell, _Outcome]]) -> None:
-        """Write every cell as it comes."""
-        for cell, outcome in outcomes:
-            if isinstance(outcome, str):
-                self._study.fail(cell, outcome)
-                self._failed += 1
-            else:
-                self._study.write(cell, outcome)
-            self._cells += 1
-            self._now += _runs([cell])
-            self.tell()
-
-    def tell(self, under_way: float = 0.0) -> None:
-        """Report; `under_way` runs' worth of work is not finished."""
-        if self._progress is not None:
-            everything = self._study.cells()
-            self._progress(
-                StudyProgress(
-                    cells_done=self._cells,
-                    cells_total=len(everything),
-                    cells_failed=self._failed,
-                    runs_done=self._before + self._now,
-                    runs_total=_runs(everything),
-                    runs_now=self._now,
-                    seconds=time.perf_counter() - self._begun,
-                    under_way=under_way,
-                    expected=self._expected,
-                )
-            )
 
 
 def _runs(cells: Iterable[Cell]) -> int:
     return sum(
         (c.seeds.stop - c.seeds.start) * (c.neighbours.stop - c.neighbours.start) for c in cells
     )
-
-
-def _check_cost(layout: Layout, seconds: float, store: str | os.PathLike[str]) -> None:
-    """Refuse a study that could never be finished or kept; `seconds` are those of a run."""
-    if not math.isnan(seconds):
-        hint = "Lower steps, seeds or neighbours."
-        _cost.check_time("steps", layout.steps[-1], seconds * math.prod(layout.shape[:3]), hint)
-    held = math.prod(layout.shape) * np.dtype(layout.dtype).itemsize
-    hint = "Lower seeds, neighbours or checkpoints."
-    _cost.check_disk("seeds", len(layout.seeds), Path(store).absolute(), held, hint)
 
 
 def _lost(cell: Cell) -> _Outcome:

@@ -19,26 +19,23 @@ None of them sees a direction in which the noise is small: `directional` does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
 from sordino import checks
-from sordino.accounting.classical import AsPrinted
 from sordino.intrinsic.distances import grid, largest_by_pair
 from sordino.intrinsic.interval import Interval, checked_level, percentile
-from sordino.models.constants import Constants
-from sordino.sensitivity import bolt_on_fractional
-from sordino.types import Floats, Indices
+from sordino.types import Floats
 
 Variant = Literal["pooled", "per-weight", "norm"]
 Aggregate = Literal["minimum", "median"]
 VARIANTS = ("pooled", "per-weight", "norm")
-AGGREGATES = ("minimum", "median")
+_AGGREGATES: dict[str, Callable[..., Any]] = {"minimum": np.min, "median": np.median}
 
 
 def sigmas(weights: npt.ArrayLike, *, variant: Variant = "pooled", ddof: int = 0) -> Floats:
@@ -87,18 +84,18 @@ def sigma(
     below the one seen, so for "minimum" the datasets stay, and the interval is for THEIR minimum.
     """
     W = grid(weights, seeds=2)
-    checks.one_of("aggregate", aggregate, AGGREGATES)
+    checks.one_of("aggregate", aggregate, _AGGREGATES)
     draws = checks.whole("draws", draws, at_least=20)
     seeds, many = W.shape[:2]
     spread = _Spread(W, variant)
-    value = _aggregate(spread.of(np.ones((1, seeds)))[0], aggregate)
+    value = float(_AGGREGATES[aggregate](spread.of(np.ones((1, seeds)))[0]))
     resampled = stream.multinomial(seeds, np.full(seeds, 1 / seeds), draws).astype(np.float64)
     # A resample's variance is (R - 1) / R of the sample's on average.
     found = spread.of(resampled) * np.sqrt(seeds / (seeds - 1))
     if aggregate == "median":
         columns = stream.integers(0, many, (draws, many))
         found = np.take_along_axis(found, columns, axis=1)
-    return percentile(value, np.array([_aggregate(row, aggregate) for row in found]), level)
+    return percentile(value, np.asarray(_AGGREGATES[aggregate](found, axis=1)), level)
 
 
 @dataclass(frozen=True)
@@ -140,7 +137,9 @@ def sensitivity_curve(
 
     def quantiles(m: int) -> Floats:
         below = np.full(many, -np.inf)
-        below[m - 1 :] = _log_choose(ranks[m - 1 :], m) - _log_choose(np.array([many]), m)
+        n = ranks[m - 1 :]
+        log_choose = gammaln(n + 1.0) - gammaln(n - m + 1.0) - gammaln(m + 1.0)
+        below[m - 1 :] = log_choose - log_choose[-1]
         wanted = np.log([tail, 0.5, 1 - tail]) - 1e-12
         return values[np.minimum(np.searchsorted(below, wanted), many - 1)]
 
@@ -160,7 +159,7 @@ def sigma_curve(
 ) -> SubsetCurve:
     """sigma_i against the number of seeds (v2, Figures 7 and 9), over random subsets of seeds."""
     W = grid(weights, seeds=3)
-    checks.one_of("aggregate", aggregate, AGGREGATES)
+    checks.one_of("aggregate", aggregate, _AGGREGATES)
     draws = checks.whole("draws", draws, at_least=20)
     checked = _sizes(sizes, 2, W.shape[0])
     spread = _Spread(W, variant)
@@ -169,32 +168,10 @@ def sigma_curve(
     for size in checked:
         order = np.argsort(stream.random((draws, W.shape[0])), axis=1)
         chosen = (order < size).astype(np.float64)
-        found = [_aggregate(row, aggregate) for row in spread.of(chosen)]
+        found = _AGGREGATES[aggregate](spread.of(chosen), axis=1)
         bands.append(np.quantile(found, [tail, 0.5, 1 - tail]))
     low, middle, high = np.array(bands).T
     return SubsetCurve(checked, middle, low, high, level)
-
-
-def printed_sensitivity(
-    constants: Constants,
-    n: int,
-    batch_size: int,
-    learning_rate: float,
-    steps: int,
-    *,
-    whole_batches: bool = False,
-) -> AsPrinted:
-    """The papers' 2 k L eta / B with a fraction k of passes, as printed: NOT A BOUND.
-
-    A pass has n / B steps, or floor(n / B) with `whole_batches`, which is what v2's epsilon_i in
-    Table 3 and the 0.2523 of its Table 5 were computed with.
-    """
-    records = n // batch_size * batch_size if whole_batches else n
-    value = bolt_on_fractional(
-        constants=constants, n=records, batch_size=batch_size, rate=learning_rate, steps=steps
-    )
-    verdict = "a record may be in the started last pass, and in a smaller last batch"
-    return AsPrinted("Delta_S", value, "2 k L eta / B with fractional k", verdict)
 
 
 class _Spread:
@@ -227,10 +204,6 @@ class _Spread:
         return found
 
 
-def _aggregate(values: Floats, aggregate: Aggregate) -> float:
-    return float(values.min() if aggregate == "minimum" else np.median(values))
-
-
 def _sizes(sizes: Sequence[int] | None, least: int, most: int) -> tuple[int, ...]:
     if sizes is None:
         steps = np.unique(np.rint(np.geomspace(least, most, 30)).astype(int))
@@ -239,7 +212,3 @@ def _sizes(sizes: Sequence[int] | None, least: int, most: int) -> tuple[int, ...
         if not least <= checks.whole("sizes", size) <= most:
             checks.fail("sizes", size, f"in {least}..{most}")
     return tuple(sorted(set(sizes)))
-
-
-def _log_choose(n: Indices, m: int) -> Floats:
-    return np.asarray(gammaln(n + 1.0) - gammaln(n - m + 1.0) - gammaln(m + 1.0))

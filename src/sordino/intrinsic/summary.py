@@ -6,7 +6,7 @@ All of it is INTERNAL: numbers without noise, from the records themselves. Every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -28,15 +28,18 @@ from sordino.privacy import default_delta
 from sordino.study import StudyError
 from sordino.types import Floats
 
-BASE = -1
-"""Label of the neighbour that is the dataset itself."""
-MOST_TESTS = 6000
+_MOST_TESTS, _MOST_DATASETS = 6000, 50
 """Weights tested for normality: v1 took 25 datasets, v2 50, and they are nearly copies."""
-MOST_DATASETS = 50
-SHOWN_RUNS = 20
+_SHOWN_RUNS = 20
 """Runs whose weights are followed through the training."""
-MOST_BYTES = 2**29
+_MOST_BYTES = 2**29
 """Of weights held at once where all kept steps are gone through."""
+_SIGMAS: dict[str, tuple[spread.Aggregate, spread.Variant]] = {
+    "minimum": ("minimum", "pooled"),
+    "median": ("median", "pooled"),
+    "per-weight": ("minimum", "per-weight"),
+    "norm": ("minimum", "norm"),
+}
 
 NamedStream = Callable[..., np.random.Generator]
 _Found = TypeVar("_Found")
@@ -147,25 +150,20 @@ class Summary:
 
     def __str__(self) -> str:
         bound, delta = self.theory.bound, self.delta
-        rows = {
-            "initial weights": [each.init for each in self.inits],
-            "sigma_i, the seed's own spread (least)": _texts(
-                each.sigma["minimum"].value for each in self.inits
-            ),
-            "sensitivity: bound for one record": _texts(
-                None if bound is None else bound.worst for _ in self.inits
-            ),
-            "sensitivity: largest seen": _texts(each.sensitivity for each in self.inits),
-            "epsilon of the bound": _texts(
-                each.by_bound.exact.epsilon if each.by_bound else None for each in self.inits
-            ),
-            "epsilon of the largest seen": _texts(
-                each.by_observed.exact.epsilon if each.by_observed else None for each in self.inits
-            ),
-            "epsilon of the worst pair, its direction": _texts(
-                each.worst.epsilon(delta).epsilon if each.worst else None for each in self.inits
+        numbers: dict[str, Callable[[InitSummary], float | None]] = {
+            "sigma_i, the seed's own spread (least)": lambda one: one.sigma["minimum"].value,
+            "sensitivity: bound for one record": lambda _: bound.worst if bound else None,
+            "sensitivity: largest seen": lambda one: one.sensitivity,
+            "epsilon of the bound": lambda one: _exact(one.by_bound),
+            "epsilon of the largest seen": lambda one: _exact(one.by_observed),
+            "epsilon of the worst pair, its direction": lambda one: (
+                one.worst.epsilon(delta).epsilon if one.worst else None
             ),
         }
+        rows = {"initial weights": [each.init for each in self.inits]}
+        for name, number in numbers.items():
+            found = [number(each) for each in self.inits]
+            rows[name] = ["-" if value is None else f"{value:.4g}" for value in found]
         grid = f"{len(self.measured.seeds)} seeds x {len(self.inits[0].neighbours)} datasets"
         return "\n".join(
             [
@@ -177,6 +175,10 @@ class Summary:
         )
 
     __repr__ = __str__
+
+
+def _exact(found: IntrinsicEpsilon | None) -> float | None:
+    return found.exact.epsilon if found else None
 
 
 def summary(
@@ -206,158 +208,121 @@ def summary(
             f"Expected study={measured.study.directory} to have 2 seeds and 2 datasets whose runs "
             f"are finished, and it has {seeds} and {datasets}. Measure more of them."
         )
-    chosen = default_delta(n, exact=True) if delta is None else _delta(delta, n, notes)
-    of_theory = theory(measured.spec, n, measured.dataset.norm_bound, last, measured.relation)
-    if of_theory.reason:
-        notes.append(f"No theoretical bound: {of_theory.reason}")
+    if delta is None:
+        delta = default_delta(n, exact=True)
+    elif checks.probability_below_one("delta", delta, "Pass less than 1 / records.") == 0:
+        checks.fail("delta", delta, "in (0, 1)", "At 0 every epsilon would be infinite.")
+    elif delta > 1 / (10 * n):
+        notes.append(
+            f"delta = {delta:.3g} is large for {n:,} records: at 1/n publishing a record at random "
+            "would pass."
+        )
+    bounds = theory(measured.spec, n, measured.dataset.norm_bound, last, measured.relation)
+    if bounds.reason:
+        notes.append(f"No theoretical bound: {bounds.reason}")
     # The products are small and many: threads would wait for each other longer than they compute.
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         inits = tuple(
-            _Grid(measured, init, chosen, of_theory, stream, notes).summary()
-            for init in measured.inits
+            _summary_of(measured, init, delta, bounds, stream, notes) for init in measured.inits
         )
-    return Summary(measured, last, chosen, of_theory, inits, tuple(notes))
+    return Summary(measured, last, delta, bounds, inits, tuple(notes))
 
 
-class _Grid:
-    """One init's grid, and the statistics of it."""
+def _summary_of(
+    measured: Measured,
+    init: str,
+    delta: float,
+    bounds: Theory,
+    streams: NamedStream,
+    notes: list[str],
+) -> InitSummary:
+    """The statistics of one kind of initial weights."""
 
-    def __init__(
-        self,
-        measured: Measured,
-        init: str,
-        delta: float,
-        of_theory: Theory,
-        stream: NamedStream,
-        notes: list[str],
-    ) -> None:
-        self.measured, self.init, self.delta, self.theory = measured, init, delta, of_theory
-        self.everything = measured.final(init)
-        self.pairs = _pairs(measured)
-        self.last = self.everything[:, self.pairs]
-        self._stream, self._notes = stream, notes
+    def stream(*name: str) -> np.random.Generator:
+        return streams("summary", init, *name)
 
-    def summary(self) -> InitSummary:
-        W = self.last
-        delta_s = distances.between_datasets(W, stream=self.stream("delta_S"))
-        sigmas = self._sigmas()
-        sigma, bound, printed = sigmas["minimum"], self.theory.bound, self.theory.printed
-        by_steps, trajectories = self._by_steps()
-        still = (W[:1, :1] == W).all()  # neither seed nor record moved anything
-        worst = directional.worst_pair
-        datasets = max(1, min(MOST_DATASETS, MOST_TESTS // W.shape[2]))
-        return InitSummary(
-            init=self.init,
-            neighbours=tuple(self.measured.neighbours[at] for at in self.pairs),
-            delta_s=delta_s,
-            delta_v=distances.between_seeds(W, stream=self.stream("delta_V")),
-            delta_sv=distances.between_both(W, stream=self.stream("delta_S+V")),
-            from_base=self._from_base(),
-            gaussian=distances.against_gaussian(W, stream=self.stream("Gaussian vectors")),
-            sigma=sigmas,
-            across=spread.across_datasets(W),
-            by_bound=self._epsilon(None if bound is None else bound.worst, sigma, False),
-            by_printed=self._epsilon(None if printed is None else printed.value, sigma, False),
-            by_observed=self._epsilon(delta_s.maximum, sigma, True),
-            pairwise=self._try(
-                *("pairwise epsilon", epsilon.pairwise_epsilon, delta_s.values),
-                *(sigma.value, self.delta),
-            ),
-            worst=None if still else self._drawn("directional estimate", "directions", worst, W),
-            normality=self._try(
-                "normality of each weight", normality.shapiro_wilk, W, datasets=datasets
-            ),
-            joint=self._drawn("joint normality", "joint normality", normality.joint, W[:, 0]),
-            by_comparisons=spread.sensitivity_curve(W),
-            by_seeds=self._drawn("sigma against seeds", "seeds", spread.sigma_curve, W),
-            by_steps=by_steps,
-            trajectories=trajectories,
-        )
-
-    def stream(self, *name: str) -> np.random.Generator:
-        return self._stream("summary", self.init, *name)
-
-    def _from_base(self) -> Distances | None:
-        base = self.measured.base
-        if base is None:
-            return None
-        stream = self.stream("delta_S", "dataset itself")
-        return distances.between_datasets(self.everything, stream=stream, against=base)
-
-    def _sigmas(self) -> dict[str, Interval]:
-        wanted: dict[str, tuple[spread.Aggregate, spread.Variant]] = {
-            "minimum": ("minimum", "pooled"),
-            "median": ("median", "pooled"),
-            "per-weight": ("minimum", "per-weight"),
-            "norm": ("minimum", "norm"),
-        }
-        return {
-            name: spread.sigma(
-                self.last, stream=self.stream("sigma", name), aggregate=aggregate, variant=variant
-            )
-            for name, (aggregate, variant) in wanted.items()
-        }
-
-    def _epsilon(
-        self, sensitivity: float | None, sigma: Interval, observed: bool
-    ) -> IntrinsicEpsilon | None:
-        if sensitivity is None or (sensitivity == 0 and sigma.low == 0):
-            return None  # neither seed nor record moved anything
-        return epsilon.intrinsic_epsilon(sensitivity, sigma, self.delta, observed=observed)
-
-    def _by_steps(self) -> tuple[OverSteps, Trajectories]:
-        """Go through the kept steps, as many at once as fit into `MOST_BYTES`."""
-        at, steps = self.measured.base or 0, tuple(sorted(self.measured.steps))
-        moved = np.argsort(-self.everything[:, at].std(axis=0), kind="stable")[:2]
-        size = max(1, MOST_BYTES // self.everything.nbytes)
-        largest, spreads, followed = [], [], []
-        for start in range(0, len(steps), size):
-            W = self.measured.weights(self.init, steps=steps[start : start + size])
-            followed.append(W[:SHOWN_RUNS, at][:, :, moved])
-            for place in range(W.shape[2]):
-                one = W[:, self.pairs, place]
-                largest.append(float(distances.largest_by_pair(one).max()))
-                spreads.append(float(spread.sigmas(one).min()))
-        return (
-            OverSteps(steps, np.array(largest), np.array(spreads)),
-            Trajectories(steps, tuple(moved.tolist()), np.concatenate(followed, axis=1)),
-        )
-
-    def _drawn(
-        self, what: str, name: str, compute: Callable[..., _Found], weights: Floats
-    ) -> _Found | None:
-        """One that draws from the stream of this name."""
-        return self._try(what, compute, weights, stream=self.stream(name))
-
-    def _try(
-        self, what: str, compute: Callable[..., _Found], *arguments: Any, **named: Any
+    def attempt(
+        what: str, compute: Callable[..., _Found], *arguments: Any, **named: Any
     ) -> _Found | None:
         """A statistic that small grids do not have: None, and a note that says why."""
         try:
             return compute(*arguments, **named)
         except InvalidArgument as error:
-            self._notes.append(f"No {what} ({self.init}): {error}")
+            notes.append(f"No {what} ({init}): {error}")
             return None
 
+    def epsilon_of(sensitivity: float | None, observed: bool = False) -> IntrinsicEpsilon | None:
+        if sensitivity is None or (sensitivity == 0 and sigma.low == 0):
+            return None  # neither seed nor record moved anything
+        return epsilon.intrinsic_epsilon(sensitivity, sigma, delta, observed=observed)
 
-def _texts(values: Iterable[float | None]) -> list[str]:
-    return ["-" if value is None else f"{value:.4g}" for value in values]
-
-
-def _pairs(measured: Measured) -> list[int]:
-    """Positions of the datasets that are compared: the papers', without the data itself."""
-    there = range(len(measured.neighbours))
-    replaced = [at for at in there if measured.neighbours[at] != BASE]
-    return replaced if len(replaced) > 1 else list(there)
-
-
-def _delta(delta: float, n: int, notes: list[str]) -> float:
-    hint = "Pass less than one over the number of records, such as 1e-8."
-    if checks.probability_below_one("delta", delta, hint) == 0:
-        checks.fail("delta", delta, "in (0, 1)", "At 0 every epsilon would be infinite.")
-    if delta > 1 / (10 * n):
-        notes.append(
-            f"delta = {delta:.3g} is large for {n:,} records: at 1/n publishing a record at random "
-            "would pass."
+    everything = measured.final(init)
+    # The papers' datasets: without the data itself.
+    places = [at for at, label in enumerate(measured.neighbours) if label != -1]
+    if len(places) < 2:
+        places = list(range(len(measured.neighbours)))
+    W = everything[:, places]
+    delta_s = distances.between_datasets(W, stream=stream("delta_S"))
+    sigmas = {
+        name: spread.sigma(W, stream=stream("sigma", name), aggregate=aggregate, variant=variant)
+        for name, (aggregate, variant) in _SIGMAS.items()
+    }
+    sigma, base, worst, from_base = sigmas["minimum"], measured.base, None, None
+    by_steps, trajectories = _by_steps(measured, init, everything, places)
+    if base is not None:
+        from_base = distances.between_datasets(
+            everything, stream=stream("delta_S", "dataset itself"), against=base
         )
-    return delta
+    pairwise = attempt(
+        "pairwise epsilon", epsilon.pairwise_epsilon, delta_s.values, sigma.value, delta
+    )
+    if not (W[:1, :1] == W).all():  # or neither seed nor record moved anything
+        worst = attempt(
+            "directional estimate", directional.worst_pair, W, stream=stream("directions")
+        )
+    datasets = max(1, min(_MOST_DATASETS, _MOST_TESTS // W.shape[2]))
+    return InitSummary(
+        init=init,
+        neighbours=tuple(measured.neighbours[at] for at in places),
+        delta_s=delta_s,
+        delta_v=distances.between_seeds(W, stream=stream("delta_V")),
+        delta_sv=distances.between_both(W, stream=stream("delta_S+V")),
+        from_base=from_base,
+        gaussian=distances.against_gaussian(W, stream=stream("Gaussian vectors")),
+        sigma=sigmas,
+        across=spread.across_datasets(W),
+        by_bound=epsilon_of(bounds.bound.worst if bounds.bound else None),
+        by_printed=epsilon_of(bounds.printed.value if bounds.printed else None),
+        by_observed=epsilon_of(delta_s.maximum, observed=True),
+        pairwise=pairwise,
+        worst=worst,
+        normality=attempt("normality of each weight", normality.shapiro_wilk, W, datasets=datasets),
+        joint=attempt(
+            "joint normality", normality.joint, W[:, 0], stream=stream("joint normality")
+        ),
+        by_comparisons=spread.sensitivity_curve(W),
+        by_seeds=attempt("sigma against seeds", spread.sigma_curve, W, stream=stream("seeds")),
+        by_steps=by_steps,
+        trajectories=trajectories,
+    )
+
+
+def _by_steps(
+    measured: Measured, init: str, everything: Floats, places: list[int]
+) -> tuple[OverSteps, Trajectories]:
+    """Go through the kept steps, as many at once as fit into `_MOST_BYTES`."""
+    at, steps = measured.base or 0, tuple(sorted(measured.steps))
+    moved = np.argsort(-everything[:, at].std(axis=0), kind="stable")[:2]
+    size = max(1, _MOST_BYTES // everything.nbytes)
+    largest, spreads, followed = [], [], []
+    for start in range(0, len(steps), size):
+        W = measured.weights(init, steps=steps[start : start + size])
+        followed.append(W[:_SHOWN_RUNS, at][:, :, moved])
+        for place in range(W.shape[2]):
+            one = W[:, places, place]
+            largest.append(float(distances.largest_by_pair(one).max()))
+            spreads.append(float(spread.sigmas(one).min()))
+    return (
+        OverSteps(steps, np.array(largest), np.array(spreads)),
+        Trajectories(steps, tuple(moved.tolist()), np.concatenate(followed, axis=1)),
+    )

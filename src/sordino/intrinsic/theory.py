@@ -11,16 +11,12 @@ import numpy as np
 
 from sordino.accounting.classical import AsPrinted
 from sordino.errors import NotApplicable
-from sordino.intrinsic.spread import printed_sensitivity
 from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.run import batches_of, checked_convexity, rates_of
-from sordino.sensitivity import Sensitivity, bolt_on_convex
+from sordino.proofs.steps import batches_of, convex_constants, rates_of
+from sordino.sensitivity import Sensitivity, bolt_on_convex, bolt_on_fractional
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
-
-PLACES = 200
-"""Numbers of steps at which the bound's staircase is computed."""
 
 
 @dataclass(frozen=True)
@@ -50,62 +46,70 @@ class Theory:
 def theory(
     spec: TrainSpec | None, records: int, norm_bound: float | None, steps: int, relation: Relation
 ) -> Theory:
-    """Bound the distance after `steps` steps on this many records, where a theorem allows it."""
+    """Bound the distance after `steps` steps on this many records, where a theorem allows it.
+
+    The bound is 2 ceil(k) L eta / B, and more for a smaller last batch. Averages move no further.
+    """
     nothing = np.empty(0)
     try:
-        constants = _constants(spec, norm_bound)
-        assert spec is not None  # or there would be no constants
-        bound = _bound(spec, constants, records, steps, relation)
+        if spec is None:
+            raise NotApplicable("Nothing is proved of a training function of your own.")
+        if norm_bound is None:
+            raise NotApplicable(
+                "No bound on the rows' norm is claimed, so none on their gradients is."
+            )
+        constants = spec.objective.constants(norm_bound)
+        convex_constants(spec, constants)
+        assert constants is not None  # a linear loss has some
+        if spec.order == Sampling.POISSON:
+            raise NotApplicable(
+                "With Poisson sampling a record can be met at any step, and no bound on how often "
+                "is sure; use order='shuffle'."
+            )
+        # The staircase, at so many numbers of steps.
+        places = sorted({round(step) for step in np.linspace(0, steps, 200)})
+        bounds = [_bound(spec, constants, records, step, relation) for step in (*places, steps)]
     except NotApplicable as refusal:
         return Theory(None, str(refusal), None, (), nothing, nothing)
-    places = sorted({round(step) for step in np.linspace(0, steps, PLACES)})
-    bounds = [_bound(spec, constants, records, step, relation).worst for step in places]
-    printed = _printed(spec, constants, records, steps, relation)
-    fractions = nothing
-    if printed is not None:
+    printed, fractions = None, nothing
+    plain = spec.schedule.kind == "constant" and spec.max_grad_norm is None
+    if plain and relation is Relation.REPLACE_ONE:  # or the papers' number is not about it
+        rate = spec.schedule.rate
+        printed = printed_sensitivity(constants, records, spec.batch_size, rate, steps)
         fractions = printed.value * np.array(places) / max(steps, 1)
-    return Theory(bound, "", printed, tuple(places), np.array(bounds), fractions)
-
-
-def _constants(spec: TrainSpec | None, norm_bound: float | None) -> Constants:
-    if spec is None:
-        raise NotApplicable("Nothing is proved of a training function of your own.")
-    if norm_bound is None:
-        raise NotApplicable("No bound on the rows' norm is claimed, so none on their gradients is.")
-    constants = spec.objective.constants(norm_bound)
-    checked_convexity(spec, constants)
-    assert constants is not None  # a linear loss has some
-    return constants
+    heights = np.array([bound.worst for bound in bounds[:-1]])
+    return Theory(bounds[-1], "", printed, tuple(places), heights, fractions)
 
 
 def _bound(
     spec: TrainSpec, constants: Constants, records: int, steps: int, relation: Relation
 ) -> Sensitivity:
-    """2 ceil(k) L eta / B, and more for a smaller last batch. Averages move no further."""
-    if spec.order == Sampling.POISSON:
-        raise NotApplicable(
-            "With Poisson sampling a record can be met at any step, and no bound on how often is "
-            "sure; use order='shuffle'."
-        )
+    rates = rates_of(spec, records)
     return bolt_on_convex(
-        rates=_rates(spec, records, steps),
+        rates=np.full(steps, rates[0]) if len(rates) == 1 else rates[:steps],
         relation=relation,
         same_order=spec.order != Sampling.SHUFFLE,
         **batches_of(spec, constants, records),
     )
 
 
-def _rates(spec: TrainSpec, records: int, steps: int) -> Floats:
-    rates = rates_of(spec, records)
-    return np.full(steps, rates[0]) if len(rates) == 1 else rates[:steps]
+def printed_sensitivity(
+    constants: Constants,
+    n: int,
+    batch_size: int,
+    learning_rate: float,
+    steps: int,
+    *,
+    whole_batches: bool = False,
+) -> AsPrinted:
+    """The papers' 2 k L eta / B with a fraction k of passes, as printed: NOT A BOUND.
 
-
-def _printed(
-    spec: TrainSpec, constants: Constants, records: int, steps: int, relation: Relation
-) -> AsPrinted | None:
-    """The papers' number, where it is about such a training at all."""
-    plain = spec.schedule.kind == "constant" and spec.max_grad_norm is None
-    if not plain or relation is not Relation.REPLACE_ONE:
-        return None
-    rate = spec.schedule.rate
-    return printed_sensitivity(constants, records, spec.batch_size, rate, steps)
+    A pass has n / B steps, or floor(n / B) with `whole_batches`, which is what v2's epsilon_i in
+    Table 3 and the 0.2523 of its Table 5 were computed with.
+    """
+    records = n // batch_size * batch_size if whole_batches else n
+    value = bolt_on_fractional(
+        constants=constants, n=records, batch_size=batch_size, rate=learning_rate, steps=steps
+    )
+    verdict = "a record may be in the started last pass, and in a smaller last batch"
+    return AsPrinted("Delta_S", value, "2 k L eta / B with fractional k", verdict)

@@ -124,9 +124,9 @@ class Training:
             return
         from pathlib import Path
 
-        from sordino.study import document
+        from sordino.study.document import Document
 
-        there = document.read(Path(study))
+        there = Document.read(Path(study))
         if there and there.description.get("dataset", {}).get("norm_bound") == data_norm:
             hint = (
                 "Its rows alone lie within that norm: an older sordino left the intercept's 1 out "

@@ -17,34 +17,57 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 
 from sordino import checks
 
-MOST_RECORDS = 300
+_MOST_RECORDS = 300
 """Beyond this the exact numbers have hundreds of digits, and 4 / (k (n-2)^2) says enough."""
 
 
 def rencontres(n: int) -> tuple[int, ...]:
-    """How many permutations of n have j fixed points, for j = 0..n: C(n, j) !(n - j)."""
+    """How many permutations of n have j fixed points, for j = 0..n: C(n, j) !(n - j).
+
+    >>> rencontres(3)
+    (2, 3, 0, 1)
+    """
     n = _records(n)
-    return tuple(math.comb(n, j) * subfactorial(n - j) for j in range(n + 1))
-
-
-@cache
-def subfactorial(n: int) -> int:
-    """Permutations of n without a fixed point: 1, 0, 1, 2, 9, 44, ..."""
-    total = 1
+    without = [1]  # permutations of m without a fixed point: 1, 0, 1, 2, 9, 44, ...
     for m in range(1, n + 1):
-        total = m * total + (-1) ** m
-    return total
+        without.append(m * without[-1] + (-1) ** m)
+    return tuple(math.comb(n, j) * without[n - j] for j in range(n + 1))
 
 
 def batch_overlaps(n: int, batch_size: int) -> tuple[int, ...]:
     """How many of the n! orders share j examples with a fixed one, batch by batch, j = 0..n.
 
     An example counts if it falls in the t-th batch in both. `rencontres` is `batch_size` 1. By the
-    rook polynomial of a board of full squares, one for each batch. The last batch may be smaller.
+    rook polynomial of a board of full squares, one for each batch.
+
+    Parameters
+    ----------
+    n
+        Records, at most 300: beyond, the exact numbers have hundreds of digits.
+    batch_size
+        At most n; the last batch may be smaller.
+
+    Returns
+    -------
+    counts
+        For each overlap j = 0..n; their sum is n!.
+
+    Raises
+    ------
+    InvalidArgument
+        If n or the batch size is out of range.
+
+    References
+    ----------
+    Hyland & Tople 2019 (v1, III), which counts single examples.
+
+    Examples
+    --------
+    >>> batch_overlaps(4, 2)
+    (4, 0, 16, 0, 4)
     """
     n = _records(n)
     whole, rest = divmod(n, _batch(n, batch_size))
@@ -156,9 +179,9 @@ def _product(left: Sequence[int], right: Sequence[int]) -> list[int]:
 
 def _records(n: int) -> int:
     n = checks.whole("n", n, at_least=1)
-    if n > MOST_RECORDS:
+    if n > _MOST_RECORDS:
         hint = "Exact counts are for small datasets; `chebyshev` and `bounds` take any size."
-        checks.fail("n", n, f"<= {MOST_RECORDS}", hint)
+        checks.fail("n", n, f"<= {_MOST_RECORDS}", hint)
     return n
 
 

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sordino import checks
 from sordino.accounting import calibrate, zcdp
 from sordino.accounting.group import group
 from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.privacy import Relation, Sampling
-from sordino.proofs.proof import Proof, unit_of
+from sordino.proofs.proof import Evidence, Proof, unit_of
 
 
-@dataclass(frozen=True)
-class AdaptiveBudget:
-    """A filter of `rho` (zero-concentrated DP) that was asked before every look at the records."""
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveEvidence(Evidence):
+    """A descent that asked a filter of `rho` (zero-concentrated DP) before every look."""
+
+    kind: ClassVar[str] = "adaptive"
+    _positive: ClassVar[tuple[str, ...]] = ("rho", "clip")
 
     rho: float
-    relation: Relation
-    rows_per_person: int = 1
+    clip: float
 
     def profile(self) -> ConcentratedProfile:
         """What spending at most that tells."""
-        theorem = (
-            "a filter for zero-concentrated DP over adaptively chosen Gaussian and exponential "
-            "mechanisms (Feldman & Zrnic 2021; Bun & Steinke 2016)"
-        )
-        one = ConcentratedProfile(rho=self.rho, relation=self.relation, theorem=theorem)
-        found = group(one, self.rows_per_person)
-        assert isinstance(found, ConcentratedProfile)
-        return found
+        return _profile(self.rho, self.relation, self.rows_per_person)
 
     def proof(self) -> Proof:
         """What such a training proves."""
@@ -48,6 +44,25 @@ class AdaptiveBudget:
             rests_on="zcdp-filter",
         )
 
+    def facts(self) -> dict[str, str]:
+        """Schedule, sensitivity and noise."""
+        return {
+            "schedule": f"steps chosen as it went, within a budget of rho = {self.rho:.6g}",
+            "sensitivity": f"gradients are clipped to {self.clip:.6g}",
+            "noise": "Gaussian on sums of gradients, Gumbel on choices, each as it was charged",
+        }
+
+
+def _profile(rho: float, relation: Relation, rows_per_person: int) -> ConcentratedProfile:
+    theorem = (
+        "a filter for zero-concentrated DP over adaptively chosen Gaussian and exponential "
+        "mechanisms (Feldman & Zrnic 2021; Bun & Steinke 2016)"
+    )
+    one = ConcentratedProfile(rho=rho, relation=relation, theorem=theorem)
+    found = group(one, rows_per_person)
+    assert isinstance(found, ConcentratedProfile)
+    return found
+
 
 def concentrated_budget(
     epsilon: float, delta: float, relation: Relation, *, rows_per_person: int = 1
@@ -55,8 +70,7 @@ def concentrated_budget(
     """The largest rho whose zero-concentrated DP proves (epsilon, delta), rounded down."""
     if checks.whole("rows_per_person", rows_per_person, at_least=1) == 1:
         return zcdp.rho(epsilon, delta)
-
-    def profile_at(noise: float) -> ConcentratedProfile:
-        return AdaptiveBudget(1 / noise, relation, rows_per_person).profile()
-
-    return (1 / calibrate.least_noise(profile_at, epsilon, delta)) * (1 - 1e-12)
+    noise = calibrate.least_noise(
+        lambda noise: _profile(1 / noise, relation, rows_per_person), epsilon, delta
+    )
+    return (1 / noise) * (1 - 1e-12)

@@ -1,112 +1,173 @@
-"""`Evidence`: all the numbers behind one proof, so that anybody can do it again.
+"""`from_plain`: what a certificate carries; evidence of noisy steps, and of the best of several.
 
-A certificate carries one of these. Every number in it is public, none was read from the records,
-and `proof` needs nothing else: whoever reads the certificate gets the same guarantee, or sees that
-the claimed one does not follow. That the noise was really added is taken on trust.
+The other kinds stand with what they describe: `output.py`, `objective.py`, `adaptive.py`.
 """
 
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sordino import checks, serialize
+from sordino.accounting.selection import repeat_and_select
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
-from sordino.proofs.proof import Proof
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence
+from sordino.proofs.proof import Evidence, Proof, TrainingEvidence, check_length
+from sordino.proofs.steps import Run, refuse_private_numbers, run_of
+from sordino.proofs.theorems import ACCOUNTANTS, prove_steps
 from sordino.sgd.spec import TrainSpec
 
-MOST_COUNTED = 10**15
-"""Records or weights: floats count exactly so far."""
-MOST_CANDIDATES = 200
+_MOST_CANDIDATES = 200
 """Of a selection: each is proved anew when it is verified."""
-MOST_ROWS_PER_PERSON = 10_000
-"""Group privacy takes a step for each record of a person."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence(ABC):
-    """What every proof of a linear model needs.
+class StepsEvidence(TrainingEvidence):
+    """A training with noise in every step; accountants are compared at `delta`."""
 
-    Parameters
-    ----------
-    relation
-        What counts as a neighbouring dataset.
-    columns
-        Weights of one model, the intercept's among them.
-    problems
-        Models trained on the same records and released together.
-    rows_per_person
-        Size of the group protected.
-    """
+    kind: ClassVar[str] = "noisy-steps"
 
-    kind: ClassVar[str]
-
-    relation: Relation
-    columns: int
-    problems: int = 1
-    rows_per_person: int = 1
+    delta: float
+    accountant: str = "best"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.relation, Relation):
-            checks.fail("relation", self.relation, "to be a Relation")
-        for name in ("columns", "problems", "rows_per_person"):
-            count(name, getattr(self, name))
-        if self.rows_per_person > MOST_ROWS_PER_PERSON:
-            checks.fail("rows_per_person", self.rows_per_person, f"<= {MOST_ROWS_PER_PERSON:,}")
+        super().__post_init__()
+        checks.positive("noise_multiplier", self.spec.noise_multiplier)
+        checks.one_of("accountant", self.accountant, tuple(ACCOUNTANTS))
+        if not checks.probability_below_one("delta", self.delta) > 0:
+            checks.fail("delta", self.delta, "> 0")
 
-    @abstractmethod
-    def done(self) -> object:
-        """What was done, as the theorems of `theorems.THEOREMS[kind]` take it."""
+    def done(self) -> Run:
+        """The noisy steps, of all models together."""
+        refuse_private_numbers(self.spec, self.rows, self.relation)
+        return run_of(
+            *(self.spec, self.constants, self.rows, self.relation),
+            problems=self.problems,
+            rows_per_person=self.rows_per_person,
+        )
 
-    @abstractmethod
     def proof(self) -> Proof:
-        """What the numbers prove; the same for everybody.
+        """What these numbers prove."""
+        return prove_steps(self.done(), self.spec, self.delta, self.accountant)
 
-        Raises
-        ------
-        NotApplicable
-            If they prove nothing.
-        """
-
-    @abstractmethod
     def facts(self) -> dict[str, str]:
-        """In words: "schedule", "sensitivity" and "noise"."""
+        """Schedule, sensitivity and noise."""
+        clip = self.spec.max_grad_norm
+        assert clip is not None  # there is noise
+        sigma = self.spec.noise_multiplier * clip
+        moved = 2 * clip if self.relation is Relation.REPLACE_ONE else clip
+        return {
+            "schedule": self.schedule(),
+            "sensitivity": (
+                f"gradients are clipped to {clip:.6g}: one record moves a sum of them by at most "
+                f"{moved:.6g}" + (" in each problem" if self.problems > 1 else "")
+            ),
+            "noise": (
+                f"standard deviation {sigma:.6g} on every sum of clipped gradients "
+                f"(noise multiplier {self.spec.noise_multiplier:.6g})"
+            ),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionEvidence(Evidence):
+    """The best of a random number of trainings, each of a candidate drawn from a public list.
+
+    `mean` and `shape` are those of `sordino.accounting.selection.repeat_and_select`; `selected`
+    says which candidate the released model is of.
+    """
+
+    kind: ClassVar[str] = "selection"
+    _positive: ClassVar[tuple[str, ...]] = ("mean",)
+
+    candidates: tuple[Evidence, ...]
+    selected: int
+    mean: float
+    shape_of_runs: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        many = len(self.candidates)
+        if not 1 <= many <= _MOST_CANDIDATES:
+            checks.fail("candidates", f"[{many}]", f"to be 1 to {_MOST_CANDIDATES}")
+        checks.index("selected", self.selected, many)
+        checks.non_negative("shape_of_runs", self.shape_of_runs, allow_infinite=True)
+        for each in self.candidates:
+            if not isinstance(each, Evidence) or isinstance(each, SelectionEvidence):
+                checks.fail("candidates", "[...]", "to be trainings, not selections")
+            alike = each.relation is self.relation and each.rows_per_person == self.rows_per_person
+            if not alike:
+                checks.fail("candidates", "[...]", "to have one relation and one unit")
+        check_length(sum(each.length for each in self.candidates))
+        if self.candidates[self.selected].shape != self.shape:
+            checks.fail("selected", self.selected, "to have as many weights as were released")
+
+    @functools.cached_property
+    def proofs(self) -> dict[Evidence, Proof]:
+        """What is proved of each candidate alone."""
+        return {each: each.proof() for each in dict.fromkeys(self.candidates)}
+
+    def done(self) -> Proof:
+        """What is proved of the chosen training alone."""
+        return self.proofs[self.candidates[self.selected]]
+
+    def proof(self) -> Proof:
+        """What these numbers prove."""
+        chosen = self.done()
+        profiles = [proof.profile for proof in self.proofs.values()]
+        return Proof(
+            profile=repeat_and_select(profiles, mean=self.mean, shape=self.shape_of_runs),
+            sampling=chosen.sampling,
+            assumes=(
+                *chosen.assumes,
+                "the same of every other candidate, with its own numbers",
+                "the number of trainings was drawn before them and independently of the records",
+                "every training drew its candidate and its randomness afresh",
+                "the best was chosen by the released weights and public records alone",
+                "nothing is said of the other trainings: not their scores, nor how many there were",
+            ),
+            unit=chosen.unit,
+            rests_on="repeat-and-select",
+        )
+
+    def facts(self) -> dict[str, str]:
+        """Schedule, sensitivity and noise."""
+        chosen = self.candidates[self.selected].facts()
+        runs = f"the best of {self.runs_in_words}; the released one: "
+        return {**chosen, "schedule": runs + chosen["schedule"]}
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Of the released weights: one row a problem."""
-        return self.problems, self.columns
-
-    @property
-    def loss_kind(self) -> str | None:
-        """Which loss the numbers are of, where the proof depends on it."""
-        return None
-
-    @property
-    def length(self) -> int:
-        """How long the proof takes to recompute, in steps of a training."""
-        return 1
-
-    def to_plain(self) -> dict[str, Any]:
-        """Values that JSON can hold; `from_plain` gives equal evidence back."""
-        with serialize.refusing("evidence", InvalidArgument):
-            plain: dict[str, Any] = _form().write(self)
-            return plain
+    def runs_in_words(self) -> str:
+        """How many trainings, of how many candidates."""
+        law = f"truncated negative binomial of shape {self.shape_of_runs:g}"
+        law = "Poisson" if math.isinf(self.shape_of_runs) else law
+        return (
+            f"a random number of trainings ({law}, mean {self.mean:g}) over "
+            f"{len(self.candidates)} candidates"
+        )
 
 
 def from_plain(values: object) -> Evidence:
-    """Evidence from what `to_plain` returned, also after a trip through JSON.
+    """Evidence from what `Evidence.to_plain` returned, also after a trip through JSON.
 
     Raises
     ------
     InvalidArgument
         For anything else: an unknown kind, a missing or unknown key, a number that is none.
+
+    Examples
+    --------
+    >>> numbers = {"relation": "zero-out", "columns": 3, "problems": 1, "rows_per_person": 1}
+    >>> from_plain({"kind": "adaptive", **numbers, "rho": 0.1, "clip": 1.0}).proof().released
+    'all'
     """
     with serialize.refusing("evidence", InvalidArgument):
-        found: Evidence = _form().read(values)
+        found: Evidence = form().read(values)
         return found
 
 
@@ -121,25 +182,18 @@ class _Spec(serialize.Form):
 
 
 @functools.cache
-def _form() -> serialize.Form:
-    from sordino.proofs.evidence_kinds import KINDS
-
+def form() -> serialize.Form:
+    """How evidence of every kind is written and read."""
     kinds: dict[str, serialize.RecordForm] = {}
-    form = serialize.Tagged(kinds)
+    tagged = serialize.Tagged(kinds)
     forms = serialize.Forms(
         {
             # A whole number stays one: certificates are compared to the letter.
             float: serialize.Number(as_given=True),
             TrainSpec: _Spec(),
-            tuple[Evidence, ...]: serialize.listed(form, MOST_CANDIDATES),
+            tuple[Evidence, ...]: serialize.listed(tagged, _MOST_CANDIDATES),
         }
     )
-    kinds.update({name: forms.record(kind) for name, kind in KINDS.items()})
-    return form
-
-
-def count(name: str, value: int) -> int:
-    """Return a number of records, weights or models, if it is one and not absurd."""
-    if checks.whole(name, value, at_least=1) > MOST_COUNTED:
-        checks.fail(name, value, f"<= {MOST_COUNTED:.0e}")
-    return value
+    trainings = OutputEvidence, StepsEvidence, ObjectiveEvidence, AdaptiveEvidence
+    kinds.update({each.kind: forms.record(each) for each in (*trainings, SelectionEvidence)})
+    return tagged

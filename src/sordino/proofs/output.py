@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,19 +16,11 @@ from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
 from sordino.privacy import SECRET, Relation, Sampling
-from sordino.proofs.proof import Proof, unit_of
-from sordino.proofs.run import batches_of, rates_of
+from sordino.proofs.proof import Proof, TrainingEvidence, unit_of
+from sordino.proofs.steps import batches_of, rates_of
 from sordino.sensitivity import Batches, Sensitivity
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
-
-SOURCES = {
-    "rsgd-ar": "RSGD-AR (Chen, Lee & Kifer 2019, Proposition 3, corrected)",
-    "nsgd": "NSGD (Chen, Lee & Kifer 2019, Lemma 2)",
-    "bolt-on": "bolt-on SGD (Wu et al. 2017)",
-    "output-gd": "output perturbation of gradient descent (Zhang et al. 2017; Chen et al. 2019)",
-}
-"""Who the training of each method is by, for the theorem's name."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +73,14 @@ class OutputPerturbation:
     @property
     def secret_place(self) -> bool:
         """Whether a secret order hides in which of several places a record is."""
-        secret = self.spec.order in SECRET
-        return secret and len(self.sensitivity.positions) > 1
+        return self.spec.order in SECRET and len(self.sensitivity.positions) > 1
+
+    @property
+    def farthest(self) -> float:
+        """How far one record can move the weights, whatever the order."""
+        if self.epochs is not None:
+            return math.fsum(max(epoch) for epoch in self.epochs)
+        return self.sensitivity.worst
 
     def moved(self, bound: Sensitivity) -> float:
         """How far one record moves all models together by `bound` of one, rounding included."""
@@ -96,32 +95,20 @@ class OutputPerturbation:
 
     def profile(self, sigma: float) -> Profile:
         """With noise of this standard deviation on each weight."""
-        return group(self._of_one_record(sigma), self.rows_per_person)
-
-    def _of_one_record(self, sigma: float) -> Profile:
         of = self.sensitivity
         if self.epochs is not None:
-            return permuted.reshuffled(
+            one = permuted.reshuffled(
                 contributions=self.epochs, sigma=sigma, relation=of.relation, weights=of.shares
             )
-        if self.spec.order == Sampling.PERMUTE_ONCE and len(of.positions) > 1:
-            return permuted.hockey_mixture(
+        elif self.secret_place:
+            one = permuted.hockey_mixture(
                 sensitivities=of.positions, weights=of.shares, sigma=sigma, relation=of.relation
             )
-        return permuted.worst_position(
-            sensitivities=of.positions, sigma=sigma, relation=of.relation
-        )
-
-    def _theorem(self, profile: Profile) -> str:
-        named = f"{self.source}: " if self.source else ""
-        return f"{named}{self.sensitivity.theorem}; {profile.theorem}"
-
-    @property
-    def farthest(self) -> float:
-        """How far one record can move the weights, whatever the order."""
-        if self.epochs is not None:
-            return math.fsum(max(epoch) for epoch in self.epochs)
-        return self.sensitivity.worst
+        else:
+            one = permuted.worst_position(
+                sensitivities=of.positions, sigma=sigma, relation=of.relation
+            )
+        return group(one, self.rows_per_person)
 
     def sigma(self, epsilon: float, delta: float) -> float:
         """The least noise for a budget, rounded up; 0 if it is infinite."""
@@ -143,11 +130,12 @@ class OutputPerturbation:
         if self.spec.order in SECRET:
             assumes.append("the order of the records is uniform and stays secret")
         profile = self.profile(sigma)
+        source = f"{self.source}: " if self.source else ""
+        theorem = f"{source}{self.sensitivity.theorem}; {profile.theorem}"
         return Proof(
-            profile=profile.noted(theorem=self._theorem(profile)),
+            profile=profile.noted(theorem=theorem),
             sampling=self.spec.written_order,
             assumes=tuple(assumes),
-            released="final",
             unit=unit_of(self.rows_per_person),
             rests_on="gaussian-mixture" if self.secret_place else "gaussian",
         )
@@ -186,7 +174,27 @@ def output_perturbation(
     NotApplicable
         Where no theorem bounds the sensitivity, with the condition that fails.
     """
-    _refuse(spec)
+    plain = spec.radius is None and spec.objective.kind != "least-squares"
+    for holds, reason in (
+        (
+            not spec.noise_multiplier,
+            "The training adds noise itself; train with noise_multiplier=0, or ask "
+            "sordino.proofs.prove.",
+        ),
+        (
+            spec.order != Sampling.POISSON,
+            "With Poisson sampling a record can be met at any step, and no bound on how often is "
+            "sure; use order='permute-once'.",
+        ),
+        (plain, "Rounding is bounded for logistic and Huber losses with radius=None only."),
+        (
+            spec.dtype == "float64",
+            "Rounding in float32 can move the weights as far as a record does; train in float64 "
+            "(rows may stay in float32).",
+        ),
+    ):
+        if not holds:
+            raise NotApplicable(reason)
     batches = batches_of(spec, constants, n)
     rates = np.broadcast_to(rates_of(spec, n), (spec.total_steps(n),))
     every = spec.average_every
@@ -211,37 +219,57 @@ def output_perturbation(
             for at, epoch in enumerate(parts.epochs)
         )
     return OutputPerturbation(
-        spec,
-        found.plus(slack).scaled(factor),
-        batches,
-        rates,
-        slack,
-        epochs=epochs,
-        features=features,
-        problems=problems,
-        rows_per_person=rows_per_person,
-        source=source,
+        *(spec, found.plus(slack).scaled(factor), batches, rates, slack, epochs),
+        *(features, problems, rows_per_person, source),
     )
 
 
-def _refuse(spec: TrainSpec) -> None:
-    if spec.noise_multiplier:
-        raise NotApplicable(
-            "The training adds noise of its own, and this is about noise on the final weights "
-            "alone; train with noise_multiplier=0, or ask sordino.proofs.prove."
+@dataclass(frozen=True, kw_only=True)
+class OutputEvidence(TrainingEvidence):
+    """A training without noise, and Gaussian noise `sigma` on each final weight.
+
+    `start_norm` is the norm of the initial weights, `source` who the training is by.
+    """
+
+    kind: ClassVar[str] = "output-perturbation"
+    _positive: ClassVar[tuple[str, ...]] = ("sigma",)
+
+    sigma: float
+    start_norm: float = 0.0
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.non_negative("start_norm", self.start_norm)
+        if not isinstance(self.source, str):
+            checks.fail("source", type(self.source).__name__, "to be a text")
+
+    def done(self) -> OutputPerturbation:
+        """The training with its sensitivity, and its noise."""
+        found = output_perturbation(
+            *(self.spec, self.constants, self.rows, self.relation),
+            features=self.columns,
+            norm=self.norm,
+            problems=self.problems,
+            rows_per_person=self.rows_per_person,
+            start_norm=self.start_norm,
+            source=self.source,
         )
-    if spec.order == Sampling.POISSON:
-        raise NotApplicable(
-            "With Poisson sampling a record can be met at any step, and no bound on how often is "
-            "sure; use order='permute-once'."
-        )
-    if spec.radius is not None or spec.objective.kind == "least-squares":
-        raise NotApplicable(
-            "What rounding adds is bounded for logistic and Huber losses without projection; "
-            "train with radius=None."
-        )
-    if spec.dtype != "float64":
-        raise NotApplicable(
-            "Rounding in float32 can move the weights as far as a record does; train in float64 "
-            "(rows may stay in float32)."
-        )
+        return replace(found, noise=self.sigma)
+
+    def proof(self) -> Proof:
+        """What these numbers prove."""
+        return self.done().proof(self.sigma)
+
+    def facts(self) -> dict[str, str]:
+        """Schedule, sensitivity and noise."""
+        done = self.done()
+        batches = len(done.sensitivity.positions)
+        moves = f"one record moves the released weights by at most {done.farthest:.6g}"
+        if batches > 1:
+            moves += f", {done.sensitivity.mean:.6g} in the mean over its {batches} batches"
+        return {
+            "schedule": self.schedule(),
+            "sensitivity": f"{moves} (L2 norm over all {self.problems * self.columns} weights)",
+            "noise": f"standard deviation {self.sigma:.6g} on every final weight",
+        }

@@ -2,7 +2,7 @@
 
 `account`, `calibrate`, estimators, certificates and assessments ask here and nowhere else. What was
 done is one of five values, by where the noise is: a `Run` (in every step), an `OutputPerturbation`
-(on the final weights), an `ObjectivePerturbation` (in the objective), an `AdaptiveBudget` (a filter
+(on the final weights), an `ObjectiveEvidence` (in the objective), an `AdaptiveEvidence` (a filter
 asked before every look), or the `Proof` of the training that was chosen from several.
 """
 
@@ -23,33 +23,38 @@ from sordino.accounting.last_iterate import permuted
 from sordino.accounting.last_iterate.convex import linear_heuristic, linear_loss
 from sordino.accounting.profile import ApproximateProfile, LossProfile, Profile, RenyiProfile
 from sordino.errors import NotApplicable
-from sordino.privacy import PASSES, Estimate, Relation, Sampling
-from sordino.proofs.adaptive import AdaptiveBudget
-from sordino.proofs.objective import ObjectivePerturbation
+from sordino.models.constants import Constants
+from sordino.privacy import PASSES, Estimate, Guarantee, Relation, Sampling
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputPerturbation
-from sordino.proofs.proof import Proof
-from sordino.proofs.run import Released, Run
+from sordino.proofs.proof import Proof, Released, unit_of
+from sordino.proofs.steps import Run, refuse_private_numbers, run_of
 from sordino.sensitivity import Sensitivity
+from sordino.sgd.spec import TrainSpec
 
-Kind = Literal["guarantee", "estimate", "as printed"]
-Conditions = tuple[tuple[str, str], ...]
+_Conditions = tuple[tuple[str, str], ...]
 """What was checked, each with its numbers."""
-Done = TypeVar("Done")
+_Done = TypeVar("_Done")
+_Found = TypeVar("_Found")
+ACCOUNTANTS = {"best": ("pld", "last-iterate"), "pld": ("pld",), "moments": ("rdp",)}
+"""All that is proved, or composition over all iterates by privacy losses or by moments alone."""
 
 
 @dataclass(frozen=True)
-class Stated:
+class _Stated:
     """An answer with what was checked on the way: a profile, or one epsilon at the delta asked."""
 
     proved: Profile | float
-    checked: Conditions = ()
+    checked: _Conditions = ()
 
 
-Answer = Profile | Stated | Estimate | AsPrinted
+_Answer = Profile | _Stated | Estimate | AsPrinted
+_Need = Callable[[Any, float], None]
 
 
 @dataclass(frozen=True)
-class Theorem(Generic[Done]):
+class Theorem(Generic[_Done]):
     """One row of the table.
 
     Parameters
@@ -62,7 +67,7 @@ class Theorem(Generic[Done]):
         From what was done to what is proved at a delta. Raises NotApplicable with the condition
         that fails.
     needs
-        Conditions on relation, sampling, constants and delta that are checked before: each raises
+        _Conditions on relation, sampling, constants and delta that are checked before: each raises
         NotApplicable where it is not met.
     released
         What it covers: "all" iterates, or the "final" one only, where nothing else may be released.
@@ -74,32 +79,29 @@ class Theorem(Generic[Done]):
 
     name: str
     title: str
-    source: str | Callable[[Done], str]
-    ask: Callable[[Done, float], Answer]
-    needs: tuple[Callable[[Done, float], None], ...] = ()
+    source: str | Callable[[_Done], str]
+    ask: Callable[[_Done, float], _Answer]
+    needs: tuple[_Need, ...] = ()
     released: Released = "final"
-    noise: Callable[[Done, float, float], float | AsPrinted] | None = None
-    about: Callable[[Done], bool] = lambda done: True
+    noise: Callable[[_Done, float, float], float | AsPrinted] | None = None
+    about: Callable[[_Done], bool] = lambda done: True
 
-    def check(self, done: Done, delta: float) -> None:
-        """Raise NotApplicable where a need is not met."""
+    def answer(self, done: _Done, delta: float) -> _Answer:
+        """What it says of what was done; raises NotApplicable with the condition that fails."""
         for need in self.needs:
             need(done, delta)
-
-    def asked(self, done: Done, delta: float) -> Answer:
-        """What it says of what was done; raises NotApplicable with the condition that fails."""
-        self.check(done, delta)
         return self.ask(done, delta)
 
-    def least_noise(self, done: Done, epsilon: float, delta: float) -> float | AsPrinted:
+    def least_noise(self, done: _Done, epsilon: float, delta: float) -> float | AsPrinted:
         """The least noise for a budget; that of `done` is ignored."""
         assert self.noise is not None
-        self.check(done, delta)
+        for need in self.needs:
+            need(done, delta)
         return self.noise(done, epsilon, delta)
 
-    def profile(self, done: Done, delta: float) -> Profile:
+    def profile(self, done: _Done, delta: float) -> Profile:
         """What is proved, as a whole curve."""
-        answer = self.asked(done, delta)
+        answer = self.answer(done, delta)
         assert isinstance(answer, Profile)
         return answer
 
@@ -117,14 +119,14 @@ class Finding:
     released: Released
     relation: Relation
     delta: float
-    kind: Kind = "guarantee"
+    kind: Literal["guarantee", "estimate", "as printed"] = "guarantee"
     value: float | None = None
     theorem: str = ""
     reason: str | None = None
     milliseconds: float = 0.0
     profile: Profile | None = None
     notes: tuple[str, ...] = ()
-    checked: Conditions = ()
+    checked: _Conditions = ()
     source: str = ""
 
     @property
@@ -132,7 +134,7 @@ class Finding:
         """Whether this is a proved bound."""
         return self.kind == "guarantee" and self.reason is None
 
-    def filled(self, answer: Answer, sought: float | None = None, group_of: int = 1) -> Finding:
+    def filled(self, answer: _Answer, sought: float | None = None, group_of: int = 1) -> Finding:
         """With what was answered; the value is its epsilon, or what was sought."""
         if isinstance(answer, AsPrinted):
             quoted = replace(self, kind="as printed", reason=str(answer))
@@ -141,31 +143,27 @@ class Finding:
             value = answer.epsilon if sought is None else sought
             estimated = replace(self, kind="estimate", reason=str(answer))
             return replace(estimated, value=value, theorem=answer.method)
-        if isinstance(answer, Stated):
-            found = replace(self, theorem=self.source, checked=answer.checked)
+        if isinstance(answer, _Stated):
             if not isinstance(answer.proved, Profile):
-                return replace(found, value=answer.proved)
-            return replace(found.filled(answer.proved, sought), checked=answer.checked)
+                found = replace(self, value=answer.proved, theorem=self.source)
+            else:
+                found = self.filled(answer.proved, sought)
+            return replace(found, checked=answer.checked)
         if group_of > 1 and isinstance(answer, ApproximateProfile):
-            reason = _ONE_BUDGET.format(k=group_of, delta=self.delta)
+            reason = (
+                f"It proves one (epsilon, delta) for one record; for {group_of} records of a "
+                f"person delta grows beyond {self.delta:g}."
+            )
             return replace(self, theorem=answer.theorem, reason=reason)
-        notes = answer.notes
-        if isinstance(answer, LossProfile):
-            notes += answer.fallbacks(self.delta)
+        more = answer.fallbacks(self.delta) if isinstance(answer, LossProfile) else ()
         return replace(
             self,
             value=answer.epsilon(self.delta) if sought is None else sought,
             theorem=answer.theorem,
             profile=answer,
-            notes=notes,
+            notes=answer.notes + more,
             checked=tuple((note, "") for note in answer.notes),
         )
-
-
-_ONE_BUDGET = (
-    "It proves one (epsilon, delta) for one record, and for {k} records of a person delta grows "
-    "beyond {delta:g}; use a method that keeps the whole curve."
-)
 
 
 # Asking -------------------------------------------------------------------------------------------
@@ -177,7 +175,7 @@ def account(run: Run, delta: float) -> list[Finding]:
     return list(_each(STEPS, run, run.steps.relation, delta, _epsilon))
 
 
-def calibrated(run: Run, epsilon: float, delta: float) -> list[Finding]:
+def least_noise(run: Run, epsilon: float, delta: float) -> list[Finding]:
     """The least noise multiplier for (epsilon, delta) by every theorem; the run's is ignored."""
     target = _budget(epsilon)
     if checks.probability_below_one("delta", delta) == 0:
@@ -192,7 +190,7 @@ def calibrated(run: Run, epsilon: float, delta: float) -> list[Finding]:
     return list(_each(STEPS, run.with_noise(1.0), run.steps.relation, delta, least))
 
 
-def most(
+def largest_count(
     run_at: Callable[[int], Run], epsilon: float, delta: float, *, at_most: int
 ) -> list[Finding]:
     """The largest count (of steps, epochs, ...) whose run every theorem proves the budget for."""
@@ -243,7 +241,7 @@ def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | Non
     return min(applicable[::-1], key=rank, default=None)
 
 
-def named(name: str) -> Theorem[Run]:
+def steps_theorem(name: str) -> Theorem[Run]:
     """The theorem on noisy steps of this name."""
     return next(theorem for theorem in STEPS if theorem.name == name)
 
@@ -263,11 +261,11 @@ def beside(proof: Proof, kind: str, done: object, delta: float) -> Iterator[Find
 
 
 def _each(
-    theorems: Sequence[Theorem[Done]],
-    done: Done,
+    theorems: Sequence[Theorem[_Done]],
+    done: _Done,
     relation: Relation,
     delta: float,
-    compute: Callable[[Theorem[Done], Done, Finding], Finding],
+    compute: Callable[[Theorem[_Done], _Done, Finding], Finding],
 ) -> Iterator[Finding]:
     for theorem in theorems:
         if not theorem.about(done):
@@ -279,8 +277,8 @@ def _each(
         try:
             if covers == "final" and isinstance(done, Run) and done.released == "all":
                 raise NotApplicable(
-                    "Every iterate is released, and this is a bound on the last one alone: release "
-                    "only the final model."
+                    "Every iterate is released, and this bounds the last one alone: release only "
+                    "the final model."
                 )
             finding = compute(theorem, done, finding)
         except NotApplicable as refusal:
@@ -288,9 +286,9 @@ def _each(
         yield replace(finding, milliseconds=1000 * (time.perf_counter() - start))
 
 
-def _epsilon(theorem: Theorem[Done], done: Done, blank: Finding) -> Finding:
+def _epsilon(theorem: Theorem[_Done], done: _Done, blank: Finding) -> Finding:
     size = done.rows_per_person if isinstance(done, Run) else 1
-    return blank.filled(theorem.asked(done, blank.delta), group_of=size)
+    return blank.filled(theorem.answer(done, blank.delta), group_of=size)
 
 
 def _budget(epsilon: float) -> float:
@@ -298,36 +296,203 @@ def _budget(epsilon: float) -> float:
     return checks.positive("epsilon", epsilon, hint, allow_infinite=True)
 
 
+@dataclass(frozen=True)
+class Proofs:
+    """All that was found about one training: guarantees, refusals with reasons, comparisons."""
+
+    run: Run
+    findings: tuple[Finding, ...]
+    guarantees: tuple[Guarantee, ...]
+
+    @property
+    def best(self) -> Guarantee | None:
+        """The guarantee with the least epsilon, if there is any."""
+        return min(self.guarantees, key=lambda guarantee: guarantee.epsilon, default=None)
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        """Findings that are no guarantee; each says why in its `reason`."""
+        return tuple(finding for finding in self.findings if not finding.applies)
+
+
+def prove(
+    spec: TrainSpec,
+    constants: Constants | None,
+    n: int,
+    relation: Relation,
+    delta: float,
+    *,
+    released: Released = "final",
+) -> Proofs:
+    """Everything that can be promised about this training, at `delta`.
+
+    Parameters
+    ----------
+    spec
+        How it was trained.
+    constants
+        Of the loss with its regulariser, for rows within the norm bound; None if none are proved
+        (networks): then only composition over all iterates is left.
+    n
+        Number of records; where that is private, a public number that it does not exceed.
+    relation
+        What counts as a neighbouring dataset.
+    delta
+        Where guarantees are stated.
+    released
+        "final" if only the last weights leave the building, "all" if every iterate may.
+
+    Returns
+    -------
+    Proofs
+        A finding for every theorem, and a guarantee for every one that applies (docs/math.md 4).
+
+    Raises
+    ------
+    InvalidArgument
+        If a setting would tell a private number of records.
+
+    Examples
+    --------
+    >>> from sordino import Relation, TrainSpec
+    >>> spec = TrainSpec("logistic", 0.1, batch_size=10, steps=50, order="poisson",
+    ...                  max_grad_norm=1.0, noise_multiplier=2.0)
+    >>> found = prove(spec, spec.objective.constants(1.0), 100, Relation.ZERO_OUT, 1e-5)
+    >>> round(found.best.epsilon, 2)
+    1.5
+    """
+    n = checks.whole("n", n, at_least=1)
+    checks.one_of("released", released, ("final", "all"))
+    refuse_private_numbers(spec, n, relation)
+    run = run_of(spec, constants, n, relation, released)
+    findings = tuple(account(run, delta))
+    guarantees = []
+    for finding in findings:
+        if finding.profile is None or not finding.applies:
+            continue
+        assumes = run.assumptions(spec, finding.released)
+        if finding.released == "final" and relation is Relation.ADD_OR_REMOVE_ONE:
+            assumes += (f"it is public that there are at most {n} records",)
+        proof = Proof(finding.profile, run.steps.sampling, assumes, finding.released)
+        guarantees.append(proof.guarantee(delta))
+    return Proofs(run, findings, tuple(guarantees))
+
+
+def prove_steps(run: Run, spec: TrainSpec, delta: float, accountant: str = "best") -> Proof:
+    """What the run of `spec` proves, by the theorem with the least epsilon at `delta`.
+
+    Parameters
+    ----------
+    run, spec
+        `run_of` the training, and the training.
+    delta
+        Where theorems are compared.
+    accountant
+        Which theorems: a key of `ACCOUNTANTS`.
+
+    Raises
+    ------
+    NotApplicable
+        If none of them covers the training, with the last one's reason.
+    """
+    found = _by_each(run, accountant, lambda theorem: (theorem, theorem.profile(run, delta)))
+    theorem, profile = min(found, key=lambda pair: pair[1].epsilon(delta))
+    assumes = [*run.assumptions(spec, theorem.released)]
+    if run.problems > 1:
+        together = f"one model a class, {run.problems} in all, "
+        assumes.append(f"{together}trained on the same batches and released together")
+    assumes.append(f"rounding inside the training is not counted; its arithmetic is {spec.dtype}")
+    return Proof(
+        profile=profile,
+        sampling=run.steps.sampling,
+        assumes=tuple(assumes),
+        released=theorem.released,
+        unit=unit_of(run.rows_per_person),
+        rests_on=theorem.name,
+    )
+
+
+def noise_for_steps(run: Run, epsilon: float, delta: float, accountant: str = "best") -> float:
+    """The least noise multiplier for the budget, of a training whose `run` has a multiplier of 1.
+
+    0 where the budget is infinite.
+    """
+    if math.isinf(checks.positive("epsilon", epsilon, allow_infinite=True)):
+        return 0.0
+    unit = run.steps.noise_multiplier  # what a multiplier of 1 is worth
+
+    def noise_by(theorem: Theorem[Run]) -> float:
+        def profile_at(noise: float) -> Profile:
+            return theorem.profile(run.with_noise(noise), delta)
+
+        mu = profile_at(1.0).mu
+        if mu is not None:  # Gaussian at every noise, and mu goes like 1 / noise
+            noise = gaussian.sigma(epsilon, delta, mu)
+            return calibrate.proved(profile_at, noise, epsilon, delta) / unit
+        found = theorem.least_noise(run, epsilon, delta)
+        assert isinstance(found, float)
+        return found / unit
+
+    # The division may have rounded down.
+    return min(_by_each(run, accountant, noise_by)) * (1 + 1e-12)
+
+
+def _by_each(run: Run, accountant: str, answer: Callable[[Theorem[Run]], _Found]) -> list[_Found]:
+    """The answers of an accountant's theorems; the last one's reason is raised if none has any."""
+    found = []
+    private = run.steps.relation is Relation.ADD_OR_REMOVE_ONE
+    for name in ACCOUNTANTS[checks.one_of("accountant", accountant, tuple(ACCOUNTANTS))]:
+        # Whether a step can expand depends on how large a Poisson batch gets, and where the number
+        # of records is private nobody promised a bound on it.
+        if name == "last-iterate" and private:
+            continue
+        try:
+            found.append(answer(steps_theorem(name)))
+        except NotApplicable as refusal:
+            reason = refusal
+    if not found:
+        raise reason
+    return found
+
+
 # Noise in every step ------------------------------------------------------------------------------
+
+
+def _need(reason: str, holds: Callable[[Any, float], bool]) -> _Need:
+    """A condition, and what to say where it does not hold of what was done at a delta."""
+
+    def check(done: object, delta: float) -> None:
+        if not holds(done, delta):
+            raise NotApplicable(reason)
+
+    return check
 
 
 def _of_number_of_records(run: Run, delta: float) -> None:
     dp_sgd.refuse(run.steps)
 
 
-def _drawn_at_random(run: Run, delta: float) -> None:
-    if run.steps.sampling in (*PASSES, Sampling.FULL):
-        raise NotApplicable("The notes' formula is about sampled batches.")
-
-
-def _something_to_hide(run: Run, delta: float) -> None:
-    if run.steps.is_trivial or run.steps.noise_multiplier in (0.0, math.inf):
-        raise NotApplicable("The notes' formula needs noise, records and steps.")
-
-
-def _not_pure(run: Run, delta: float) -> None:
-    if delta == 0 and not run.steps.is_trivial:
-        raise NotApplicable("Gaussian noise has no guarantee at delta = 0.")
-
-
-def _poisson(run: Run, delta: float) -> None:
-    if run.steps.sampling != Sampling.POISSON:
-        raise NotApplicable("The exact law for linear losses is known for Poisson sampling.")
-
-
 def _known_loss(run: Run, delta: float) -> None:
     if isinstance(run.hidden, NotApplicable):
         raise run.hidden
+
+
+_DRAWN_AT_RANDOM = _need(
+    "The notes' formula is about sampled batches.",
+    lambda run, _: run.steps.sampling not in (*PASSES, Sampling.FULL),
+)
+_SOMETHING_TO_HIDE = _need(
+    "The notes' formula needs noise, records and steps.",
+    lambda run, _: not run.steps.is_trivial and run.steps.noise_multiplier not in (0.0, math.inf),
+)
+_NOT_PURE = _need(
+    "Gaussian noise has no guarantee at delta = 0.",
+    lambda run, delta: delta > 0 or run.steps.is_trivial,
+)
+_POISSON = _need(
+    "The exact law for linear losses is known for Poisson sampling.",
+    lambda run, _: run.steps.sampling == Sampling.POISSON,
+)
 
 
 def _notes(
@@ -346,15 +511,15 @@ def _notes(
         )
 
     def noise(run: Run, epsilon: float, delta: float) -> AsPrinted:
-        _drawn_at_random(run, delta)
-        _something_to_hide(run, delta)
+        _DRAWN_AT_RANDOM(run, delta)
+        _SOMETHING_TO_HIDE(run, delta)
         if math.isinf(epsilon):
             raise NotApplicable("The notes' formula needs a finite epsilon.")
         return enough(epsilon, delta, run.steps.sample_rate, run.steps.steps)
 
     return Theorem(
         *(name, title, "lecture notes, as printed", ask),
-        needs=(_drawn_at_random, _something_to_hide) if epsilon else (),
+        needs=(_DRAWN_AT_RANDOM, _SOMETHING_TO_HIDE) if epsilon else (),
         released="all",
         noise=noise,
         about=lambda run: run.problems == 1 and run.rows_per_person == 1,
@@ -392,23 +557,14 @@ def _composition(name: str, title: str, rule: classical.Composition) -> Theorem[
 def _accountant(name: str, title: str, of: Callable[..., Profile]) -> Theorem[Run]:
     """The moments accountant or privacy loss distributions."""
 
-    def how(run: Run) -> dict[str, Any]:
-        return {
-            "sampling": run.steps.sampling,
-            "relation": run.steps.relation,
-            "steps_per_epoch": run.steps.steps_per_epoch,
-        }
-
     def ask(run: Run, delta: float) -> Profile:
-        steps = run.steps
-        one = of(steps.noise_multiplier, steps.sample_rate, steps.steps, **how(run))
-        return group(one, run.rows_per_person)
+        return group(of(**vars(run.steps)), run.rows_per_person)
 
     def noise(run: Run, epsilon: float, delta: float) -> float:
         if run.rows_per_person > 1:
             return calibrate.least_noise(_with_noise(ask, run, delta), epsilon, delta)
-        numbers = epsilon, delta, run.steps.sample_rate, run.steps.steps
-        return calibrate.noise_multiplier(*numbers, **how(run), method=name)
+        how = {key: value for key, value in vars(run.steps).items() if key != "noise_multiplier"}
+        return calibrate.noise_multiplier(epsilon, delta, **how, method=name)
 
     return Theorem(
         name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
@@ -434,31 +590,25 @@ def _searched(ask: Callable[[Run, float], Profile]) -> Callable[[Run, float, flo
 
 
 def _last_iterate(run: Run, delta: float) -> Profile:
-    steps = run.steps
     assert not isinstance(run.hidden, NotApplicable)  # `_known_loss`
-    if steps.is_trivial:
-        numbers = math.inf, steps.sample_rate, steps.steps
-        return dp_sgd.pld(*numbers, sampling=steps.sampling, relation=steps.relation)
-    return group(run.hidden.profile(steps, delta), run.rows_per_person)
+    if run.steps.is_trivial:
+        return dp_sgd.pld(**vars(replace(run.steps, noise_multiplier=math.inf)))
+    return group(run.hidden.profile(run.steps, delta), run.rows_per_person)
 
 
-def _of_linear(steps: NoisySteps) -> dict[str, Any]:
-    return {
-        "noise_multiplier": steps.noise_multiplier,
-        "sample_rate": steps.sample_rate,
-        "steps": steps.steps,
-    }
+def _of_linear(run: Run) -> dict[str, Any]:
+    return {name: getattr(run.steps, name) for name in ("noise_multiplier", "sample_rate", "steps")}
 
 
 def _linear(run: Run, delta: float) -> Profile:
-    one = linear_loss(**_of_linear(run.steps), relation=run.steps.relation)
+    one = linear_loss(**_of_linear(run), relation=run.steps.relation)
     return group(one, run.rows_per_person)
 
 
 def _linear_or_heuristic(run: Run, delta: float) -> Profile | Estimate:
     """Annamalai's last iterate of a linear loss: proved for those, a heuristic for all others."""
     proved = _linear(run, delta)  # also refuses relations
-    return proved if run.linear else linear_heuristic(**_of_linear(run.steps), delta=delta)
+    return proved if run.linear else linear_heuristic(**_of_linear(run), delta=delta)
 
 
 STEPS: tuple[Theorem[Run], ...] = (
@@ -474,14 +624,14 @@ STEPS: tuple[Theorem[Run], ...] = (
         *("last-iterate", "last iterate (hidden state)"),
         source="shifted interpolation (Bok, Su & Altschuler 2024)",
         ask=_last_iterate,
-        needs=(_not_pure, _known_loss),
+        needs=(_NOT_PURE, _known_loss),
         noise=_searched(_last_iterate),
     ),
     Theorem(
         *("linear-loss", "last iterate, linear loss"),
         source="Annamalai 2024",
         ask=_linear_or_heuristic,
-        needs=(_poisson,),
+        needs=(_POISSON,),
         noise=_searched(_linear),
     ),
 )
@@ -506,19 +656,13 @@ def _elsewhere(name: str, title: str, source: str, reason: str) -> Theorem[Any]:
     return Theorem(name, title, source, ask)
 
 
-def _secret_place(done: OutputPerturbation, delta: float) -> None:
-    if done.secret_place:
-        return
-    if done.spec.steps_per_epoch(done.batches["n"]) > 1:
-        raise NotApplicable(
-            "The order of the records is known; a secret one needs order='permute-once'."
-        )
-    raise NotApplicable(
-        "Every step uses all records: a record has one place only, and no order hides it."
-    )
+_SECRET_PLACE = _need(
+    "A record has one place only, or a known one; use several batches and order='permute-once'.",
+    lambda done, _: done.secret_place,
+)
 
 
-def _distance(done: OutputPerturbation, moved: float) -> Conditions:
+def _distance(done: OutputPerturbation, moved: float) -> _Conditions:
     return (("one record moves the released weights by at most", f"{moved:.6g}"), noise_of(done))
 
 
@@ -533,14 +677,9 @@ def _gaussian_source(done: OutputPerturbation) -> str:
     return f"{done.sensitivity.theorem}; {_EXACT}"
 
 
-def _gaussian(done: OutputPerturbation, delta: float) -> Stated:
+def _gaussian(done: OutputPerturbation, delta: float) -> _Stated:
     moved = done.farthest
-    return Stated(done.gaussian(moved, _gaussian_source(done)), _distance(done, moved))
-
-
-def _is_mixed(done: OutputPerturbation) -> bool:
-    """Whether Renyi divergences are averaged over the record's place."""
-    return done.secret_place and done.same_order
+    return _Stated(done.gaussian(moved, _gaussian_source(done)), _distance(done, moved))
 
 
 def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbation]:
@@ -549,7 +688,7 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbati
     def source(done: OutputPerturbation) -> str:
         return f"{done.sensitivity.theorem}; {theorem}"
 
-    def ask(done: OutputPerturbation, delta: float) -> Stated:
+    def ask(done: OutputPerturbation, delta: float) -> _Stated:
         of = done.sensitivity
         one = permuted.renyi_mixture(
             sensitivities=of.positions if mixed else [done.farthest],
@@ -558,18 +697,22 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbati
             relation=of.relation,
         )
         found = group(one, done.rows_per_person).noted(theorem=source(done))
-        return Stated(found, (("converted by the least of three theorems, at the best order", ""),))
+        return _Stated(
+            found, (("converted by the least of three theorems, at the best order", ""),)
+        )
 
-    name = "renyi-mixture" if mixed else "renyi"
-    return Theorem(name, title, source, ask, about=lambda done: _is_mixed(done) is mixed)
+    def about(done: OutputPerturbation) -> bool:
+        return (done.secret_place and done.same_order) is mixed
+
+    return Theorem("renyi-mixture" if mixed else "renyi", title, source, ask, about=about)
 
 
-def _classical(done: OutputPerturbation, delta: float) -> Stated:
+def _classical(done: OutputPerturbation, delta: float) -> _Stated:
     """The textbook's formula, where it is a theorem."""
     moved = done.farthest * done.rows_per_person
     epsilon = moved * math.sqrt(2 * math.log(1.25 / delta)) / done.noise * (1 + 1e-12)
     gaussian.classical_sigma(epsilon, delta, moved)  # refuses what is no theorem
-    return Stated(epsilon, (("epsilon < 1", f"{epsilon:.6g}"),))
+    return _Stated(epsilon, (("epsilon < 1", f"{epsilon:.6g}"),))
 
 
 def _sensitivity(
@@ -582,53 +725,42 @@ def _sensitivity(
     """A way to bound how far one record moves the final weights."""
     statement = f"{source}; {_EXACT}"
 
-    def ask(done: OutputPerturbation, delta: float) -> Stated:
+    def ask(done: OutputPerturbation, delta: float) -> _Stated:
         found = bound(done)
         moved = done.moved(found)
         said = tuple((condition, "") for condition in found.conditions)
-        return Stated(done.gaussian(moved, statement), (*said, *_distance(done, moved)))
+        return _Stated(done.gaussian(moved, statement), (*said, *_distance(done, moved)))
 
     return Theorem(name, title, statement, ask, needs=needs)
 
 
-def _strongly_convex(done: OutputPerturbation, delta: float) -> None:
-    if done.batches["constants"].strongly_convex == 0:
-        raise NotApplicable("The loss is not strongly convex; train with l2 > 0.")
-
-
-def _falling_rate(done: OutputPerturbation, delta: float) -> None:
-    if done.spec.schedule.kind != "strongly-convex" or done.spec.restart_every is not None:
-        raise NotApplicable(
-            "The learning rate must be min(1 / smoothness, 1 / (strong convexity t)) at the t-th "
-            "step, without restarts; another schedule was used."
-        )
-
-
-def _constant_rate(done: OutputPerturbation, delta: float) -> None:
-    if done.spec.schedule.kind != "constant":
-        raise NotApplicable("It is about a constant learning rate, and this one falls.")
-
-
-def _no_average(done: OutputPerturbation, delta: float) -> None:
-    if done.spec.average_every is not None:
-        raise NotApplicable(
-            "Averages of iterates are released, and the theorem is about the last iterate; train "
-            "with average_every=None."
-        )
-
-
-def _one_order(done: OutputPerturbation, delta: float) -> None:
-    if not done.same_order:
-        raise NotApplicable("Every pass must have the same batches; use order='permute-once'.")
-
-
-def _all_records(done: OutputPerturbation, delta: float) -> None:
-    rows, batch = done.batches["n"], done.spec.batch_size
-    if batch != rows:
-        raise NotApplicable(
-            f"Every step must use all {rows:,} records, and batches have {batch:,}; use "
-            "method='output-gd'."
-        )
+_STRONGLY_CONVEX = _need(
+    "The loss is not strongly convex; train with l2 > 0.",
+    lambda done, _: done.batches["constants"].strongly_convex != 0,
+)
+_FALLING_RATE = _need(
+    "The learning rate must be min(1 / smoothness, 1 / (strong convexity t)) at the t-th step, "
+    "without restarts.",
+    lambda done, _: (
+        done.spec.schedule.kind == "strongly-convex" and done.spec.restart_every is None
+    ),
+)
+_CONSTANT_RATE = _need(
+    "It is about a constant learning rate, and this one falls.",
+    lambda done, _: done.spec.schedule.kind == "constant",
+)
+_NO_AVERAGE = _need(
+    "It is about the last iterate, and averages are released; train with average_every=None.",
+    lambda done, _: done.spec.average_every is None,
+)
+_ONE_ORDER = _need(
+    "Every pass must have the same batches; use order='permute-once'.",
+    lambda done, _: done.same_order,
+)
+_ALL_RECORDS = _need(
+    "Every step must use all records; use method='output-gd'.",
+    lambda done, _: done.spec.batch_size == done.batches["n"],
+)
 
 
 def _bolt_on_convex(done: OutputPerturbation) -> Sensitivity:
@@ -665,11 +797,6 @@ def _bolt_on_strongly_convex(done: OutputPerturbation) -> Sensitivity:
     return replace(found, conditions=(*found.conditions, *said))
 
 
-def _any_number_of_passes(done: OutputPerturbation) -> Sensitivity:
-    relation, rate = done.sensitivity.relation, done.spec.schedule.rate
-    return sensitivity.fixed_step_limit(rate=rate, relation=relation, **done.batches)
-
-
 def _of_descent(done: OutputPerturbation) -> dict[str, Any]:
     """What theorems on full batches ask."""
     return {
@@ -680,12 +807,12 @@ def _of_descent(done: OutputPerturbation) -> dict[str, Any]:
     }
 
 
-OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
+_OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
     Theorem(
         *("gaussian-mixture", "exact Gaussian, random sensitivity"),
         source="mean over the record's batch, by convexity of the hockey-stick divergence",
         ask=lambda done, delta: done.profile(done.noise),
-        needs=(_secret_place,),
+        needs=(_SECRET_PLACE,),
     ),
     Theorem("gaussian", "exact Gaussian, largest sensitivity", _gaussian_source, _gaussian),
     _renyi(
@@ -711,25 +838,27 @@ OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
         *("bolt-on-strongly-convex", "bolt-on, strongly convex (Wu et al.)"),
         "Wu et al. 2017, strongly convex: 2 R / (strong convexity n)",
         _bolt_on_strongly_convex,
-        *(_strongly_convex, _falling_rate, _no_average),
+        *(_STRONGLY_CONVEX, _FALLING_RATE, _NO_AVERAGE),
     ),
     _sensitivity(
         *("any-passes", "any number of passes (Chen et al.)"),
         "Chen, Lee & Kifer 2019, Proposition 2: a fixed rate, any number of passes",
-        _any_number_of_passes,
-        *(_constant_rate, _no_average, _one_order),
+        lambda done: sensitivity.fixed_step_limit(
+            rate=done.spec.schedule.rate, relation=done.sensitivity.relation, **done.batches
+        ),
+        *(_CONSTANT_RATE, _NO_AVERAGE, _ONE_ORDER),
     ),
     _sensitivity(
         *("gradient-descent", "gradient descent, closed form"),
         "contraction of full-batch steps, summed (docs/math.md 10.3)",
         lambda done: sensitivity.gradient_descent(steps=len(done.rates), **_of_descent(done)),
-        *(_all_records, _constant_rate, _no_average),
+        *(_ALL_RECORDS, _CONSTANT_RATE, _NO_AVERAGE),
     ),
     _sensitivity(
         *("gradient-descent-zhang", "gradient descent (Zhang et al.)"),
         "Zhang et al. 2017, quoted by Chen, Lee & Kifer 2019: 5 R (L + mu) / (n mu L)",
         lambda done: sensitivity.zhang_gradient_descent(**_of_descent(done)),
-        *(_all_records, _constant_rate, _no_average),
+        *(_ALL_RECORDS, _CONSTANT_RATE, _NO_AVERAGE),
     ),
     _elsewhere(
         *("steps", "composition, last iterate", _NOISY_STEPS),
@@ -746,18 +875,14 @@ OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
 # Noise in the objective ---------------------------------------------------------------------------
 
 
-def _is_logistic(noisy: ObjectivePerturbation) -> bool:
-    return noisy.problem["kind"] == "logistic"
-
-
-def _any_loss(noisy: ObjectivePerturbation, delta: float) -> Stated:
+def _any_loss(noisy: ObjectiveEvidence, delta: float) -> _Stated:
     """Without what is special about the logistic loss: the determinant is paid in full."""
-    general = replace(noisy, problem={**noisy.problem, "kind": "huber-svm"})
+    general = group(noisy.of_one_record(any_loss=True), noisy.rows_per_person)
     checked = (("curvature of the loss at most", f"{noisy.problem['curvature']:.6g}"),)
-    return Stated(general.profile().noted(theorem=_ANY_LOSS), checked)
+    return _Stated(general.noted(theorem=_ANY_LOSS), checked)
 
 
-def _objective_renyi(noisy: ObjectivePerturbation, delta: float) -> Stated:
+def _objective_renyi(noisy: ObjectiveEvidence, delta: float) -> _Stated:
     """Through the Renyi divergences of the law that bounds the privacy loss."""
     one = noisy.of_one_record()
     values = one.renyi(renyi.ORDERS)
@@ -769,22 +894,18 @@ def _objective_renyi(noisy: ObjectivePerturbation, delta: float) -> Stated:
         relation=one.relation,
         theorem=_OBJECTIVE_RENYI,
     )
-    return Stated(group(found, noisy.rows_per_person).noted(theorem=_OBJECTIVE_RENYI))
+    return _Stated(group(found, noisy.rows_per_person).noted(theorem=_OBJECTIVE_RENYI))
 
 
-def _of_the_minimiser(noisy: ObjectivePerturbation, delta: float) -> Profile:
+def _of_the_minimiser(noisy: ObjectiveEvidence, delta: float) -> Profile:
     """Output perturbation of the exact minimiser, which this is not."""
-    moved = noisy.moved / noisy.problem["regulariser"]
-    formula = "2 R / (n l2)" if noisy.moved > noisy.problem["norm"] else "R / (n l2)"
+    moved = noisy.moved / noisy.regulariser
+    formula = "2 R / (n l2)" if noisy.relation is Relation.REPLACE_ONE else "R / (n l2)"
     raise NotApplicable(
         f"One record moves the exact minimiser by up to {formula} = {moved:.6g}, and the noise on "
         f"the weights, {noisy.sigma_out:.3g}, only hides the solver's error: the noise that "
         "protects is in the objective."
     )
-
-
-def _whole(noisy: ObjectivePerturbation, delta: float) -> Profile:
-    return noisy.profile()
 
 
 _LINEAR_MODEL = "objective perturbation of a linear model (docs/math.md 10.1)"
@@ -793,19 +914,21 @@ _ANY_LOSS = (
     "(docs/math.md 10.1)"
 )
 _OBJECTIVE_RENYI = "Renyi DP of objective perturbation, converted by the least of three theorems"
-OBJECTIVE: tuple[Theorem[ObjectivePerturbation], ...] = (
+_OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
     Theorem(
-        *("objective-logistic", "objective perturbation, logistic loss", _LINEAR_MODEL, _whole),
-        about=_is_logistic,
+        *("objective-logistic", "objective perturbation, logistic loss", _LINEAR_MODEL),
+        lambda noisy, delta: noisy.profile(),
+        about=lambda noisy: noisy.loss == "logistic",
     ),
     Theorem(
-        *("objective", "objective perturbation", _LINEAR_MODEL, _whole),
-        about=lambda noisy: not _is_logistic(noisy),
+        *("objective", "objective perturbation", _LINEAR_MODEL),
+        lambda noisy, delta: noisy.profile(),
+        about=lambda noisy: noisy.loss != "logistic",
     ),
     Theorem(
         *("objective-any-loss", "objective perturbation, any loss", _ANY_LOSS, _any_loss),
         # Several are composed by the lesser of the two laws.
-        about=lambda noisy: _is_logistic(noisy) and noisy.problems == 1,
+        about=lambda noisy: noisy.loss == "logistic" and noisy.problems == 1,
     ),
     Theorem("objective-renyi", "Renyi DP", _OBJECTIVE_RENYI, _objective_renyi),
     _elsewhere(
@@ -830,13 +953,13 @@ OBJECTIVE: tuple[Theorem[ObjectivePerturbation], ...] = (
 # A budget spent as one goes, and the best of several ----------------------------------------------
 
 
-def _closed_form(done: AdaptiveBudget, delta: float) -> Stated:
+def _closed_form(done: AdaptiveEvidence, delta: float) -> _Stated:
     rho = done.profile().rho
     epsilon = zcdp.bun_steinke(rho, delta) * (1 + 1e-12)
-    return Stated(epsilon, (("zero-concentrated DP", f"rho = {rho:.6g}"),))
+    return _Stated(epsilon, (("zero-concentrated DP", f"rho = {rho:.6g}"),))
 
 
-ADAPTIVE: tuple[Theorem[AdaptiveBudget], ...] = (
+_ADAPTIVE: tuple[Theorem[AdaptiveEvidence], ...] = (
     Theorem(
         *("zcdp-filter", "zCDP filter", "Feldman & Zrnic 2021; Bun & Steinke 2016"),
         ask=lambda done, delta: done.profile(),
@@ -872,7 +995,7 @@ def _chosen_alone(chosen: Proof, delta: float) -> Profile:
     )
 
 
-SELECTION: tuple[Theorem[Proof], ...] = (
+_SELECTION: tuple[Theorem[Proof], ...] = (
     # What the choice costs depends on all candidates: the evidence proves it.
     Theorem("repeat-and-select", "repeat and select", "Papernot & Steinke 2022", _chosen_alone),
     Theorem(
@@ -907,9 +1030,9 @@ _NOT_NETWORKS = (
 THEOREMS: dict[str, tuple[Theorem[Any], ...]] = {
     "noisy-steps": (*STEPS, *_NOT_STEPS),
     "noisy-steps-of-a-network": (*STEPS, *_NOT_NETWORKS),
-    "output-perturbation": OUTPUT,
-    "objective-perturbation": OBJECTIVE,
-    "adaptive": ADAPTIVE,
-    "selection": SELECTION,
+    "output-perturbation": _OUTPUT,
+    "objective-perturbation": _OBJECTIVE,
+    "adaptive": _ADAPTIVE,
+    "selection": _SELECTION,
 }
 """By the kind of evidence, which is where the noise is."""

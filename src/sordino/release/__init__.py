@@ -1,7 +1,8 @@
-"""How anything leaves the building: sources of noise, and the one door out.
+"""How anything leaves the building: noise, the one mechanism that adds it, and what is said of it.
 
-`noise.py` draws the noise that protects (and the seeded kind, which does not), `copies.py` keeps a
-forked process from drawing its parent's, `release.py` adds it and states what was proved.
+`noise.py` draws the noise that protects (and the seeded kind, which does not), `mechanism.py` adds
+it and states what was proved, `certificate.py`, `bundle.py` and `signature.py` write it down,
+`verify.py` checks it again, and `ledger/` adds up all releases from a dataset.
 """
 
 from sordino.release.mechanism import Release, ReleaseRefused, release

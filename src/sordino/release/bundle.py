@@ -10,8 +10,8 @@ import os
 import secrets
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -21,15 +21,15 @@ import numpy.typing as npt
 from safetensors import numpy as safetensors
 
 from sordino import _files, checks
-from sordino.release.certificate import MOST_BYTES, Certificate, CertificateError, Model
+from sordino.release.certificate import MOST_BYTES, Certificate, CertificateError
 from sordino.types import Floats
 
 WEIGHTS, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "certificate.json.sig"
-MOST_WEIGHTS_BYTES = 2**31
-SIGNATURE_BYTES = 64
+_MOST_WEIGHTS_BYTES = 2**31
+_SIGNATURE_BYTES = 64
 _HEADER_BYTES = 2**16
 """More than safetensors needs to describe two tensors."""
-_PAPERS_BYTES = 2**20
+_CERTIFICATE_BYTES = 2**20
 """Room that a certificate and its signature are given, far more than usual ones need."""
 
 
@@ -78,34 +78,26 @@ def check_target(
     InvalidArgument
         If it exists and is not an empty directory, or cannot be made.
     """
-    needed = 8 * weights + _HEADER_BYTES + _PAPERS_BYTES
+    needed = 8 * weights + _HEADER_BYTES + _CERTIFICATE_BYTES
     try:
         path = Path(os.path.realpath(directory))
-        there = _exists(path)
-        _exists(_partial(path))  # its name is longer, perhaps too long
-        room = shutil.disk_usage(path.parent).free if path.parent.is_dir() else needed
+        parent = path.parent
+        there = os.path.lexists(path)
+        with suppress(FileNotFoundError):
+            os.lstat(_partial(path))  # its name is longer, perhaps too long
+        room = shutil.disk_usage(parent).free if parent.is_dir() else needed
     except (OSError, ValueError) as error:  # no path at all holds a zero character
         why = _files.reason(error) if isinstance(error, OSError) else error
         checks.fail(name, Path(directory), f"to be a directory that can be made ({why})")
     if there and (not path.is_dir() or any(path.iterdir())):
-        hint = "Nothing is ever overwritten: pass a new one."
-        checks.fail(name, path, "to be new or empty", hint)
-    if not path.parent.is_dir():
-        checks.fail(name, path, "to be in one that exists", f"Make {path.parent} first.")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+        checks.fail(name, path, "to be new or empty: nothing is ever overwritten")
+    if not parent.is_dir():
+        checks.fail(name, path, "to be in one that exists", f"Make {parent} first.")
+    if not os.access(parent, os.W_OK | os.X_OK):
         checks.fail(name, path, "to be in one that can be written to")
     if room < needed:
         checks.fail(name, path, f"to be on a disk with room for {needed:,} bytes", "Make room.")
     return path
-
-
-def _exists(path: Path) -> bool:
-    """Whether there is something, or an error of the system where there can be nothing."""
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _partial(target: Path) -> Path:
@@ -145,13 +137,13 @@ def write(
     """
     target = check_target(directory)
     content = certificate.to_json().encode()
-    _opened(certificate, weights)  # what cannot be read again is not written
+    _weights(certificate, weights)  # what cannot be read again is not written
     Certificate.from_json(content)
     partial = _partial(target)
     files = {WEIGHTS: weights, CERTIFICATE: content, SIGNATURE: signature}
     charged = False
     try:
-        with _explained(target):
+        with _files.explained("bundle", target, "written", "", CertificateError, "directory"):
             partial.mkdir()
             for name, each in files.items():
                 if each is not None:
@@ -160,7 +152,7 @@ def write(
         if record is not None:
             charged = True
             record()
-        with _explained(target):
+        with _files.explained("bundle", target, "written", "", CertificateError, "directory"):
             os.replace(partial, target)
     except BaseException as error:
         if isinstance(error, Exception) or not charged:
@@ -169,23 +161,14 @@ def write(
     try:
         _files.settle(target.parent)
     except OSError as error:  # it is there, whole: whoever is told otherwise would make another
-        told = f"{target} is written, but may not outlive a loss of power: {_files.reason(error)}."
-        warnings.warn(told, stacklevel=2)
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """What the operating system says, as a sentence about the place."""
-    try:
-        yield
-    except OSError as error:
-        raise CertificateError(f"{path} could not be written: {_files.reason(error)}.") from error
+        why = _files.reason(error)
+        warnings.warn(f"{target} may not outlive a loss of power: {why}.", stacklevel=2)
 
 
 def write_signature(directory: str | os.PathLike[str], signature: bytes) -> Path:
     """Put a signature into a bundle, in the place of another one if there is any."""
     path = Path(directory) / SIGNATURE
-    with _explained(path):
+    with _files.explained("signature", path, "written", "", CertificateError):
         _files.write(path, signature, mode=0o666)
     return path
 
@@ -205,13 +188,13 @@ def read(directory: str | os.PathLike[str]) -> Bundle:
         checks.fail("bundle", path, "to be a directory", f"It holds {WEIGHTS} and {CERTIFICATE}.")
     certificate, content = read_certificate(path)
     most = _HEADER_BYTES + 8 * certificate.model.problems * (certificate.model.features + 1)
-    weights = _read_file(_inside(path, WEIGHTS), min(most, MOST_WEIGHTS_BYTES))
-    coef, intercept = _opened(certificate, weights)
+    weights = _read_file(_inside(path, WEIGHTS), min(most, _MOST_WEIGHTS_BYTES))
+    coef, intercept = _weights(certificate, weights)
     signature = None
     if os.path.lexists(path / SIGNATURE):
-        signature = _read_file(_inside(path, SIGNATURE), SIGNATURE_BYTES)
-        if len(signature) != SIGNATURE_BYTES:
-            _refuse(f"{SIGNATURE} has {len(signature)} bytes, and an Ed25519 signature has 64.")
+        signature = _read_file(_inside(path, SIGNATURE), _SIGNATURE_BYTES)
+        if len(signature) != _SIGNATURE_BYTES:
+            raise CertificateError(f"{SIGNATURE} has {len(signature)} bytes, not 64.")
     return Bundle(certificate, coef, intercept, content, signature)
 
 
@@ -229,62 +212,50 @@ def read_certificate(path: str | os.PathLike[str]) -> tuple[Certificate, bytes]:
     return Certificate.from_json(content), content
 
 
-def _opened(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
+def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
     """The weights in `content`, if they are those that the certificate is about."""
     model = certificate.model
     if digest(content) != model.sha256:
-        _refuse(
-            f"{WEIGHTS} is not what the certificate is about: its SHA-256 is {digest(content)}, "
-            f"and {model.sha256} was certified."
-        )
+        _refuse(f"is not what the certificate is about: its SHA-256 is {digest(content)}.")
     try:
         tensors = safetensors.load(content)
     except Exception as error:  # whatever the parser says of a file that somebody made
-        raise CertificateError(f"{WEIGHTS} is not a safetensors file: {error}.") from error
-    wanted = {"coef": (model.problems, model.features), "intercept": (model.problems,)}
-    if set(tensors) != set(wanted):
-        _refuse(f"{WEIGHTS} holds other tensors than coef and intercept.")
-    for name, shape in wanted.items():
+        _refuse(f"is not a safetensors file: {error}.")
+    shapes = {"coef": (model.problems, model.features), "intercept": (model.problems,)}
+    if set(tensors) != set(shapes):
+        _refuse("holds other tensors than coef and intercept.")
+    for name, shape in shapes.items():
         tensor = tensors[name]
         if tensor.dtype != np.float64 or tensor.shape != shape:
-            _refuse(
-                f"{name} in {WEIGHTS} is {tensor.dtype} of shape {tensor.shape}, and the "
-                f"certificate is about float64 of shape {shape}."
-            )
+            _refuse(f"has a {name} of {tensor.dtype}, shape {tensor.shape}, not float64, {shape}.")
         if not np.isfinite(tensor).all():
-            _refuse(f"{name} in {WEIGHTS} holds numbers that are not finite.")
+            _refuse(f"has a {name} that is not finite.")
         tensor.setflags(write=False)
     coef, intercept = tensors["coef"], tensors["intercept"]
     if weights_file(coef, intercept) != content:
-        _refuse(f"{WEIGHTS} holds something else beside coef and intercept, or has them otherwise.")
-    _check_intercept(certificate, model, intercept)
-    return coef, intercept
-
-
-def _check_intercept(certificate: Certificate, model: Model, intercept: Floats) -> None:
+        _refuse("holds something else beside coef and intercept, or has them otherwise.")
     if certificate.guarantee is not None and not model.intercept and any(intercept.tobytes()):
-        _refuse(f"{WEIGHTS} has an intercept that the guarantee is not about.")
+        _refuse("has an intercept that the guarantee is not about.")
+    return coef, intercept
 
 
 def _inside(directory: Path, name: str) -> Path:
     """The file's real path, which must not lead out of the directory."""
     if not os.path.lexists(directory / name):
-        _refuse(f"{directory} is not a complete bundle: {name} is missing.")
+        raise CertificateError(f"{directory} is not a complete bundle: {name} is missing.")
     real = Path(os.path.realpath(directory / name))
     if real.parent != Path(os.path.realpath(directory)):
-        _refuse(f"{name} leads out of {directory}.")
+        raise CertificateError(f"{name} leads out of {directory}.")
     return real
 
 
 def _read_file(path: Path, most: int) -> bytes:
-    try:
+    with _files.explained("bundle", path, "read", "", CertificateError):
         content = _files.read(path, most + 1)
-    except OSError as error:
-        raise CertificateError(f"{path} could not be read: {_files.reason(error)}.") from error
     if len(content) > most:
-        _refuse(f"{path} is larger than the {most:,} bytes that it can be.")
+        raise CertificateError(f"{path} is larger than the {most:,} bytes that it can be.")
     return content
 
 
-def _refuse(sentence: str) -> NoReturn:
-    raise CertificateError(sentence)
+def _refuse(why: str) -> NoReturn:
+    raise CertificateError(f"{WEIGHTS} {why}")

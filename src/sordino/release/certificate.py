@@ -28,8 +28,8 @@ import sordino
 from sordino import checks, serialize
 from sordino.errors import InvalidArgument, Refused, filled, printable
 from sordino.privacy import RELATIONS, Guarantee, rounded
-from sordino.proofs.evidence import Evidence, from_plain
-from sordino.proofs.evidence_kinds import SelectionEvidence
+from sordino.proofs.evidence import SelectionEvidence, from_plain
+from sordino.proofs.proof import Evidence
 
 SCHEMA, VERSION = "sordino-certificate", 1
 MOST_BYTES = 32 * 2**20

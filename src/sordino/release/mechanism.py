@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
-from sordino.errors import InvalidArgument, Refused
+from sordino.errors import Refused
 from sordino.privacy import Guarantee
 from sordino.proofs.proof import Proof
 from sordino.types import Floats
@@ -83,57 +83,48 @@ def release(
     ReleaseRefused
         If nothing was proved, less was proved than is promised, no noise was added anywhere, or
         the weights are not finite.
+
+    Examples
+    --------
+    >>> import math
+    >>> from sordino.release.noise import SeededNoise
+    >>> noise = SeededNoise(0)
+    >>> release([1.0], proof=None, epsilon=math.inf, delta=0, noise=noise, scale=0).noise
+    'none: epsilon is infinite'
     """
     if math.isinf(checks.positive("epsilon", epsilon, allow_infinite=True)):
-        return Release(_read_only(_exact(weights)), None, "none: epsilon is infinite")
+        return Release(_exact(weights), None, "none: epsilon is infinite")
     scale = checks.non_negative("scale", scale)
-    guarantee = _proved(proof, epsilon, delta)
-    if scale == 0 and not already_inside:
-        _refuse("scale", scale, "> 0", "Without noise nothing is protected.")
-    exact = _exact(weights)
-    value = exact if scale == 0 else np.array(noise.perturb(exact, scale), dtype=np.float64)
-    if value.shape != exact.shape or not np.isfinite(value).all():
-        _refuse("noise", type(noise).__name__, "to keep the shape of the weights, and finite ones")
-    words = _in_words(noise.name, scale, already_inside)
-    return Release(_read_only(value), None if noise.repeatable else guarantee, words)
-
-
-def _proved(proof: Proof | None, epsilon: float, delta: float) -> Guarantee:
     if proof is None:
-        hint = f"Nothing was proved, so epsilon={epsilon:g} cannot be promised."
-        _refuse("proof", None, "to be given", hint)
+        checks.fail("proof", None, "to be given: nothing was proved", "", ReleaseRefused)
     guarantee = proof.guarantee(delta)
     if not guarantee.epsilon <= epsilon * (1 + SLACK):
         hint = f"At delta={delta:g} that is what was proved; more noise is needed."
-        _refuse("epsilon", guarantee.epsilon, f"<= {epsilon:g}, which was promised", hint)
-    return guarantee
+        condition = f"<= {epsilon:g}, which was promised"
+        checks.fail("epsilon", guarantee.epsilon, condition, hint, ReleaseRefused)
+    if scale == 0 and not already_inside:
+        checks.fail("scale", scale, "> 0", "Without noise nothing is protected.", ReleaseRefused)
+    exact = _exact(weights)
+    value = exact if scale == 0 else np.array(noise.perturb(exact, scale), dtype=np.float64)
+    if value.shape != exact.shape or not np.isfinite(value).all():
+        condition = "to keep the shape of the weights, and finite ones"
+        checks.fail("noise", type(noise).__name__, condition, "", ReleaseRefused)
+    value.setflags(write=False)
+    on_output = f"N(0, {scale:.6g}^2) on the output, on every weight" if scale else ""
+    where = " and ".join(part for part in (already_inside, on_output) if part)
+    words = f"{where}; from: {noise.name}"
+    return Release(value, None if noise.repeatable else guarantee, words)
 
 
 def _exact(weights: npt.ArrayLike) -> Floats:
-    """A float64 copy, so that nobody changes what left afterwards."""
+    """A read-only float64 copy, so that nobody changes what left afterwards."""
     given: npt.NDArray[Any] = np.asarray(weights)
     if given.dtype.kind not in "iuf":
         checks.fail("weights", given.dtype, "to be real numbers")
     exact = np.array(given, dtype=np.float64)
     if not np.isfinite(exact).all():
         # Not how many or where: that would be more than a refusal.
-        _refuse("weights", "[...]", "to be finite", "The training diverged; try a smaller step.")
+        hint = "The training diverged; try a smaller step."
+        checks.fail("weights", "[...]", "to be finite", hint, ReleaseRefused)
+    exact.setflags(write=False)
     return exact
-
-
-def _in_words(source: str, scale: float, already_inside: str) -> str:
-    on_output = f"N(0, {scale:.6g}^2) on the output, on every weight" if scale else ""
-    where = " and ".join(part for part in (already_inside, on_output) if part)
-    return f"{where}; from: {source}"
-
-
-def _read_only(value: Floats) -> Floats:
-    value.setflags(write=False)
-    return value
-
-
-def _refuse(name: str, value: object, condition: str, hint: str = "") -> NoReturn:
-    try:
-        checks.fail(name, value, condition, hint)
-    except InvalidArgument as refusal:
-        raise ReleaseRefused(str(refusal)) from None

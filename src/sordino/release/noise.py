@@ -3,6 +3,11 @@
 - `OsGaussian` for what is released: exact samples on a lattice, by OpenDP. Slow, and safe.
 - `CryptoNormals` for noise inside a training, millions of numbers: a cipher's keystream.
 - `SeededNoise` for experiments: repeatable, and whoever knows the seed can subtract it.
+
+A forked process has its parent's keys, and must not use them. A process id does not tell copies
+apart: in nested PID namespaces, as containers have, parent and child may both be process 1, and ids
+are given again. Linux can clear a page of memory in every copy, however it was made
+(`MADV_WIPEONFORK`); elsewhere Python tells of its own forks, and the process id of others.
 """
 
 from __future__ import annotations
@@ -10,8 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import mmap
 import operator
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -23,39 +30,107 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
-from sordino.release import copies
+from sordino.release.mechanism import ReleaseRefused
 from sordino.types import Floats
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
     from opendp.mod import Measurement
 
-Words = npt.NDArray[np.uint64]
-Name = str | int
-Size = tuple[int, ...]
+_Words = npt.NDArray[np.uint64]
+_Name = str | int
+_Size = tuple[int, ...]
 
-LEAST_SCALE, MOST_SCALE = 1e-300, 1e300
+_LEAST_SCALE, _MOST_SCALE = 1e-300, 1e300
 """Outside, squares underflow or sums overflow, and no model of this world is meant."""
+_WIPE_ON_FORK = 18
+"""Linux 4.14; Python has no name for it."""
+_BYTES = 8
 
 
-class NoiseStream(Protocol):
-    """An endless sequence of random numbers; no number is given twice."""
+# --- Which copy of a process this is
 
-    def standard_normal(self, size: Size) -> Floats:
-        """Independent N(0, 1) numbers of this shape."""
-        ...
 
-    def uniforms(self, size: Size) -> Floats:
-        """Independent uniform numbers in (0, 1), never 0 and never 1."""
-        ...
+class Copies:
+    """Counts the forks between the process that made it and the one that asks.
 
-    def gumbel(self, size: Size) -> Floats:
-        """Independent standard Gumbel numbers: the index of max(score + gumbel) is softmax."""
-        ...
+    No lock is needed, which a fork could leave locked for good: threads that ask at the same time
+    write the same number.
+    """
 
-    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
-        """`values` plus independent N(0, scale^2) on each; at scale 0 an exact copy."""
-        ...
+    def __init__(self, page: mmap.mmap | bytearray) -> None:
+        self._page = page
+        self._process = os.getpid()
+        self._known = 0
+
+    def here(self) -> int:
+        """The number of this copy; no process that this one was copied from has it."""
+        known = self._known  # before the page is read: who marks it has told what it knows
+        if isinstance(self._page, bytearray) and self._process != os.getpid():
+            self.wipe()
+            self._process = os.getpid()
+        marked = int.from_bytes(self._page[:_BYTES], "little")
+        if not marked:
+            marked = known + 1
+            self._page[:_BYTES] = marked.to_bytes(_BYTES, "little")
+        self._known = marked
+        return marked
+
+    def wipe(self) -> None:
+        """What a fork does to the page, where only Python tells of it."""
+        self._page[:_BYTES] = bytes(_BYTES)
+
+
+def _page() -> mmap.mmap | bytearray:
+    """Memory that is zero in every copy of this process; or, if there is none, plain memory."""
+    if sys.platform != "linux":
+        return bytearray(_BYTES)
+    page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        page.madvise(_WIPE_ON_FORK)
+    except OSError:  # an older kernel
+        return bytearray(_BYTES)
+    try:
+        page.madvise(-1)
+    except OSError:
+        return page
+    return bytearray(_BYTES)  # an emulator that takes any advice and follows none
+
+
+_COPIES = Copies(_page())
+_COPY_OF_PROCESS: dict[int, int] = {}
+"""Which copy had a process id, for this process and those that it was copied from."""
+
+
+def check_process_id() -> None:
+    """Refuse where a process id does not tell this copy from one that it was made from.
+
+    OpenSSL, from which OpenDP draws, seeds itself anew where the process id is another than it was,
+    and has no other sign of a fork.
+
+    Raises
+    ------
+    ReleaseRefused
+        If noise would repeat that of another process.
+    """
+    if _COPY_OF_PROCESS.setdefault(os.getpid(), _COPIES.here()) != _COPIES.here():
+        raise ReleaseRefused(
+            f"This process is a copy of another with the same id ({os.getpid()}), whose noise it "
+            'would repeat. Start it afresh: multiprocessing.get_context("spawn").'
+        )
+
+
+def _forked() -> None:
+    _COPIES.wipe()
+    _COPY_OF_PROCESS.setdefault(os.getpid(), _COPIES.here())
+
+
+_COPY_OF_PROCESS[os.getpid()] = _COPIES.here()  # now: somebody else may draw from OpenDP first
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+# --- Streams and sources
 
 
 class Noise(Protocol):
@@ -72,7 +147,7 @@ class Noise(Protocol):
         """The source in words."""
         ...
 
-    def stream(self, *name: Name) -> NoiseStream:
+    def stream(self, *name: _Name) -> NoiseStream:
         """Open the noise called `name`, independent of every other."""
         ...
 
@@ -81,24 +156,27 @@ class Noise(Protocol):
         ...
 
 
-class _Stream(ABC):
-    """Uniform and Gumbel numbers, made of 64-bit words; normal ones are the source's own."""
+class NoiseStream(ABC):
+    """An endless sequence of random numbers; no number is given twice.
+
+    Uniform and Gumbel numbers are made of 64-bit words; normal ones are the source's own.
+    """
 
     @abstractmethod
-    def words(self, count: int) -> Words:
+    def words(self, count: int) -> _Words:
         """Uniform 64-bit words, never given before."""
 
     @abstractmethod
-    def standard_normal(self, size: Size) -> Floats:
+    def standard_normal(self, size: _Size) -> Floats:
         """Independent N(0, 1) numbers of this shape."""
 
-    def uniforms(self, size: Size) -> Floats:
+    def uniforms(self, size: _Size) -> Floats:
         """Independent uniform numbers in (0, 1): odd multiples of 2^-53."""
         # 52 bits and a half: with 53 the largest would round to 1.
         drawn = (self.words(math.prod(size)) >> 12).astype(np.float64)
         return np.asarray((drawn + 0.5) * 2.0**-52).reshape(size)
 
-    def gumbel(self, size: Size) -> Floats:
+    def gumbel(self, size: _Size) -> Floats:
         """Independent standard Gumbel numbers, with both tails down to probability 2^-64."""
         words = self.words(math.prod(size)).view(np.int64)
         # One bit picks the tail, 63 the place in it, so that neither end is cut or coarse.
@@ -141,13 +219,13 @@ class OsGaussian:
 
     OpenDP draws its bits from OpenSSL's generator, seeded by the operating system, which nobody
     outside can seed anew. It does so itself in a forked process, if that has another process id;
-    one that has not is refused (`copies`), here before anything is trained.
+    one that has not is refused, here before anything is trained.
     """
 
     repeatable = False
 
     def __init__(self) -> None:
-        copies.check_process_id()
+        check_process_id()
 
     @property
     def name(self) -> str:
@@ -166,10 +244,10 @@ class OsGaussian:
         if scale == 0 or exact.size == 0:
             return exact
         noisy = np.array(_opendp_gaussian(scale)(exact.ravel().tolist()), dtype=np.float64)
-        copies.check_process_id()  # now: a fork in between would have copied the generator
+        check_process_id()  # now: a fork in between would have copied the generator
         return _finite(noisy.reshape(exact.shape))
 
-    def stream(self, *name: Name) -> NoiseStream:
+    def stream(self, *name: _Name) -> NoiseStream:
         """The same noise as a stream; the name is not used, since nothing is ever repeated."""
         return _OsStream()
 
@@ -181,11 +259,11 @@ class OsGaussian:
         return privacy_map(sensitivity)
 
 
-class _OsStream(_Stream):
-    def words(self, count: int) -> Words:
+class _OsStream(NoiseStream):
+    def words(self, count: int) -> _Words:
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
-    def standard_normal(self, size: Size) -> Floats:
+    def standard_normal(self, size: _Size) -> Floats:
         return OsGaussian().perturb(np.zeros(size), 1.0)
 
     def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
@@ -231,6 +309,9 @@ class CryptoNormals:
     to (Mironov 2012; Jin et al. 2022); sums have far too many origins to search (Holohan & Braghin
     2021). That defeats the attacks known; it is no proof for every bit, as `OsGaussian`'s is. In a
     training the numbers are scaled, added to gradients and summed over many steps on top of that.
+
+    >>> CryptoNormals().stream().standard_normal((2, 3)).shape
+    (2, 3)
     """
 
     repeatable = False
@@ -239,7 +320,7 @@ class CryptoNormals:
         "sums of four Box-Muller normals (Holohan & Braghin 2021)"
     )
 
-    def stream(self, *name: Name) -> NoiseStream:
+    def stream(self, *name: _Name) -> NoiseStream:
         """Open a keystream with a key of its own; the name is not used, nothing is repeated."""
         return _Keystream()
 
@@ -256,7 +337,7 @@ _BYTES_A_KEY = 2**36
 """Far below 2^38, where ChaCha20's 32-bit block counter would begin again."""
 
 
-class _Keystream(_Stream):
+class _Keystream(NoiseStream):
     """The words of one keystream. Nothing is buffered: a copy has no numbers to give again."""
 
     def __init__(self) -> None:
@@ -265,13 +346,13 @@ class _Keystream(_Stream):
     def _open(self) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-        self._owner = copies.here()  # first: a copy made in between must not own the key
+        self._owner = _COPIES.here()  # first: a copy made in between must not own the key
         # The key is used once, so counter and nonce may start at 0.
         cipher = Cipher(algorithms.ChaCha20(os.urandom(32), bytes(16)), mode=None)
         self._cipher: CipherContext = cipher.encryptor()
         self._left = _BYTES_A_KEY
 
-    def words(self, count: int) -> Words:
+    def words(self, count: int) -> _Words:
         drawn = np.empty(count, dtype=np.uint64)
         into = drawn.view(np.uint8)
         for start in range(0, len(into), len(_ZEROS)):
@@ -281,13 +362,13 @@ class _Keystream(_Stream):
             self._cipher.update_into(_ZEROS[: len(part)], part.data)
             # A forked process has its parent's key: both would draw the same noise. Asked after
             # drawing, so that a copy made in between notices too.
-            while self._owner != copies.here():
+            while self._owner != _COPIES.here():
                 self._open()
                 self._cipher.update_into(_ZEROS[: len(part)], part.data)
             self._left -= len(part)
         return drawn
 
-    def standard_normal(self, size: Size) -> Floats:
+    def standard_normal(self, size: _Size) -> Floats:
         flat = np.empty(math.prod(size))
         for start in range(0, len(flat), _BLOCK):
             part = flat[start : start + _BLOCK]
@@ -317,6 +398,9 @@ class SeededNoise:
     """Repeatable noise for experiments: same seed, same noise. A release with it is no release.
 
     The n-th `perturb` of one instance draws the n-th part of a sequence that the seed determines.
+
+    >>> bool(SeededNoise(1).perturb([0.0], 1.0) == SeededNoise(1).perturb([0.0], 1.0))
+    True
     """
 
     repeatable = True
@@ -326,7 +410,7 @@ class SeededNoise:
         self.root = checks.whole("root", root, "Pass a seed such as 0.")
         self._own = _SeededStream(self.root, ("perturb",))
 
-    def stream(self, *name: Name) -> NoiseStream:
+    def stream(self, *name: _Name) -> NoiseStream:
         """Open the stream called `name` at its start."""
         return _SeededStream(self.root, ("stream", *name))
 
@@ -335,18 +419,18 @@ class SeededNoise:
         return self._own.perturb(values, scale)
 
 
-class _SeededStream(_Stream):
-    def __init__(self, root: int, name: tuple[Name, ...]) -> None:
+class _SeededStream(NoiseStream):
+    def __init__(self, root: int, name: tuple[_Name, ...]) -> None:
         # JSON keeps ("a", 1) apart from ("a1",) and 1 apart from "1"; SHA-256 spreads the rest.
         plain = [part if isinstance(part, str) else operator.index(part) for part in name]
         digest = hashlib.sha256(json.dumps(plain).encode()).digest()
         seed = np.random.SeedSequence([root, int.from_bytes(digest, "big")])
         self._generator = np.random.Generator(np.random.PCG64(seed))
 
-    def words(self, count: int) -> Words:
+    def words(self, count: int) -> _Words:
         return self._generator.integers(2**64, size=count, dtype=np.uint64)
 
-    def standard_normal(self, size: Size) -> Floats:
+    def standard_normal(self, size: _Size) -> Floats:
         return self._generator.standard_normal(size)
 
 
@@ -364,8 +448,8 @@ def _checked(values: npt.ArrayLike, scale: float) -> tuple[Floats, float]:
 
 def _scale(scale: float) -> float:
     scale = checks.non_negative("scale", scale)
-    if scale and not LEAST_SCALE <= scale <= MOST_SCALE:
-        checks.fail("scale", scale, f"to be 0 or in [{LEAST_SCALE:g}, {MOST_SCALE:g}]")
+    if scale and not _LEAST_SCALE <= scale <= _MOST_SCALE:
+        checks.fail("scale", scale, f"to be 0 or in [{_LEAST_SCALE:g}, {_MOST_SCALE:g}]")
     return scale
 
 

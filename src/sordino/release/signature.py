@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from sordino import _files, checks
+from sordino.errors import InvalidArgument
 from sordino.release.certificate import CertificateError
 
 PathLike = str | os.PathLike[str]
@@ -67,13 +68,22 @@ def load_private(path: PathLike, ask: Callable[[], str] | None = None) -> Ed2551
     InvalidArgument
         If it is no Ed25519 private key, or the passphrase is wrong.
     """
-    content = _content(path)
+    content, hint = _content(path), _HINT
+    load = serialization.load_pem_private_key
+    if b"OPENSSH PRIVATE KEY" in content:
+        load = serialization.load_ssh_private_key
     try:
-        key = _private(content, None)
-    except TypeError:  # how cryptography says that there is a passphrase
-        key = _unlocked(content, Path(path), ask)
-    except (ValueError, UnsupportedAlgorithm):
-        checks.fail("key", Path(path), "to be a private key in PEM or OpenSSH form", _HINT)
+        try:
+            key: object = load(content, None)
+        except TypeError:  # how cryptography says that there is a passphrase
+            if ask is None:
+                checks.fail("key", Path(path), "to need no passphrase")
+            hint = "Pass the right passphrase; one of OpenSSH also needs the package bcrypt."
+            key = load(content, ask().encode())
+    except InvalidArgument:
+        raise
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        checks.fail("key", Path(path), "to be a private key that can be opened", hint)
     if not isinstance(key, Ed25519PrivateKey):
         checks.fail("key", Path(path), "to be an Ed25519 key, and it is of another kind", _HINT)
     return key
@@ -90,11 +100,10 @@ def load_public(path: PathLike) -> Ed25519PublicKey:
     content = _content(path)
     if b"PRIVATE KEY" in content:
         checks.fail("key", Path(path), "to be a public key, and it is a private one", _HINT)
+    is_pem = content.lstrip().startswith(b"-----BEGIN")
+    load = serialization.load_pem_public_key if is_pem else serialization.load_ssh_public_key
     try:
-        if content.lstrip().startswith(b"-----BEGIN"):
-            key: object = serialization.load_pem_public_key(content)
-        else:
-            key = serialization.load_ssh_public_key(content.strip())
+        key: object = load(content.strip())
     except (ValueError, UnsupportedAlgorithm):
         checks.fail("key", Path(path), "to be a public key in PEM or OpenSSH form", _HINT)
     if not isinstance(key, Ed25519PublicKey):
@@ -116,42 +125,18 @@ def new_key(private: PathLike, public: PathLike, passphrase: str = "") -> Ed2551
         lock = serialization.BestAvailableEncryption(passphrase.encode())
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, lock)
-    shown = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
-    _write_new(Path(public), shown, 0o644)
-    try:
-        _write_new(Path(private), secret, 0o600)
-    except BaseException:
-        Path(public).unlink(missing_ok=True)  # half a key is of no use, and this half is ours
-        raise
+    open_ = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    for path, content, mode in ((public, open_, 0o644), (private, secret, 0o600)):
+        try:
+            with _files.explained("key", path, "written"):
+                _files.write(path, content, mode=mode, new=True)
+        except BaseException:
+            if path is private:  # half a key is of no use, and this half is ours
+                Path(public).unlink(missing_ok=True)
+            raise
     return key.public_key()
-
-
-def _unlocked(content: bytes, path: Path, ask: Callable[[], str] | None) -> object:
-    if ask is None:
-        checks.fail("key", path, "to need no passphrase")
-    try:
-        return _private(content, ask().encode())
-    except (ValueError, TypeError):
-        checks.fail("key", path, "to open with that passphrase")
-    except UnsupportedAlgorithm:
-        hint = "OpenSSH keys with a passphrase need the package bcrypt; keys in PEM form do not."
-        checks.fail("key", path, "to be locked in a way that can be opened here", hint)
-
-
-def _private(content: bytes, passphrase: bytes | None) -> object:
-    if b"OPENSSH PRIVATE KEY" in content:
-        return serialization.load_ssh_private_key(content, passphrase)
-    return serialization.load_pem_private_key(content, passphrase)
 
 
 def _content(path: PathLike) -> bytes:
     with _files.explained("key", path, "read", _HINT):
         return _files.read(path, _MOST_BYTES)
-
-
-def _write_new(path: Path, content: bytes, mode: int) -> None:
-    with _files.explained("key", path, "written"):
-        try:
-            _files.write(path, content, mode=mode, new=True)
-        except FileExistsError:
-            checks.fail("key", path, "to be new", "No key is ever overwritten.")

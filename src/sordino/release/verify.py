@@ -4,8 +4,8 @@
 model, the settings it was asked for, the noise's source, the columns, the ledger, the versions: a
 reader believes these too. What stands twice, or follows from something else, must agree: whoever
 forges a certificate without a contradiction has to forge the numbers themselves, and against that
-only a signature helps. `proofs/asked.py` compares the settings with the numbers, this file all the
-rest.
+only a signature helps. `proofs/settings.py` compares the settings with the numbers, this file
+all the rest.
 """
 
 from __future__ import annotations
@@ -22,14 +22,11 @@ import numpy as np
 import sordino
 from sordino.errors import printable
 from sordino.privacy import Guarantee, Relation, default_delta, large_delta, rounded
-from sordino.proofs.asked import ESTIMATORS, GENERAL, HOW, METHODS, Asked, method_of
-from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import (
-    ObjectiveEvidence,
-    OutputEvidence,
-    SelectionEvidence,
-    TrainingEvidence,
-)
+from sordino.proofs.evidence import SelectionEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence
+from sordino.proofs.proof import Evidence, TrainingEvidence
+from sordino.proofs.settings import ESTIMATORS, GENERAL, HOW, METHODS, TrainingRequest, method_of
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
 from sordino.release.certificate import (
     PACKAGES,
@@ -337,7 +334,7 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     for name in given:
         if name not in method.takes:
             refuse(f"has a setting {name}, which {certificate.method} does not take")
-    asked = Asked.of(certificate.model.estimator, settings, certificate.method)
+    asked = TrainingRequest.of(certificate.model.estimator, settings, certificate.method)
     for name, wanted, used in asked.compared(one):
         _same(name, wanted, "its proof", used)
     if isinstance(evidence, SelectionEvidence):
@@ -384,7 +381,7 @@ def _check_candidates(
         if each.relation is not Relation.ADD_OR_REMOVE_ONE:
             rows = [one.rows for one in (chosen, each) if isinstance(one, TrainingEvidence)]
             _same("rows", rows[:1], "a candidate", rows[-1:])
-        for name, wanted, used in Asked(method_of(each), {}).compared(each):
+        for name, wanted, used in TrainingRequest(method_of(each), {}).compared(each):
             _same(name, wanted, "a candidate", used)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sordino import _lazy
+from sordino.study.files import StudyError
 from sordino.study.layout import Cell, Layout
-from sordino.study.refusal import StudyError
 
 if TYPE_CHECKING:
     from sordino.study.study import Study

@@ -7,19 +7,18 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from sordino import _files, checks
+from sordino import _files, checks, serialize
 from sordino.errors import InvalidArgument
-from sordino.serialize import Tree, Unfit, canonical, parse, refusing
+from sordino.study.files import explained, refuse
 from sordino.study.layout import Layout
-from sordino.study.refusal import explained, refuse
 
 NAME = "study.json"
-SCHEMA = "sordino-study"
-VERSION = 1
+UNCHANGED = "Pass another directory; this one was not changed."
+_SCHEMA, _VERSION = "sordino-study", 1
 """Of all files of a study; one with a higher number was written by a newer sordino."""
-
+_RESTORE = f"Restore {NAME} from a copy, or delete it and run the same command: cells are kept."
 _SHOWN = 3
 _NOTHING = object()
 
@@ -38,9 +37,31 @@ class Document:
             checks.fail("description", type(description).__name__, "to be a mapping")
         if not isinstance(layout, Layout):
             checks.fail("layout", type(layout).__name__, "to be a Layout", "Use Layout.cut.")
-        with refusing("study", InvalidArgument):
-            plain = Tree().write({"description": description})
-        return cls(canonical(plain["description"]), layout)
+        with serialize.refusing("study", InvalidArgument):
+            plain = serialize.Tree().write({"description": description})
+        return cls(serialize.canonical(plain["description"]), layout)
+
+    @classmethod
+    def read(cls, directory: Path) -> Document | None:
+        """The `study.json` of a directory; None if it has none, `StudyError` if it is damaged."""
+        with explained(directory, "read"):
+            try:
+                content = _files.read(directory / NAME)
+            except FileNotFoundError:
+                return None
+        hint = _RESTORE
+        try:
+            plain = serialize.parse(content)
+            hint = UNCHANGED
+            plain, hint = serialize.headed(plain, _SCHEMA, _VERSION), _RESTORE
+            document = cls.of(plain["description"], Layout.from_plain(plain["layout"]))
+        except serialize.Unfit as unfit:
+            refuse(directory, f"to be a study, and its {NAME} {unfit.says}", hint)
+        except (KeyError, TypeError, InvalidArgument) as error:
+            refuse(directory, f"to be as written, and {NAME} lacks {_short(str(error))}", hint)
+        if not content.isascii() or json.loads(document.encode()) != plain:
+            refuse(directory, f"to be as written, and {NAME} was changed", hint)
+        return document
 
     @property
     def description(self) -> dict[str, Any]:
@@ -51,7 +72,7 @@ class Document:
     @property
     def address(self) -> str:
         """SHA-256 of everything else, in hexadecimal."""
-        return hashlib.sha256(canonical(self._content()).encode("ascii")).hexdigest()
+        return hashlib.sha256(serialize.canonical(self._content()).encode("ascii")).hexdigest()
 
     def encode(self) -> bytes:
         """The bytes of the file, for people to read as well."""
@@ -59,62 +80,22 @@ class Document:
         return (json.dumps(content, indent=2, sort_keys=True) + "\n").encode("ascii")
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "description": self.description,
-            "layout": self.layout.to_plain(),
-        }
+        head = {"schema": _SCHEMA, "version": _VERSION}
+        return {**head, "description": self.description, "layout": self.layout.to_plain()}
 
     def check_same(self, directory: Path, wanted: Document) -> None:
         """Refuse a study that is not the one wanted, and name the difference."""
         here, there = wanted._content(), self._content()
-        found = [
-            each
+        clauses = [
+            clause
             for part in ("description", "layout")
-            for each in _differences(part, there[part], here[part])
+            for clause in _differences(part, there[part], here[part])
         ]
-        if found:
-            more = len(found) - _SHOWN
+        if clauses:
+            more = len(clauses) - _SHOWN
             rest = f"; and {more} more" if more > 0 else ""
-            hint = "Pass the settings it was made with, or another directory."
-            shown = "; ".join(found[:_SHOWN])
-            refuse(directory, f"to be of what is asked for, and {shown}{rest}", hint)
-
-
-def read(directory: Path) -> Document | None:
-    """Read the `study.json` of a directory; None if it has none, `StudyError` if it is damaged."""
-    with explained(directory, "read"):
-        try:
-            content = _files.read(directory / NAME)
-        except FileNotFoundError:
-            return None
-    try:
-        plain = parse(content)
-    except Unfit as unfit:
-        _damaged(directory, f"{NAME} {unfit.says}")
-    if not isinstance(plain, dict) or plain.get("schema") != SCHEMA:
-        hint = "Pass another directory; this one was not changed."
-        refuse(directory, f"to be a study of sordino, and its {NAME} is something else", hint)
-    version = plain.get("version")
-    if isinstance(version, int) and version > VERSION:
-        condition = f"to have version {VERSION}, and it has version {version}"
-        refuse(directory, condition, "A newer sordino wrote it; update sordino.")
-    try:
-        document = Document.of(plain["description"], Layout.from_plain(plain["layout"]))
-    except (KeyError, TypeError, InvalidArgument) as error:
-        _damaged(directory, f"{NAME} lacks something ({_short(str(error))})")
-    if not content.isascii() or json.loads(document.encode()) != plain:
-        _damaged(directory, f"{NAME} was changed")
-    return document
-
-
-def _damaged(directory: Path, what: str) -> NoReturn:
-    hint = (
-        f"Restore {NAME} from a copy, or delete that one file and run the same command again: "
-        "finished cells are kept."
-    )
-    refuse(directory, f"to be as it was written, and {what}", hint)
+            condition = f"to be of what is asked for, and {'; '.join(clauses[:_SHOWN])}{rest}"
+            refuse(directory, condition, "Pass its own settings, or another directory.")
 
 
 def _differences(path: str, there: Any, here: Any) -> Iterator[str]:
@@ -128,17 +109,13 @@ def _differences(path: str, there: Any, here: Any) -> Iterator[str]:
             yield f"{path} has {len(there)} entries there and {len(here)} here"
             return
         pairs = enumerate(zip(there, here, strict=True))
-        for place, (one, other) in pairs:
-            first = next(_differences(f"{path}[{place}]", one, other), None)
-            if first is not None:  # of many numbers that differ, one is enough
-                yield first
-                return
+        clauses = (each for place, two in pairs for each in _differences(f"{path}[{place}]", *two))
+        yield from [clause for clause in [next(clauses, "")] if clause]  # one is enough
     elif there != here or isinstance(there, bool) != isinstance(here, bool):
-        yield f"{path} is {_shown(there)} there and {_shown(here)} here"
-
-
-def _shown(value: object) -> str:
-    return "absent" if value is _NOTHING else _short(canonical(value))
+        shown = (
+            "absent" if v is _NOTHING else _short(serialize.canonical(v)) for v in (there, here)
+        )
+        yield "{} is {} there and {} here".format(path, *shown)
 
 
 def _short(text: str) -> str:

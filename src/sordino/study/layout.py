@@ -14,7 +14,6 @@ from sordino.serialize import Forms, refusing
 
 DIMENSIONS = ("init", "seed", "neighbour", "step", "parameter")
 
-_DTYPES = ("float32", "float64")
 _MOST_LABEL = 2**63 - 1
 _MOST_CHUNK = 2**26
 """Bytes of a chunk before compression, where a cell can be cut further."""
@@ -70,18 +69,25 @@ class Layout:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        for name, checked in (
-            ("inits", _labels(self.inits)),
-            ("seeds", _numbers("seeds", self.seeds, 0, different=True)),
-            ("neighbours", _numbers("neighbours", self.neighbours, -1, different=False)),
-            ("steps", _numbers("steps", self.steps, 0, different=True)),
-            ("parameters", checks.whole("parameters", self.parameters, at_least=1)),
-        ):
-            object.__setattr__(self, name, checked)
-        for name, total in (("seed", len(self.seeds)), ("neighbour", len(self.neighbours))):
-            edges = _edges(f"{name}_edges", getattr(self, f"{name}_edges"), total)
-            object.__setattr__(self, f"{name}_edges", edges)
-        checks.one_of("dtype", self.dtype, _DTYPES)
+        checks.sequence("inits", self.inits, "Pass labels, such as ('vary', 'fixed').")
+        for label in self.inits:
+            if not isinstance(label, str) or not label or not label.isprintable():
+                checks.fail("inits", repr(label), "to be a printable text")
+        values: dict[str, Any] = {
+            "inits": _different("inits", tuple(self.inits)),
+            "seeds": _different("seeds", _numbers("seeds", self.seeds)),
+            "neighbours": _numbers("neighbours", self.neighbours, -1),
+            "steps": _different("steps", _numbers("steps", self.steps)),
+            "parameters": checks.whole("parameters", self.parameters, at_least=1),
+        }
+        for name in ("seed_edges", "neighbour_edges"):
+            edges, total = _numbers(name, getattr(self, name)), len(values[f"{name[:-6]}s"])
+            if list(edges) != sorted(set(edges)) or (edges[0], edges[-1]) != (0, total):
+                checks.fail(name, edges, f"to rise from 0 to {total}")
+            values[name] = edges
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        checks.one_of("dtype", self.dtype, ("float32", "float64"))
         files = math.prod(-(-all_ // one) for all_, one in zip(self.shape, self.chunk, strict=True))
         if files > _MOST_FILES:
             hint = "Cut both axes into equal cells, as Layout.cut does."
@@ -101,8 +107,10 @@ class Layout:
     ) -> Layout:
         """Lay out a grid in equal cells of at most `cell` = (seeds, neighbours) each.
 
-        There are as few cells as that allows, then they are made as small as that number allows:
-        98 seeds, at most 20 at once, are four times 20 and 18.
+        There are as few cells as that allows, then they are made as small as that number allows.
+
+        >>> Layout.cut(["vary"], range(98), [-1], [10], 3, cell=(20, 1)).seed_edges
+        (0, 20, 40, 60, 80, 98)
         """
         most = [checks.whole("cell", each, at_least=1) for each in cell]
         for name, axis in (("seeds", seeds), ("neighbours", neighbours)):
@@ -160,48 +168,29 @@ class Layout:
             f"neighbours at {rows.start} to {rows.stop - 1})"
         )
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Any:
         """As JSON can hold it."""
-        plain: dict[str, Any] = Forms().record(Layout).write(self)
-        return plain
+        return Forms().record(Layout).write(self)
 
     @classmethod
-    def from_plain(cls, plain: object) -> Layout:
+    def from_plain(cls, plain: object) -> Any:
         """What `to_plain` wrote; raises `InvalidArgument` for anything else."""
         with refusing("layout", InvalidArgument):
-            layout: Layout = Forms().record(Layout).read(plain)
-            return layout
+            return Forms().record(Layout).read(plain)
 
 
-def _labels(inits: Sequence[str]) -> tuple[str, ...]:
-    checks.sequence("inits", inits, "Pass labels, such as ('vary', 'fixed').")
-    for label in inits:
-        if not isinstance(label, str) or not label or not label.isprintable():
-            checks.fail("inits", repr(label), "to be a printable text")
-    return _different("inits", tuple(inits))
-
-
-def _numbers(name: str, values: Sequence[int], least: int, *, different: bool) -> tuple[int, ...]:
+def _numbers(name: str, values: Sequence[int], least: int = 0) -> tuple[int, ...]:
     checks.sequence(name, values, "Pass a list of whole numbers.")
     numbers = tuple(checks.whole(name, value, at_least=least) for value in values)
-    if numbers and max(numbers) > _MOST_LABEL:
-        checks.fail(name, max(numbers), f"<= {_MOST_LABEL}")
-    if not numbers:
-        checks.fail(name, "[]", "to hold at least one number")
-    return _different(name, numbers) if different else numbers
+    if not numbers or max(numbers) > _MOST_LABEL:
+        checks.fail(name, f"[{len(numbers)}]", f"to hold at least one number, <= {_MOST_LABEL}")
+    return numbers
 
 
 def _different(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values or len(set(values)) < len(values):
         checks.fail(name, values, "to be different, at least one")
     return values
-
-
-def _edges(name: str, values: Sequence[int], total: int) -> tuple[int, ...]:
-    edges = _numbers(name, values, 0, different=True)
-    if edges[0] != 0 or edges[-1] != total or list(edges) != sorted(edges):
-        checks.fail(name, edges, f"to rise from 0 to {total}")
-    return edges
 
 
 def _equal(total: int, most: int) -> tuple[int, ...]:

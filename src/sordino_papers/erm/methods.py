@@ -26,10 +26,8 @@ from sordino.accounting.pld.loss import DIRECTIONS, PoissonLoss
 from sordino.accounting.pld.numerics import first_below
 from sordino.errors import NotApplicable
 from sordino.estimators import methods
-from sordino.estimators.noisy import DpSgd
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import FitRecords
-from sordino.estimators.task import FitPlan, Settings, Task
+from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Settings, Task
+from sordino.estimators.methods.noisy_steps import DP_SGD
 from sordino.release.mechanism import SLACK
 from sordino.types import Floats
 
@@ -116,7 +114,7 @@ def _setting(given: Mapping[str, Any], public: Settings, task: Task) -> Settings
 
 def _old_moments(task: Task, orders: int) -> FitPlan | None:
     """DP-SGD as of 2016, under its own add-or-remove-one; nothing if no noise is enough."""
-    method = DpSgd()
+    method = DP_SGD
     given = method.settings(task, Settings(batch_size=round(math.sqrt(task.rows))))
     spec = method.spec(task, given)
     rate, steps = spec.batch_size / task.rows, spec.total_steps(task.rows)

@@ -20,12 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from sordino import checks, tasks
 from sordino.estimators import methods, rules
+from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Task
 from sordino.estimators.methods import Majority
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import FitRecords
+from sordino.estimators.methods.training import train_together
 from sordino.estimators.risk import NoMinimum
-from sordino.estimators.task import FitPlan, Task
-from sordino.estimators.training import train_together
 from sordino.randomness import Name, stream
 from sordino.types import Array, Floats
 from sordino_papers.erm.methods import (

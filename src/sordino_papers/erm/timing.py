@@ -142,7 +142,7 @@ def _model(given: TimingSettings, method: str, rows: int) -> Any:
 def _counted(given: TimingSettings, method: str, rows: int, columns: int) -> tuple[float, float]:
     """Updates of a training by the engine, and passes over the rows; NaN for others."""
     from sordino.estimators import methods
-    from sordino.estimators.task import Settings
+    from sordino.estimators.fit import Settings
 
     if method not in methods.METHODS or method in REFERENCES:
         return math.nan, math.nan
@@ -154,7 +154,7 @@ def _counted(given: TimingSettings, method: str, rows: int, columns: int) -> tup
 
 
 def _task(given: TimingSettings, rows: int, columns: int) -> Any:
-    from sordino.estimators.task import Task
+    from sordino.estimators.fit import Task
 
     return Task(
         kind="logistic",
@@ -170,8 +170,7 @@ def _task(given: TimingSettings, rows: int, columns: int) -> Any:
 def _quasi_newton_iterations(given: TimingSettings, X: Array, y: Array) -> int:
     """Iterations of L-BFGS on a noisy objective until it is reasonably accurate."""
     from sordino.estimators import methods
-    from sordino.estimators.records import FitRecords
-    from sordino.estimators.task import Settings
+    from sordino.estimators.fit import FitRecords, Settings
 
     records = FitRecords.of(X, y, 2, 1.0, True)
     task = _task(given, *records.X.shape)

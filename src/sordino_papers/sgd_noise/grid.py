@@ -17,7 +17,7 @@ import threadpoolctl
 from sordino import randomness
 from sordino.intrinsic import distances, epsilon, normality, spread
 from sordino.intrinsic.grid import Measured, load
-from sordino.intrinsic.theory import theory
+from sordino.intrinsic.theory import printed_sensitivity, theory
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Indices
@@ -170,7 +170,7 @@ def _bounds(given: GridSettings, measured: Measured) -> dict[str, Any]:
         nothing = dict.fromkeys(("bound_printed", "bound_whole_batches", "bound_holds"), math.nan)
         empty = {f"bound_curve/{name}": np.empty(0) for name in ("steps", "holds", "printed")}
         return {**nothing, **empty}
-    whole = spread.printed_sensitivity(
+    whole = printed_sensitivity(
         constants, facts.size, spec.batch_size, spec.schedule.rate, steps, whole_batches=True
     )
     return {

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +45,8 @@ if TYPE_CHECKING:
     from sordino_papers.quantities import Numbers
     from sordino_papers.runs import RunStore
 
-Singles = npt.NDArray[np.float32]
-Counts = npt.NDArray[np.int32]
+_Singles = npt.NDArray[np.float32]
+_Counts = npt.NDArray[np.int32]
 
 LEVELS = 20
 """Equally likely sensitivities at which a case is computed that has a maximum over a sample."""
@@ -80,7 +79,7 @@ class NoiseSettings:
         Models that the paper's means are over, of different seeds; as many as the grid has seeds if
         not given.
     rows, classes, scaled
-        How rows are made: `preparations.prepared`.
+        How rows are made: `preparations.prepare`.
     """
 
     grid: str
@@ -166,15 +165,12 @@ class NoiseCase:
         around = np.array([sensitivity])
         if given.get("maximum", False):
             around = largest.around(sensitivity, known=known)
-        target = np.array(
-            [
-                [
-                    target_sigma(epsilon, settings.delta, each, formula="printed")
-                    for epsilon in settings.epsilons
-                ]
-                for each in around
-            ]
-        )
+        targets = [
+            target_sigma(epsilon, settings.delta, each, formula="printed")
+            for each in around
+            for epsilon in settings.epsilons
+        ]
+        target = np.array(targets).reshape(len(around), -1)
         left = np.vectorize(remaining_sigma)(target, sigma)
         return cls(around, sigma, target, left)
 
@@ -186,23 +182,23 @@ class Bed:
     Scores are turned so that a row is labelled correctly where its score is positive.
     """
 
-    rows: Singles
+    rows: _Singles
     """[row, parameter], turned by the label, the intercept's feature last."""
-    margins: Singles
+    margins: _Singles
     """[model, row], without noise."""
-    noiseless: Counts = field(init=False)
+    noiseless: _Counts = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noiseless", _right(self.margins, np.float32(0)))
 
     @classmethod
-    def of(cls, weights: Singles, X: npt.NDArray[np.floating], y: npt.ArrayLike) -> Bed:
+    def of(cls, weights: _Singles, X: npt.NDArray[np.floating], y: npt.ArrayLike) -> Bed:
         """Weights [model, parameter] of linear classifiers, an intercept last."""
         sign = np.where(np.asarray(y) > 0, 1, -1).astype(np.float32)[:, None]
         rows = (sign * np.hstack([X, np.ones((len(X), 1))])).astype(np.float32)
         return cls(rows, weights.astype(np.float32) @ rows.T)
 
-    def under(self, vector: Floats, sigmas: Floats, models: int | None = None) -> Counts:
+    def under(self, vector: Floats, sigmas: Floats, models: int | None = None) -> _Counts:
         """Rows labelled correctly [..., model] with `vector` times each of `sigmas` added."""
         margins = self.margins[:models]
         moved = self.rows @ vector.astype(np.float32)
@@ -213,28 +209,26 @@ class Bed:
 def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     """Train the models, add the noise and count."""
     given = NoiseSettings.read(settings)
-    cases = {
-        name: NoiseCase.of(case, given, store.numbers(given.grid))
-        for name, case in given.cases.items()
-    }
+    grid = store.numbers(given.grid)
+    cases = {name: NoiseCase.of(case, given, grid) for name, case in given.cases.items()}
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
         beds = _beds(given, store)
         bed = next(beds)
         vector = authors_vector(given.vector, bed.rows.shape[1])
-        found: dict[str, Any] = {"noiseless": bed.noiseless, "rows": len(bed.rows)}
-        found["positive"] = np.count_nonzero(bed.rows[:, -1] > 0)
+        numbers: dict[str, Any] = {"noiseless": bed.noiseless, "rows": len(bed.rows)}
+        numbers["positive"] = np.count_nonzero(bed.rows[:, -1] > 0)
         for name, case in cases.items():
-            found[f"{name}/target"] = bed.under(vector, case.target)
-            found[f"{name}/augmented"] = bed.under(vector, case.augmented)
-        found.update(_drawn(given, store, cases, _trials(given, bed, beds, vector)))
-    found["epsilons"], found["delta"] = np.array(given.epsilons), given.delta
-    found["random_rows"] = given.rows in preparations.RANDOM
-    found["averaged"] = given.averaged or store.numbers(given.grid)["seeds"]
-    for name, case in cases.items():
-        found[f"{name}/sensitivities"], found[f"{name}/sigma"] = case.sensitivities, case.sigma
-        found[f"{name}/sigma_target"] = case.target
-        found[f"{name}/sigma_augmented"] = case.augmented
-    return {name: np.asarray(value) for name, value in found.items()}
+            for setting in _SETTINGS:
+                sigmas = getattr(case, setting)
+                numbers[f"{name}/{setting}"] = bed.under(vector, sigmas)
+                numbers[f"{name}/sigma_{setting}"] = sigmas
+            numbers[f"{name}/sensitivities"] = case.sensitivities
+            numbers[f"{name}/sigma"] = case.sigma
+        numbers.update(_draw(given, store, cases, _trials(given, bed, beds, vector)))
+    numbers["epsilons"], numbers["delta"] = np.array(given.epsilons), given.delta
+    numbers["random_rows"] = given.rows in preparations.RANDOM
+    numbers["averaged"] = given.averaged or grid["seeds"]
+    return {name: np.asarray(value) for name, value in numbers.items()}
 
 
 def authors_vector(seed: int, parameters: int) -> Floats:
@@ -253,23 +247,17 @@ def _number(given: float | str, grid: Numbers) -> float:
 def _beds(given: NoiseSettings, store: RunStore) -> Iterator[Bed]:
     """Trained models on their rows; of random rows, one bed after another."""
     trained = GridSettings.read(store.settings(given.grid))
-    ways = preparations.prepared(
-        store,
-        trained.data,
-        given.rows,
-        classes=given.classes,
-        scaled=given.scaled,
-        many=given.draws + 1,
-    )
-    for number, way in enumerate(ways):
+    how: dict[str, Any] = {"classes": given.classes, "scaled": given.scaled}
+    ways = preparations.prepare(store, trained.data, given.rows, many=given.draws + 1, **how)
+    for number, (train, test) in enumerate(ways):
         if number == 0:
-            weights = _weights(trained, way.train, given.models)
+            weights = _weights(trained, train, given.models)
         elif given.rows == "projections":
-            weights = _weights(trained, way.train, given.drawn_models)
-        yield Bed.of(weights, way.test.X, way.test.y)
+            weights = _weights(trained, train, given.drawn_models)
+        yield Bed.of(weights, test.X, test.y)
 
 
-def _weights(trained: GridSettings, dataset: Dataset, models: int) -> Singles:
+def _weights(trained: GridSettings, dataset: Dataset, models: int) -> _Singles:
     """Final weights [model, parameter], one model a seed."""
     from sordino.sgd import train
 
@@ -282,44 +270,42 @@ def _trials(
     given: NoiseSettings, bed: Bed, others: Iterator[Bed], vector: Floats
 ) -> Iterator[tuple[Bed, Floats]]:
     """Other vectors for the same models; or, of random rows, others with the same vector."""
-    if given.rows in preparations.RANDOM:
-        for other in others:
-            yield other, vector
-        return
     stream = randomness.stream("reproduce", "noise", len(vector))
     for _ in range(given.draws):
-        yield bed, stream.standard_normal(len(vector))
+        if given.rows in preparations.RANDOM:
+            yield next(others), vector
+        else:
+            yield bed, stream.standard_normal(len(vector))
 
 
-def _drawn(
+def _draw(
     given: NoiseSettings,
     store: RunStore,
     cases: Mapping[str, NoiseCase],
     trials: Iterator[tuple[Bed, Floats]],
-) -> dict[str, Counts]:
+) -> dict[str, _Counts]:
     """Counts [level, epsilon, draw, model], and [draw, model] without noise.
 
     Only of random rows, whose draws stand for the paper's own number, a second level: there each
     draw has a sensitivity of its own, too, where that is a maximum over a sample.
     """
-    both = given.rows in preparations.RANDOM
-    noiseless: list[Counts] = []
-    counts: dict[str, list[Counts]] = {f"{n}/{s}": [] for n in cases for s in _SETTINGS}
-    for done, (bed, vector) in enumerate(islice(trials, given.draws)):
-        noiseless.append(bed.noiseless[: given.drawn_models])
-        for name, case in cases.items():
-            for setting in _SETTINGS:
-                sigmas = getattr(case, setting)
-                own = [1 + done % LEVELS] if both and len(sigmas) > 1 else []
-                sigmas = sigmas[[0, *own]]
-                counts[f"{name}/{setting}"].append(bed.under(vector, sigmas, given.drawn_models))
+    both, models = given.rows in preparations.RANDOM, given.drawn_models
+    noiseless: list[_Counts] = []
+    counts: dict[str, list[_Counts]] = {}
+    for done, (bed, vector) in enumerate(trials):
+        noiseless.append(bed.noiseless[:models])
+        for name, setting in ((name, setting) for name in cases for setting in _SETTINGS):
+            sigmas = getattr(cases[name], setting)
+            levels = [0, 1 + done % LEVELS] if both and len(sigmas) > 1 else [0]
+            under = bed.under(vector, sigmas[levels], models)
+            counts.setdefault(f"drawn/{name}/{setting}", []).append(under)
         store.tell(done + 1, given.draws)
-    found = {f"drawn/{name}": np.stack(each, axis=2) for name, each in counts.items()}
-    return {**found, "drawn/noiseless": np.array(noiseless)}
+    stacked = {name: np.stack(each, axis=2) for name, each in counts.items()}
+    return {**stacked, "drawn/noiseless": np.array(noiseless)}
 
 
 _SETTINGS = ("target", "augmented")
 
 
-def _right(margins: Singles, threshold: Singles | np.float32) -> Counts:
+def _right(margins: _Singles, threshold: _Singles | np.float32) -> _Counts:
     return np.asarray(np.count_nonzero(margins > threshold, axis=1), dtype=np.int32)

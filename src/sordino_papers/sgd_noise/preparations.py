@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,22 +25,12 @@ from sordino.data.dataset import Dataset
 from sordino.types import Floats
 
 if TYPE_CHECKING:
-    from sordino.data.catalogue.recipe import Splits
     from sordino_papers.runs import RunStore
 
 Preparation = Literal["recipe", "components", "projections", "tests"]
-PREPARATIONS: tuple[Preparation, ...] = ("recipe", "components", "projections", "tests")
 RANDOM: tuple[Preparation, ...] = ("projections", "tests")
 """Those of which there are many."""
-Labels = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class PublishedRows:
-    """Rows to train on, and held-out ones with labels 0 and 1."""
-
-    train: Dataset
-    test: Dataset
+_Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,23 +38,26 @@ class Pixels:
     """Images as rows, of two classes: the training rows with their validation rows first."""
 
     X: Floats
-    y: Labels
+    y: _Labels
     X_test: Floats
-    y_test: Labels
+    y_test: _Labels
 
-    def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> PublishedRows:
+    def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> Rows:
         """Rows of a projection; the first tenth is for validation, and is left out."""
         kept, _ = holdout.first_tenth(len(self.X))
-        parts = ((self.X[kept], self.y[kept]), (self.X_test, self.y_test))
         made = []
-        for X, y in parts:
+        for X, y in ((self.X[kept], self.y[kept]), (self.X_test, self.y_test)):
             cast = projection.apply(X)
             cast = preprocess.clip_rows(cast) if scaled else cast
             made.append(Dataset(cast.astype(np.float32), y, 1.0 if scaled else None, name))
-        return PublishedRows(*made)
+        return made[0], made[1]
 
 
-def prepared(
+Rows = tuple[Dataset, Dataset]
+"""Rows to train on, and held-out ones with labels 0 and 1."""
+
+
+def prepare(
     store: RunStore,
     data: str,
     preparation: Preparation,
@@ -73,7 +66,7 @@ def prepared(
     scaled: bool = True,
     many: int = 1,
     components: int = images.COMPONENTS,
-) -> Iterator[PublishedRows]:
+) -> Iterator[Rows]:
     """`many` preparations of a dataset if they are random, else one.
 
     Parameters
@@ -95,13 +88,22 @@ def prepared(
     components
         Columns.
     """
-    checks.one_of("rows", preparation, PREPARATIONS)
+    checks.one_of("rows", preparation, get_args(Preparation))
     if preparation in ("recipe", "tests"):
-        yield from _tested(store.splits(data), many if preparation == "tests" else 1)
+        splits = store.splits(data)
+        train, test = splits.train, splits.test
+        assert test is not None
+        yield train, test
+        parts = [part for part in (train, splits.validation, test) if part is not None]
+        X, y = (np.concatenate([getattr(part, name) for part in parts]) for name in "Xy")
+        for number in range(1, many if preparation == "tests" else 1):
+            stream = randomness.stream("reproduce", "test rows", number)
+            rows = stream.permutation(len(X))[: test.rows]
+            yield train, Dataset(X[rows], y[rows], None, train.name)
         return
     pixels = _pixels(store, data, classes)
     if preparation == "components":
-        yield pixels.cast(turned(pixels.X, components), scaled=scaled, name=data)
+        yield pixels.cast(turn(pixels.X, components), scaled=scaled, name=data)
         return
     for number in range(many):
         stream = randomness.stream("reproduce", "projection", number)
@@ -110,19 +112,7 @@ def prepared(
         yield pixels.cast(random, scaled=scaled, name=data)
 
 
-def _tested(splits: Splits, many: int) -> Iterator[PublishedRows]:
-    assert splits.test is not None
-    yield PublishedRows(splits.train, splits.test)
-    parts = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
-    X = np.concatenate([part.X for part in parts])
-    y = np.concatenate([part.y for part in parts])
-    for number in range(1, many):
-        stream = randomness.stream("reproduce", "test rows", number)
-        rows = stream.permutation(len(X))[: splits.test.rows]
-        yield PublishedRows(splits.train, Dataset(X[rows], y[rows], None, splits.train.name))
-
-
-def turned(X: Floats, components: int) -> preprocess.Projection:
+def turn(X: Floats, components: int) -> preprocess.Projection:
     """Principal directions of rows, each turned so that its largest score is positive."""
     found = preprocess.Projection.pca(X, components)
     with threadpool_limits(1, "blas"):
@@ -148,14 +138,13 @@ def _pixels(store: RunStore, data: str, classes: Sequence[int]) -> Pixels:
     assert splits.validation is not None
     assert splits.test is not None
     both = splits.validation, splits.train
-    X = np.concatenate([part.X for part in both])
-    y = np.concatenate([part.y for part in both])
+    X, y = (np.concatenate([getattr(part, name) for part in both]) for name in "Xy")
     return Pixels(*_chosen(X, y, classes), *_chosen(splits.test.X, splits.test.y, classes))
 
 
 def _chosen(
     X: npt.NDArray[np.generic], y: npt.ArrayLike, classes: Sequence[int]
-) -> tuple[Floats, Labels]:
+) -> tuple[Floats, _Labels]:
     labels = np.asarray(y).ravel()
     kept = np.isin(labels, classes)
     rows = X[kept].reshape(int(kept.sum()), -1)

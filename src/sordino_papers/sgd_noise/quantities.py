@@ -16,7 +16,7 @@ from scipy import stats
 
 from sordino import checks, randomness
 from sordino.accounting import gaussian
-from sordino.intrinsic.utility import paired_test
+from sordino.intrinsic.augment import paired_test
 from sordino.types import Array, Floats
 from sordino_papers.quantities import Answer, Numbers, Quantities
 

@@ -13,9 +13,7 @@ from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import Request
 from sordino.assessment.stages import accuracy
 from sordino.estimators import PrivateLogisticRegression, methods
-from sordino.estimators.job import Job
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.task import FitPlan, Settings
+from sordino.estimators.fit import FitPlan, PlannedFit, Randomness, Settings
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +21,7 @@ def subject() -> AssessmentPlan:
     return AssessmentPlan.of(Request(data="digits/binary", effort="quick"))
 
 
-def job_of(subject: AssessmentPlan) -> Job:
+def job_of(subject: AssessmentPlan) -> PlannedFit:
     assert subject.job is not None
     return subject.job
 

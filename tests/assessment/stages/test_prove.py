@@ -18,11 +18,10 @@ from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.accounting.profile import GaussianProfile
 from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of, prove
 from sordino.data import neighbours
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.job import Job
+from sordino.estimators.classifiers import PrivateLinearClassifier
+from sordino.estimators.fit import PlannedFit
 from sordino.privacy import Relation
-from sordino.proofs.evidence import from_plain
-from sordino.proofs.evidence_kinds import SelectionEvidence
+from sordino.proofs.evidence import SelectionEvidence, from_plain
 from sordino.report.result import Bound, Proved
 from sordino.sgd import train
 
@@ -47,19 +46,19 @@ def estimator(method: str, model: str = "logistic", **settings: Any) -> PrivateL
     return made
 
 
-def planned(method: str, model: str = "logistic", **settings: Any) -> Job:
+def planned(method: str, model: str = "logistic", **settings: Any) -> PlannedFit:
     X, y = records(len(settings.get("classes", [0, 1])))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # random_state, where a test sets it
         return estimator(method, model, **settings)._prepare(X, y)
 
 
-def proved(job: Job) -> Proved:
+def proved(job: PlannedFit) -> Proved:
     return prove(cast(Any, SimpleNamespace(network=None, job=job, delta=DELTA)))
 
 
 @functools.cache
-def usual(method: str, model: str = "logistic") -> tuple[Job, Proved]:
+def usual(method: str, model: str = "logistic") -> tuple[PlannedFit, Proved]:
     """With the settings that public rules choose."""
     job = planned(method, model)
     return job, proved(job)

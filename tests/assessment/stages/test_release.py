@@ -13,7 +13,7 @@ from sordino import Ledger
 from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import Request
 from sordino.assessment.stages import release
-from sordino.estimators.base import PrivateLinearClassifier
+from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.report.result import Release
 
 REQUEST = Request(data="digits/binary", effort="quick", epsilon=2.0)
@@ -88,7 +88,7 @@ def test_stopped_after_the_release_it_goes_on_with_the_same_model(
         with pytest.raises(KeyboardInterrupt):
             released(subject, tmp_path)
     weights = (tmp_path / "model" / "model.safetensors").read_bytes()
-    monkeypatch.setattr(PrivateLinearClassifier, "fit_and_save", no_fit)
+    monkeypatch.setattr(PrivateLinearClassifier, "_save_planned", no_fit)
     found = released(subject, tmp_path)
     assert (tmp_path / "model" / "model.safetensors").read_bytes() == weights
     (tmp_path / "afresh").mkdir()

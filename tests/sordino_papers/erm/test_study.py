@@ -11,7 +11,7 @@ import pytest
 from small_paper import ask
 
 from sordino.errors import InvalidArgument
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitRecords
 from sordino.estimators.risk import NoMinimum, Risk
 from sordino_papers.claims import PaperRun, read
 from sordino_papers.erm import methods, study, timing

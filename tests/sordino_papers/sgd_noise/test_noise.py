@@ -177,7 +177,7 @@ def test_settings_are_read_strictly():
 
 def test_components_are_turned_so_that_the_largest_score_is_positive():
     X = np.random.default_rng(3).exponential(size=(40, 6)) @ np.diag([3, 2, 1, 1, 1, 1.0])
-    projection = preparations.turned(X, 3)
+    projection = preparations.turn(X, 3)
     scores = projection.apply(X)
     assert (scores.max(axis=0) > -scores.min(axis=0)).all()
     variances = np.linalg.eigvalsh(np.cov(X.T))[::-1][:3]
@@ -185,16 +185,16 @@ def test_components_are_turned_so_that_the_largest_score_is_positive():
 
 
 def test_other_test_rows_are_of_the_same_dataset(bench):
-    own, other = list(preparations.prepared(bench, "digits/binary", "tests", many=2))
-    assert own.test.rows == other.test.rows
-    assert own.train is other.train
-    assert not np.array_equal(own.test.X, other.test.X)
+    own, other = list(preparations.prepare(bench, "digits/binary", "tests", many=2))
+    assert own[1].rows == other[1].rows
+    assert own[0] is other[0]
+    assert not np.array_equal(own[1].X, other[1].X)
     whole = bench.splits("digits/binary")
     parts = [part for part in (whole.train, whole.validation, whole.test) if part is not None]
     known = {(*row, label) for part in parts for row, label in zip(part.X, part.y, strict=True)}
-    drawn = [(*row, label) for row, label in zip(other.test.X, other.test.y, strict=True)]
+    drawn = [(*row, label) for row, label in zip(other[1].X, other[1].y, strict=True)]
     assert set(drawn) <= known
-    assert list(preparations.prepared(bench, "digits/binary", "recipe", many=5))[1:] == []
+    assert list(preparations.prepare(bench, "digits/binary", "recipe", many=5))[1:] == []
 
 
 def test_projections_are_many_and_need_images(bench, monkeypatch):
@@ -204,19 +204,19 @@ def test_projections_are_many_and_need_images(bench, monkeypatch):
     )
     monkeypatch.setattr(preparations, "_pixels", lambda *_: pixels)
     ways = [
-        list(preparations.prepared(bench, "x", "projections", many=3, components=4, scaled=scaled))
+        list(preparations.prepare(bench, "x", "projections", many=3, components=4, scaled=scaled))
         for scaled in (True, False)
     ]
-    assert [way.train.X.shape for way in ways[0]] == [(36, 4)] * 3  # a tenth is for validation
-    assert not np.array_equal(ways[0][0].test.X, ways[0][1].test.X)
-    assert ways[0][0].train.norm_bound == 1.0
-    assert ways[1][0].train.norm_bound is None
-    assert np.linalg.norm(ways[1][0].train.X, axis=1).max() > 1
+    assert [way[0].X.shape for way in ways[0]] == [(36, 4)] * 3  # a tenth is for validation
+    assert not np.array_equal(ways[0][0][1].X, ways[0][1][1].X)
+    assert ways[0][0][0].norm_bound == 1.0
+    assert ways[1][0][0].norm_bound is None
+    assert np.linalg.norm(ways[1][0][0].X, axis=1).max() > 1
     monkeypatch.undo()
     with pytest.raises(InvalidArgument, match="made of images"):
-        next(preparations.prepared(bench, "digits/binary", "projections", classes=(0, 1)))
+        next(preparations.prepare(bench, "digits/binary", "projections", classes=(0, 1)))
     with pytest.raises(InvalidArgument, match="classes"):
-        next(preparations.prepared(bench, "cifar2", "components", classes=(0,)))
+        next(preparations.prepare(bench, "cifar2", "components", classes=(0,)))
 
 
 # What is asked of them -----------------------------------------------------------------------

@@ -27,19 +27,14 @@ from sordino.audit.minimised import MinimisedFit, minimisers
 from sordino.data.preprocess import clip_rows
 from sordino.errors import NotApplicable
 from sordino.estimators import methods
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.classifiers import probabilities
-from sordino.estimators.job import Job
+from sordino.estimators.classifiers import PrivateLinearClassifier, probabilities
+from sordino.estimators.fit import FitPlan, PlannedFit, Randomness, Scaling, Settings
 from sordino.estimators.methods import NoPrivacy
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import Scaling
-from sordino.estimators.task import FitPlan, Settings
-from sordino.estimators.training import train_together
+from sordino.estimators.methods.training import train_together
 from sordino.models import build
 from sordino.report.result import CALIBRATION_BINS, Accuracy, AccuracyPoint, Measure, Scores
 from sordino.sgd.spec import TrainSpec
-from sordino.study.disk import Disk
-from sordino.study.refusal import UNREADABLE, StudyError, explained
+from sordino.study.files import UNREADABLE, Disk, StudyError, explained
 from sordino.types import Floats, Ints, Progress
 
 LEAST = 4
@@ -201,18 +196,18 @@ def with_released(
     )
 
 
-def _probable(job: Job) -> bool:
+def _probable(job: PlannedFit) -> bool:
     return job.plan.task.kind == "logistic"
 
 
-def _class_codes(labels: Any, job: Job) -> Ints:
+def _class_codes(labels: Any, job: PlannedFit) -> Ints:
     """Number of each label's class; -1 for one that training did not know."""
     place = {label: code for code, label in enumerate(job.classes.tolist())}
     listed = np.asarray(labels).tolist()
     return np.array([place.get(label, -1) for label in listed], dtype=np.int64)
 
 
-def _plans(plan: AssessmentPlan, job: Job) -> dict[float, FitPlan]:
+def _plans(plan: AssessmentPlan, job: PlannedFit) -> dict[float, FitPlan]:
     """The fit at every epsilon of the curve, the chosen one among them, in order."""
     assert plan.estimator is not None
     start = float(np.linalg.norm(job.start, axis=1).max())
@@ -241,7 +236,7 @@ def _counts(
 # Models that are thrown away -------------------------------------------------------------
 
 
-def without_privacy(job: Job) -> Floats:
+def without_privacy(job: PlannedFit) -> Floats:
     """The exact minimiser of what is trained, [problem, column]."""
     task = replace(job.plan.task, epsilon=math.inf, l2=max(job.plan.task.l2, _LEAST_L2))
     fit = NoPrivacy().plan(task, Settings())
@@ -269,7 +264,7 @@ def affordable(fit: FitPlan, seconds: float, most: int) -> int:
 
 
 def released_weights(
-    fit: FitPlan, job: Job, repeats: int, near: Floats, tell: Callable[[int], None]
+    fit: FitPlan, job: PlannedFit, repeats: int, near: Floats, tell: Callable[[int], None]
 ) -> Floats:
     """Weights [repeat, problem, column] with all their noise, as if each had been released.
 
@@ -358,7 +353,7 @@ class HeldOut:
     codes: Ints
 
     @classmethod
-    def of(cls, X: Any, y: Any, job: Job) -> HeldOut:
+    def of(cls, X: Any, y: Any, job: PlannedFit) -> HeldOut:
         """Rows as `predict` takes them: scaled like those of the training."""
         given = np.asarray(X, dtype=np.float64)
         intercept = job.records.X.shape[1] > given.shape[1]

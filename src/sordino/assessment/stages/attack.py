@@ -28,8 +28,7 @@ from sordino.audit.worlds import TrainedRelease, identity, outputs
 from sordino.data.dataset import Dataset
 from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared
-from sordino.estimators.job import Job
-from sordino.estimators.task import FitPlan
+from sordino.estimators.fit import FitPlan, PlannedFit
 from sordino.privacy import Relation
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
@@ -161,7 +160,9 @@ def attack_release(plan: AssessmentPlan, directory: Path, progress: Progress) ->
     return _attack("release", words, release, D, D_prime, **how)
 
 
-def _score(release: own.Own, job: Job, plan: AssessmentPlan, how: dict[str, Any]) -> Score | str:
+def _score(
+    release: own.Own, job: PlannedFit, plan: AssessmentPlan, how: dict[str, Any]
+) -> Score | str:
     """The losses of the record, or what the first half of the runs learns if that shows more.
 
     The second half tests it.

@@ -26,10 +26,8 @@ from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.estimators import methods
-from sordino.estimators.job import Job
-from sordino.estimators.randomness import Randomness
+from sordino.estimators.fit import FitPlan, PlannedFit, Randomness
 from sordino.estimators.risk import Risk
-from sordino.estimators.task import FitPlan
 from sordino.intrinsic import directional, distances, normality, spread
 from sordino.intrinsic.directional import ALONG, LEAST_SEEDS
 from sordino.intrinsic.epsilon import EXACT, OBSERVED, exact_epsilon
@@ -589,7 +587,7 @@ def _pairs_words(models: int, drawn: Neighbours | None) -> list[str]:
 # Methods that the engine does not train --------------------------------------------------
 
 
-def _fit_evidence(plan: AssessmentPlan, job: Job, progress: Progress) -> NoiseEvidence:
+def _fit_evidence(plan: AssessmentPlan, job: PlannedFit, progress: Progress) -> NoiseEvidence:
     fit, request = job.plan, plan.request
     wanted = _FITS if fit.method == "objective" else request.limits.seeds
     seeds = affordable(request.effort, cost_of_fit(fit), 2, wanted)

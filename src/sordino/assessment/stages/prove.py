@@ -21,18 +21,12 @@ from sordino.assessment.plan import AssessmentPlan, NetworkPlan
 from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
 from sordino.proofs import theorems
-from sordino.proofs.evidence import Evidence
-from sordino.proofs.evidence_kinds import (
-    AdaptiveEvidence,
-    ObjectiveEvidence,
-    OutputEvidence,
-    SelectionEvidence,
-    StepsEvidence,
-)
-from sordino.proofs.objective import ObjectivePerturbation
-from sordino.proofs.output import OutputPerturbation
-from sordino.proofs.proof import Proof
-from sordino.proofs.run import NORM_SLACK, Run, checked_convexity, gradient_bound, rates_of
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.evidence import SelectionEvidence, StepsEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence, OutputPerturbation
+from sordino.proofs.proof import NORM_SLACK, Evidence, Proof
+from sordino.proofs.steps import Run, convex_constants, gradient_bound, rates_of
 from sordino.report.result import Bound, Checked, Curve, Proved, curve
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
@@ -227,8 +221,7 @@ def _conditions(evidence: Evidence, done: object) -> dict[str, Conditions]:
         return {"final": _output(evidence, done)}
     extra = _group(evidence.problems, evidence.rows_per_person, in_one_norm=False)
     if isinstance(evidence, ObjectiveEvidence):
-        assert isinstance(done, ObjectivePerturbation)
-        return {"final": _objective(evidence, done) + extra}
+        return {"final": _objective(evidence) + extra}
     if isinstance(evidence, AdaptiveEvidence):
         budget = "the budget is asked before every look at the records"
         adaptive = [(budget, f"rho = {evidence.rho:.6g}")]
@@ -280,15 +273,15 @@ def _rates(rate: float, limit: float) -> tuple[str, str]:
     return "learning rates at which no step pushes two runs apart", numbers
 
 
-def _objective(evidence: ObjectiveEvidence, noisy: ObjectivePerturbation) -> Conditions:
+def _objective(noisy: ObjectiveEvidence) -> Conditions:
     problem = noisy.problem
     leverage = problem["norm"] ** 2 / problem["regulariser"]
     kappa = math.log1p(problem["curvature"] * leverage)
     regulariser = f"regulariser {problem['regulariser']:.6g} of the sum, the intercept's included"
     left = f"gradient of at most {noisy.gradient_left:.3g} where minimising stops, hidden by "
     return [
-        ("a linear model, its loss decreasing with slope at most 1", evidence.loss),
-        _rows_within(evidence.norm),
+        ("a linear model, its loss decreasing with slope at most 1", noisy.loss),
+        _rows_within(noisy.norm),
         ("the objective is strongly convex in every direction", regulariser),
         (
             "one record changes the determinant of the curvature by at most",
@@ -330,7 +323,7 @@ def _hidden_state(evidence: StepsEvidence, run: Run) -> Conditions:
     if not isinstance(run.hidden, HiddenState):
         return []
     spec = evidence.spec
-    constants = checked_convexity(spec, evidence.constants)
+    constants = convex_constants(spec, evidence.constants)
     loss = f"{spec.objective.kind}: curvature {constants.strongly_convex:.6g} to "
     loss += f"{constants.smooth:.6g}, the regulariser outside the clip"
     contraction = float(np.max(run.hidden.contraction))

@@ -18,12 +18,11 @@ from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.stages.accuracy import linear_accuracy, network_accuracy, with_released
 from sordino.errors import Refused
 from sordino.estimators import load
-from sordino.estimators.base import PrivateLinearClassifier
-from sordino.estimators.job import Job
+from sordino.estimators.classifiers import PrivateLinearClassifier
+from sordino.estimators.fit import PlannedFit
 from sordino.release.noise import SeededNoise
 from sordino.report.result import Release
-from sordino.study.disk import Disk
-from sordino.study.refusal import explained
+from sordino.study.files import Disk, explained
 from sordino.types import Progress
 
 
@@ -96,7 +95,9 @@ def release(
     )
 
 
-def _release(plan: AssessmentPlan, job: Job, bundle: Path, mark: Path) -> PrivateLinearClassifier:
+def _release(
+    plan: AssessmentPlan, job: PlannedFit, bundle: Path, mark: Path
+) -> PrivateLinearClassifier:
     """The model that left: the one in its place, or a new one that is put there.
 
     `mark` is made right after it: where it is and the model is not, somebody took that away.
@@ -117,8 +118,9 @@ def _release(plan: AssessmentPlan, job: Job, bundle: Path, mark: Path) -> Privat
         )
     else:
         released = copy.copy(plan.estimator)
-        released.fit_and_save(
-            *(plan.X, plan.y, bundle),
+        released._ledger_entry = None
+        released._save_planned(
+            *(job, bundle),
             preprocessing=plan.prepared.reads_private_data,
             columns=plan.prepared.description,
             tuning="none declared",

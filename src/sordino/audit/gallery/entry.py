@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from sordino.data.dataset import Dataset
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.output import OutputPerturbation, output_perturbation
-from sordino.proofs.training import noise_for_steps
+from sordino.proofs.steps import run_of
+from sordino.proofs.theorems import noise_for_steps
 from sordino.sgd.spec import Schedule, TrainSpec
 
 
@@ -133,5 +134,6 @@ def proved(
 
 def noise_needed(spec: TrainSpec, rows: int, relation: Relation, claim: Claim, **how: Any) -> float:
     """The least noise multiplier that keeps a claim, for this relation."""
-    budget = claim.epsilon, claim.delta
-    return noise_for_steps(spec, constants_of(spec.objective), rows, relation, *budget, **how)
+    unit = replace(spec, noise_multiplier=1.0)
+    run = run_of(unit, constants_of(spec.objective), rows, relation)
+    return noise_for_steps(run, claim.epsilon, claim.delta, **how)

@@ -17,8 +17,7 @@ from sordino.accounting.compose import Part, Total, largest_gaussian, total
 from sordino.accounting.profile import Profile
 from sordino.errors import Refused
 from sordino.privacy import Relation, rounded
-from sordino.proofs.evidence import MOST_ROWS_PER_PERSON
-from sordino.proofs.proof import unit_of
+from sordino.proofs.proof import MOST_ROWS_PER_PERSON, unit_of
 from sordino.release.mechanism import SLACK, ReleaseRefused
 
 BY_HAND = "recorded by hand"

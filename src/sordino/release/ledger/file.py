@@ -54,6 +54,8 @@ _MOST_SEAL = 1000
 _NO_LEDGER = ("to be a ledger of sordino", "Pass another path; this file was not changed.")
 _WRITABLE = ("to be writable", "Change the permissions of the file and its directory.")
 _ROOM = ("to be on a disk with room", "Make room and try again; nothing was released.")
+_LINKS = ("to be on a file system with hard links", "Put it on a local disk.")
+_DAMAGED = ("to be as it was written", "Restore it from a copy.")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _SQLITE = {
     **dict.fromkeys(_BUSY, ("to be free", "Another process holds it: try again, or end it.")),
@@ -67,16 +69,13 @@ _SQLITE = {
             *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT),
             *(sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT),
         ),
-        ("to be as it was written", "Restore it from a copy."),
+        _DAMAGED,
     ),
 }
 _SYSTEM = {
     **dict.fromkeys((errno.EACCES, errno.EROFS), _WRITABLE),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _ROOM),
-    **dict.fromkeys(
-        (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK),
-        ("to be on a file system with hard links", "Put it on a local disk."),
-    ),
+    **dict.fromkeys((errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK), _LINKS),
 }
 
 

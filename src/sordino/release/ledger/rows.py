@@ -305,9 +305,9 @@ class Rows:
         profile = json.dumps(record.to_plain(charge.profile), allow_nan=False)
         keyed = None if charge.fingerprint is None else self._keyed(charge.fingerprint)
         values = (
-            *(line, dataset, _now(), storable(charge.what)),
+            *(line, dataset, _now(), _storable(charge.what)),
             *(float(charge.epsilon), float(charge.delta), profile, keyed, charge.salt),
-            *(os.getpid(), storable(socket.gethostname())),
+            *(os.getpid(), _storable(socket.gethostname())),
         )
         digest = _digest(self._secret, [self._ends(dataset)[1], *values])
         row = (*values, digest, "recorded", "")
@@ -324,7 +324,7 @@ class Rows:
         before, places = rows[0]
         if _RANKS[status] < _RANKS[before]:
             return
-        place = storable(place)
+        place = _storable(place)
         if status == before and places:
             known = places.split("; ")
             place = places if not place or place in known else f"{places}; {place}"
@@ -357,7 +357,7 @@ class Rows:
         for name in ("what", "host", "status", "place"):
             if not isinstance(values[name], str):
                 self._damaged(f"entry {values['id']} has a {name} that is no text")
-            values[name] = storable(values[name])  # a file may hold what no terminal should see
+            values[name] = _storable(values[name])  # a file may hold what no terminal should see
         if values["status"] not in _RANKS:
             self._damaged(f"entry {values['id']} has the status {values['status']!r}")
         try:
@@ -379,7 +379,7 @@ def refuse_damaged(path: Path, what: str) -> NoReturn:
     refuse(path, f"to be as it was written, and {what}", "Restore it from a copy.")
 
 
-def storable(text: str) -> str:
+def _storable(text: str) -> str:
     """A text that any database and any terminal takes: one line, nothing unprintable."""
     whole = text.encode("utf-8", "backslashreplace").decode()
     return "".join(letter if letter.isprintable() else " " for letter in whole)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
 from sordino.errors import NotApplicable
-from sordino.estimators.randomness import Randomness, ScaledNoise
-from sordino.estimators.records import FitRecords
-from sordino.estimators.task import FitPlan, Settings, Task
-from sordino.privacy import Relation
+from sordino.estimators.fit import FitPlan, FitRecords, Randomness, ScaledNoise, Settings, Task
+from sordino.proofs.settings import METHODS, training
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
@@ -23,14 +22,36 @@ class Method(ABC):
     """Plan first, from public facts; then train. The base class of the estimators releases."""
 
     name: str
-    starts: bool = True
+    starts: ClassVar[bool] = True
     """Whether it starts from initial weights; a minimiser does not."""
-    takes: tuple[str, ...]
-    """Settings that mean something to it; others are refused, not ignored."""
+    public_size: bool = True
+    """Whether it divides by the number of records, which must then be public."""
+    raises_l2: bool = False
+    """Whether it may use a larger regulariser than was asked for."""
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """Settings that mean something to it; others are refused, not ignored."""
+        takes = METHODS[self.name].takes if self.name in METHODS else ()
+        return (*takes, "l2") if self.raises_l2 else takes
+
+    def plan(self, task: Task, given: Settings = Settings(), start_norm: float = 0.0) -> FitPlan:  # noqa: B008 - frozen
+        """Complete the settings by public rules, calibrate the noise, prove."""
+        for name, value in given.given.items():
+            if name not in self.takes:
+                hint = f"It has {', '.join(self.takes) or 'no settings'}."
+                checks.fail(name, value, f"not to be given for method={self.name!r}", hint)
+        if self.public_size and task.private_size:
+            raise NotApplicable(
+                f"The method {self.name} divides by the number of records, which "
+                "add-or-remove-one keeps private; use replace-one, zero-out, or the method "
+                "'objective' or 'dp-sgd' with public_rows."
+            )
+        return self._plan(task, given, start_norm)
 
     @abstractmethod
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
-        """Complete the settings by public rules, calibrate the noise, prove."""
+    def _plan(self, task: Task, given: Settings, start_norm: float) -> FitPlan:
+        """The plan, for settings that it has."""
 
     @abstractmethod
     def train(
@@ -38,33 +59,35 @@ class Method(ABC):
     ) -> Floats:
         """Weights [problem, column] as the plan says, before the release adds its noise."""
 
-    def check(self, given: Settings) -> None:
-        """Refuse settings that this method does not have."""
-        for name, value in given.given.items():
-            if name not in self.takes:
-                hint = f"It has {', '.join(self.takes)}." if self.takes else "It has no settings."
-                checks.fail(name, value, f"not to be given for method={self.name!r}", hint)
 
-    def refuse_private_size(self, task: Task) -> None:
-        """For methods that divide by the number of records."""
-        if task.relation is Relation.ADD_OR_REMOVE_ONE:
-            raise NotApplicable(
-                f"The method {self.name} divides by the number of records, which "
-                "add-or-remove-one keeps private; use relation='replace-one' or 'zero-out', or "
-                "method='objective' or 'dp-sgd' with public_rows."
-            )
-
-
+@dataclass(frozen=True)
 class TrainedMethod(Method):
-    """A method whose training is a `TrainSpec`, made of the task and the settings."""
+    """A method whose training is a `TrainSpec`, made of the task and the settings.
 
-    @abstractmethod
+    Parameters
+    ----------
+    name
+        As the estimators call it.
+    rule
+        Settings from public facts, where none are given.
+    public_size, raises_l2
+        As in `Method`.
+    """
+
+    name: str
+    rule: Callable[[Task, Settings], dict[str, Any]]
+    public_size: bool = True
+    raises_l2: bool = False
+
     def settings(self, task: Task, given: Settings) -> Settings:
         """The given ones, completed by the public rule."""
+        return given.filled(**self.rule(task, given))
 
-    @abstractmethod
     def spec(self, task: Task, settings: Settings) -> TrainSpec:
         """The training; noise inside it is still to be set."""
+        objective = task.objective_with(settings.l2 or task.l2)
+        public = objective, task.rows, task.norm, vars(settings)
+        return training(self.name, *public, private_size=task.private_size)
 
     def train(
         self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
@@ -94,8 +117,16 @@ def train_together(
     from sordino.sgd.engine import train_chunks
     from sordino.sgd.grid import prepare
 
+    # Plans by their training, whatever the size of the noise: their places, and that size. A
+    # plan's place is its seed: no two share an order.
+    alike: dict[TrainSpec, dict[int, float]] = {}
+    for place, plan in enumerate(plans):
+        assert plan.spec is not None
+        noise = plan.spec.noise_multiplier
+        key = replace(plan.spec, noise_multiplier=1.0) if noise > 0 else plan.spec
+        alike.setdefault(key, {})[place] = noise
     weights, source = np.empty((len(plans), *start.shape)), randomness.steps
-    for spec, scales in _alike(plans).items():
+    for spec, scales in alike.items():
         for problem in range(records.problems):
             # Not `train`, which warns if a run diverges (that depends on the records; a model that
             # did is not released) and hands out weights without noise when it is interrupted.
@@ -111,20 +142,6 @@ def train_together(
             for chunk in train_chunks(grid):
                 weights[members[chunk.seeds], problem] = chunk.weights[:, 0, -1]
     return weights
-
-
-def _alike(plans: Sequence[FitPlan]) -> dict[TrainSpec, dict[int, float]]:
-    """Plans by their training, whatever the size of the noise: their places, and that size.
-
-    A plan's place is its seed: no two share an order.
-    """
-    found: dict[TrainSpec, dict[int, float]] = {}
-    for place, plan in enumerate(plans):
-        assert plan.spec is not None
-        noise = plan.spec.noise_multiplier
-        key = replace(plan.spec, noise_multiplier=1.0) if noise > 0 else plan.spec
-        found.setdefault(key, {})[place] = noise
-    return found
 
 
 def initial(weights: npt.ArrayLike | None, problems: int, columns: int) -> Floats:

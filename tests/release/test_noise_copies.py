@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sordino import Ledger, PrivateLogisticRegression
-from sordino.release import OsGaussian, ReleaseRefused, copies
+from sordino.release import OsGaussian, ReleaseRefused, noise
 
 WORKER = Path(__file__).with_name("copied_worker.py")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -105,16 +105,16 @@ def test_opendp_itself_repeats_where_ids_are_equal(everything: Drawn) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux clears memory in a copy")
 def test_this_machine_clears_memory_and_others_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(copies._page(), mmap.mmap)
-    monkeypatch.setattr(copies, "_WIPE_ON_FORK", 9999)  # as an old kernel answers
-    assert isinstance(copies._page(), bytearray)
+    assert isinstance(noise._page(), mmap.mmap)
+    monkeypatch.setattr(noise, "_WIPE_ON_FORK", 9999)  # as an old kernel answers
+    assert isinstance(noise._page(), bytearray)
 
     class Emulated(mmap.mmap):
         def madvise(self, *advice: int) -> None:
             """Takes any advice, follows none."""
 
     monkeypatch.setattr(mmap, "mmap", Emulated)
-    assert isinstance(copies._page(), bytearray)
+    assert isinstance(noise._page(), bytearray)
 
 
 def test_a_copy_is_refused_before_its_ledger_is_charged(
@@ -122,7 +122,7 @@ def test_a_copy_is_refused_before_its_ledger_is_charged(
 ) -> None:
     X, y = np.random.default_rng(0).standard_normal((200, 3)), np.arange(200) % 2
     source = OsGaussian()
-    monkeypatch.setattr(copies, "_COPY_OF_PROCESS", {os.getpid(): copies.here() - 1})
+    monkeypatch.setattr(noise, "_COPY_OF_PROCESS", {os.getpid(): noise._COPIES.here() - 1})
     ledger = Ledger(tmp_path / "ledger.db", dataset="d", epsilon=2.0, delta=1e-4)
     for method in ("objective", "noisy-gd", "output-gd"):
         model = PrivateLogisticRegression(1.0, 1e-5, classes=[0, 1], method=method)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from scipy.special import bdtrc
@@ -19,16 +18,10 @@ from sordino.accounting.last_iterate.hidden_state import HiddenState
 from sordino.errors import NotApplicable
 from sordino.models.constants import LINEAR_KINDS, Constants
 from sordino.privacy import SECRET, Relation, Sampling
+from sordino.proofs.proof import NORM_SLACK, Released
 from sordino.sensitivity import Batches
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
-
-Released = Literal["final", "all"]
-NORM_SLACK = 1e-6
-"""By how much, relatively, a row may exceed the norm bound it was declared with (data/dataset.py).
-
-Gradients grow with the row's norm, curvature with its square; both are multiplied in.
-"""
 
 
 @dataclass(frozen=True)
@@ -64,22 +57,25 @@ class Run:
         """The same run with other noise."""
         return replace(self, steps=replace(self.steps, noise_multiplier=noise_multiplier))
 
-
-def refuse_numbers_made_from(spec: TrainSpec, n: int) -> None:
-    """Refuse settings that would change with the number of records, where that is private."""
-    private = "where the number of records is private"
-    if spec.order == Sampling.POISSON and spec.sample_rate is None:
-        hint = "batch_size / n changes with the record that is added or removed."
-        checks.fail("sample_rate", None, f"to be given {private}", hint)
-    if spec.epochs is not None:
-        hint = "An epoch is n / batch_size steps, rounded; pass steps."
-        checks.fail("epochs", spec.epochs, f"not to be given {private}", hint)
-    if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
-        hint = "Epochs change with it; use a constant learning rate."
-        checks.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
-    if spec.order != Sampling.POISSON and spec.batch_size >= n:
-        hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
-        checks.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
+    def assumptions(self, spec: TrainSpec, released: Released) -> tuple[str, ...]:
+        """What a guarantee about the run of `spec` rests on beside what was checked."""
+        assumes = [
+            f"batches drawn by {self.steps.sampling} sampling, as trained",
+            "initial weights and all settings chosen without looking at these data",
+            f"noise of {spec.noise_multiplier:g} clipping norms on each sum of gradients",
+        ]
+        if released == "final":
+            assumes += [
+                "a convex and smooth loss with the constants given, for rows within their norm "
+                "bound",
+                "plain SGD without momentum, the regulariser outside the clip",
+                "nothing but the last weights leaves the building: no other iterate, no average",
+            ]
+        if self.steps.relation is Relation.ADD_OR_REMOVE_ONE:
+            assumes.append("steps, sample rate and divisor are public numbers, not made from n")
+        if self.steps.sampling in SECRET:
+            assumes.append("the order of the records is uniform and stays secret")
+        return tuple(assumes)
 
 
 def run_of(
@@ -92,9 +88,44 @@ def run_of(
     problems: int = 1,
     rows_per_person: int = 1,
 ) -> Run:
-    """The plain numbers of a training, or why the last iterate's theorems do not apply to it."""
+    """Turn a training into plain numbers.
+
+    Parameters
+    ----------
+    spec, constants, n, relation
+        The training, what is proved of its loss (None if nothing is), the number of records, and
+        what counts as a neighbouring dataset.
+    released, problems, rows_per_person
+        As in `Run`.
+
+    Returns
+    -------
+    Run
+        Its `hidden` says why the last iterate's theorems do not apply, where they do not.
+
+    Examples
+    --------
+    >>> from sordino import Relation, TrainSpec
+    >>> spec = TrainSpec("logistic", 0.1, batch_size=10, steps=50, order="poisson",
+    ...                  max_grad_norm=1.0, noise_multiplier=2.0)
+    >>> run_of(spec, None, 100, Relation.ZERO_OUT).steps.sample_rate
+    0.1
+    """
     problems = checks.whole("problems", problems, at_least=1)
-    steps = _noisy_steps(spec, constants, n, relation, problems)
+    poisson = spec.order == Sampling.POISSON
+    bound, noise = gradient_bound(spec, constants), 0.0
+    if spec.noise_multiplier:
+        assert spec.max_grad_norm is not None
+        # Where the loss itself bounds gradients below the clip, the noise is worth more.
+        noise = spec.noise_multiplier * spec.max_grad_norm / bound if bound else math.inf
+    steps = NoisySteps(
+        noise_multiplier=noise / math.sqrt(problems),
+        sample_rate=min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate,
+        steps=spec.total_steps(n),
+        sampling=Sampling.FULL if spec.batch_size >= n and not poisson else spec.order,
+        relation=relation,
+        steps_per_epoch=None if poisson else spec.steps_per_epoch(n),
+    )
     try:
         hidden: HiddenState | NotApplicable = _hidden_state(spec, constants, n, steps)
     except NotApplicable as refusal:
@@ -102,25 +133,23 @@ def run_of(
     return Run(steps, released, hidden, problems=problems, rows_per_person=rows_per_person)
 
 
-def _noisy_steps(
-    spec: TrainSpec, constants: Constants | None, n: int, relation: Relation, problems: int
-) -> NoisySteps:
-    whole = spec.batch_size >= n and spec.order != Sampling.POISSON
-    rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
-    bound = gradient_bound(spec, constants)
-    noise = 0.0
-    if spec.noise_multiplier:
-        assert spec.max_grad_norm is not None
-        # Where the loss itself bounds gradients below the clip, the noise is worth more.
-        noise = spec.noise_multiplier * spec.max_grad_norm / bound if bound else math.inf
-    return NoisySteps(
-        noise_multiplier=noise / math.sqrt(problems),
-        sample_rate=rate,
-        steps=spec.total_steps(n),
-        sampling=Sampling.FULL if whole else spec.order,
-        relation=relation,
-        steps_per_epoch=None if spec.order == Sampling.POISSON else spec.steps_per_epoch(n),
-    )
+def refuse_private_numbers(spec: TrainSpec, n: int, relation: Relation) -> None:
+    """Refuse settings that would change with the number of records, where that is private."""
+    if relation is not Relation.ADD_OR_REMOVE_ONE:
+        return
+    private, poisson = "where the number of records is private", spec.order == Sampling.POISSON
+    if poisson and spec.sample_rate is None:
+        hint = "batch_size / n changes with the record that is added or removed."
+        checks.fail("sample_rate", None, f"to be given {private}", hint)
+    if spec.epochs is not None:
+        hint = "An epoch is n / batch_size steps, rounded; pass steps."
+        checks.fail("epochs", spec.epochs, f"not to be given {private}", hint)
+    if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
+        hint = "Epochs change with it; use a constant learning rate."
+        checks.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
+    if not poisson and spec.batch_size >= n:
+        hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
+        checks.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
 
 
 def gradient_bound(spec: TrainSpec, constants: Constants | None) -> float:
@@ -133,7 +162,7 @@ def _hidden_state(
     spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps
 ) -> HiddenState:
     """The last iterate's numbers, each precondition of docs/math.md 4 checked."""
-    constants = checked_convexity(spec, constants)
+    constants = convex_constants(spec, constants)
     if spec.average_every is not None:
         raise NotApplicable(
             "An average of iterates is released, and the theorems are about the last one only; "
@@ -141,44 +170,42 @@ def _hidden_state(
         )
     if not spec.divides_by_batch_size and spec.batch_size < n:
         raise NotApplicable(
-            "Each sum of gradients is divided by the batch's own size; train with "
-            "fixed_divisor=True, so that every step is the same map."
+            "Each sum of gradients is divided by its batch's own size; use fixed_divisor=True."
         )
     bound = gradient_bound(spec, constants)
     if math.isinf(bound):
-        raise NotApplicable(
-            "Gradients are not bounded; set max_grad_norm, or use a Lipschitz loss."
-        )
+        raise NotApplicable("Gradients are not bounded; set max_grad_norm or take another loss.")
     rates = rates_of(spec, n)
     curvature, overflow = _largest_curvature(spec, constants, n, steps, float(np.max(rates)))
     contractions = np.maximum(
         np.abs(1 - rates * constants.strongly_convex), np.abs(1 - rates * curvature)
     )
-    units = rates * bound / spec.batch_size
+    diameter = math.inf if spec.radius is None else 2 * spec.radius
+    shares = None
+    if spec.order in SECRET and spec.batch_size < n:  # of the records in each batch of a pass
+        each = [spec.batch_size / n] * spec.steps_per_epoch(n)
+        if not spec.drop_last and n % spec.batch_size:
+            each[-1] = (n % spec.batch_size) / n
+        shares = tuple(each)
+    first, second = contractions.tolist(), (rates * bound / spec.batch_size).tolist()
     if len(rates) == 1:
-        contraction, unit = float(contractions[0]), float(units[0])
-        return HiddenState(contraction, unit, _diameter(spec), _shares(spec, n), overflow)
-    numbers = tuple(contractions.tolist()), tuple(units.tolist())
-    return HiddenState(*numbers, _diameter(spec), _shares(spec, n), overflow)
+        return HiddenState(first[0], second[0], diameter, shares, overflow)
+    return HiddenState(tuple(first), tuple(second), diameter, shares, overflow)
 
 
-def checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constants:
+def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
     """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
     if spec.objective.kind not in LINEAR_KINDS:
         raise NotApplicable(
             f"The loss of this model ({spec.objective.kind}) is not convex, and without convexity "
-            "the last iterate can leak as much as all of them: Annamalai 2024 builds such a loss. "
-            "Only composition over all iterates is proved; use a linear model for more."
+            "the last iterate can leak as much as all of them (Annamalai 2024); use a linear model."
         )
     if constants is None:
-        raise NotApplicable(
-            "Nothing is known of the loss; pass its constants, which objective.constants() proves "
-            "for rows within a norm bound."
-        )
+        raise NotApplicable("Nothing is known of the loss; pass objective.constants(norm).")
     if constants.strongly_convex < 0 or math.isinf(constants.smooth):
         raise NotApplicable(
-            "The loss must be convex and smooth, with strongly_convex >= 0 and a finite smooth "
-            f"constant, and these are {constants.strongly_convex} and {constants.smooth}."
+            "The loss must be convex and smooth: strongly_convex >= 0 and a finite smooth; these "
+            f"are {constants.strongly_convex} and {constants.smooth}."
         )
     # The l2 term is never clipped (TrainSpec adds it outside), and a clipped derivative of a
     # linear model's score is still monotone: clipping keeps convexity and smoothness (4.6).
@@ -189,7 +216,7 @@ def checked_convexity(spec: TrainSpec, constants: Constants | None) -> Constants
 
 def batches_of(spec: TrainSpec, constants: Constants | None, n: int) -> Batches:
     """What theorems on sensitivity ask of a training; refused unless convex and smooth."""
-    checked = checked_convexity(spec, constants)
+    checked = convex_constants(spec, constants)
     return Batches(
         constants=replace(checked, lipschitz=gradient_bound(spec, checked)),
         n=n,
@@ -221,13 +248,18 @@ def _largest_curvature(
     """Curvature of one step's objective at most, and the chance that a Poisson batch exceeds it."""
     weight = constants.strongly_convex
     data_term = constants.smooth - weight
-    if steps.sampling != Sampling.POISSON:
-        # No batch is larger than the divisor. (A full batch divided by a larger number neither.)
-        most = max(1.0, min(n, spec.batch_size) / spec.batch_size)
-        _check_rate(rate, weight + data_term * most)
-        return weight + data_term * most, 0.0
-    # c = 1 - rate * l2 as long as rate * (2 l2 + data_term |B| / divisor) <= 2.
-    _check_rate(rate, 2 * weight + data_term)
+    poisson = steps.sampling == Sampling.POISSON
+    # No batch is larger than the divisor. (A full batch divided by a larger number neither.)
+    most = weight + data_term * max(1.0, min(n, spec.batch_size) / spec.batch_size)
+    # Poisson: c = 1 - rate * l2 as long as rate * (2 l2 + data_term |B| / divisor) <= 2.
+    limit = 2 * weight + data_term if poisson else most
+    if rate * limit > 2 * (1 + 1e-12):
+        raise NotApplicable(
+            f"The learning rate {rate:.4g} is above 2 / smoothness = {2 / limit:.4g}, where a "
+            "step can push two runs apart; lower it."
+        )
+    if not poisson:
+        return most, 0.0
     room = max(0.0, 2 / rate - 2 * weight)
     fits = n if data_term * n <= room * spec.batch_size else int(room * spec.batch_size / data_term)
     if fits < spec.batch_size:
@@ -240,46 +272,3 @@ def _largest_curvature(
         # The record itself may be one of the batch; the others' count does not depend on it.
         overflow = steps.steps * float(bdtrc(fits - 1, n, steps.sample_rate))
     return weight + data_term * fits / spec.batch_size, min(1.0, overflow)
-
-
-def _check_rate(rate: float, curvature: float) -> None:
-    if rate * curvature > 2 * (1 + 1e-12):
-        raise NotApplicable(
-            f"The learning rate {rate:.4g} is above 2 / smoothness = {2 / curvature:.4g}, where a "
-            "step can push two runs apart; lower it."
-        )
-
-
-def _diameter(spec: TrainSpec) -> float:
-    return math.inf if spec.radius is None else 2 * spec.radius
-
-
-def _shares(spec: TrainSpec, n: int) -> tuple[float, ...] | None:
-    """Share of the records in each batch of a pass."""
-    if spec.order not in SECRET or spec.batch_size >= n:
-        return None
-    batches = spec.steps_per_epoch(n)
-    shares = [spec.batch_size / n] * batches
-    if not spec.drop_last and n % spec.batch_size:
-        shares[-1] = (n % spec.batch_size) / n
-    return tuple(shares)
-
-
-def assumptions(spec: TrainSpec, run: Run, released: Released) -> tuple[str, ...]:
-    """What a guarantee about noisy steps rests on beside what was checked."""
-    assumes = [
-        f"batches drawn by {run.steps.sampling} sampling, as trained",
-        "initial weights and all settings chosen without looking at these data",
-        f"noise of {spec.noise_multiplier:g} clipping norms on each sum of gradients",
-    ]
-    if released == "final":
-        assumes += [
-            "a convex and smooth loss with the constants given, for rows within their norm bound",
-            "plain SGD without momentum, the regulariser outside the clip",
-            "nothing but the last weights leaves the building: no other iterate, no average",
-        ]
-    if run.steps.relation is Relation.ADD_OR_REMOVE_ONE:
-        assumes.append("steps, sample rate and divisor are public numbers, not made from n")
-    if run.steps.sampling in SECRET:
-        assumes.append("the order of the records is uniform and stays secret")
-    return tuple(assumes)

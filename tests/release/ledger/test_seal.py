@@ -20,7 +20,7 @@ from sordino.privacy import Relation
 from sordino.release.ledger import Charge, Head, Ledger, LedgerError, LedgerWentBack
 from sordino.release.ledger.file import SealedWarning
 
-OLD = Path(__file__).parents[1] / "corpus" / "ledger.db"
+OLD = Path(__file__).parents[2] / "corpus" / "ledger.db"
 WORKER = Path(__file__).with_name("ledger_worker.py")
 
 

@@ -25,23 +25,20 @@ import numpy as np
 from sordino import checks
 from sordino.accounting.zcdp import Filter, exponential_temperature, gaussian_scale
 from sordino.data.dataset import NORM_SLACK
-from sordino.estimators.randomness import Randomness
-from sordino.estimators.records import FitRecords
+from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Settings, Task
+from sordino.estimators.methods.training import Method
 from sordino.estimators.risk import Risk
-from sordino.estimators.task import FitPlan, Settings, Task
-from sordino.estimators.training import Method
-from sordino.proofs.adaptive import concentrated_budget
-from sordino.proofs.evidence_kinds import AdaptiveEvidence
+from sordino.proofs.adaptive import AdaptiveEvidence, concentrated_budget
 from sordino.types import Floats
 
-Draw = Callable[[int], Floats]
+_Draw = Callable[[int], Floats]
 
 # Every so many steps the longest candidate becomes this times the longest step among them.
-ADAPT_EVERY, ADAPT_BY = 10, 1.1
+_ADAPT_EVERY, _ADAPT_BY = 10, 1.1
 # Ours, not the paper's: a lost choice may mean that every candidate is too long, and ranges
 # that follow from steps taken alone would then never shrink. Neutral at the budgets simulated.
-SHRINK = 0.8
-FEWEST_ROUNDS, MANY_ROUNDS = 5.0, 60.0
+_SHRINK = 0.8
+_FEWEST_ROUNDS, _MANY_ROUNDS = 5.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -86,15 +83,15 @@ class Shares:
         """
         noise = (sensitivity_factor * min(clip, norm) / rows) ** 2 * dimension / (2 * rho)
         rounds = (0.2 * norm) ** 2 / noise
-        if rounds > MANY_ROUNDS:
-            rounds = MANY_ROUNDS * (rounds / MANY_ROUNDS) ** 0.25
-        per_round = rho / max(rounds, FEWEST_ROUNDS)
+        if rounds > _MANY_ROUNDS:
+            rounds = _MANY_ROUNDS * (rounds / _MANY_ROUNDS) ** 0.25
+        per_round = rho / max(rounds, _FEWEST_ROUNDS)
         return Shares(0.8 * per_round, 0.2 * per_round, largest_step=2.0 / norm)
 
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """The only two doors through which anything about the data leaves; both ask the budget first.
+    """The only two draws by which anything about the data leaves; both ask the budget first.
 
     Parameters
     ----------
@@ -113,14 +110,13 @@ class Releases:
     clip: float
     norm: float
     sensitivity_factor: float
-    normals: Draw
-    gumbels: Draw
+    normals: _Draw
+    gumbels: _Draw
 
     def __post_init__(self) -> None:
         for name in ("clip", "norm", "sensitivity_factor"):
             checks.positive(name, getattr(self, name))
-        largest = float(self.risk.row_norms.max())
-        if largest > self.norm * (1 + NORM_SLACK):
+        if float(self.risk.row_norms.max()) > self.norm * (1 + NORM_SLACK):
             checks.fail("norm", self.norm, ">= every row's norm; one is longer")
 
     def gradient(self, w: Floats, rho: float) -> Floats:
@@ -128,7 +124,7 @@ class Releases:
         self.budget.spend(rho)
         most = min(self.clip, self.norm * (1 + NORM_SLACK))
         noise = gaussian_scale(self.sensitivity_factor * most, rho)
-        return clipped_sum(self.risk, w, most) + noise * _drawn(self.normals, len(w))
+        return clipped_sum(self.risk, w, most) + noise * _draw(self.normals, len(w))
 
     def choice(self, w: Floats, v: Floats, lengths: Floats, rho: float) -> int:
         """Index i of a small objective at w - lengths[i] v, v a unit vector.
@@ -141,10 +137,10 @@ class Releases:
         span = self.norm * (1 + NORM_SLACK) * float(np.ptp(lengths))
         t = exponential_temperature(self.sensitivity_factor * span, rho)
         scores = step_scores(self.risk, w, v, lengths)
-        return int(np.argmax(_drawn(self.gumbels, len(lengths)) - scores / t))
+        return int(np.argmax(_draw(self.gumbels, len(lengths)) - scores / t))
 
 
-def _drawn(draw: Draw, size: int) -> Floats:
+def _draw(draw: _Draw, size: int) -> Floats:
     """Draw, and refuse anything but `size` numbers: one number for all would be no noise.
 
     (numpy's own `Generator.gumbel(16)` is such a number: its first argument is the location.)
@@ -178,36 +174,26 @@ def step_scores(risk: Risk, w: Floats, v: Floats, lengths: Floats) -> Floats:
     return sums - float(risk.losses(here).sum()) + risk.rows * bend
 
 
-def descend(
-    risk: Risk,
-    *,
-    budget: Filter,
-    clip: float,
-    norm: float,
-    sensitivity_factor: float,
-    normals: Draw,
-    gumbels: Draw,
-    shares: Shares | None = None,
-    start: Floats | None = None,
-) -> Floats:
-    """Return weights whose release costs at most what `budget` had left, in zCDP.
+def descend(release: Releases, shares: Shares | None = None, start: Floats | None = None) -> Floats:
+    """Return weights whose release costs at most what the budget had left, in zCDP.
 
-    Theorem: a zCDP filter (Feldman and Zrnic 2021) over the Gaussian and
-    exponential mechanisms of `Releases`, whose arguments document the rest; all iterates may be
-    released. What is left at the end is spent on the last gradient: how much that is follows
-    from what was released before, and the filter counts it.
+    Theorem: a zCDP filter (Feldman and Zrnic 2021) over the Gaussian and exponential mechanisms of
+    `Releases`; all iterates may be released. What is left at the end is spent on the last gradient:
+    how much that is follows from what was released before, and the filter counts it.
     """
-    release = Releases(risk, budget, clip, norm, sensitivity_factor, normals, gumbels)
+    risk, budget = release.risk, release.budget
     if shares is None:
-        n, d = risk.rows, risk.dimension
-        shares = Shares.by_rule(budget.left, n, d, norm, clip, sensitivity_factor)
+        public = release.norm, release.clip, release.sensitivity_factor
+        shares = Shares.by_rule(budget.left, risk.rows, risk.dimension, *public)
     w = np.zeros(risk.dimension) if start is None else start.copy()
     longest, share = shares.largest_step, shares.gradient
     taken: list[float] = []
     while (rho := _next_share(budget, share, shares.selection)) > 0:
         gradient = release.gradient(w, rho)
         while True:
-            v = _direction(risk, gradient, w)
+            # The unit vector along the noisy gradient of F, its regulariser included.
+            v = gradient / risk.rows + risk.l2 * w
+            v = v / max(float(np.linalg.norm(v)), float(np.finfo(np.float64).tiny))
             lengths = np.linspace(0.0, longest, shares.candidates)
             if (i := release.choice(w, v, lengths, shares.selection)) > 0:
                 break
@@ -218,11 +204,11 @@ def descend(
             again = release.gradient(w, extra)
             gradient, rho = (rho * gradient + extra * again) / (rho + extra), rho + extra
             share = max(share, rho)
-            longest *= SHRINK
+            longest *= _SHRINK
         w = w - lengths[i] * v
         taken.append(float(lengths[i]))
-        if len(taken) % ADAPT_EVERY == 0:
-            longest = ADAPT_BY * max(taken[-ADAPT_EVERY:])
+        if len(taken) % _ADAPT_EVERY == 0:
+            longest = _ADAPT_BY * max(taken[-_ADAPT_EVERY:])
     return w
 
 
@@ -236,12 +222,6 @@ def _next_share(budget: Filter, wanted: float, selection: float) -> float:
     return rho if rho >= wanted / 2 and budget.can_spend(rho + selection) else 0.0
 
 
-def _direction(risk: Risk, gradient: Floats, w: Floats) -> Floats:
-    """The unit vector along the noisy gradient of F, its regulariser included."""
-    v = gradient / risk.rows + risk.l2 * w
-    return v / max(float(np.linalg.norm(v)), float(np.finfo(np.float64).tiny))
-
-
 class AdaptiveDescent(Method):
     """Lee & Kifer 2018, corrected (docs/math.md 10.4), under zero-concentrated DP.
 
@@ -250,26 +230,15 @@ class AdaptiveDescent(Method):
     """
 
     name = "dp-agd"
-    takes = ("steps", "learning_rate", "max_grad_norm")
 
-    def plan(self, task: Task, given: Settings, start_norm: float = 0.0) -> FitPlan:
-        """The budget in zero-concentrated DP, and what it proves."""
-        self.check(given)
-        self.refuse_private_size(task)
-        settings = given.filled(max_grad_norm=task.norm).clipped(task.norm)
-        rho = _budget(task) if task.private else math.inf
+    def _plan(self, task: Task, given: Settings, start_norm: float) -> FitPlan:
+        settings = given.filled(clip=task.norm)
         clip = settings.max_grad_norm
         assert clip is not None
-        evidence = None
+        evidence, rho = None, math.inf
         if task.private:
-            evidence = AdaptiveEvidence(
-                rho=rho,
-                clip=clip,
-                relation=task.relation,
-                columns=task.columns,
-                problems=task.problems,
-                rows_per_person=task.rows_per_person,
-            )
+            rho = _budget(task)
+            evidence = AdaptiveEvidence(rho=rho, clip=clip, **task.shape)
         return FitPlan(
             method=self.name,
             task=task,
@@ -287,28 +256,20 @@ class AdaptiveDescent(Method):
         self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
     ) -> Floats:
         """Weights that already carry their noise."""
-        task, clip = plan.task, plan.settings.max_grad_norm
-        assert clip is not None
-        weights = []
+        task, weights = plan.task, []
         for problem in range(records.problems):
             risk = records.risk(problem, task, task.l2)
             if not task.private:
                 weights.append(risk.minimise(None, 1e-7 * task.norm))
                 continue
             rho = _budget(task) / task.problems * (1 - 1e-12)
-            noise = randomness.steps.stream("dp-agd", problem)
-            found = descend(
-                risk,
-                budget=Filter(rho),
-                clip=clip,
-                norm=task.norm,
-                sensitivity_factor=task.moved,
-                normals=_counted(noise.standard_normal),
-                gumbels=_counted(noise.gumbel),
-                shares=_shares(task, plan.settings, rho),
-                start=start[problem],
+            noise, clip = randomness.steps.stream("dp-agd", problem), plan.settings.max_grad_norm
+            assert clip is not None
+            release = Releases(
+                *(risk, Filter(rho), clip, task.norm, task.moved),
+                *(_counted(noise.standard_normal), _counted(noise.gumbel)),
             )
-            weights.append(found)
+            weights.append(descend(release, _shares(task, plan.settings, rho), start[problem]))
         return np.stack(weights)
 
 
@@ -319,7 +280,7 @@ def _budget(task: Task) -> float:
     )
 
 
-def _counted(draw: Callable[[tuple[int, ...]], Floats]) -> Callable[[int], Floats]:
+def _counted(draw: Callable[[tuple[int, ...]], Floats]) -> _Draw:
     return lambda many: draw((many,))
 
 

@@ -1,0 +1,98 @@
+"""Every method by its name, and `auto`, which chooses one by public facts.
+
+Two have no noise, and private models are compared with them: the minimiser and the majority.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sordino import checks
+from sordino.estimators import rules
+from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Settings, Task
+from sordino.estimators.methods.adaptive import AdaptiveDescent
+from sordino.estimators.methods.noisy_steps import DP_SGD, NOISY_GD
+from sordino.estimators.methods.objective_perturbation import NoisyObjective
+from sordino.estimators.methods.output_perturbation import OUTPUT_METHODS
+from sordino.estimators.methods.training import Method
+from sordino.types import Floats
+
+_TOLERANCE = 1e-7
+"""Norm of the mean gradient at the reference, for rows of norm 1."""
+
+
+class _Reference(Method):
+    starts = False
+    public_size = False
+
+    def _plan(self, task: Task, given: Settings, start_norm: float) -> FitPlan:
+        return FitPlan(self.name, task, given, None, 0.0, 0.0, "nowhere", l2=task.l2)
+
+
+class NoPrivacy(_Reference):
+    """The minimiser of the regularised mean loss (L-BFGS, finished by Newton steps)."""
+
+    name = "none"
+
+    def train(
+        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
+    ) -> Floats:
+        """Minimise every problem."""
+        risks = (records.risk(k, plan.task, plan.l2) for k in range(records.problems))
+        return np.stack([risk.minimise(None, _TOLERANCE * plan.task.norm) for risk in risks])
+
+
+class Majority(_Reference):
+    """Always the most frequent class."""
+
+    name = "majority"
+
+    def train(
+        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
+    ) -> Floats:
+        """Weights 0; the base class reads the shares as intercepts."""
+        return np.zeros_like(start)
+
+    @staticmethod
+    def intercepts(records: FitRecords) -> Floats:
+        """Log-odds of each problem's share, kept finite."""
+        shares = [float(records.labels(k).mean()) for k in range(records.problems)]
+        kept = [min(max(share, 1e-9), 1 - 1e-9) for share in shares]
+        return np.array([math.log(share / (1 - share)) for share in kept])
+
+
+REFERENCES = (NoPrivacy.name, Majority.name)
+"""Methods that add no noise."""
+_NOISY = (NOISY_GD, DP_SGD, NoisyObjective(), AdaptiveDescent())
+METHODS: dict[str, Method] = {
+    method.name: method for method in (*OUTPUT_METHODS, *_NOISY, NoPrivacy(), Majority())
+}
+NAMES = ("auto", *METHODS)
+
+
+def named(name: str) -> Method:
+    """One method."""
+    return METHODS[name]
+
+
+def plan(
+    name: str,
+    task: Task,
+    given: Settings = Settings(),  # noqa: B008 - frozen
+    start_norm: float = 0.0,
+    *,
+    starts: bool = False,
+) -> FitPlan:
+    """The plan of a method, or of the one that `auto` chooses; `starts` if weights are given."""
+    checks.one_of("method", name, NAMES)
+    if name == "auto":
+        for setting, value in given.given.items():
+            hint = "Name a method to set it, such as method='rsgd-ar'."
+            checks.fail(setting, value, "not to be given for method='auto', which chooses it", hint)
+        name = rules.best_method(task, starts)
+    elif starts and not METHODS[name].starts:
+        hint = "It has no start; a descent has one, such as method='noisy-gd'."
+        checks.fail("initial_weights", "[...]", f"not to be given for method={name!r}", hint)
+    return METHODS[name].plan(task, given, start_norm)

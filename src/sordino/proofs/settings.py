@@ -1,0 +1,220 @@
+"""The methods of the estimators: their settings, and their settings against a proof's numbers.
+
+What was left to a public rule (a setting that is null) is not looked up in the rules: these may
+change from version to version. The shape of each method's training does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sordino import checks
+from sordino.models.constants import ObjectiveSpec
+from sordino.privacy import Relation, Sampling
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.evidence import StepsEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence
+from sordino.proofs.proof import Evidence, TrainingEvidence
+from sordino.sgd.spec import Schedule, TrainSpec
+
+ESTIMATORS = {"PrivateLogisticRegression": "logistic", "PrivateLinearSVC": "huber-svm"}
+"""Who makes certificates, and the loss of each."""
+_HUBER_WIDTH = 0.5
+"""Written down where the loss has none."""
+GENERAL = (
+    *("epsilon", "delta", "relation", "method", "l2", "data_norm"),
+    *("fit_intercept", "max_rows_per_person", "public_rows"),
+)
+HOW = (
+    *("epochs", "steps", "batch_size", "learning_rate"),
+    *("average_every", "max_grad_norm", "accountant"),
+)
+"""Settings of every model; those in `HOW` are null where a method has none, or a rule chose."""
+_Compared = Iterator[tuple[str, object, object]]
+
+
+@dataclass(frozen=True)
+class _MethodRecord:
+    """What a method's certificates hold: the kind of its numbers, its settings, who it is by."""
+
+    kind: type[Evidence]
+    takes: tuple[str, ...] = ()
+    source: str = ""
+
+
+_PASSES = ("epochs", "batch_size", "learning_rate", "max_grad_norm")
+_DESCENT = ("steps", "learning_rate", "max_grad_norm")
+METHODS = {
+    "rsgd-ar": _MethodRecord(
+        *(OutputEvidence, (*_PASSES, "average_every")),
+        "RSGD-AR (Chen, Lee & Kifer 2019, Proposition 3, corrected)",
+    ),
+    "nsgd": _MethodRecord(OutputEvidence, _PASSES, "NSGD (Chen, Lee & Kifer 2019, Lemma 2)"),
+    "bolt-on": _MethodRecord(OutputEvidence, _PASSES, "bolt-on SGD (Wu et al. 2017)"),
+    "output-gd": _MethodRecord(
+        *(OutputEvidence, _DESCENT),
+        "output perturbation of gradient descent (Zhang et al. 2017; Chen et al. 2019)",
+    ),
+    "noisy-gd": _MethodRecord(StepsEvidence, _DESCENT),
+    "dp-sgd": _MethodRecord(StepsEvidence, (*_PASSES, "steps", "accountant")),
+    "objective": _MethodRecord(ObjectiveEvidence),
+    "dp-agd": _MethodRecord(AdaptiveEvidence, _DESCENT),
+}
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What was asked of one training: the method, and the settings that were given for it.
+
+    Without `settings`, all that a certificate states of an estimator, nothing is known but the
+    numbers: so it is with candidates of a selection that were not released.
+    """
+
+    method: str
+    given: Mapping[str, Any]
+    loss: str = ""
+    settings: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, estimator: str, settings: Mapping[str, Any], method: str) -> TrainingRequest:
+        """Of the model that was released."""
+        checks.positive("data_norm", settings["data_norm"])
+        checks.non_negative("l2", settings["l2"])
+        checks.positive("huber_width", settings.get("huber_width", _HUBER_WIDTH))
+        given = {name: settings[name] for name in HOW if settings[name] is not None}
+        check_settings(given, allow_infinite=True)
+        return cls(method, given, ESTIMATORS[estimator], settings)
+
+    def compared(self, evidence: Evidence) -> _Compared:
+        """Name, what was asked, and what the numbers are of."""
+        if self.settings is not None:
+            norm = self.settings["data_norm"]
+            yield "data_norm", norm, getattr(evidence, "norm", norm)
+        if isinstance(evidence, TrainingEvidence):
+            yield from self._training(evidence)
+        elif isinstance(evidence, ObjectiveEvidence):
+            yield from self._loss(ObjectiveSpec(evidence.loss, huber_width=evidence.huber_width))
+        elif isinstance(evidence, AdaptiveEvidence) and self.settings is not None:
+            yield "max_grad_norm", self._clip(self.settings["data_norm"]), evidence.clip
+
+    def _loss(self, objective: ObjectiveSpec) -> _Compared:
+        width = _HUBER_WIDTH if objective.kind == "logistic" else objective.huber_width
+        if self.settings is not None:
+            yield "loss", self.loss, objective.kind
+            width = self.settings.get("huber_width", _HUBER_WIDTH)
+        yield "huber_width", width, objective.huber_width
+
+    def _training(self, evidence: TrainingEvidence) -> _Compared:
+        spec, objective = evidence.spec, evidence.spec.objective
+        yield from self._loss(objective)
+        if self.settings is not None:
+            raised = objective.l2 if self.method == "bolt-on" else 0.0
+            yield "l2", max(self.settings["l2"], raised), objective.l2
+        if isinstance(evidence, OutputEvidence):
+            yield "source", METHODS[self.method].source, evidence.source
+        if isinstance(evidence, StepsEvidence) and self.settings is not None:
+            default = "pld" if self.method == "dp-sgd" else "best"
+            yield "accountant", self.given.get("accountant", default), evidence.accountant
+        expected = self._expected(evidence).to_dict()
+        for name, value in spec.to_dict().items():
+            yield name, expected[name], value
+
+    def _expected(self, evidence: TrainingEvidence) -> TrainSpec:
+        """The training as this method does it; numbers that a rule chose are as recorded."""
+        spec, rows, given = evidence.spec, evidence.rows, self.given
+        of, private = spec.objective, evidence.relation is Relation.ADD_OR_REMOVE_ONE
+        how = {"batch_size": spec.batch_size, "learning_rate": spec.schedule.rate, **given}
+        noise = 0.0
+        if isinstance(evidence, StepsEvidence):
+            how["max_grad_norm"], noise = self._clip(evidence.norm), spec.noise_multiplier
+            if self.settings is None and spec.max_grad_norm:
+                how["max_grad_norm"] = min(how["max_grad_norm"], spec.max_grad_norm)
+            if not {"steps", "epochs"} & set(given):
+                how["steps"] = spec.total_steps(rows)
+        else:
+            length = "steps" if self.method == "output-gd" else "epochs"
+            how.setdefault(length, getattr(spec, length) or 1)
+            if self.settings is None:
+                how["max_grad_norm"] = spec.max_grad_norm
+            if self.method == "rsgd-ar":
+                how.setdefault("average_every", spec.average_every or 1)
+            if "batch_size" not in given:  # they are equal: no more of them than fit
+                how["batches"] = rows // min(spec.batch_size, rows)
+            falls = spec.schedule.kind == "strongly-convex"
+            if self.settings is not None:
+                falls = self.settings["l2"] > 0 and "learning_rate" not in given
+            if self.method == "bolt-on" and falls:
+                how["learning_rate"] = None
+        loss = ObjectiveSpec(of.kind, of.l2, False, of.huber_width)
+        made = training(self.method, loss, rows, evidence.norm, how, private_size=private)
+        return replace(made, noise_multiplier=noise)
+
+    def _clip(self, norm: float) -> float:
+        return float(min(self.given.get("max_grad_norm", norm), norm))
+
+
+def training(
+    method: str,
+    objective: ObjectiveSpec,
+    rows: int,
+    norm: float,
+    how: Mapping[str, Any],
+    *,
+    private_size: bool,
+) -> TrainSpec:
+    """The training of a method by settings `how`, which are complete; noise inside is still to set.
+
+    Without noise inside, batches are equal: in a smaller one a record would count for more. The few
+    records that are left over after the secret permutation sit out.
+    """
+    rate, batch = how["learning_rate"], how["batch_size"]
+    if rate is None:  # bolt-on
+        constants = objective.constants(norm)
+        assert constants is not None
+        schedule = Schedule.strongly_convex_rate(constants.smooth, constants.strongly_convex)
+    else:
+        per_epoch = method in ("rsgd-ar", "nsgd")
+        schedule = Schedule.per_epoch(rate) if per_epoch else Schedule.constant(rate)
+    spec: dict[str, Any] = {"steps": how.get("steps"), "max_grad_norm": how.get("max_grad_norm")}
+    if method == "noisy-gd":
+        # A constant rate: a falling one would undo what hiding the iterates gains.
+        spec |= {"batch_size": rows, "order": Sampling.CYCLIC, "fixed_divisor": True}
+    elif method == "dp-sgd":
+        # Every record in every batch with the same probability, by public numbers.
+        spec |= {"batch_size": batch, "order": Sampling.POISSON}
+        spec["sample_rate"] = batch / rows if private_size else None
+        if spec["steps"] is None:
+            spec["steps"] = how["epochs"] * -(-rows // batch)
+    else:
+        batches = how.get("batches") or -(-rows // min(batch, rows))
+        batches = 1 if method == "output-gd" else batches
+        spec |= {"batch_size": rows // batches, "epochs": how.get("epochs"), "drop_last": True}
+        spec["order"] = Sampling.PERMUTE_ONCE if batches > 1 else Sampling.CYCLIC
+        spec["average_every"] = spec["restart_every"] = how.get("average_every")
+    # Rounding counts in the sensitivity of the final weights.
+    return TrainSpec(objective, schedule, init="given", dtype="float64", **spec)
+
+
+def check_settings(given: Mapping[str, Any], *, allow_infinite: bool = False) -> None:
+    """Refuse settings of a training that are no counts or no lengths."""
+    for name in ("epochs", "steps", "batch_size", "average_every"):
+        if given.get(name) is not None:
+            checks.whole(name, given[name], at_least=1)
+    for name in ("learning_rate", "max_grad_norm"):
+        if given.get(name) is not None:
+            checks.positive(name, given[name], allow_infinite=allow_infinite)
+    if given.get("epochs") is not None and given.get("steps") is not None:
+        checks.fail("steps", given["steps"], "or epochs to be given, not both")
+
+
+def method_of(evidence: Evidence) -> str:
+    """Whose numbers they are."""
+    if isinstance(evidence, StepsEvidence):
+        return "dp-sgd" if evidence.spec.order == Sampling.POISSON else "noisy-gd"
+    if isinstance(evidence, OutputEvidence):
+        sources = {row.source: name for name, row in METHODS.items()}
+        return sources.get(evidence.source, "output-gd") if evidence.source else "output-gd"
+    return "objective" if isinstance(evidence, ObjectiveEvidence) else "dp-agd"
