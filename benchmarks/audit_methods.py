@@ -4,7 +4,7 @@
                                        [--only METHOD]
 
 Each is calibrated to epsilon = 1 at delta = 1e-5 for replace-one and audited at 99 % confidence.
-The pair is `neighbour.worst_case_pair`: all records but one hold the model along one axis, and the
+The pair is `pairs.worst_case_pair`: all records but one hold the model along one axis, and the
 one points across, on the wrong side. Methods that take initial weights start far along the axis,
 where the loss is as steep as it gets; settings are those of the estimator's public rules. Half of
 the runs learn the attack, half test it. Keys of the JSON: observed_METHOD (no hypothesis),
@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sordino import PrivateLogisticRegression
-from sordino.audit import Audit, audit, own
+from sordino.audit import Audit, audit
+from sordino.audit.runners import fits
 from sordino.estimators import methods
 
 METHODS = tuple(name for name in methods.NAMES if name not in ("auto", "none", "majority"))
@@ -42,7 +43,7 @@ def attack(method: str, rows: int, runs: int) -> tuple[Audit, float]:
     model = PrivateLogisticRegression(
         epsilon=EPSILON, delta=DELTA, method=method, classes=[0, 1], fit_intercept=False
     )
-    mechanism, D, D_prime, claim = own.worst_case(model, rows)
+    mechanism, D, D_prime, claim = fits.worst_case(model, rows)
     found = audit(mechanism, D, D_prime, runs, claim=claim, confidence=CONFIDENCE)
     return found, time.perf_counter() - began
 

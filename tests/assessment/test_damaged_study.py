@@ -18,7 +18,7 @@ from sordino.assessment import pages
 from sordino.assessment.directory import AssessmentDirectory, AssessmentError
 from sordino.assessment.request import Request
 from sordino.assessment.stages import accuracy
-from sordino.audit.score_file import OutputFile
+from sordino.audit.runners.outputs import OutputFile
 from sordino.errors import InvalidArgument, Refused
 from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 from sordino_papers import runs

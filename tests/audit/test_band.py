@@ -230,11 +230,11 @@ def test_a_family_of_dp_sgd():
     worlds = two_worlds(mu := 0.6, 4000)
     stated = {"delta": 1e-5, "confidence": 0.95, "parameters": (1.5, 3), "tolerance": 0.02}
 
-    def dp_sgd(epsilon):
+    def family(epsilon):
         noise = calibrate.noise_multiplier(epsilon, 1e-5, 0.1, 100, **SETTINGS)
         return dp_sgd.pld(noise, 0.1, 100, **SETTINGS)
 
-    inside = band(*worlds, dp_sgd, family_name="DP-SGD", direction="forward", **stated)
+    inside = band(*worlds, family, family_name="DP-SGD", direction="forward", **stated)
     plain = band(*worlds, GaussianFamily(1e-5), family_name="Gaussian", **stated)
     assert plain.epsilon < gaussian.epsilon(mu, 1e-5)
     assert plain.epsilon < inside.epsilon < 1.3 * plain.epsilon

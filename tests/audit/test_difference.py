@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from sordino.audit.difference import Difference, difference, has_silent_record, records
+from sordino.audit.pairs import Difference, difference, has_silent_record, records
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
@@ -46,7 +46,7 @@ def test_records_are_a_multiset():
     order = [3, 1, 0, 2]
     found = difference((X, Y), (changed()[order], Y[order]))
     assert found == Difference(REPLACE, 2, 3, in_order=False)
-    assert not found.aligned
+    assert found.slot is None
 
 
 def test_one_more_and_one_less():

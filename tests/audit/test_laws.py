@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.audit import laws, own
+from sordino.audit import scores
+from sordino.audit.runners import fits
 from sordino.errors import InvalidArgument
 from sordino.estimators.fit import FitRecords
 from sordino.models.constants import ObjectiveSpec
@@ -20,7 +21,7 @@ KINDS = (PrivateLogisticRegression, PrivateLinearSVC)
 
 def prepared(kind):
     how = {"delta": 1e-3, "classes": [0, 1], "fit_intercept": False, "data_norm": 1.0}
-    return own.prepare(kind(epsilon=8.0, method="objective", **how), (X, Y), (OTHER, Y))
+    return fits.prepare(kind(epsilon=8.0, method="objective", **how), (X, Y), (OTHER, Y))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -28,7 +29,7 @@ def test_densities_integrate_to_one(kind) -> None:
     """Only the determinant of the Hessian makes both of them densities."""
     mechanism, D, D_prime, _ = prepared(kind)
     for data in (D, D_prime):
-        law = laws._Minimiser.of(mechanism, data)
+        law = scores._Minimiser.of(mechanism, data)
         reach = 8 * law.sigma / law.regulariser  # weights beyond have b beyond 7 sigma
         axis, step = np.linspace(-reach, reach, 501, retstep=True)
         grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -46,24 +47,24 @@ def test_the_score_is_the_ratio_of_the_laws_of_real_minimisers(kind) -> None:
         noise = RNG.normal(0, plan.sigma, 2)
         risk = records.risk(0, plan.task, plan.l2)
         w = risk.minimise(noise / len(X), 1e-12, np.zeros(2))
-        law = laws._Minimiser.of(mechanism, data)
-        slope, _ = laws._derivatives(law.objective, w @ law.signed.T)
+        law = scores._Minimiser.of(mechanism, data)
+        slope, _ = scores._derivatives(law.objective, w @ law.signed.T)
         found = -(slope @ law.signed + law.regulariser * w)
         np.testing.assert_allclose(found, noise, atol=1e-9)
     some = RNG.normal(size=(1001, 2))
-    first, second = (laws._Minimiser.of(mechanism, data) for data in (D, D_prime))
-    score = laws.likelihood(mechanism, D, D_prime)(some)
+    first, second = (scores._Minimiser.of(mechanism, data) for data in (D, D_prime))
+    score = scores.likelihood(mechanism, D, D_prime)(some)
     np.testing.assert_allclose(score, second.log_density(some) - first.log_density(some))
     assert score.std() > 0.1
 
 
 def test_blocks_do_not_matter(monkeypatch) -> None:
     mechanism, D, _, _ = prepared(KINDS[0])
-    law = laws._Minimiser.of(mechanism, D)
+    law = scores._Minimiser.of(mechanism, D)
     some = RNG.normal(size=(23, 2))
     whole = law.log_density(some)
     for numbers in (1, 5 * D.X.size, 10**9):
-        monkeypatch.setattr(laws, "_BLOCK_NUMBERS", numbers)
+        monkeypatch.setattr(scores, "_BLOCK_NUMBERS", numbers)
         np.testing.assert_allclose(law.log_density(some), whole, rtol=1e-12)
 
 
@@ -72,7 +73,7 @@ def test_memory_does_not_grow_with_runs_or_with_columns_squared() -> None:
     import tracemalloc
 
     signed = RNG.normal(size=(2000, 300))
-    law = laws._Minimiser(signed, ObjectiveSpec("logistic"), 1.0, 1.0)
+    law = scores._Minimiser(signed, ObjectiveSpec("logistic"), 1.0, 1.0)
     weights = RNG.normal(size=(40, 300)) / 300
     tracemalloc.start()
     law.log_density(weights)
@@ -80,11 +81,11 @@ def test_memory_does_not_grow_with_runs_or_with_columns_squared() -> None:
     tracemalloc.stop()
     # One block of products and what is beside it; 40 runs at once would be 192 MB, and records x
     # columns^2 1.4 GB.
-    assert most < 1.5 * 8 * laws._BLOCK_NUMBERS
+    assert most < 1.5 * 8 * scores._BLOCK_NUMBERS
 
 
 def test_many_columns_are_refused_before_any_run() -> None:
-    columns = laws.MOST_COLUMNS + 1
+    columns = scores._MOST_COLUMNS + 1
     wide = np.zeros((6, columns))
     wide[:, 0] = 0.5
     other = wide.copy()
@@ -93,6 +94,6 @@ def test_many_columns_are_refused_before_any_run() -> None:
     model = PrivateLogisticRegression(
         epsilon=1.0, delta=1e-3, method="objective", classes=[0, 1], fit_intercept=False
     )
-    mechanism, D, D_prime, _ = own.prepare(model, (wide, y), (other, y))
+    mechanism, D, D_prime, _ = fits.prepare(model, (wide, y), (other, y))
     with pytest.raises(InvalidArgument, match="at most 400 columns"):
-        laws.likelihood(mechanism, D, D_prime)
+        scores.likelihood(mechanism, D, D_prime)

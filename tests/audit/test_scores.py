@@ -10,7 +10,8 @@ from scipy.stats import binom
 
 from sordino.accounting import gaussian
 from sordino.audit import audit, bounds, scores
-from sordino.audit.scores import FOLDS, Direction, hashed
+from sordino.audit.runners.runner import row_hashes
+from sordino.audit.scores import FOLDS, Direction
 from sordino.errors import InvalidArgument
 
 ZERO, ONE = np.zeros(2), np.array([0.0, 1.0])
@@ -201,9 +202,9 @@ def test_a_direction_is_the_discriminant():
 def test_rows_are_told_apart():
     # Whole numbers share most of their bits, and sums of them repeat.
     rows = np.stack(np.meshgrid(*[np.arange(30.0)] * 3), axis=-1).reshape(-1, 3)
-    assert len(np.unique(hashed(rows))) == 27_000
-    np.testing.assert_array_equal(hashed(rows[:5]), hashed(rows[:5].copy()))
-    np.testing.assert_array_equal(hashed(-0.0 * rows[:5]), hashed(0.0 * rows[:5]))
+    assert len(np.unique(row_hashes(rows))) == 27_000
+    np.testing.assert_array_equal(row_hashes(rows[:5]), row_hashes(rows[:5].copy()))
+    np.testing.assert_array_equal(row_hashes(-0.0 * rows[:5]), row_hashes(0.0 * rows[:5]))
 
 
 class TestGiven:

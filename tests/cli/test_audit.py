@@ -75,7 +75,7 @@ class TestOwn:
         file = tmp_path / "roc.png"
         code, text, _ = program(*SMALL, "--method", "output-gd", "--plot", file)
         assert code == 0
-        assert "Attacking output-gd at epsilon 1, logistic, breast-cancer: 410 records" in text
+        assert "output-gd at epsilon 1, logistic, breast-cancer; pair: 410 records" in text
         assert "Claimed: epsilon <= 1 at delta = 5e-06, replace-one" in text
         assert "Clopper-Pearson at one threshold" in text
         assert "Verdict: no violation found" in text
@@ -204,7 +204,7 @@ class TestForeign:
     def test_what_a_function_is_given_is_said(self, program, mine, tmp_path: Path) -> None:
         given = ("--data", "breast-cancer", "--runs", 100)
         _, text, _ = audit(program, mine, "shape", *given)
-        assert "which is given (X, y): 410 rows of 30 numbers" in text
+        assert "pair: (X, y), 410 rows of 30 numbers" in text
 
     def test_a_misspelt_command(self, program) -> None:
         code, _, err = program("audit", "pwoer", "--runs", 100)

@@ -16,9 +16,9 @@ import numpy as np
 
 from sordino import checks
 from sordino.assessment.request import Request
-from sordino.audit import neighbour
-from sordino.audit.neighbour import Pair
-from sordino.audit.own import class_dataset
+from sordino.audit import pairs
+from sordino.audit.pairs import Pair
+from sordino.audit.runners.fits import class_dataset
 from sordino.data import Dataset, recipe
 from sordino.data.catalogue.recipe import Network, Recipe
 from sordino.data.preprocess import clip_rows
@@ -207,7 +207,7 @@ class AssessmentPlan:
         return cls(
             *(request, prepared, X, y, test_X, test_y, known, delta, estimator, job, network),
             D=D,
-            pair=neighbour.canary(D),
+            pair=pairs.canary(D),
             plain=plain_spec(D.rows, job, known),
         )
 
@@ -249,7 +249,7 @@ class AssessmentPlan:
         """The pair that the release is attacked on; labels are class numbers."""
         pair = self.pair
         if self.job is not None and self.problems > 1:
-            pair = neighbour.canary(class_dataset(self.job))
+            pair = pairs.canary(class_dataset(self.job))
         assert isinstance(pair.D_prime, Dataset)
         return pair.D, pair.D_prime
 

@@ -35,8 +35,8 @@ from sordino.types import Progress
 
 if TYPE_CHECKING:
     from sordino.assessment.plan import AssessmentPlan
-    from sordino.assessment.stages.attack import MechanismGame
-    from sordino.audit.claim import Claim
+    from sordino.audit.pairs import Claim
+    from sordino.audit.target import Target
     from sordino.report.result import Attack, Proved, Release
 
 _Result = TypeVar("_Result")
@@ -186,7 +186,7 @@ def assess(
         `pair`, two datasets that differ in one record, or on a crafted pair made from `data`. Or
         "gallery:NAME", one of the audit's broken mechanisms.
     client
-        A Dask `Client` whose workers train the measured grids.
+        A Dask `Client` whose workers train and attack.
 
     Returns
     -------
@@ -250,35 +250,37 @@ def _assess(
 ) -> Assessment:
     if request.mechanism is None:
         return _assess_release(request, stages, client)
-    from sordino.assessment.stages.attack import MechanismGame
+    from sordino.assessment.stages.attack import mechanism_target
 
     with stages.always("read"):
-        game = MechanismGame.of(request, mechanism, pair)
-        game.check(request)
-    with stages.directory.opened(request, game.identity or ""):
-        return stages.report(_assess_mechanism(request, game, stages))
+        target = mechanism_target(request, mechanism, pair)
+    with stages.directory.opened(request, target.identity or ""):
+        return stages.report(_assess_mechanism(request, target, stages, client))
 
 
-def _assess_mechanism(request: Request, game: MechanismGame, stages: _Stages) -> Assessment:
+def _assess_mechanism(request: Request, target: Target, stages: _Stages, client: Any) -> Assessment:
     """Audit alone: nothing can be proved of code that is only run."""
+    from sordino.assessment.stages.attack import attack_mechanism
     from sordino.report.result import Attack
 
+    def work(place: Path, tell: Progress) -> Attack:
+        return attack_mechanism(request, target, place, tell, client)
+
     attack = stages.do(
-        *("attack_mechanism", Attack, lambda work, tell: game.attack(request, work, tell)),
+        *("attack_mechanism", Attack, work),
         # Code that cannot be told from other code may have changed: the result is not of it.
-        again=game.identity is None,
+        again=target.identity is None,
     )
-    guessed = request.delta is None and not game.name.startswith(GALLERY)
-    claim, reason = (
-        game.claim,
-        "Taken to be 1e-5, since none was named." if guessed else "As claimed.",
-    )
+    guessed = request.delta is None and not target.name.startswith(GALLERY)
+    reason = "Taken to be 1e-5, since none was named." if guessed else "As claimed."
+    claim = target.claim
+    assert claim is not None
     return Assessment(
-        stages.question(request, f"the mechanism {game.name}", claim.delta, reason, claim),
+        stages.question(request, f"the mechanism {target.name}", claim.delta, reason, claim),
         *(None, None, None, None, None),
         attacks=(attack,),
         caveats=(f"Nothing is proved of a mechanism that is only run. {_LITTLE}",),
-        provenance=stages.provenance(game.identity or ""),
+        provenance=stages.provenance(target.identity or ""),
     )
 
 
@@ -308,8 +310,8 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
         own = do("own_noise", OwnNoise, measure.own_noise, client=client)
         estimate = do("release_estimate", Estimated, measure.release_estimate, client=client)
         attacks = (
-            do("attack_release", Attack, attack.attack_release),
-            do("attack_plain", Attack, attack.attack_plain),
+            do("attack_release", Attack, attack.attack_release, client=client),
+            do("attack_plain", Attack, attack.attack_plain, client=client),
         )
 
         def assessment(released: Release) -> Assessment:

@@ -10,16 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sordino import _lazy
-from sordino.audit.claim import Claim
 
 if TYPE_CHECKING:
     from sordino.audit.game import Audit, audit
-    from sordino.audit.worlds import TrainedRelease
+    from sordino.audit.pairs import Claim
+    from sordino.audit.runners.trained import TrainedRelease
     from sordino.audit.worst_case import likelihood_ratio_all_iterates, linear_last_iterate
 
 _HOMES = {
     "Audit": "game",
-    "TrainedRelease": "worlds",
+    "Claim": "pairs",
+    "TrainedRelease": "runners.trained",
     "audit": "game",
     "likelihood_ratio_all_iterates": "worst_case",
     "linear_last_iterate": "worst_case",

@@ -19,7 +19,7 @@ symmetric curve below the two, for worlds in any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -151,11 +151,7 @@ def refutes(
 
 
 def confident_points(
-    negative: npt.ArrayLike,
-    positive: npt.ArrayLike,
-    *,
-    confidence: float,
-    method: Method = "dkw",
+    negative: npt.ArrayLike, positive: npt.ArrayLike, *, confidence: float, method: Method = "dkw"
 ) -> tuple[Floats, Floats]:
     """Upper bounds on (false positive, false negative) rates, true together with `confidence`.
 
@@ -185,7 +181,10 @@ def _violated(points: tuple[Floats, Floats], profile: Profile, direction: Which)
     if profile.mu is not None:
         return bool(np.any(beta < ndtr(-ndtri(alpha) - profile.mu)))
     # Any line under the curve will do; the curve itself, asked point by point, is slower.
-    margin = _on_lines(profile, alpha, direction) - beta
+    highest = np.zeros(len(alpha))
+    for log_slope, height in zip(*profile._lines(direction), strict=True):
+        np.maximum(highest, height - math.exp(log_slope) * alpha, out=highest)
+    margin = highest - beta
     if np.any(margin > 0):
         return True
     near = np.flatnonzero(margin > np.max(margin) - _CLOSE)
@@ -196,16 +195,13 @@ def _violated(points: tuple[Floats, Floats], profile: Profile, direction: Which)
     return False
 
 
-def _on_lines(profile: Profile, alpha: Floats, direction: Which) -> Floats:
-    highest = np.zeros(len(alpha))
-    for log_slope, height in zip(*profile._lines(direction), strict=True):
-        np.maximum(highest, height - math.exp(log_slope) * alpha, out=highest)
-    return highest
-
-
 def _largest(refuted: Callable[[float], bool], given: Floats | None, tolerance: float) -> float:
     if given is not None and len(given) > 2:
-        return _largest_on_grid(refuted, given)
+        below, above = -1, len(given)
+        while above - below > 1:
+            middle = (below + above) // 2
+            below, above = (middle, above) if refuted(float(given[middle])) else (below, middle)
+        return float(given[below]) if below >= 0 else 0.0
     low, high = _bracket(refuted) if given is None else (float(given[0]), float(given[1]))
     if given is not None and low > 0 and not refuted(low):
         return 0.0
@@ -213,8 +209,8 @@ def _largest(refuted: Callable[[float], bool], given: Floats | None, tolerance: 
         return high
     while high - low > tolerance * high and high > _LEAST:
         # Halving ratios, once both ends are above 0.
-        middle = math.sqrt(low * high) if low > 0 else max(high / 8, _LEAST)
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+        half = math.sqrt(low * high) if low > 0 else max(high / 8, _LEAST)
+        low, high = (half, high) if refuted(half) else (low, half)
     return low
 
 
@@ -232,14 +228,6 @@ def _bracket(refuted: Callable[[float], bool]) -> tuple[float, float]:
         if refuted(epsilon):
             return epsilon, 2 * epsilon
     return 0.0, 0.0
-
-
-def _largest_on_grid(refuted: Callable[[float], bool], grid: Floats) -> float:
-    below, above = -1, len(grid)
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (middle, above) if refuted(float(grid[middle])) else (below, middle)
-    return float(grid[below]) if below >= 0 else 0.0
 
 
 def _parameters(given: Sequence[float] | Floats | None) -> Floats | None:
@@ -337,13 +325,10 @@ def _poisson_at(counts: Ints, mean: float) -> Floats:
 
 
 def _ranks(runs: int, spacing: float) -> Ints:
-    def walk() -> Iterator[int]:
-        rank = 1
-        while rank <= runs:
-            yield rank
-            rank += max(1, int(spacing * math.sqrt(rank * (runs - rank) / runs)))
-
-    return np.fromiter(walk(), dtype=np.int64)
+    ranks = [1]
+    while (rank := ranks[-1]) < runs:
+        ranks.append(rank + max(1, int(spacing * math.sqrt(rank * (runs - rank) / runs))))
+    return np.array([rank for rank in ranks if rank <= runs], dtype=np.int64)
 
 
 def _beta_bounds(ranks: Ints, runs: int, level: float) -> Floats:

@@ -218,12 +218,7 @@ def bonferroni(
 
 
 def gaussian_mu_from_counts(
-    false_positives: int,
-    negatives: int,
-    false_negatives: int,
-    positives: int,
-    *,
-    confidence: float,
+    false_positives: int, negatives: int, false_negatives: int, positives: int, *, confidence: float
 ) -> float:
     """Lower bound on mu if the mechanism is mu-GDP: Phi^-1(1 - a) - Phi^-1(b) (math.md 7.2)."""
     rates = _rates(false_positives, negatives, false_negatives, positives, confidence)
@@ -335,13 +330,10 @@ def error_rates(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
 def _rates(
     false_positives: int, negatives: int, false_negatives: int, positives: int, confidence: float
 ) -> tuple[Floats, Floats]:
-    level = level_of(confidence)
+    level = level_of(confidence) / 2
     first = _count("false_positives", false_positives, "negatives", negatives)
     second = _count("false_negatives", false_negatives, "positives", positives)
-    return (
-        upper(np.array(first[0]), first[1], level / 2),
-        upper(np.array(second[0]), second[1], level / 2),
-    )
+    return upper(np.array(first[0]), first[1], level), upper(np.array(second[0]), second[1], level)
 
 
 def _count(name: str, errors: int, of: str, trials: int) -> tuple[int, int]:

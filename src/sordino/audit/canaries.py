@@ -36,7 +36,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,13 +44,7 @@ from scipy.special import betainc, gammaln, ndtr, ndtri
 
 from sordino import _files, checks, randomness
 from sordino.accounting import gaussian
-from sordino.audit.bounds import (
-    GAUSSIAN_HYPOTHESIS,
-    by,
-    checked_scores,
-    level_of,
-    positive_delta,
-)
+from sordino.audit.bounds import GAUSSIAN_HYPOTHESIS, by, checked_scores, level_of, positive_delta
 from sordino.errors import Refused
 from sordino.privacy import Observation
 from sordino.study.files import UNREADABLE
@@ -159,7 +153,8 @@ class Canaries:
             What gave the scores, for the text.
         """
         told = self.guess(scores, guesses)
-        counts = len(self), int(np.count_nonzero(told)), self._right(told)
+        right = int(np.count_nonzero(told == np.where(self.included, 1, -1)))
+        counts = len(self), int(np.count_nonzero(told)), right
         relation = f"canaries of norm {self.norm:g} added or left out by a coin (add-or-remove-one)"
         said = by(attack, relation)
         plain = steinke(*counts, delta=delta, confidence=confidence, attack=said)
@@ -167,27 +162,17 @@ class Canaries:
             return (plain,)
         return plain, f_dp_one_run(*counts, delta=delta, confidence=confidence, attack=said)
 
-    def _right(self, told: Ints) -> int:
-        truth = np.where(self.included, 1, -1)
-        return int(np.count_nonzero((told == truth) & (told != 0)))
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write canaries and coins; an existing file is never overwritten: its coins may be due."""
         target = Path(path)
         made = io.BytesIO()
-        np.savez(
-            made,
-            format=np.int64(_FORMAT),
-            X=self.X,
-            y=self.y,
-            included=self.included,
-            norm=np.float64(self.norm),
-        )
+        parts: dict[str, Any] = {"X": self.X, "y": self.y, "included": self.included}
+        np.savez(made, format=np.int64(_FORMAT), norm=np.float64(self.norm), **parts)
         try:
             # For its owner alone: who has the coins can score perfectly.
             _files.write(target, made.getvalue(), new=True)
         except FileExistsError:
-            hint = "Its coins may belong to a training under way; choose another name."
+            hint = "Choose another name: its coins may still be needed."
             raise CanaryFileError(f"Expected path={target} to be a new file. {hint}") from None
         except OSError as error:
             reason = _files.reason(error)
@@ -206,8 +191,7 @@ class Canaries:
             reason = _files.reason(error)
             raise CanaryFileError(f"Expected path={target} to be readable: {reason}.") from error
         except UNREADABLE as error:
-            hint = "Pass a file that Canaries.save wrote."
-            message = f"Expected path={target} to hold canaries of format {_FORMAT}. {hint}"
+            message = f"Expected path={target} to hold canaries of format {_FORMAT}."
             raise CanaryFileError(message) from error
 
 
@@ -266,14 +250,9 @@ def steinke(
     def rejected(epsilon: float) -> bool:
         return steinke_p_value(canaries, guesses, correct, epsilon, delta) < level
 
-    said = f"one run, {correct} of {guesses} guesses right among {canaries} canaries"
-    return Observation(
-        epsilon=_last_rejected(rejected),
-        delta=delta,
-        confidence=confidence,
-        attack=by(attack, f"{said} (Steinke, Nasr & Jagielski 2023)"),
-        trials=canaries,
-    )
+    text = f"one run, {correct} of {guesses} guesses right among {canaries} canaries"
+    text = by(attack, f"{text} (Steinke, Nasr & Jagielski 2023)")
+    return Observation(_last_rejected(rejected), delta, confidence, text, canaries)
 
 
 def steinke_p_value(
@@ -308,15 +287,9 @@ def f_dp_one_run(
     """The epsilon of `f_dp_mu`: larger than `steinke`, and only as true as its hypothesis."""
     delta = positive_delta(delta)
     mu = f_dp_mu(canaries, guesses, correct, confidence=confidence)
-    said = f"one run, {correct} of {guesses} guesses right among {canaries} canaries"
-    source = "(Mahloujifar, Melis & Chaudhuri 2024)"
-    return Observation(
-        epsilon=gaussian.epsilon(mu, delta),
-        delta=delta,
-        confidence=confidence,
-        attack=by(attack, f"{said} {source}, {GAUSSIAN_HYPOTHESIS}"),
-        trials=canaries,
-    )
+    text = f"one run, {correct} of {guesses} guesses right among {canaries} canaries"
+    text = f"{text} (Mahloujifar, Melis & Chaudhuri 2024), {GAUSSIAN_HYPOTHESIS}"
+    return Observation(gaussian.epsilon(mu, delta), delta, confidence, by(attack, text), canaries)
 
 
 def f_dp_mu(canaries: int, guesses: int, correct: int, *, confidence: float) -> float:

@@ -19,24 +19,28 @@ from typing import Any
 import numpy as np
 
 from sordino import checks
-from sordino.audit import bounds, laws, scores
+from sordino.audit import bounds, scores
 from sordino.audit.band import GaussianFamily, band, refutes
-from sordino.audit.called import Output
-from sordino.audit.claim import Claim
-from sordino.audit.pairing import Paired, paired
+from sordino.audit.pairs import Claim, difference, has_silent_record
 from sordino.audit.power import gaussian_reach, reach
+from sordino.audit.runners.fits import lay_out
+from sordino.audit.runners.functions import Output, is_estimator
+from sordino.audit.runners.minimised import SingleFit
+from sordino.audit.runners.outputs import as_dataset, check_memory, outputs
+from sordino.audit.runners.trained import TrainedRelease
 from sordino.audit.scores import Fitted, Score
-from sordino.audit.worlds import TrainedRelease, check_memory, outputs
+from sordino.data.neighbours import UNCHANGED, Neighbours
 from sordino.errors import InvalidArgument
-from sordino.privacy import Observation, Relation, rounded
+from sordino.privacy import Observation, Relation, Sampling, rounded
 from sordino.randomness import stream
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Progress
 
-SCORES = ("learned", "likelihood", "loss")
-GRID = 20
-"""Thresholds of the Bonferroni bound: quantiles of the first half's scores."""
+_NAMES = {"likelihood": "the likelihood ratio", "loss": "the loss of the record that differs"}
+SCORES = ("learned", *_NAMES)
+_GRID = 20  # thresholds of the Bonferroni bound: quantiles of the first half's scores
 _LEAST_RUNS = 16
+HALF = "tested runs a world, half of all,"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,48 +99,39 @@ class Audit:
         """The most that the errors at the tested threshold can be, with the audit's confidence."""
         level = (1 - self.observed.confidence) / 2
         counts = bounds.counts_at(self.negative, self.positive, self.threshold)
-        accused, missed = counts[:2], counts[2:]
         upper = bounds.clopper_pearson_upper
-        return upper(*accused, level), upper(*missed, level)
+        return upper(*counts[:2], level), upper(*counts[2:], level)
 
     @property
     def verdict(self) -> str:
         """The outcome in words."""
-        if self.checked_pair:
-            return self._outcome
-        return f"{self._outcome}; that the two datasets differ in one record was not checked"
-
-    @property
-    def _outcome(self) -> str:
-        at = f"at delta = {self.observed.delta:.3g} with {100 * self.observed.confidence:.6g}%"
+        sure = f"{100 * self.observed.confidence:.6g}% confidence"
+        at = f"at delta = {self.observed.delta:.3g} with {sure}"
         seen = f"observed epsilon >= {_three(self.observed.epsilon)} {at}"
         if self.claimed is None:
             most = f"at most {rounded(self.reach, digits=3)} without a hypothesis"
-            return f"{seen} confidence; nothing was claimed; this audit could show {most}"
-        if self.violated:
-            return f"violation: {seen} confidence, above the claimed {self.claimed.epsilon:.4g}"
-        found = "no violation found"
-        if self.curve_refuted:
-            found = (
-                f"the claimed curve is refuted with {100 * self.observed.confidence:.6g}% "
-                "confidence by a second test, of all thresholds, though not its epsilon "
-                f"{self.claimed.epsilon:.4g}"
-            )
-        return f"{found}; {self._could}"
-
-    @property
-    def _could(self) -> str:
-        """How far the audit could have seen: as far as it saw, at least."""
-        most = max(self.reach, self.observed.epsilon)
-        family = ""
-        if self.gaussian_reach and self.gaussian_reach > most:
-            further = _three(self.gaussian_reach)
-            family = f"below {further} within the family of Gaussian mechanisms"
-        if most <= 0:
-            few = "these runs were too few to refute noise that just keeps its claim"
-            return f"{few} without a hypothesis ({family})" if family else few
-        could = f"this audit could have refuted epsilon below {_three(most)}"
-        return f"{could} ({family})" if family else could
+            text = f"{seen}; nothing was claimed; this audit could show {most}"
+        elif self.violated:
+            text = f"violation: {seen}, above the claimed {self.claimed.epsilon:.4g}"
+        else:
+            text = "no violation found"
+            if self.curve_refuted:
+                text = (
+                    f"the claimed curve is refuted with {sure} by a second test, of all "
+                    f"thresholds, though not its epsilon {self.claimed.epsilon:.4g}"
+                )
+            farthest = max(self.reach, self.observed.epsilon)  # as far as it saw, at least
+            could = f"this audit could have refuted epsilon below {_three(farthest)}"
+            if farthest <= 0:
+                could = "these runs were too few to refute noise that just keeps its claim"
+            if self.gaussian_reach and self.gaussian_reach > farthest:
+                could += " without a hypothesis" if farthest <= 0 else ""
+                below = f"below {_three(self.gaussian_reach)}"
+                could += f" ({below} within the family of Gaussian mechanisms)"
+            text += f"; {could}"
+        if self.checked_pair:
+            return text
+        return f"{text}; that the two datasets differ in one record was not checked"
 
     def __str__(self) -> str:
         return f"{self.verdict}. {self.observed}"
@@ -154,6 +149,7 @@ def audit(
     confidence: float = 0.99,
     seed: int = 0,
     workers: int | None = None,
+    client: Any = None,
     progress: Progress | None = None,
     file: str | os.PathLike[str] | None = None,
     output: Output | None = None,
@@ -162,11 +158,11 @@ def audit(
 
     Parameters
     ----------
-    mechanism, D, D_prime, runs, seed, workers, progress, file, output
-        As in `sordino.audit.worlds.outputs`; `runs` are runs in each world, of which half learn
-        and half test. D and D_prime must differ in one record, all others being in the same order
-        (which does not matter to our SGD in a random order). Records are rows of arrays, tables,
-        sparse matrices, or tuples of them; whatever else a callable takes is not looked into.
+    mechanism, D, D_prime, runs, seed, workers, client, progress, file, output
+        As in `sordino.audit.runners.outputs.outputs`; `runs` are runs in each world, of which half
+        learn and half test. D and D_prime must differ in one record, all others being in the same
+        order (which does not matter to our SGD in a random order). Records are rows of arrays,
+        tables, sparse matrices, or tuples of them; what else a function takes is not looked into.
     claim
         A `Claim` to refute, or its epsilon (at `delta`, for the relation of D and D').
     delta
@@ -190,41 +186,57 @@ def audit(
         shapes, too few runs for the confidence.
     OutputFileError
         If `file` is of another mechanism, dataset or seed.
+
+    Examples
+    --------
+    >>> def noisy_sum(data, generator):
+    ...     return data.sum() + generator.normal(0, 0.1)
+    >>> D, D_prime = np.zeros(3), np.array([0.0, 0.0, 1.0])
+    >>> audit(noisy_sum, D, D_prime, runs=400, claim=1.0, delta=1e-5).violated
+    True
     """
     if isinstance(mechanism, TrainSpec):
         mechanism = TrainedRelease(mechanism)
-    pair = paired(mechanism, D, D_prime)
-    D, D_prime = pair.D, pair.D_prime
-    claimed, delta = _claimed(claim, delta, pair)
+    D, D_prime, relation, silent = _checked_pair(mechanism, D, D_prime)
+    claim, delta = _checked_claim(claim, delta, relation, silent)
     tested = _tested_runs(runs, delta, confidence)
-    chosen = _chosen(score, mechanism, D, D_prime)
-    found = outputs(
-        *(mechanism, D, D_prime, runs),
-        seed=seed,
-        workers=workers,
-        progress=progress,
-        file=file,
-        output=output,
-    )
-    first, second = ([world[part] for world in found] for part in halves(runs))
-    wanted = Statement(delta, confidence, tested)
-    fitted = _fitted(chosen, score, first, wanted, seed)
-    threshold = wanted.threshold(fitted.negative, fitted.positive)
+    judge = score if callable(score) else None
+    if not callable(score) and checks.one_of("score", score, SCORES) != "learned":
+        known = scores.likelihood if score == "likelihood" else scores.loss
+        judge = known(mechanism, D, D_prime)
+    how: dict[str, Any] = {"seed": seed, "workers": workers, "client": client}
+    how |= {"progress": progress, "file": file, "output": output}
+    made = outputs(mechanism, D, D_prime, runs, **how)
+    first, second = ((made[0][part], made[1][part]) for part in halves(runs))
+    statement = Statement(delta, confidence, tested)
+    if judge is None:
+        fitted = scores.learned(*first, statement.worth, stream("audit folds", seed))
+    elif isinstance(score, str):
+        fitted = scores.known(judge, *first, _NAMES[score])
+    else:
+        fitted = scores.given(judge, *first, stream("audit score", seed))
+    threshold = statement.threshold(fitted.negative, fitted.positive)
     negative, positive = fitted(*second)
-    goal = math.inf if claimed is None else claimed.epsilon
+    goal = math.inf if claim is None else claim.epsilon
     asked: dict[str, Any] = {"runs": tested, "delta": delta, "confidence": confidence}
+    curve = None if claim is None else claim.profile
+    refuted = None
+    if curve is not None:
+        with suppress(InvalidArgument):  # too few runs for this one
+            refuted = refutes(negative, positive, curve, confidence=confidence)
+    text = f"{fitted.name}; Clopper-Pearson at one threshold, both chosen by other runs"
     return Audit(
-        claimed=claimed,
-        observed=wanted.headline(negative, positive, threshold, fitted.name),
-        others=wanted.others(negative, positive, threshold, fitted),
+        claimed=claim,
+        observed=replace(statement.at(negative, positive, threshold), attack=text),
+        others=statement.others(negative, positive, threshold, fitted),
         negative=negative,
         positive=positive,
         threshold=threshold,
         score=fitted.name,
         reach=reach(goal, **asked),
-        gaussian_reach=None if claimed is None or delta == 0 else gaussian_reach(goal, **asked),
-        curve_refuted=wanted.curve_refuted(negative, positive, claimed),
-        checked_pair=pair.relation is not None,
+        gaussian_reach=None if claim is None or delta == 0 else gaussian_reach(goal, **asked),
+        curve_refuted=refuted,
+        checked_pair=relation is not None,
     )
 
 
@@ -246,16 +258,10 @@ class Statement:
 
     def worth(self, negative: Floats, positive: Floats) -> float:
         """What such scores would show: for choosing among attacks, not for telling anybody."""
-        return self._at(negative, positive, self.threshold(negative, positive)).epsilon
+        return self.at(negative, positive, self.threshold(negative, positive)).epsilon
 
-    def headline(
-        self, negative: Floats, positive: Floats, threshold: float, name: str
-    ) -> Observation:
+    def at(self, negative: Floats, positive: Floats, threshold: float) -> Observation:
         """The bound at a threshold, of scores that other runs chose."""
-        said = f"{name}; Clopper-Pearson at one threshold, both chosen by other runs"
-        return replace(self._at(negative, positive, threshold), attack=said)
-
-    def _at(self, negative: Floats, positive: Floats, threshold: float) -> Observation:
         counts = bounds.counts_at(negative, positive, threshold)
         return bounds.from_counts(*counts, **self._how)
 
@@ -265,49 +271,22 @@ class Statement:
         """Those that these runs are enough for."""
         how = {**self._how, "attack": fitted.name}
         both = np.concatenate([fitted.negative, fitted.positive])
-        grid = np.quantile(both, (np.arange(GRID) + 0.5) / GRID, method="lower")
-        found = []
+        grid = np.quantile(both, (np.arange(_GRID) + 0.5) / _GRID, method="lower")
+        made = []
         with suppress(InvalidArgument):  # too few runs for this one
-            found.append(bounds.bonferroni(negative, positive, grid, **how))
+            made.append(bounds.bonferroni(negative, positive, grid, **how))
         if self.delta == 0:  # no Gaussian mechanism has it
-            return tuple(found)
-        found.append(bounds.at_threshold(negative, positive, threshold, if_gaussian=True, **how))
+            return tuple(made)
+        made.append(bounds.at_threshold(negative, positive, threshold, if_gaussian=True, **how))
         family, named = GaussianFamily(self.delta), "of Gaussian mechanisms"
         with suppress(InvalidArgument):
-            found.append(band(negative, positive, family, family_name=named, **how))
-        return tuple(found)
-
-    def curve_refuted(
-        self, negative: Floats, positive: Floats, claimed: Claim | None
-    ) -> bool | None:
-        """Whether the band refutes the claimed curve; None if there is none, or too few runs."""
-        if claimed is None or claimed.profile is None:
-            return None
-        with suppress(InvalidArgument):  # too few runs for this one
-            return refutes(negative, positive, claimed.profile, confidence=self.confidence)
-        return None
+            made.append(band(negative, positive, family, family_name=named, **how))
+        return tuple(made)
 
 
-def _three(value: float) -> str:
-    """Three digits of a lower bound, rounded down."""
-    return rounded(value, up=False, digits=3)
-
-
-def _claimed(
-    claim: Claim | float | None, delta: float | None, pair: Paired
-) -> tuple[Claim | None, float]:
-    if isinstance(claim, Claim):
-        pair.check_claim(claim.relation)
-        if delta is not None and delta != claim.delta:
-            checks.fail("delta", delta, f"to be the claim's {claim.delta:g}", "Leave it out.")
-        return claim, claim.delta
-    if delta is None:
-        hint = "1e-5 is usual; 0 for pure differential privacy."
-        checks.fail("delta", None, "to be given where the claim does not name one", hint)
-    delta = checks.probability_below_one("delta", delta)
-    if claim is None:
-        return None, delta
-    return Claim(claim, delta, pair.relation or Relation.REPLACE_ONE), delta
+def halves(runs: int) -> tuple[slice, slice]:
+    """Runs that learn, and runs that test."""
+    return slice(0, runs // 2), slice(runs // 2, runs)
 
 
 def check(runs: int, numbers: int, *, delta: float, confidence: float) -> None:
@@ -326,41 +305,85 @@ def check(runs: int, numbers: int, *, delta: float, confidence: float) -> None:
     check_memory(runs, numbers)
 
 
+def _three(value: float) -> str:
+    """Three digits of a lower bound, rounded down."""
+    return rounded(value, up=False, digits=3)
+
+
 def _tested_runs(runs: int, delta: float, confidence: float) -> int:
     """Runs a world of the second half."""
     runs = checks.whole("runs", runs, at_least=1)
     tested = runs - runs // 2
-    bounds.check_runs(
-        tested, delta=delta, confidence=confidence, each="tested runs a world, half of all,"
-    )
+    bounds.check_runs(tested, delta=delta, confidence=confidence, each=HALF)
     if runs < _LEAST_RUNS:
         checks.fail("runs", runs, f">= {_LEAST_RUNS}", "Half of them learn, half of them test.")
     return tested
 
 
-def halves(runs: int) -> tuple[slice, slice]:
-    """Runs that learn, and runs that test."""
-    return slice(0, runs // 2), slice(runs // 2, runs)
+def _checked_claim(
+    claim: Claim | float | None, delta: float | None, relation: Relation | None, silent: bool
+) -> tuple[Claim | None, float]:
+    """The claim and its delta; refused if it is about other neighbours than these."""
+    if not isinstance(claim, Claim):
+        if delta is None:
+            hint = "1e-5 is usual; 0 for pure differential privacy."
+            checks.fail("delta", None, "to be given where the claim does not name one", hint)
+        delta = checks.probability_below_one("delta", delta)
+        if claim is None:
+            return None, delta
+        return Claim(claim, delta, relation or Relation.REPLACE_ONE), delta
+    about = {relation}
+    if relation is Relation.ZERO_OUT:  # a silent record is one that may replace another
+        about.add(Relation.REPLACE_ONE)
+    if relation is Relation.REPLACE_ONE and silent:
+        about.add(Relation.ZERO_OUT)
+    if relation is not None and claim.relation not in about:
+        hint = f"D and D_prime are neighbours under {relation.value}."
+        if claim.relation is Relation.ZERO_OUT:
+            hint += " Neither of two records is silent; use sordino.data.neighbours.zero_out."
+        checks.fail("claim", claim.relation.value, "to be about this pair", hint)
+    if delta is not None and delta != claim.delta:
+        checks.fail("delta", delta, f"to be the claim's {claim.delta:g}", "Leave it out.")
+    return claim, claim.delta
 
 
-def _chosen(score: str | Score, mechanism: Any, D: Any, D_prime: Any) -> Score | None:
-    """The score as a function; None if it is to be learned."""
-    if callable(score):
-        return score
-    checks.one_of("score", score, SCORES)
-    if score == "learned":
-        return None
-    return (laws.likelihood if score == "likelihood" else laws.loss)(mechanism, D, D_prime)
+def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relation | None, bool]:
+    """Two neighbours for this mechanism, as they are to be run on.
 
+    With their relation, None if records cannot be told; and whether, of two records that replace
+    each other, one has no gradient: then the pair is one of zero-out neighbours, too.
 
-_NAMES = {"likelihood": "the likelihood ratio", "loss": "the loss of the record that differs"}
-
-
-def _fitted(
-    chosen: Score | None, score: str | Score, first: list[Floats], wanted: Statement, seed: int
-) -> Fitted:
-    if chosen is None:
-        return scores.learned(first[0], first[1], wanted.worth, stream("audit folds", seed))
-    if isinstance(score, str):
-        return scores.known(chosen, first[0], first[1], _NAMES[score])
-    return scores.given(chosen, first[0], first[1], stream("audit score", seed))
+    Raises
+    ------
+    InvalidArgument
+        If they do not differ in one record; if they differ in their order, too, and the mechanism
+        may depend on it; if an estimator's records cannot be compared; or if an overlay is given to
+        something that cannot train on one.
+    """
+    trained = isinstance(mechanism, TrainedRelease)
+    if isinstance(D_prime, Neighbours):
+        if len(D_prime) == 1 and D_prime.slot[0] == UNCHANGED:
+            checks.fail("D_prime", "[the same records]", "to differ from D in one record")
+        if isinstance(mechanism, SingleFit):
+            return *lay_out(as_dataset("D", D), D_prime), D_prime.relation, False
+        if not trained:
+            checks.fail("D_prime", "[Neighbours]", "to be a dataset: only our SGD trains on them")
+        return D, D_prime, D_prime.relation, False
+    if trained:
+        D, D_prime = as_dataset("D", D), as_dataset("D_prime", D_prime)
+    apart = difference(D, D_prime)
+    if apart is None:
+        if is_estimator(mechanism):
+            hint = "Pass X and y as arrays or tables of numbers, texts or dates, of one length."
+            checks.fail("D", type(D).__name__, "to hold records that can be compared", hint)
+        return D, D_prime, None, False
+    if not apart.in_order and not (trained and mechanism.spec.order != Sampling.CYCLIC):
+        hint = "What is run may depend on the order: the new record belongs where the other was."
+        checks.fail("D_prime", "[another order]", "to hold the records in the order of D", hint)
+    if trained:  # whether a record of zeros has no gradient, as far as can be seen
+        linear = mechanism.spec.objective.is_linear and not mechanism.spec.objective.intercept
+    else:
+        linear = not (is_estimator(mechanism) and getattr(mechanism, "fit_intercept", False))
+    replaced = apart.relation is Relation.REPLACE_ONE
+    silent = replaced and linear and has_silent_record(D, D_prime, apart)
+    return D, D_prime, apart.relation, silent

@@ -12,27 +12,56 @@ attack in question did not learn from:
 - outputs that repeat exactly, as those of a fixed or short seed do: how often each was seen in
   either world;
 - single values that repeat exactly, as those without noise do, column by column.
+
+Two scores need no learning: the `likelihood` ratio where the law is known, and the `loss` of the
+record that differs.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from sordino import checks
+from sordino.audit.pairs import difference
+from sordino.audit.runners.functions import is_estimator
+from sordino.audit.runners.minimised import SingleFit
+from sordino.audit.runners.outputs import as_dataset, outputs
+from sordino.audit.runners.runner import error_text, row_hashes
+from sordino.audit.runners.trained import TrainedRelease, is_deterministic
+from sordino.data.dataset import Dataset
+from sordino.data.neighbours import Neighbours
 from sordino.errors import InvalidArgument
-from sordino.types import Floats
+from sordino.estimators.risk import Risk
+from sordino.models.constants import ObjectiveSpec
+from sordino.types import Array, Floats
 
 Folds = npt.NDArray[np.int64]
+Score = Callable[[Floats], npt.ArrayLike]
+Goal = Callable[[Floats, Floats], float]
 
-SHRINKAGES = np.array([1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0])
-"""Weights of the identity that are tried; at 1 the direction is the mean difference itself."""
+FOLDS = 4
+LOSSES = "loss of the one record less that of the other"
+"""The name of a score."""
+
+# Weights of the identity that are tried; at 1 the direction is the mean difference itself.
+_SHRINKAGES = np.array([1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0])
+_BETTER = 1.02  # by how much the bound must grow for a less plain attack to be taken
+_MOST_SQUARED = 200  # columns up to which squares are looked at
+_MOST_FEATURES = 1200
+_FAR = 1e60  # in standard units
+_GLANCE = 500  # runs a world in which a column that repeats shows it
+_SAMPLE = 200  # runs a world on which a given score is tried
+_SMOOTHING = 0.5  # added to every count: what was never seen is not impossible
+_MOST_COLUMNS = 400  # up to which the determinant of a Hessian is taken for every run
+_BLOCK_NUMBERS = 1 << 23  # runs x records x columns at once: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +91,7 @@ class _Moments:
         sizes = np.maximum(sizes, 0.0)
         level = (float(sizes.mean()) if len(sizes) else 0.0) or 1.0
         gap = basis.T @ (means[1] - means[0])
-        rho = SHRINKAGES[:, None]
+        rho = _SHRINKAGES[:, None]
         found = (gap / ((1 - rho) * sizes + rho * level)) @ basis.T
         return found, found @ means.mean(axis=0)
 
@@ -110,19 +139,6 @@ def _separation(first: Floats, second: Floats) -> Floats:
     return np.asarray(np.divide(gap, noise, out=still, where=noise > 0))
 
 
-Score = Callable[[Floats], npt.ArrayLike]
-Goal = Callable[[Floats, Floats], float]
-
-FOLDS = 4
-BETTER = 1.02
-"""By how much the bound must grow for a less plain attack to be taken."""
-MOST_SQUARED = 200
-"""Columns up to which squares are looked at."""
-_GLANCE = 500  # runs a world in which a column that repeats shows it
-_SAMPLE = 200  # runs a world on which a given score is tried
-_SMOOTHING = 0.5  # added to every count: what was never seen is not impossible
-
-
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A score, fixed.
@@ -136,35 +152,26 @@ class Fitted:
     negative, positive
         Scores of runs of the first half, each by a score that was learned without it: what fresh
         runs will look like, for choosing a threshold.
+    stream
+        For somebody's function: it sees the runs of both worlds together, and in no order. Given
+        one world at a time, it could tell the world by the batch. That would not be one attack on
+        one run, repeated, and the errors would be no independent trials.
     """
 
     name: str
     score: Score
     negative: Floats
     positive: Floats
+    stream: np.random.Generator | None = None
 
     def __call__(self, negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
         """Scores of other runs, of D and of D'."""
-        return _scored(self.score, negative), _scored(self.score, positive)
-
-
-@dataclass(frozen=True, eq=False)
-class _Given(Fitted):
-    """Somebody's function: it sees the runs of both worlds together, and in no order.
-
-    Given one world at a time, it could tell the world by the batch. That would not be one attack on
-    one run, repeated, and the errors would be no independent trials.
-    """
-
-    stream: np.random.Generator
-
-    def __call__(self, negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
-        return _mixed(self.score, negative, positive, self.stream)
+        return _judge(self.score, negative, positive, self.stream)
 
 
 def known(score: Score, negative: Floats, positive: Floats, name: str) -> Fitted:
     """A score of ours that needs no learning: a likelihood ratio, or a loss."""
-    return Fitted(name, score, _scored(score, negative), _scored(score, positive))
+    return Fitted(name, score, *_judge(score, negative, positive, None))
 
 
 def given(score: Score, negative: Floats, positive: Floats, stream: np.random.Generator) -> Fitted:
@@ -176,62 +183,56 @@ def given(score: Score, negative: Floats, positive: Floats, stream: np.random.Ge
         If the score of a run changes with the runs beside it; if the function raises; or if it does
         not return one number a run.
     """
-    _check_each_by_itself(score, np.concatenate([negative[:_SAMPLE], positive[:_SAMPLE]]))
-    name = f"the score {getattr(score, '__name__', type(score).__name__)}"
-    return _Given(name, score, *_mixed(score, negative, positive, stream), stream)
-
-
-def _mixed(
-    score: Score, negative: Floats, positive: Floats, stream: np.random.Generator
-) -> tuple[Floats, Floats]:
-    both = np.concatenate([negative, positive])
-    order = stream.permutation(len(both))
-    found = np.empty(len(both))
-    found[order] = _scored(score, both[order])
-    return found[: len(negative)], found[len(negative) :]
-
-
-def _check_each_by_itself(score: Score, outputs: Floats) -> None:
-    raw = _called(score, outputs)
-    wanted, found = checked(raw, len(outputs))[::2], _scored(score, outputs[::2])
-    kind = np.result_type(np.asarray(raw), np.float32)
+    sample = np.concatenate([negative[:_SAMPLE], positive[:_SAMPLE]])
+    wanted, alone = _call(score, sample)[::2], _call(score, sample[::2])
     largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
     # Sums in another order differ in their last digits.
-    slack = math.sqrt(np.finfo(kind).eps) * largest
-    if not np.allclose(found, wanted, rtol=0.0, atol=slack):
+    slack = math.sqrt(np.finfo(np.result_type(wanted, np.float32)).eps) * largest
+    if not np.allclose(alone, wanted, rtol=0.0, atol=slack):
         hint = "Its number for a run must not change with the other runs it is given."
         checks.fail("score", "[one that looks at all runs]", "to judge each run by itself", hint)
+    name = f"the score {getattr(score, '__name__', type(score).__name__)}"
+    return Fitted(name, score, *_judge(score, negative, positive, stream), stream)
 
 
-def _scored(score: Score, outputs: Floats) -> Floats:
-    return checked(_called(score, outputs), len(outputs))
+def _judge(
+    score: Score, negative: Floats, positive: Floats, stream: np.random.Generator | None
+) -> tuple[Floats, Floats]:
+    if stream is None:
+        return _call(score, negative).astype(float), _call(score, positive).astype(float)
+    both = np.concatenate([negative, positive])
+    order = stream.permutation(len(both))
+    mixed = np.empty(len(both))
+    mixed[order] = _call(score, both[order])
+    return mixed[: len(negative)], mixed[len(negative) :]
 
 
-def _called(score: Score, outputs: Floats) -> npt.ArrayLike:
+def _call(score: Score, outputs: Floats) -> Array:
+    """One real number a run, none of them NaN, as the score returned them."""
+    hint = "A score takes outputs [run, value] and returns one number a run."
+    wanted = f"to be {len(outputs)} real numbers"
     try:
-        return score(outputs.copy())  # it may work in place
+        given = score(outputs.copy())  # it may work in place
     except InvalidArgument:
         raise
     except Exception as error:  # whatever a score raises is told in a sentence
         what = f"[a function that raised {type(error).__name__}]"
-        said = " ".join(str(error).split())[:200]
-        checks.fail("score", what, "to return one number a run", f"It said: {said}" if said else "")
-
-
-def checked(scores: npt.ArrayLike, runs: int) -> Floats:
-    """One number a run, none of them NaN."""
-    hint = "A score takes outputs [run, value] and returns one number a run."
+        checks.fail("score", what, "to return one number a run", error_text(error, 200))
     try:
-        found = np.asarray(scores)
+        array = np.asarray(given)
     except ValueError:
-        checks.fail("score", "[a ragged list]", f"to be {runs} numbers", hint)
-    if found.shape != (runs,):
-        checks.fail("score", f"[shape {found.shape} for {runs} runs]", f"to be ({runs},)", hint)
-    if found.dtype.kind not in "fiub":
-        checks.fail("score", f"[an array of {found.dtype}]", "to be real numbers", hint)
-    if np.isnan(found).any():
+        checks.fail("score", "[a ragged list]", wanted, hint)
+    if array.shape != (len(outputs),) or array.dtype.kind not in "fiub":
+        checks.fail("score", f"[{array.dtype} of shape {array.shape}]", wanted, hint)
+    if np.isnan(array).any():
         checks.fail("score", "[NaN]", "to be a number for every run")
-    return found.astype(np.float64)
+    return array
+
+
+# Attacks that learn ---------------------------------------------------------------------
+
+_Attack = Callable[[Floats, Floats, list[Folds]], tuple[list[Floats], Callable[[], Score]]]
+"""From outputs and their folds to scores of each run learned without its fold, and the score."""
 
 
 def learned(negative: Floats, positive: Floats, goal: Goal, stream: np.random.Generator) -> Fitted:
@@ -246,194 +247,326 @@ def learned(negative: Floats, positive: Floats, goal: Goal, stream: np.random.Ge
     stream
         Parts the runs into folds.
     """
-    folds = [_parts(len(runs), stream) for runs in (negative, positive)]
-    best: tuple[float, Fitted] | None = None
-    for attack in _attacks(negative, positive):
-        cross = [np.empty(len(negative)), np.empty(len(positive))]
-        attack.prepare(negative, positive, folds)
-        for k in range(FOLDS):
-            tested = folds[0] == k, folds[1] == k
-            cross[0][tested[0]], cross[1][tested[1]] = attack.without(k)
+    folds = [np.asarray(stream.permutation(len(runs)) % FOLDS) for runs in (negative, positive)]
+    most, best = 0.0, None
+    for name, attack in _attacks(negative, positive):
+        cross, whole = attack(negative, positive, folds)
         worth = goal(*cross)
-        if best is None or worth > BETTER * best[0]:
-            best = worth, Fitted(attack.name, attack.whole(), *cross)
+        if best is None or worth > _BETTER * most:
+            most, best = worth, (name, whole, cross)
     assert best is not None
-    return best[1]
+    name, whole, cross = best
+    return Fitted(name, whole(), cross[0], cross[1])
 
 
-def _parts(many: int, stream: np.random.Generator) -> npt.NDArray[np.int64]:
-    return np.asarray(stream.permutation(many) % FOLDS)
-
-
-def _attacks(negative: Floats, positive: Floats) -> list[_Attack]:
+def _attacks(negative: Floats, positive: Floats) -> list[tuple[str, _Attack]]:
     """Those that may do something here, the plainest first: it stays if no other is better."""
-    found: list[_Attack] = [_Along(squares=False)]
-    if negative.shape[1] <= MOST_SQUARED:
-        found.append(_Along(squares=True))
+    name = "a learned direction"
+    attacks: list[tuple[str, _Attack]] = [(name, functools.partial(_along, squares=False))]
+    if negative.shape[1] <= _MOST_SQUARED:
+        squares = functools.partial(_along, squares=True)
+        attacks.append((f"{name} of outputs and their squares", squares))
     both = np.concatenate([negative, positive])
-    rows = hashed(both)
-    if len(np.unique(rows)) < len(rows):
-        found.append(_Repeated("outputs that repeat exactly", None))
+    if len(np.unique(row_hashes(both))) < len(both):
+        whole = functools.partial(_repeated, columns=None)
+        attacks.append(("outputs that repeat exactly", whole))
     glance = np.sort(np.concatenate([negative[:_GLANCE], positive[:_GLANCE]]), axis=0)
-    repeats = (glance[1:] == glance[:-1]).sum(axis=0)
-    if both.shape[1] > 1 and (columns := np.flatnonzero(repeats > 1)).size:
-        found.append(_Repeated("values that repeat exactly", columns))
-    return found
+    columns = np.flatnonzero((glance[1:] == glance[:-1]).sum(axis=0) > 1)
+    if both.shape[1] > 1 and columns.size:
+        some = functools.partial(_repeated, columns=columns)
+        attacks.append(("values that repeat exactly", some))
+    return attacks
 
 
-class _Attack(ABC):
-    """A way to learn a score; `prepare` first."""
-
-    name: str
-
-    @abstractmethod
-    def prepare(self, negative: Floats, positive: Floats, folds: list[Any]) -> None:
-        """Look at all learning runs, and the fold that each is in."""
-
-    @abstractmethod
-    def without(self, fold: int) -> tuple[Floats, Floats]:
-        """Scores of the runs of one fold, learned from the others."""
-
-    @abstractmethod
-    def whole(self) -> Score:
-        """The score learned from all runs."""
+def _cross(folds: list[Folds], held_out: Callable[[int], tuple[Floats, Floats]]) -> list[Floats]:
+    """Scores of all runs, each by what was learned without its fold."""
+    cross = [np.empty(len(each)) for each in folds]
+    for fold in range(FOLDS):
+        for scores, each, part in zip(cross, folds, held_out(fold), strict=True):
+            scores[each == fold] = part
+    return cross
 
 
-class _Along(_Attack):
-    def __init__(self, *, squares: bool) -> None:
-        self.squares = squares
-        self.name = "a learned direction" + (" of outputs and their squares" if squares else "")
+def _along(
+    negative: Floats, positive: Floats, folds: list[Folds], *, squares: bool
+) -> tuple[list[Floats], Callable[[], Score]]:
+    """A learned direction."""
+    features = _features(negative, positive, squares=squares)
+    direction = Direction.of(features(negative), features(positive), *folds, folds=FOLDS)
 
-    def prepare(self, negative: Floats, positive: Floats, folds: list[Any]) -> None:
-        self.features = _Features.of(negative, positive, squares=self.squares)
-        rows = self.features(negative), self.features(positive)
-        self.direction = Direction.of(*rows, *folds, folds=FOLDS)
-
-    def without(self, fold: int) -> tuple[Floats, Floats]:
-        return self.direction.held_out(fold)
-
-    def whole(self) -> Score:
-        features, along = self.features, self.direction.whole()
+    def whole() -> Score:
+        along = direction.whole()
         return lambda outputs: along(features(outputs))
 
+    return _cross(folds, direction.held_out), whole
 
-@dataclass(frozen=True, eq=False)
-class _Features:
+
+def _features(negative: Floats, positive: Floats, *, squares: bool) -> Callable[[Floats], Floats]:
     """Outputs in standard units, and their squares if wanted; without columns that stand still.
 
     Of very many columns those are kept that differ most between the worlds.
     """
+    # First by the largest number of each column, so that no square is too large or small.
+    largest = np.maximum(np.abs(negative).max(axis=0), np.abs(positive).max(axis=0))
+    largest = np.where(largest > 0, largest, 1.0)
+    worlds = negative / largest, positive / largest
+    means = worlds[0].mean(axis=0), worlds[1].mean(axis=0)
+    spread = np.sqrt((worlds[0].var(axis=0) + worlds[1].var(axis=0)) / 2)
+    gap = np.abs(means[0] - means[1])
+    # Values that stand still have no spread: then how far apart they are is the unit.
+    unit = np.where(spread > 0, spread, gap)
+    kept = np.flatnonzero(unit > 0)
+    if len(kept) > _MOST_FEATURES:
+        kept = np.sort(kept[np.argsort(gap[kept] / unit[kept])[-_MOST_FEATURES:]])
+    largest, centre, unit = largest[kept], (means[0] + means[1])[kept] / 2, unit[kept]
 
-    kept: npt.NDArray[np.int64]
-    largest: Floats
-    centre: Floats
-    unit: Floats
-    squares: bool
-
-    MOST = 1200
-    FAR = 1e60
-
-    @classmethod
-    def of(cls, negative: Floats, positive: Floats, *, squares: bool) -> Self:
-        # First by the largest number of each column, so that no square is too large or small.
-        largest = np.maximum(np.abs(negative).max(axis=0), np.abs(positive).max(axis=0))
-        largest = np.where(largest > 0, largest, 1.0)
-        worlds = negative / largest, positive / largest
-        means = worlds[0].mean(axis=0), worlds[1].mean(axis=0)
-        spread = np.sqrt((worlds[0].var(axis=0) + worlds[1].var(axis=0)) / 2)
-        gap = np.abs(means[0] - means[1])
-        # Values that stand still have no spread: then how far apart they are is the unit.
-        unit = np.where(spread > 0, spread, gap)
-        kept = np.flatnonzero(unit > 0)
-        if len(kept) > cls.MOST:
-            kept = np.sort(kept[np.argsort(gap[kept] / unit[kept])[-cls.MOST :]])
-        centre = (means[0] + means[1]) / 2
-        return cls(kept, largest[kept], centre[kept], unit[kept], squares)
-
-    def __call__(self, outputs: Floats) -> Floats:
+    def features(outputs: Floats) -> Floats:
         with np.errstate(over="ignore"):  # a run may be further out than all that were seen
-            standard = (outputs[:, self.kept] / self.largest - self.centre) / self.unit
-        standard = np.clip(standard, -self.FAR, self.FAR)
-        return np.hstack([standard, standard**2]) if self.squares else standard
+            standard = np.clip((outputs[:, kept] / largest - centre) / unit, -_FAR, _FAR)
+        return np.hstack([standard, standard**2]) if squares else standard
+
+    return features
 
 
-class _Repeated(_Attack):
+def _repeated(
+    negative: Floats, positive: Floats, folds: list[Folds], *, columns: Folds | None
+) -> tuple[list[Floats], Callable[[], Score]]:
     """How often each output, or each value of some columns, was seen in either world."""
 
-    def __init__(self, name: str, columns: npt.NDArray[np.int64] | None) -> None:
-        self.name = name
-        self.columns = columns
+    def keys_of(outputs: Floats) -> npt.NDArray[np.uint64]:
+        """[run, key]: one key a run, or the bits of each column; those of -0.0 are those of 0.0."""
+        if columns is None:
+            return row_hashes(outputs)[:, None]
+        return np.ascontiguousarray(outputs[:, columns] + 0.0).view(np.uint64)
 
-    def _keys(self, outputs: Floats) -> npt.NDArray[np.uint64]:
-        """[run, key]: one key a run, or one a column."""
-        if self.columns is None:
-            return hashed(outputs)[:, None]
-        return _bits(outputs[:, self.columns])
+    keys = keys_of(negative), keys_of(positive)
 
-    def prepare(self, negative: Floats, positive: Floats, folds: list[Any]) -> None:
-        self.keys = self._keys(negative), self._keys(positive)
-        self.folds = folds
+    def score(left_out: int) -> Callable[[npt.NDArray[np.uint64]], Floats]:
+        """Log ratios of the shares of each key in the two worlds, summed over columns."""
+        learn = [each[fold != left_out] for each, fold in zip(keys, folds, strict=True)]
+        tables = [_log_ratios(*pair) for pair in zip(learn[0].T, learn[1].T, strict=True)]
 
-    def _table(self, left_out: int | None) -> list[_Counts]:
-        learn = [
-            keys if left_out is None else keys[fold != left_out]
-            for keys, fold in zip(self.keys, self.folds, strict=True)
-        ]
-        return [_Counts.of(*columns) for columns in zip(learn[0].T, learn[1].T, strict=True)]
+        def total(asked: npt.NDArray[np.uint64]) -> Floats:
+            found = np.zeros(len(asked))
+            for (seen, ratios), column in zip(tables, asked.T, strict=True):
+                places = np.minimum(np.searchsorted(seen, column), len(seen) - 1)
+                found += np.where(seen[places] == column, ratios[places], 0.0)  # 0 if never seen
+            return found
 
-    def without(self, fold: int) -> tuple[Floats, Floats]:
-        table = self._table(fold)
-        found = [
-            _total(table, keys[folds == fold])
-            for keys, folds in zip(self.keys, self.folds, strict=True)
-        ]
-        return found[0], found[1]
+        return total
 
-    def whole(self) -> Score:
-        table = self._table(None)
-        return lambda outputs: _total(table, self._keys(outputs))
+    def held_out(fold: int) -> tuple[Floats, Floats]:
+        total = score(fold)
+        return total(keys[0][folds[0] == fold]), total(keys[1][folds[1] == fold])
+
+    def whole() -> Score:
+        total = score(-1)
+        return lambda outputs: total(keys_of(outputs))
+
+    return _cross(folds, held_out), whole
+
+
+def _log_ratios(
+    first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.uint64], Floats]:
+    """Keys, and the log ratio of the shares of each in the two worlds."""
+    keys, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+    seen = [
+        np.bincount(part, minlength=len(keys)) + _SMOOTHING
+        for part in (places[: len(first)], places[len(first) :])
+    ]
+    return keys, np.log(seen[1] / seen[0]) - math.log(len(second) / len(first))
+
+
+# Scores that need no learning -----------------------------------------------------------
+
+
+def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
+    """The log likelihood ratio, where the law of what is released is known.
+
+    A training without randomness whose weights get Gaussian noise: N(w, scale^2) on D and
+    N(w', scale^2) on D', so the ratio is linear along w' - w. And our objective perturbation: the
+    weights tell the random linear term that made them optimal, b = -(gradient + regulariser w), so
+    their density is that of b times the determinant of the Hessian (docs/math.md 10.1).
+
+    Raises
+    ------
+    InvalidArgument
+        For every other mechanism: SGD's own law, and what a function draws, are not known.
+    """
+    fit = mechanism.plan if isinstance(mechanism, SingleFit) else None
+    if fit is not None and fit.method == "objective" and fit.task.problems == 1:
+        first, second = (_Minimiser.of(mechanism, each) for each in (D, D_prime))
+        return lambda released: second.log_density(released) - first.log_density(released)
+    known = isinstance(mechanism, TrainedRelease) and is_deterministic(mechanism.spec)
+    if not known or mechanism.scale == 0:
+        hint = 'Known: order="fixed" with scale > 0, and "objective". Else use score="learned".'
+        checks.fail("score", "likelihood", "to be used where the law is known", hint)
+    plain = TrainedRelease(mechanism.spec, 0.0, mechanism.initial_weights, mechanism.checkpoints)
+    w, other = (found[0] for found in outputs(plain, D, D_prime, 1))
+    along = (other - w) / mechanism.scale**2
+    middle = (w + other) / 2
+    return lambda released: (released - middle) @ along
 
 
 @dataclass(frozen=True, eq=False)
-class _Counts:
-    """Log ratio of the shares of each key in the two worlds; 0 for a key that was never seen."""
+class _Minimiser:
+    """The law of the exact minimiser of a noisy objective; what is added later is all but nothing.
 
-    keys: npt.NDArray[np.uint64]
-    ratios: Floats
+    Parameters
+    ----------
+    signed
+        Rows times their labels -1 and 1.
+    objective
+        The loss.
+    regulariser, sigma
+        Of the SUM of losses, and of its random linear term.
+    """
+
+    signed: Floats
+    objective: ObjectiveSpec
+    regulariser: float
+    sigma: float
 
     @classmethod
-    def of(cls, first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64]) -> Self:
-        keys, places = np.unique(np.concatenate([first, second]), return_inverse=True)
-        seen = [
-            np.bincount(part, minlength=len(keys)) + _SMOOTHING
-            for part in (places[: len(first)], places[len(first) :])
+    def of(cls, mechanism: SingleFit, D: Any) -> _Minimiser:
+        data, plan = as_dataset("D", D), mechanism.plan
+        if data.features > _MOST_COLUMNS:
+            wanted = f"to be used for at most {_MOST_COLUMNS} columns, not {data.features}"
+            checks.fail("score", "likelihood", wanted, 'Use score="learned".')
+        signed = np.where(data.y > 0, 1.0, -1.0)[:, None] * data.X.astype(np.float64)
+        task = plan.task
+        return cls(signed, task.objective_with(plan.l2), plan.l2 * task.rows, plan.sigma)
+
+    def log_density(self, released: Floats) -> Floats:
+        """Of weights [run, column], up to one constant."""
+        at_once = max(1, _BLOCK_NUMBERS // max(1, self.signed.size))
+        blocks = range(0, len(released), at_once)
+        return np.concatenate([self._block(released[start:][:at_once]) for start in blocks])
+
+    def _block(self, w: Floats) -> Floats:
+        margins = w @ self.signed.T
+        slope, bend = _derivatives(self.objective, margins)
+        b = -(slope @ self.signed + self.regulariser * w)
+        hessian = (bend[:, None, :] * self.signed.T) @ self.signed
+        hessian += self.regulariser * np.eye(w.shape[1])
+        logarithm = np.linalg.slogdet(hessian)[1]
+        return np.asarray(logarithm - np.sum(b**2, axis=1) / (2 * self.sigma**2))
+
+
+def _derivatives(objective: ObjectiveSpec, margins: Floats) -> tuple[Floats, Floats]:
+    """First and second derivative of the loss in the margin."""
+    if objective.kind == "logistic":
+        slope = expit(-margins)
+        return -slope, slope * (1 - slope)
+    width = objective.huber_width
+    slope = np.clip((1 + width - margins) / (2 * width), 0.0, 1.0)
+    return -slope, ((slope > 0) & (slope < 1)) / (2 * width)
+
+
+def loss(mechanism: Any, D: Any, D_prime: Any) -> Score:
+    """How well a linear model fits the record of D' rather than that of D.
+
+    The loss of the record that D has, minus the loss of the one that D' has instead; of weights
+    released as one row, the intercept last if there is one. An estimator's loss is taken for the
+    logistic one.
+
+    Raises
+    ------
+    InvalidArgument
+        If the model is not linear, or the records cannot be told.
+    """
+    objective = ObjectiveSpec("logistic")
+    if not is_estimator(mechanism):
+        linear = isinstance(mechanism, TrainedRelease) and mechanism.spec.objective.is_linear
+        if not linear or mechanism.checkpoints is not None:
+            hint = 'That is a linear TrainedRelease or an estimator. Use score="learned".'
+            checks.fail("score", "loss", "to be used for linear weights", hint)
+        objective = mechanism.spec.objective
+    return _fit_of(_records(D, D_prime), 1, objective.kind, objective.huber_width)
+
+
+def record_losses(
+    D: Dataset, D_prime: Dataset, problems: int, kind: str, huber_width: float
+) -> Score:
+    """A score: how much better all models fit the record of D' than the one that D has instead.
+
+    Of a crafted pair this is nearly the best there is, and it needs no learning: of hundreds of
+    weights a direction is learned badly by a thousand runs.
+
+    Parameters
+    ----------
+    D, D_prime
+        Differ in one record that is replaced; labels are class numbers.
+    problems
+        Whose weights [run, problem * column] are released: one for two classes, else one a class.
+    kind, huber_width
+        The loss, "logistic" or "huber-svm".
+    """
+    apart = difference(D, D_prime)
+    if apart is None or apart.lost is None or apart.gained is None:
+        checks.fail("D_prime", "[another size]", "to have one record replaced")
+    places = (1, D, apart.lost), (-1, D_prime, apart.gained)
+    records = [(sign, data.X[row], float(data.y[row])) for sign, data, row in places]
+    score = _fit_of(records, problems, kind, huber_width)
+    score.__name__ = LOSSES
+    return score
+
+
+_Record = tuple[int, Array, float]
+"""1 for a record of D, -1 for one of D'; its row and label."""
+
+
+def _fit_of(records: list[_Record], problems: int, kind: str, huber_width: float) -> Score:
+    """Losses of the records, each times its sign, summed over them and over problems."""
+
+    def losses(z: Floats, label: float) -> Floats:
+        if kind == "least-squares":
+            return np.asarray(0.5 * (z - label) ** 2)
+        risk = Risk(np.zeros((1, 1)), np.array([label]), kind=kind, huber_width=huber_width)
+        return np.asarray(risk.losses(z[None])[0])
+
+    def score(released: Floats) -> Floats:
+        weights = released.reshape(len(released), problems, -1)
+        total = np.zeros(len(released))
+        for sign, row, label in records:
+            if len(row) + 1 == weights.shape[2]:
+                row = np.append(row, 1.0)
+            if len(row) != weights.shape[2]:
+                wanted = f"to be {len(row)} weights, or one more"
+                checks.fail("score", f"[loss of {released.shape[1]} values]", wanted)
+            for problem in range(problems):
+                y = label if problems == 1 else float(label == problem)
+                total += sign * losses(weights[:, problem] @ row.astype(np.float64), y)
+        return total
+
+    return score
+
+
+def _records(D: Any, D_prime: Any) -> list[_Record]:
+    """The record of D and that of D', as far as there are any; labels 0 and 1 of two classes."""
+    first = as_dataset("D", D)
+    records: list[tuple[int, Array, Any]] = []
+    if isinstance(D_prime, Neighbours):
+        second, slot, row = first, int(D_prime.slot[0]), int(D_prime.occupant[0])
+        # Rows of D stand in slots, not always in their own: some may have none (EMPTY), or be left
+        # out.
+        there, extra = int(D_prime.members[slot]), row - first.rows
+        if there >= 0:
+            records = [(1, first.X[there], first.y[there])]
+        if extra >= 0 and D_prime.extra_X is not None and D_prime.extra_y is not None:
+            records.append((-1, D_prime.extra_X[extra], D_prime.extra_y[extra]))
+        elif row >= 0:
+            records.append((-1, first.X[row], first.y[row]))
+    else:
+        second = as_dataset("D_prime", D_prime)
+        apart = difference(first, second)
+        assert apart is not None
+        places = (1, first, apart.lost), (-1, second, apart.gained)
+        records = [
+            (sign, each.X[row], each.y[row]) for sign, each, row in places if row is not None
         ]
-        shares = math.log(len(second) / len(first))
-        return cls(keys, np.log(seen[1] / seen[0]) - shares)
-
-    def __call__(self, keys: npt.NDArray[np.uint64]) -> Floats:
-        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[places] == keys, self.ratios[places], 0.0)
-
-
-def _total(table: list[_Counts], keys: npt.NDArray[np.uint64]) -> Floats:
-    found = np.zeros(len(keys))
-    for counts, column in zip(table, keys.T, strict=True):
-        found += counts(column)
-    return found
-
-
-def _bits(values: Floats) -> npt.NDArray[np.uint64]:
-    """The bits of each number; those of -0.0 are those of 0.0."""
-    return np.ascontiguousarray(values + 0.0).view(np.uint64)
-
-
-def hashed(rows: Floats) -> npt.NDArray[np.uint64]:
-    """64 bits for each row: equal for equal rows, and next to never for others."""
-    mixed = _bits(rows).copy()
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    odd = np.random.default_rng(0).integers(0, 1 << 63, rows.shape[1], dtype=np.uint64) * 2 + 1
-    return np.asarray((mixed * odd.astype(np.uint64)).sum(axis=1, dtype=np.uint64))
+    labels = np.union1d(first.y, second.y)
+    if len(labels) <= 2:  # two classes, whatever they are called
+        return [(sign, row, float(y == labels[-1])) for sign, row, y in records]
+    return [(sign, row, float(y)) for sign, row, y in records]

@@ -28,25 +28,27 @@ from sordino.accounting.last_iterate.linear_loss import binomial, linear_heurist
 from sordino.accounting.profile import Profile, Which
 from sordino.audit import bounds
 from sordino.audit.band import band, refutes
-from sordino.audit.claim import Claim
+from sordino.audit.pairs import Claim
 from sordino.errors import NotApplicable
 from sordino.privacy import USUAL_DELTA, Estimate, Observation, Relation, rounded
 from sordino.randomness import Name, SeededStreams
 from sordino.types import Floats
 
+Worlds = tuple[Floats, Floats]
+"""Scores without and with the record; or false-positive rates and false-negative ones."""
 Told = Callable[[float], None]
 """Is told how many more runs are over, or begun: parts of runs, since each may take long."""
-TOLD_EVERY = 256
+_TOLD_EVERY = 256
 """Steps of a block of runs: less than a second. What `told` raises stops the runs."""
 
-SPREADS = 6.5
+_SPREADS = 6.5
 """Noise so many standard deviations wide is still decoded: one step in 10^10 is not."""
-MANY_STEPS = 256
+_MANY_STEPS = 256
 """Rounding of so many steps adds up: from here on l is kept with four decimals."""
-MOST_RECORDS = 10**15
+_MOST_RECORDS = 10**15
 """Binomial counts were checked up to here."""
-LARGEST_EXPONENT = 700.0
-BLOCK = 8192
+_LARGEST_EXPONENT = 700.0
+_BLOCK = 8192
 """Runs that are stepped together: their numbers stay in the cache."""
 
 
@@ -92,9 +94,9 @@ class WorstCase:
             "records": checks.whole("records", self.records, at_least=1),
             "minus_sign": checks.flag("minus_sign", self.minus_sign),
         }
-        if self.records > MOST_RECORDS:
-            checks.fail("records", self.records, f"<= {MOST_RECORDS}")
-        base = 2 * (SPREADS * self.noise_multiplier + 1) if self.base is None else self.base
+        if self.records > _MOST_RECORDS:
+            checks.fail("records", self.records, f"<= {_MOST_RECORDS}")
+        base = 2 * (_SPREADS * self.noise_multiplier + 1) if self.base is None else self.base
         checked["base"] = checks.positive("base", base)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -103,7 +105,7 @@ class WorstCase:
     def choose(cls, sample_rate: float, steps: int, noise_multiplier: float) -> Self:
         """Digits enough for so many steps, and zeros enough for the digits."""
         _training(sample_rate, steps, noise_multiplier)
-        units, records = (1e3, 10**12) if steps <= MANY_STEPS else (1e4, 10**15)
+        units, records = (1e3, 10**12) if steps <= _MANY_STEPS else (1e4, 10**15)
         return cls(sample_rate, steps, noise_multiplier, units, records)
 
     @classmethod
@@ -120,12 +122,8 @@ class WorstCase:
         return cls(sample_rate, steps, noise_multiplier, 100.0, 10**10, base, minus_sign)
 
     def trace(
-        self,
-        runs: int,
-        with_record: bool,
-        generator: np.random.Generator,
-        told: Told | None = None,
-    ) -> tuple[Floats, Floats]:
+        self, runs: int, with_record: bool, generator: np.random.Generator, told: Told | None = None
+    ) -> Worlds:
         """What the final iterate of each run tells, and the likelihood ratio of all its iterates.
 
         The first is about the sum of l over the steps. The second one knows what an attacker knows
@@ -154,11 +152,11 @@ class WorstCase:
 
     def _run(
         self, runs: int, with_record: bool, generator: np.random.Generator, told: Told | None
-    ) -> tuple[Floats, Floats]:
+    ) -> Worlds:
         weights, seen = np.zeros(runs), np.zeros(runs)
         for step in range(self.steps):
-            if told is not None and step % TOLD_EVERY == 0:
-                told(runs * min(TOLD_EVERY, self.steps - step) / self.steps)
+            if told is not None and step % _TOLD_EVERY == 0:
+                told(runs * min(_TOLD_EVERY, self.steps - step) / self.steps)
             of_zero = self.gradient(0.0, weights)
             zeros = generator.binomial(self.records, self.sample_rate, runs)
             noisy = self.noise_multiplier * generator.standard_normal(runs)
@@ -186,9 +184,9 @@ class WorstCase:
 def log_ratio(noisy: Floats, sample_rate: float, noise_multiplier: float) -> Floats:
     """l(v): ln of the likelihood ratio of one noisy sum, with the record against without it."""
     exponent = (2 * noisy - 1) / (2 * noise_multiplier**2)
-    exponent = np.minimum(exponent, LARGEST_EXPONENT)
+    exponent = np.minimum(exponent, _LARGEST_EXPONENT)
     if sample_rate == 1:
-        return np.asarray(np.maximum(exponent, -LARGEST_EXPONENT))
+        return np.asarray(np.maximum(exponent, -_LARGEST_EXPONENT))
     return np.asarray(np.log1p(sample_rate * np.expm1(exponent)))
 
 
@@ -256,8 +254,8 @@ def linear_curve(
 
 
 def _blocks(runs: int) -> Iterator[slice]:
-    for start in range(0, runs, BLOCK):
-        yield slice(start, min(start + BLOCK, runs))
+    for start in range(0, runs, _BLOCK):
+        yield slice(start, min(start + _BLOCK, runs))
 
 
 def _training(sample_rate: float, steps: int, noise_multiplier: float) -> dict[str, object]:
@@ -327,7 +325,7 @@ def tradeoff(profile: Profile, alphas: npt.ArrayLike, direction: Which = "forwar
     return np.array([profile.beta(float(alpha), direction) for alpha in flat])
 
 
-def error_rates(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
+def error_rates(negative: Floats, positive: Floats) -> Worlds:
     """FPR and FNR at every score as threshold, thresholds falling: FPR rises from 0 (or more)."""
     thresholds = np.unique(np.concatenate([negative, positive]))[::-1]
     accused, missed = bounds.error_counts(negative, positive, thresholds)
@@ -344,26 +342,20 @@ def lower_hull(alphas: Floats, betas: Floats) -> list[tuple[float, float]]:
     for point in zip(alphas[order].tolist(), betas[order].tolist(), strict=True):
         if hull and hull[-1][0] == point[0]:  # same rate, more errors
             continue
-        while len(hull) > 1 and _turn(hull[-2], hull[-1], point) <= 0:
+        while len(hull) > 1:  # as long as the way over the last corner does not turn left
+            ahead = hull[-1][0] - hull[-2][0], hull[-1][1] - hull[-2][1]
+            further = point[0] - hull[-2][0], point[1] - hull[-2][1]
+            if ahead[0] * further[1] - ahead[1] * further[0] > 0:
+                break
             hull.pop()
         hull.append(point)
     return hull
 
 
-def _turn(
-    first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]
-) -> float:
-    """Above 0 if the way from the first point over the second to the third turns left."""
-    ahead = second[0] - first[0], second[1] - first[1]
-    further = third[0] - first[0], third[1] - first[1]
-    return ahead[0] * further[1] - ahead[1] * further[0]
-
-
-PRINTED_GRID = np.round(np.arange(0.5, 20.05, 0.1), 10)
-FINE_GRID = np.round(np.arange(0.01, 20.005, 0.01), 10)
-INSIDE = (0.01, 0.99)
-AREA_RATES = np.round(np.arange(0.01, 0.985, 0.03), 10)
-"""False-positive rates at which curves are compared by area."""
+_PRINTED_GRID = np.round(np.arange(0.5, 20.05, 0.1), 10)
+_FINE_GRID = np.round(np.arange(0.01, 20.005, 0.01), 10)
+_INSIDE = (0.01, 0.99)
+_AREA_RATES = np.round(np.arange(0.01, 0.985, 0.03), 10)  # where areas are compared
 _CAVEAT = "no confidence is attached, and the luckiest threshold decides"
 
 
@@ -385,11 +377,11 @@ def paper_estimate(
     direction
         The paper's curve is the symmetric one, "both".
     """
-    points = error_rates(*_checked(negative, positive))
-    epsilon = _smallest(lower_hull(*points), family, PRINTED_GRID, direction)
+    points = error_rates(*_finite(negative, positive))
+    epsilon = _smallest(points, family, _PRINTED_GRID, direction)
     caveat = _CAVEAT
     if math.isinf(epsilon):
-        caveat += f"; no epsilon up to {PRINTED_GRID[-1]:g} fits all observed points"
+        caveat += f"; no epsilon up to {_PRINTED_GRID[-1]:g} fits all observed points"
     if points[0][0] == 0:
         first = f"(0, {points[1][points[0] == 0].min():.6g})"
         caveat += f"; the point {first} lies below every curve of Gaussian noise"
@@ -402,7 +394,7 @@ def restricted_estimate(
     family: Family,
     *,
     direction: Which = "both",
-    grid: Floats = FINE_GRID,
+    grid: Floats = _FINE_GRID,
 ) -> Estimate:
     """The same where FPR and FNR lie in [0.01, 0.99], by default on a grid of step 0.01 up to 20.
 
@@ -415,16 +407,15 @@ def restricted_estimate(
     NotApplicable
         If no threshold has such rates.
     """
-    alphas, betas = error_rates(*_checked(negative, positive))
-    low, high = INSIDE
+    alphas, betas = error_rates(*_finite(negative, positive))
+    low, high = _INSIDE
     inside = (alphas >= low) & (alphas <= high) & (betas >= low) & (betas <= high)
     if not inside.any():
         raise NotApplicable(
-            f"No threshold has both error rates in [{low}, {high}]; the worlds are too easily told "
-            "apart for this estimate, or the runs too few."
+            f"No threshold has both error rates in [{low}, {high}]: the worlds are too easily told "
+            "apart, or the runs too few."
         )
-    hull = lower_hull(alphas[inside], betas[inside])
-    epsilon = _smallest(hull, family, grid, direction)
+    epsilon = _smallest((alphas[inside], betas[inside]), family, grid, direction)
     method = f"Annamalai's Algorithm 2 at thresholds with FPR and FNR in [{low}, {high}]"
     return _estimate(epsilon, family, method, _CAVEAT)
 
@@ -435,29 +426,27 @@ def area_estimate(
     family: Family,
     *,
     direction: Which = "forward",
-    grid: Floats = FINE_GRID,
+    grid: Floats = _FINE_GRID,
 ) -> Estimate:
     """The epsilon, by default of a grid of step 0.01, whose curve has the area of the observed one.
 
     Mean false-negative rates at false-positive rates 0.01, 0.04, ..., 0.97 are compared. Unlike the
     paper's rule it has no preferred side: half of all repeats lie below the truth.
     """
-    alphas, betas = error_rates(*_checked(negative, positive))
-    at = np.searchsorted(alphas, AREA_RATES, side="right") - 1
+    alphas, betas = error_rates(*_finite(negative, positive))
+    at = np.searchsorted(alphas, _AREA_RATES, side="right") - 1
     observed = float(np.mean(np.where(at >= 0, betas[np.maximum(at, 0)], 1.0)))
 
     def fits(epsilon: float) -> bool:
-        return float(np.mean(tradeoff(family(epsilon), AREA_RATES, direction))) <= observed
+        return float(np.mean(tradeoff(family(epsilon), _AREA_RATES, direction))) <= observed
 
-    epsilon = _first(fits, grid)
-    caveat = "no confidence is attached"
-    return _estimate(epsilon, family, "the trade-off curve with the observed area", caveat)
+    method = "the trade-off curve with the observed area"
+    return _estimate(_first(fits, grid), family, method, "no confidence is attached")
 
 
-def _smallest(
-    hull: list[tuple[float, float]], family: Family, grid: Floats, direction: Which
-) -> float:
+def _smallest(points: Worlds, family: Family, grid: Floats, direction: Which) -> float:
     """The first epsilon of the grid whose curve no point lies below."""
+    hull = lower_hull(*points)
 
     def fits(epsilon: float) -> bool:
         profile = family(epsilon)
@@ -479,7 +468,7 @@ def _first(fits: Callable[[float], bool], grid: Floats) -> float:
     return float(grid[good])
 
 
-def _checked(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
+def _finite(negative: Floats, positive: Floats) -> Worlds:
     first, second = bounds.worlds(negative, positive)
     return checks.finite("negative", first), checks.finite("positive", second)
 
@@ -489,10 +478,7 @@ def _estimate(epsilon: float, family: Family, method: str, caveat: str) -> Estim
     return Estimate(epsilon, family.delta, None, None, None, method, caveat)
 
 
-Worlds = tuple[Floats, Floats]
-"""Scores without and with the record."""
-
-STEPS = GRID[(GRID > 0.2) & (GRID < 25)][::2]
+_STEPS = GRID[(GRID > 0.2) & (GRID < 25)][::2]
 """Epsilons of estimates, a percent apart: of the bound's, so that few curves are computed."""
 WAYS = {
     "paper_printed": "estimate, paper's rule as printed (arrow: none up to 20 fits)",
@@ -511,13 +497,13 @@ def estimated(scores: Worlds, family: Family) -> dict[str, float]:
     return {
         "paper_printed": paper_estimate(*scores, family).epsilon,
         "paper_restricted": restricted(scores, family),
-        "area": area_estimate(*scores, family, grid=STEPS).epsilon,
+        "area": area_estimate(*scores, family, grid=_STEPS).epsilon,
     }
 
 
 def restricted(scores: Worlds, family: Family) -> float:
     """Epsilon by the paper's rule where FPR and FNR lie in [0.01, 0.99]."""
-    return restricted_estimate(*scores, family, grid=STEPS).epsilon
+    return restricted_estimate(*scores, family, grid=_STEPS).epsilon
 
 
 def bounded(scores: Worlds, family: Family, confidence: float, attack: str = "") -> Observation:
@@ -534,8 +520,6 @@ def bounded(scores: Worlds, family: Family, confidence: float, attack: str = "")
     )
 
 
-Curve = Worlds
-"""False-positive rates and the false-negative rates that go with them."""
 Order = Literal["presence", "absence"]
 
 _OF_STEP = 8.0e-8
@@ -625,7 +609,7 @@ class WorstCaseAudit:
             f"iterates; {shown}; {refuted}"
         )
 
-    def curves(self, order: Order = "presence") -> Mapping[str, Curve]:
+    def curves(self, order: Order = "presence") -> Mapping[str, Worlds]:
         """Error rates for a figure: "observed", "composed" (all iterates) and "linear".
 
         Of the test for the record's presence (D without it, D' with it), or for its absence, where
@@ -719,7 +703,7 @@ def play(
     name: tuple[Name, ...],
     *,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+) -> tuple[Worlds, Worlds]:
     """`WorstCase.trace` without and with the record, side by side, each from a stream of its own.
 
     `name` is that of the experiment: the same name gives the same runs.
@@ -735,7 +719,7 @@ def play(
             if progress is not None:
                 progress(round(done), 2 * runs)
 
-    def world(with_record: bool) -> tuple[Floats, Floats]:
+    def world(with_record: bool) -> Worlds:
         numbers = (setting.sample_rate, setting.noise_multiplier)
         full = (*name, setting.steps, *map(repr, numbers), "with" if with_record else "without")
         stream = SeededStreams("worst case").stream(*full)
@@ -786,12 +770,12 @@ def _claim(
     return Claim(epsilon, family.delta, relation, profile, source), noise_multiplier
 
 
-def _exchanged(curve: Curve) -> Curve:
+def _exchanged(curve: Worlds) -> Worlds:
     """The same test with its two worlds exchanged, from the lowest rate on."""
     return curve[1][::-1], curve[0][::-1]
 
 
-def _thinned(alphas: Floats, betas: Floats) -> Curve:
+def _thinned(alphas: Floats, betas: Floats) -> Worlds:
     """Some hundred points, dense at both ends, where logarithmic axes look."""
     last = len(alphas) - 1
     if last < _POINTS:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -33,15 +33,16 @@ from sordino.cli.options import ATTACK, OUTPUT, PROMISE, RECORDS, TRAINING, from
 from sordino.cli.tables import print_bounds
 from sordino.cli.terminal import print_json, say
 from sordino.errors import InvalidArgument
-from sordino.privacy import USUAL_DELTA, Observation, Relation, default_delta, rounded
+from sordino.privacy import USUAL_DELTA, Observation, Relation, rounded
 
 if TYPE_CHECKING:
-    from sordino.audit.claim import Claim
-    from sordino.audit.gallery.play import Played
+    from sordino.audit.gallery.entry import Played
     from sordino.audit.game import Audit
+    from sordino.audit.pairs import Claim
+    from sordino.audit.target import Target
     from sordino.audit.worst_case import WorstCaseAudit
     from sordino.data import Dataset
-    from sordino.data.source import Prepared
+    from sordino.data.source import Source
 
 _SCORES = ("learned", "likelihood", "loss")
 _CONFIDENCE = 0.99
@@ -73,18 +74,6 @@ class Neighbour(StrEnum):
 
     CANARY = "canary"
     WORST_CASE = "worst-case"
-
-
-class _Game(NamedTuple):
-    """Ready to be played."""
-
-    mechanism: Any
-    D: Any
-    D_prime: Any
-    claim: Claim | None
-    delta: float
-    words: str
-    title: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,90 +142,47 @@ class Attacked(options.RecordOptions):
         same = ("model", "epsilon", "delta", "relation", "method", "l2", "public_rows")
         return options.Promise(**{name: getattr(self, name) for name in same})
 
-    def game(self) -> _Game:
+    def make_target(self) -> Target:
         """Read the records, make the pair and load what is the user's own."""
-        source = self.source()
-        if self.mechanism is None:
-            assert source is not None
-            return self._own_game(self._first_rows(source.read()))
-        thing = load_named("MODULE:NAME", self.mechanism)
-        if isinstance(thing, type) and hasattr(thing, "fit"):  # made with its defaults
-            thing = thing()
-        words = f"Attacking {self.mechanism}."
-        if self.pair is not None:
-            pair = load_pair(self.pair)
-        else:
-            assert source is not None
-            prepared = self._first_rows(source.read())
-            pair = self._crafted(prepared)
-            rows, columns = pair[0][0].shape
-            words = (
-                f"Attacking {self.mechanism}, which is given (X, y): {rows:,} rows of {columns} "
-                f"numbers within norm {prepared.data_norm:g}, and labels from 0 on; pair: "
-                f"{self.neighbour.value}."
+        from sordino.audit import target
+
+        source, relation = self.source(), Relation(self.relation)
+        if self.mechanism is not None:
+            return target.of_function(
+                self.mechanism,
+                load_named("MODULE:NAME", self.mechanism),
+                None if self.pair is None else load_pair(self.pair),
+                epsilon=self.epsilon,
+                delta=self.delta,
+                relation=relation,
+                source=source,
+                rows=self.rows,
+                craft=self.neighbour.value,
             )
-        delta = default_delta(None)
-        if self.delta is not None:
-            delta = checks.probability_below_one("delta", self.delta)
-        claim = None
-        if self.epsilon is not None:
-            from sordino.audit.claim import Claim
-
-            epsilon = checks.non_negative("epsilon", self.epsilon)
-            claim = Claim(epsilon, delta, Relation(self.relation), source=self.mechanism)
-        return _Game(thing, *pair, claim, delta, words, self.mechanism)
-
-    def _first_rows(self, prepared: Prepared) -> Prepared:
+        assert source is not None
+        prepared = source.read()
         X, y = prepared.X, prepared.y
         X = X.iloc[: self.rows] if hasattr(X, "iloc") else X[: self.rows]
-        return replace(prepared, X=X, y=y[: self.rows])
+        prepared = replace(prepared, X=X, y=y[: self.rows])
+        return target.of_estimator(
+            f"{self.method} at epsilon {self.epsilon:g}, {self.model.value}, {self.data}",
+            self._promise().estimator(prepared),
+            prepared,
+            relation=relation,
+            craft=self.neighbour.value,
+            given=None if self.study is None else self._worst(source),
+        )
 
-    def _own_game(self, prepared: Prepared) -> _Game:
-        from sordino.audit import own
-
-        estimator = self._promise().estimator(prepared)
-        mechanism: Any
-        pair: list[Any]
-        if self.study is not None:
-            first, second, words = self._worst()
-            found = own.prepare(estimator, (first.X, first.y), (second.X, second.y))
-            mechanism, *pair, claim = found
-        else:
-            mechanism, D, claim = own.mechanism(estimator, prepared.X, prepared.y)
-            *pair, words = self._near(D, own.held_back(mechanism, D.rows))
-        title = f"{self.method} at epsilon {self.epsilon:g}, {self.model.value}, {self.data}"
-        size = f"{pair[0].rows:,} records, {pair[0].features} weights"
-        words = f"Attacking {title}: {size}; pair: {words}."
-        return _Game(mechanism, pair[0], pair[1], claim, claim.delta, words, title)
-
-    def _near(self, dataset: Dataset, l2: float | None = None) -> tuple[Any, Any, str]:
-        """A crafted pair, and what it is; `l2` if it is known what holds a model back."""
-        from sordino.audit import neighbour
-
-        by = Relation(self.relation)
-        if self.neighbour is Neighbour.CANARY:
-            words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
-            return *neighbour.canary(dataset, relation=by, l2=l2), words
-        if by is not Relation.REPLACE_ONE:
-            hint = "The synthetic pair has one record replaced; use --neighbour canary."
-            checks.fail("--relation", self.relation, "to be replace-one", hint)
-        assert dataset.norm_bound is not None
-        size = dataset.rows, dataset.features, dataset.norm_bound
-        D, D_prime, _ = neighbour.worst_case_pair(*size, start=False, l2=l2)
-        return D, D_prime, "a synthetic worst case of this shape"
-
-    def _worst(self) -> tuple[Dataset, Dataset, str]:
+    def _worst(self, source: Source) -> tuple[Dataset, Dataset, str]:
         """The worst pair of a study, which its seeds chose and the audit's do not."""
-        from sordino.audit import neighbour
+        from sordino.audit import pairs
         from sordino.data import Dataset
         from sordino.intrinsic.grid import load
         from sordino.intrinsic.training import TrainedModel, Training
 
-        source = self.source()
         assert self.study is not None
-        assert source is not None
         training = Training(TrainedModel.LOGISTIC, None, False, None, None, 0.0)
-        found = neighbour.worst_of_grid(load(self.study), training.read(source).train)
+        found = pairs.worst_of_grid(load(self.study), training.read(source).train)
         words = (
             f"the worst of {self.study} (without records {found.records[0]} and "
             f"{found.records[1]}; {len(found.seeds)} other seeds chose it)"
@@ -244,17 +190,6 @@ class Attacked(options.RecordOptions):
         first, second = found.pair
         assert isinstance(second, Dataset)
         return first, second, words
-
-    def _crafted(self, prepared: Prepared) -> tuple[Any, Any]:
-        """Rows and labels with and without a canary; rows scaled into the norm."""
-        from sordino.assessment.stages.attack import rows
-        from sordino.data import Dataset
-
-        D, D_prime, _ = self._near(rows(prepared))
-        if not isinstance(D_prime, Dataset):
-            hint = "A silent record is only known to sordino's own SGD."
-            checks.fail("--relation", self.relation, "to be another one here", hint)
-        return (D.X, D.y), (D_prime.X, D_prime.y)
 
 
 # What is the user's own ---------------------------------------------------------------------------
@@ -378,24 +313,24 @@ def run(
         terminal.plain_warnings(terminal.errors()),
     ):
         judge = _load_score(score)
-        game = attacked.game()
+        target = attacked.make_target()
         if not json:
             tested = runs - runs // 2
-            how = {"delta": game.delta, "confidence": confidence}
+            how = {"delta": target.delta, "confidence": confidence}
             most = rounded(ceiling(tested, **how) if tested > 0 else 0.0, digits=3)
             say(
-                game.words,
-                _claim_words(game.claim),
+                f"Attacking {target.name}; pair: {target.pair}.",
+                _claim_words(target.claim),
                 f"{runs:,} runs a dataset, half of them tested, can show at most epsilon {most} "
                 "without a hypothesis, even without any noise.",
                 hang=True,
             )
         with terminal.bar("runs") as progress:
             result = audit(
-                *(game.mechanism, game.D, game.D_prime, runs),
+                *(target.mechanism, target.D, target.D_prime, runs),
                 score=judge,
-                claim=game.claim,
-                delta=game.delta,
+                claim=target.claim,
+                delta=target.delta,
                 confidence=confidence,
                 seed=seed,
                 workers=workers,
@@ -420,9 +355,9 @@ def run(
             tested=result.tested_point,
             claimed=claim.allowed.beta if claim else None,
             claim=f"epsilon {claim.epsilon:.4g} at delta {claim.delta:.2g}" if claim else "",
-            title=game.title,
+            title=target.name,
         )
-        canvas.save(figure, plot, game.title)
+        canvas.save(figure, plot, target.name)
         say(f"Figure: {plot}", err=json)
     if result.violated or result.curve_refuted:
         raise typer.Exit(1)
@@ -603,7 +538,7 @@ def gallery(
     `sordino audit gallery one-byte-seed --json`
     """
     from sordino.audit import gallery as room
-    from sordino.audit.gallery.play import play
+    from sordino.audit.gallery.entry import play
 
     known = {entry.name: entry for entry in room.ENTRIES}
     entries = [known[checks.one_of("NAME", name, tuple(known))] for name in names or known]

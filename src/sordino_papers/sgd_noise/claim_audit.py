@@ -38,7 +38,7 @@ from sordino import checks, randomness
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
 from sordino.audit import band, bounds
-from sordino.audit.claim import Claim
+from sordino.audit.pairs import Claim
 from sordino.audit.scores import Direction
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset

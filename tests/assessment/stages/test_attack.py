@@ -11,9 +11,10 @@ import pytest
 from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import EFFORTS, Request
 from sordino.assessment.stages import attack, measure
-from sordino.audit import worlds
 from sordino.audit.bounds import clopper_pearson_upper
-from sordino.audit.claim import Claim
+from sordino.audit.pairs import Claim
+from sordino.audit.runners import trained
+from sordino.audit.target import Target
 from sordino.privacy import Relation
 from sordino.report.result import Attack
 
@@ -98,7 +99,7 @@ def test_it_goes_on_where_it_stopped(subject, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         attack.attack_release(subject, tmp_path, stop)
     assert made(subject, tmp_path) == whole
-    monkeypatch.setattr(worlds.Trained, "_grids", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(trained.Trained, "_grids", lambda *_: pytest.fail("trained again"))
     assert made(subject, tmp_path) == whole
 
 
@@ -170,9 +171,9 @@ class TestMechanism:
 
     def play(self, mechanism, directory, runs):
         pair = "a one among zeros"
-        game = attack.MechanismGame(mechanism, *self.PAIR, self.CLAIM, "m:f", pair)
+        target = Target(mechanism, *self.PAIR, self.CLAIM, 1e-5, "m:f", pair)
         asked = Request(mechanism="m:f", audit_runs=runs)
-        return game.attack(asked, directory, lambda done, total: None)
+        return attack.attack_mechanism(asked, target, directory, lambda done, total: None)
 
     def test_broken_and_right(self, tmp_path):
         broken = self.attacked(0.3, tmp_path)

@@ -17,8 +17,8 @@ from sordino.assessment.plan import AssessmentPlan, plain_spec
 from sordino.assessment.request import EFFORTS, Request
 from sordino.assessment.stages import measure
 from sordino.assessment.stages.measure import ATTACKED, Distance, NoiseEvidence, together
-from sordino.audit.minimised import records_of
-from sordino.audit.trained import with_record_of
+from sordino.audit.runners.minimised import records_of
+from sordino.audit.runners.trained import with_record_of
 from sordino.data import Dataset
 from sordino.errors import PrivacyLeakWarning
 from sordino.intrinsic import directional

@@ -11,7 +11,7 @@ from sordino.accounting import objective as accounting
 from sordino.audit.gallery import objective
 from sordino.estimators.risk import Risk
 
-CASE = objective.curvature_once()
+CASE = objective.curvature_times_norm.case()
 
 
 def log_density(w, data, mechanism):

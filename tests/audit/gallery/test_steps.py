@@ -10,7 +10,7 @@ import pytest
 
 from sordino.accounting import dp_sgd, gaussian
 from sordino.audit.gallery import steps
-from sordino.audit.worlds import outputs
+from sordino.audit.runners.outputs import outputs
 
 RUNS = 2000
 
@@ -25,22 +25,22 @@ def without_noise(release):
 
 
 def test_one_field_of_the_training_is_changed():
-    case = steps.noise_on_mean()
+    case = steps.noise_on_mean.case()
     assert changed(case.broken.spec, case.correct.spec) == {"noise_multiplier"}
     size = case.correct.spec.batch_size
     assert case.correct.spec.noise_multiplier == size * case.broken.spec.noise_multiplier
-    case = steps.shuffled_as_poisson()
+    case = steps.shuffled_as_poisson.case()
     assert changed(case.broken.spec, case.correct.spec) == {"order"}
-    case = steps.private_divisor()
+    case = steps.private_divisor.case()
     assert case.broken.spec == case.correct.spec
 
 
 @pytest.mark.parametrize(
     ("make", "sampling", "rows"),
     [
-        (steps.noise_on_mean, "poisson", 16),
-        (steps.shuffled_as_poisson, "poisson", 60),
-        (steps.private_divisor, "full", 3),
+        (steps.noise_on_mean.case, "poisson", 16),
+        (steps.shuffled_as_poisson.case, "poisson", 60),
+        (steps.private_divisor.case, "full", 3),
     ],
 )
 def test_the_twin_is_calibrated_to_its_claim(make, sampling, rows):
@@ -56,7 +56,7 @@ def test_the_twin_is_calibrated_to_its_claim(make, sampling, rows):
 
 
 def test_in_a_shuffled_pass_one_batch_stands_out():
-    case = steps.shuffled_as_poisson()
+    case = steps.shuffled_as_poisson.case()
     worlds = outputs(without_noise(case.broken), case.D, case.D_prime, 50)
     for iterates, target in zip(worlds, (0, 1), strict=True):
         # Weights are sums of numbers like 0.001, told to 16 digits.
@@ -66,7 +66,7 @@ def test_in_a_shuffled_pass_one_batch_stands_out():
 
 
 def test_among_silent_records_a_sum_is_the_record_or_nothing():
-    case = steps.noise_on_mean()
+    case = steps.noise_on_mean.case()
     without, with_it = outputs(without_noise(case.correct), case.D, case.D_prime, RUNS)
     size, rows = case.correct.spec.batch_size, case.D.rows
     assert not without.any()
@@ -80,9 +80,9 @@ def test_among_silent_records_a_sum_is_the_record_or_nothing():
 @pytest.mark.parametrize(
     ("make", "which", "score"),
     [
-        (steps.noise_on_mean, "correct", "score"),
-        (steps.shuffled_as_poisson, "broken", "score"),
-        (steps.shuffled_as_poisson, "correct", "correct_score"),
+        (steps.noise_on_mean.case, "correct", "score"),
+        (steps.shuffled_as_poisson.case, "broken", "score"),
+        (steps.shuffled_as_poisson.case, "correct", "correct_score"),
     ],
 )
 def test_scores_are_log_likelihood_ratios(make, which, score):
@@ -98,7 +98,7 @@ def test_scores_are_log_likelihood_ratios(make, which, score):
 
 
 def test_a_private_divisor_moves_the_mean_and_the_noise():
-    case = steps.private_divisor()
+    case = steps.private_divisor.case()
     noise = case.correct.spec.noise_multiplier
     laws = {
         "broken": [(1, noise / 2), (1 / 3, noise / 3)],
@@ -131,7 +131,7 @@ def test_epsilon_of_normals():
 
 @pytest.mark.slow
 def test_epsilon_of_the_shuffled_pass_is_near_what_is_proved():
-    case = steps.shuffled_as_poisson()
+    case = steps.shuffled_as_poisson.case()
     noise, rows, many = case.score.noise, case.D.rows, 20_000
     generator = np.random.default_rng(0)
     losses = []

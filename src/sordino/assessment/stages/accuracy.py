@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from sordino import _files, tasks
 from sordino.assessment.plan import AssessmentPlan, NetworkPlan, network_labels
-from sordino.audit.minimised import MinimisedFit, minimisers
+from sordino.audit.runners.minimised import MinimisedFit, minimisers
 from sordino.data.preprocess import clip_rows
 from sordino.errors import NotApplicable
 from sordino.estimators import methods

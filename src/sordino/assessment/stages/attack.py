@@ -5,9 +5,7 @@ What is observed is a lower bound with stated confidence, whatever was proved or
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +15,18 @@ from sordino import _cost, checks
 from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import GALLERY, Request
 from sordino.assessment.stages.measure import cost_of_fit
-from sordino.audit import game, neighbour, own
+from sordino.audit import game, target
 from sordino.audit.bounds import error_rates
-from sordino.audit.claim import Claim
 from sordino.audit.game import Audit, audit
-from sordino.audit.laws import LOSSES, record_losses
-from sordino.audit.minimised import MinimisedFit
-from sordino.audit.scores import Score, learned
-from sordino.audit.worlds import TrainedRelease, identity, outputs
+from sordino.audit.pairs import Claim
+from sordino.audit.runners import fits
+from sordino.audit.runners.minimised import MinimisedFit
+from sordino.audit.runners.outputs import identity, outputs
+from sordino.audit.runners.trained import TrainedRelease
+from sordino.audit.scores import LOSSES, Score, learned, record_losses
+from sordino.audit.target import Target
 from sordino.data.dataset import Dataset
-from sordino.data.preprocess import clip_rows
-from sordino.data.source import Prepared
 from sordino.estimators.fit import FitPlan, PlannedFit
-from sordino.privacy import Relation
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
 from sordino.report.result import Attack, Curve, curve
@@ -119,7 +116,9 @@ def check(plan: AssessmentPlan) -> None:
 # The release, and SGD without added noise ------------------------------------------------
 
 
-def attack_release(plan: AssessmentPlan, directory: Path, progress: Progress) -> Attack:
+def attack_release(
+    plan: AssessmentPlan, directory: Path, progress: Progress, client: Any = None
+) -> Attack:
     """Attack what is released, on two datasets that differ in one crafted record.
 
     With more than two classes, the weights of all models together, on a pair that moves them all.
@@ -132,9 +131,11 @@ def attack_release(plan: AssessmentPlan, directory: Path, progress: Progress) ->
         INTERNAL: keeps outputs of finished runs, so that a stopped attack can be resumed.
     progress
         Called with (runs done, runs in all).
+    client
+        A Dask `Client` whose workers run it.
     """
     how: dict[str, Any] = {"confidence": plan.request.confidence, "progress": progress}
-    how |= {"runs": audit_runs(plan), "file": directory / "release.outputs"}
+    how |= {"client": client, "runs": audit_runs(plan), "file": directory / "release.outputs"}
     D, D_prime = plan.release_pair
     models = "a linear model"
     release: Any
@@ -144,9 +145,9 @@ def attack_release(plan: AssessmentPlan, directory: Path, progress: Progress) ->
     else:
         job = plan.job
         assert job is not None
-        release = own.mechanism_of(job)
+        release = fits.mechanism_of(job)
         promised = job.proof is not None and not job.why_none
-        how |= {"claim": own.claim_of(job)} if promised else {"delta": plan.delta}
+        how |= {"claim": fits.claim_of(job)} if promised else {"delta": plan.delta}
         if identity(release, D, D_prime) is None:
             how["file"] = None
         how["score"] = _score(release, job, plan, how)
@@ -161,7 +162,7 @@ def attack_release(plan: AssessmentPlan, directory: Path, progress: Progress) ->
 
 
 def _score(
-    release: own.Own, job: PlannedFit, plan: AssessmentPlan, how: dict[str, Any]
+    release: fits.FitMechanism, job: PlannedFit, plan: AssessmentPlan, how: dict[str, Any]
 ) -> Score | str:
     """The losses of the record, or what the first half of the runs learns if that shows more.
 
@@ -171,7 +172,7 @@ def _score(
     losses = record_losses(D, D_prime, plan.problems, task.kind, task.huber_width)
     if runs < _LEARNED_RUNS * plan.problems * D.features or how["file"] is None:
         return losses
-    stored = {"file": how["file"], "progress": how["progress"]}
+    stored = {name: how[name] for name in ("file", "progress", "client")}
     made = outputs(release, D, D_prime, runs, seed=_SEED, **stored)
     return better_score(losses, made, plan.delta, how["confidence"])
 
@@ -187,7 +188,9 @@ def better_score(losses: Score, made: Any, delta: float, confidence: float) -> S
     return "learned" if better else losses
 
 
-def attack_plain(plan: AssessmentPlan, directory: Path, progress: Progress) -> Attack:
+def attack_plain(
+    plan: AssessmentPlan, directory: Path, progress: Progress, client: Any = None
+) -> Attack:
     """Attack ordinary SGD on the same pair: nothing is added, and nothing claimed."""
     words = _pair_words(plan.D, "the model")
     if plan.problems > 1:
@@ -199,6 +202,7 @@ def attack_plain(plan: AssessmentPlan, directory: Path, progress: Progress) -> A
         confidence=plan.request.confidence,
         file=directory / "plain.outputs",
         progress=progress,
+        client=client,
     )
 
 
@@ -213,112 +217,59 @@ def _pair_words(D: Dataset, models: str) -> str:
 # A mechanism of the user's own ----------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class MechanismGame:
-    """A mechanism, two datasets that differ in one record, and what is claimed.
+def mechanism_target(
+    request: Request, mechanism: Any = None, pair: tuple[Any, Any] | None = None
+) -> Target:
+    """A mechanism and two datasets to attack it on, from what was asked.
 
-    `pair` describes the two in words; `runs` is what the mechanism's own recipe asks for, if any.
+    Runs that the attack would refuse later are refused here, before anything is written.
+
+    Parameters
+    ----------
+    request
+        Names it (`request.mechanism`), its claim and, without a pair, the data.
+    mechanism
+        The function or estimator itself; None for one of the gallery ("gallery:NAME").
+    pair
+        Two datasets as it takes them; None crafts two (X, y) from the data.
     """
-
-    mechanism: Any
-    D: Any
-    D_prime: Any
-    claim: Claim
-    name: str
-    pair: str
-    score: Any = "learned"
-    runs: int | None = None
-
-    @classmethod
-    def of(
-        cls, request: Request, mechanism: Any = None, pair: tuple[Any, Any] | None = None
-    ) -> MechanismGame:
-        """What is to be attacked, from what was asked.
-
-        Parameters
-        ----------
-        request
-            Names it (`request.mechanism`), its claim and, without a pair, the data.
-        mechanism
-            The function or estimator itself; None for one of the gallery ("gallery:NAME").
-        pair
-            Two datasets as it takes them; None crafts two (X, y) from the data.
-        """
-        name = request.mechanism or ""
-        if mechanism is None:
-            return cls._of_gallery(name, few=request.effort == "quick")
-        if isinstance(mechanism, type) and hasattr(mechanism, "fit"):
-            mechanism = mechanism()
-        words = "two datasets given by the user"
-        if pair is None:
-            source = request.source()
-            prepared = source.read()
-            norm = prepared.data_norm
-            if request.data_norm is None and not source.is_file:
-                # Of a dataset by name the intercept's 1 is in it, which a mechanism is not handed.
-                norm = math.sqrt(norm**2 - 1)
-            first, second = neighbour.canary(rows(replace(prepared, data_norm=norm)))
-            assert isinstance(second, Dataset)
-            pair = (first.X, first.y), (second.X, second.y)
-            words = (
-                f"{first.rows:,} rows (X, y) of {request.data}, of which one is crafted: "
-                f"anywhere within norm {norm:g}, mislabelled, in a quiet direction"
-            )
-        delta, _ = request.delta_and_reason(None)
-        claim = Claim(request.epsilon, delta, Relation.REPLACE_ONE, source=name)
-        return cls(mechanism, pair[0], pair[1], claim, name, words)
-
-    @classmethod
-    def _of_gallery(cls, name: str, *, few: bool) -> MechanismGame:
-        from sordino.audit import gallery
-
-        if not name.startswith(GALLERY):
-            hint = "Pass the function itself, or gallery:NAME."
-            checks.fail("mechanism", name, "to be something that can be run", hint)
-        entry = gallery.named(name.removeprefix(GALLERY))
-        case = entry.case()
-        if case.exact is not None:
-            hint = f"A formula settles it: `sordino audit gallery {name.removeprefix(GALLERY)}`."
-            checks.fail("mechanism", name, "to be something that can be run", hint)
-        return cls(
-            *(case.broken, case.D, case.D_prime, case.claim, name),
-            pair=f"the pair of the gallery. {entry.fault}",
-            score=case.score,
-            runs=entry.smoke_runs if few else entry.runs,
+    name = request.mechanism or ""
+    if mechanism is not None:
+        made = target.of_function(
+            *(name, mechanism, pair),
+            epsilon=request.epsilon,
+            delta=request.delta_and_reason(None)[0],
+            source=None if pair is not None else request.source(),
         )
-
-    @cached_property
-    def identity(self) -> str | None:
-        """Of code and data; None where it cannot be told whether they are the same as before."""
-        return identity(self.mechanism, self.D, self.D_prime)
-
-    def runs_for(self, request: Request) -> int:
-        """Runs on each dataset: as asked, as its recipe says, or what the effort affords."""
-        return request.audit_runs or self.runs or request.limits.audit_runs
-
-    def check(self, request: Request) -> None:
-        """Refuse, before anything is written, runs that the attack would refuse later."""
-        delta, confidence = self.claim.delta, request.confidence
-        game.check(self.runs_for(request), 1, delta=delta, confidence=confidence)
-
-    def attack(self, request: Request, directory: Path, progress: Progress) -> Attack:
-        """Attack it; `directory` keeps outputs, if what made them can be identified."""
-        return _attack(
-            *("mechanism", self.pair, self.mechanism, self.D, self.D_prime),
-            claim=self.claim,
-            score=self.score,
-            runs=self.runs_for(request),
-            confidence=request.confidence,
-            file=None if self.identity is None else directory / "mechanism.outputs",
-            progress=progress,
-        )
+    elif name.startswith(GALLERY):
+        made = target.of_gallery(name.removeprefix(GALLERY), few=request.effort == "quick")
+    else:
+        hint = "Pass the function itself, or gallery:NAME."
+        checks.fail("mechanism", name, "to be something that can be run", hint)
+    runs, confidence = _mechanism_runs(request, made), request.confidence
+    game.check(runs, 1, delta=made.delta, confidence=confidence)
+    return made
 
 
-def rows(prepared: Prepared) -> Dataset:
-    """Rows scaled into their norm, and labels from 0 on."""
-    X = np.asarray(prepared.X, dtype=np.float64)
-    codes = np.unique(prepared.y, return_inverse=True)[1]
-    return Dataset(clip_rows(X, prepared.data_norm), codes, norm_bound=prepared.data_norm)
+def _mechanism_runs(request: Request, target: Target) -> int:
+    """On each dataset: as asked, as the mechanism's recipe says, or what the effort affords."""
+    return request.audit_runs or target.runs or request.limits.audit_runs
+
+
+def attack_mechanism(
+    request: Request, target: Target, directory: Path, progress: Progress, client: Any = None
+) -> Attack:
+    """Attack it; `directory` keeps outputs, if what made them can be identified."""
+    return _attack(
+        *("mechanism", target.pair, target.mechanism, target.D, target.D_prime),
+        claim=target.claim,
+        score=target.score,
+        runs=_mechanism_runs(request, target),
+        confidence=request.confidence,
+        file=None if target.identity is None else directory / "mechanism.outputs",
+        progress=progress,
+        client=client,
+    )
 
 
 # The outcome ----------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 from sordino import _cost, checks, tasks
 from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import EFFORTS
-from sordino.audit.minimised import MinimisedFit, minimisers, records_of
-from sordino.audit.own import class_dataset
-from sordino.audit.trained import is_deterministic, with_record_of
+from sordino.audit.runners.fits import class_dataset
+from sordino.audit.runners.minimised import MinimisedFit, minimisers, records_of
+from sordino.audit.runners.trained import is_deterministic, with_record_of
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours

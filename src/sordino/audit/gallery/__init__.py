@@ -1,28 +1,26 @@
 """Broken privacy that an audit must catch, each beside a correct twin that it must let pass.
 
-A file a family: `output.py` (how far a record moves the weights), `release.py` (the noise on the
-weights, and where it comes from), `steps.py` (noise in every step), `objective.py` (noise in the
-objective). `entry.py` says what an entry is and holds what several share, `play.py` plays.
+A file a family: `output.py` (noise on the weights), `steps.py` (noise in every step),
+`objective.py` (noise in the objective). `entry.py` says what an entry is, and plays it.
 """
 
 from __future__ import annotations
 
-from sordino.audit.gallery import objective, output, release, steps
+from sordino import checks
+from sordino.audit.gallery import objective, output, steps
 from sordino.audit.gallery.entry import Case, GalleryEntry
 
 __all__ = ["ENTRIES", "Case", "GalleryEntry", "named"]
 
-ENTRIES: tuple[GalleryEntry, ...] = (
-    *output.ENTRIES,
-    *release.ENTRIES,
-    *steps.ENTRIES,
-    *objective.ENTRIES,
+ENTRIES: tuple[GalleryEntry, ...] = tuple(
+    each
+    for family in (output, steps, objective)
+    for each in vars(family).values()
+    if isinstance(each, GalleryEntry)
 )
 
 
 def named(name: str) -> GalleryEntry:
     """The entry of this name; another name is refused with the nearest valid one."""
-    from sordino import checks
-
-    checks.one_of("entry", name, [entry.name for entry in ENTRIES])
-    return next(entry for entry in ENTRIES if entry.name == name)
+    entries = {entry.name: entry for entry in ENTRIES}
+    return entries[checks.one_of("entry", name, entries)]

@@ -1,15 +1,20 @@
-"""`GalleryEntry`: one broken mechanism, its correct twin, and the pair that tells them apart."""
+"""`GalleryEntry`: one broken mechanism, its correct twin, and the pair that tells them apart.
+
+`play` attacks both: the broken mechanism must be caught, its twin must pass.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from sordino.audit.claim import Claim
+from sordino.audit.game import Audit, audit
+from sordino.audit.pairs import Claim
 from sordino.data.dataset import Dataset
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
@@ -17,6 +22,11 @@ from sordino.proofs.output import OutputPerturbation, output_perturbation
 from sordino.proofs.steps import run_of
 from sordino.proofs.theorems import noise_for_steps
 from sordino.sgd.spec import Schedule, TrainSpec
+from sordino.types import Progress
+
+COLUMNS = 2
+"""Of the pair that most share: one for the record, one for nothing but noise, as models have."""
+_ROUNDING = 1e-9  # noise and epsilon of a formula are rounded to the safe side, by far less
 
 
 @dataclass(frozen=True)
@@ -36,27 +46,22 @@ class Case:
     correct_score
         The same for the twin, where another attack is its worst; None where `score` is.
     exact
-        Instead of runs: the epsilons of `broken` and `correct` at the claim's delta, where both
-        are known exactly. Then there is nothing to run, and pair and mechanisms are None.
+        Instead of runs: the epsilons of `broken` and `correct` at the claim's delta, where a
+        formula settles the case. Then there is nothing to run, and pair and mechanisms are None.
     true_epsilon
         Of `broken` on this pair, by theory; NaN where theory gives no number. No audit may
         observe more, except at its stated failure rate.
     """
 
-    D: Any
-    D_prime: Any
-    broken: Any
-    correct: Any
-    claim: Claim
+    D: Any = None
+    D_prime: Any = None
+    broken: Any = None
+    correct: Any = None
+    claim: Claim = field(kw_only=True)
     score: Any = "learned"
-    exact: Callable[[], tuple[float, float]] | None = None
+    exact: tuple[float, float] | None = None
     true_epsilon: float = math.nan
     correct_score: Any = None
-
-    @classmethod
-    def analytic(cls, claim: Claim, exact: Callable[[], tuple[float, float]]) -> Case:
-        """A case that is settled by a formula; the first number of `exact` is the true epsilon."""
-        return cls(None, None, None, None, claim, exact=exact, true_epsilon=exact()[0])
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,112 @@ class GalleryEntry:
     smoke_runs: int = 5_000
 
 
-COLUMNS = 2
-"""Of the pair that most share: one for the record, one for nothing but noise, as models have."""
+def entry(
+    fault: str, source: str, runs: tuple[int, int] = (20_000, 5_000)
+) -> Callable[[Callable[[], Case]], GalleryEntry]:
+    """Make an entry, named like the function of its case; `runs`, and those of a smoke test."""
+
+    def make(case: Callable[[], Case]) -> GalleryEntry:
+        return GalleryEntry(case.__name__.replace("_", "-"), fault, source, case, *runs)
+
+    return make
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What came of an entry.
+
+    Parameters
+    ----------
+    entry, case
+        What was played.
+    broken, correct
+        Audits of the two mechanisms; None where the case is settled by a formula.
+    broken_epsilon, correct_epsilon
+        Observed lower bounds, or the exact values of the formula.
+    seconds
+        Both audits together.
+    """
+
+    entry: GalleryEntry
+    case: Case
+    broken: Audit | None
+    correct: Audit | None
+    broken_epsilon: float
+    correct_epsilon: float
+    seconds: float
+
+    @property
+    def caught(self) -> bool:
+        """Whether the claim of the broken mechanism was refuted."""
+        if self.broken is not None:
+            return self.broken.violated
+        return self.broken_epsilon > self.case.claim.epsilon * (1 + _ROUNDING)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the claim of the correct twin stood."""
+        if self.correct is not None:
+            return not self.correct.violated
+        return self.correct_epsilon <= self.case.claim.epsilon * (1 + _ROUNDING)
+
+
+def play(
+    entry: GalleryEntry,
+    *,
+    runs: int | None = None,
+    confidence: float = 0.99,
+    twins: int = 12,
+    seed: int = 0,
+    smoke: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Played:
+    """Audit both mechanisms of an entry.
+
+    Parameters
+    ----------
+    entry
+        One of `sordino.audit.gallery.ENTRIES`.
+    runs
+        A world; the entry's own number if not given.
+    confidence
+        With which the broken mechanism is to be caught.
+    twins
+        Over how many correct twins the level 1 - confidence is shared: each is audited at
+        1 - (1 - confidence) / twins, so that all of them pass with probability `confidence`.
+    seed, workers, progress
+        As in `audit`; the progress of the twin follows that of the broken one, from 0 again.
+    smoke
+        Take the entry's `smoke_runs`, unless `runs` is given, and one worker, unless `workers` is:
+        so few runs take less time than starting others.
+    """
+    started = time.perf_counter()
+    case = entry.case()
+    if case.exact is not None:
+        return Played(entry, case, None, None, *case.exact, time.perf_counter() - started)
+    if runs is None:
+        runs = entry.smoke_runs if smoke else entry.runs
+    if workers is None and smoke:
+        workers = 1
+    shared = 1 - (1 - confidence) / twins
+    broken, correct = (
+        audit(
+            *(mechanism, case.D, case.D_prime, runs),
+            claim=case.claim,
+            score=score,
+            confidence=level,
+            seed=seed,
+            workers=workers,
+            progress=progress,
+        )
+        for mechanism, score, level in (
+            (case.broken, case.score, confidence),
+            (case.correct, case.correct_score or case.score, shared),
+        )
+    )
+    epsilons = broken.observed.epsilon, correct.observed.epsilon
+    return Played(entry, case, broken, correct, *epsilons, time.perf_counter() - started)
 
 
 def antipodal(rows: int, slot: int = 0) -> tuple[Dataset, Dataset]:

@@ -17,8 +17,8 @@ import numpy as np
 
 from sordino.accounting import objective
 from sordino.accounting.objective import Problem
-from sordino.audit.claim import Claim
-from sordino.audit.gallery.entry import Case, GalleryEntry
+from sordino.audit.gallery.entry import Case, entry
+from sordino.audit.pairs import Claim
 from sordino.data.dataset import Dataset
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
@@ -60,7 +60,12 @@ class NoisyMinimiser:
         return np.asarray((low + high) / 2)
 
 
-def curvature_once() -> Case:
+@entry(
+    "A noisy objective pays for c R where one record costs c R^2, at data_norm 100.",
+    "diffprivlib 0.6.6, LogisticRegression",
+    (20_000, 2_000),
+)
+def curvature_times_norm() -> Case:
     """Rows of norm 100 and pure epsilon-DP. True epsilon 4.68 where 1 is claimed.
 
     The other record pulls the opposite way with full slope wherever the target's loss is curved,
@@ -108,15 +113,3 @@ def _problem(claim: Claim, curvature: float, regulariser: float) -> Problem:
         kind="huber-svm",
         relation=claim.relation,
     )
-
-
-ENTRIES = (
-    GalleryEntry(
-        name="curvature-times-norm",
-        fault="A noisy objective pays for c R where one record costs c R^2, at data_norm 100.",
-        source="diffprivlib 0.6.6, LogisticRegression",
-        case=curvature_once,
-        runs=20_000,
-        smoke_runs=2_000,
-    ),
-)

@@ -16,9 +16,9 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from sordino.accounting import dp_sgd, gaussian
-from sordino.audit.claim import Claim
-from sordino.audit.gallery.entry import Case, GalleryEntry, huber, noise_needed
-from sordino.audit.worlds import TrainedRelease
+from sordino.audit.gallery.entry import Case, entry, huber, noise_needed
+from sordino.audit.pairs import Claim
+from sordino.audit.runners.trained import TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.privacy import Relation, Sampling
 from sordino.sgd.spec import TrainSpec
@@ -29,6 +29,11 @@ _RATE = 1e-3
 _RARE = 1e-15
 
 
+@entry(
+    "The noise of a sum of gradients is divided by the batch size (4) once too often.",
+    "hand-written DP-SGD loops; google/differential-privacy#378",
+    (15_000, 2_000),
+)
 def noise_on_mean() -> Case:
     """Noise of the sum, divided by the batch size once before it is added and once after.
 
@@ -53,6 +58,11 @@ def noise_on_mean() -> Case:
     )
 
 
+@entry(
+    "Batches come from a shuffled pass and are accounted for as Poisson samples.",
+    "opacus#80, tensorflow/privacy#19; Chua et al. 2024, Annamalai et al. 2024",
+    (12_000, 2_000),
+)
 def shuffled_as_poisson() -> Case:
     """Batches of a shuffled pass, with noise for batches drawn by Poisson sampling.
 
@@ -78,6 +88,11 @@ def shuffled_as_poisson() -> Case:
     )
 
 
+@entry(
+    "Sums are divided by the number of records, which add-or-remove keeps private.",
+    "Opacus: expected batch size from the private number of records",
+    (8_000, 2_000),
+)
 def private_divisor() -> Case:
     """Sums of gradients divided by the number of records, claimed for a record added or removed.
 
@@ -205,31 +220,3 @@ def _calibrated(spec: TrainSpec, rows: int, claim: Claim) -> TrainSpec:
 def _all_iterates(spec: TrainSpec) -> TrainedRelease:
     assert spec.steps is not None
     return TrainedRelease(spec, initial_weights=(0.0,), checkpoints=tuple(range(1, spec.steps + 1)))
-
-
-ENTRIES = (
-    GalleryEntry(
-        name="noise-on-mean",
-        fault="The noise of a sum of gradients is divided by the batch size (4) once too often.",
-        source="hand-written DP-SGD loops; google/differential-privacy#378",
-        case=noise_on_mean,
-        runs=15_000,
-        smoke_runs=2_000,
-    ),
-    GalleryEntry(
-        name="shuffled-as-poisson",
-        fault="Batches come from a shuffled pass and are accounted for as Poisson samples.",
-        source="opacus#80, tensorflow/privacy#19; Chua et al. 2024, Annamalai et al. 2024",
-        case=shuffled_as_poisson,
-        runs=12_000,
-        smoke_runs=2_000,
-    ),
-    GalleryEntry(
-        name="private-divisor",
-        fault="Sums are divided by the number of records, which add-or-remove keeps private.",
-        source="Opacus: expected batch size from the private number of records",
-        case=private_divisor,
-        runs=8_000,
-        smoke_runs=2_000,
-    ),
-)

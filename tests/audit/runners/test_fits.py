@@ -10,11 +10,12 @@ import pytest
 from scipy.special import expit
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.audit import TrainedRelease, audit, neighbour, own
-from sordino.audit.difference import Difference, difference
-from sordino.audit.minimised import records_of
-from sordino.audit.own import OwnFit
-from sordino.audit.worlds import outputs
+from sordino.audit import TrainedRelease, audit, pairs
+from sordino.audit.pairs import Difference, difference
+from sordino.audit.runners import fits
+from sordino.audit.runners.fits import SingleFit
+from sordino.audit.runners.minimised import records_of
+from sordino.audit.runners.outputs import outputs
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset, row_norms
 from sordino.errors import InvalidArgument, NotApplicable
@@ -39,12 +40,12 @@ def estimator(method="noisy-gd", kind=PrivateLogisticRegression, **values):
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearSVC])
 def test_the_claim_is_the_guarantee_and_the_plan_is_public(method, kind):
     private = estimator(method, kind)
-    mechanism, D, D_prime, claim = own.prepare(private, (X, Y), (OTHER, Y))
+    mechanism, D, D_prime, claim = fits.prepare(private, (X, Y), (OTHER, Y))
     promised = private.preview(X, Y)
     assert (claim.epsilon, claim.delta) == (promised.epsilon, promised.delta)
     assert claim.relation is promised.relation
     assert claim.profile.epsilon(1e-5) == pytest.approx(claim.epsilon)
-    assert isinstance(mechanism, OwnFit if method in ("objective", "dp-agd") else TrainedRelease)
+    assert isinstance(mechanism, SingleFit if method in ("objective", "dp-agd") else TrainedRelease)
     assert (D.rows, D.features, D_prime.rows) == (80, 4, 80)
     assert np.array_equal(D.y, np.asarray(Y == "yes", dtype=int))
 
@@ -59,27 +60,27 @@ QUICK = ("dp-sgd",)
 def test_runs_are_those_of_fit(method):
     """Means and spreads of weights agree with those of real fits."""
     private = estimator(method, epsilon=20.0, steps=10 if method == "dp-agd" else None)
-    prepared = own.mechanism(private, X, Y)
-    other = neighbour.canary(prepared.D).D_prime
+    prepared = fits.mechanism(private, X, Y)
+    other = pairs.canary(prepared.D).D_prime
     mine, _ = outputs(prepared.mechanism, prepared.D, other, 120, workers=1)
-    fits = []
+    real = []
     for _ in range(40):
         private.fit(X, Y)
-        fits.append(np.append(private.coef_, private.intercept_))
-    fits = np.array(fits)
-    error = np.sqrt(fits.var(axis=0) / 40 + mine.var(axis=0) / 120)
-    assert (np.abs(fits.mean(axis=0) - mine.mean(axis=0)) < 5 * error).all()
+        real.append(np.append(private.coef_, private.intercept_))
+    real = np.array(real)
+    error = np.sqrt(real.var(axis=0) / 40 + mine.var(axis=0) / 120)
+    assert (np.abs(real.mean(axis=0) - mine.mean(axis=0)) < 5 * error).all()
     # Variances from 40 and 120 runs: relative error sqrt(2/40 + 2/120) = 0.26.
-    assert np.abs(np.log(fits.std(axis=0) / mine.std(axis=0))).max() < 5 * 0.26 / 2
+    assert np.abs(np.log(real.std(axis=0) / mine.std(axis=0))).max() < 5 * 0.26 / 2
 
 
 def crafted(method, **values):
-    """An estimator that `own.worst_case` takes."""
+    """An estimator that `fits.worst_case` takes."""
     return estimator(method, **({"classes": [0, 1], "fit_intercept": False} | values))
 
 
 def worst_pair(method, epsilon=1.0):
-    return own.worst_case(crafted(method, epsilon=epsilon), 40)
+    return fits.worst_case(crafted(method, epsilon=epsilon), 40)
 
 
 def with_less_noise(release, factor):
@@ -142,12 +143,12 @@ class TestWorstPair:
 def test_overlays_of_methods_that_are_no_training_spec(method):
     """A silent record is a row of zeros, the intercept's column among them."""
     relation = Relation.ZERO_OUT.value
-    mechanism, D, claim = own.mechanism(estimator(method, relation=relation), X, Y)
-    pair = neighbour.canary(D, relation=Relation.ZERO_OUT, slot=5)
+    mechanism, D, claim = fits.mechanism(estimator(method, relation=relation), X, Y)
+    pair = pairs.canary(D, relation=Relation.ZERO_OUT, slot=5)
     assert isinstance(pair.D_prime, nb.Neighbours)
     found = audit(mechanism, *pair, 16, claim=claim, workers=1, confidence=0.9)
     assert found.claimed.relation is Relation.ZERO_OUT
-    first, second = own.laid_out(*pair)
+    first, second = fits.lay_out(*pair)
     np.testing.assert_array_equal(first.X, pair.D.X)
     assert difference(first, second) == Difference(Relation.REPLACE_ONE, 5, 5, in_order=True)
     assert not second.X[5].any()
@@ -155,38 +156,38 @@ def test_overlays_of_methods_that_are_no_training_spec(method):
 
 def test_a_row_of_zeros_is_a_silent_record():
     """Also where there is an intercept, since that is a column: both train to the same weights."""
-    mechanism, D, _ = own.mechanism(estimator("noisy-gd", relation="zero-out"), X, Y)
+    mechanism, D, _ = fits.mechanism(estimator("noisy-gd", relation="zero-out"), X, Y)
     silent = nb.zero_out(D, [5], with_base=False)
     spec = dataclasses.replace(mechanism.spec, noise_multiplier=0.0, dtype="float64")
     start = {"initial_weights": mechanism.initial_weights}
     wanted = train(spec, D, [0], silent, **start)[0, 0, 0]
     found, base = (
-        train(spec, each, [0], **start)[0, 0, 0] for each in own.laid_out(D, silent)[::-1]
+        train(spec, each, [0], **start)[0, 0, 0] for each in fits.lay_out(D, silent)[::-1]
     )
     np.testing.assert_allclose(found, wanted, atol=1e-12)
     assert np.abs(base - wanted).max() > 1e-4
 
 
 def test_overlays_are_laid_out():
-    _, D, _ = own.mechanism(estimator(), X, Y)
+    _, D, _ = fits.mechanism(estimator(), X, Y)
     rows = np.arange(80)
-    first, second = own.laid_out(D, nb.replace_by_first(D, [3]))
+    first, second = fits.lay_out(D, nb.replace_by_first(D, [3]))
     np.testing.assert_array_equal(first.X, D.X[1:])
     np.testing.assert_array_equal(second.y, D.y[[1, 2, 0, *rows[4:]]])
     np.testing.assert_array_equal(second.X, D.X[[1, 2, 0, *rows[4:]]])
     other = nb.replace(D, [7], D.X[:1], 1 - D.y[:1], with_base=False)
-    first, second = own.laid_out(D, other)
+    first, second = fits.lay_out(D, other)
     np.testing.assert_array_equal(second.X[7], D.X[0])
     assert second.y[7] == 1 - D.y[0]
-    first, second = own.laid_out(D, nb.remove(D, [7], with_base=False))
+    first, second = fits.lay_out(D, nb.remove(D, [7], with_base=False))
     np.testing.assert_array_equal(second.X, np.delete(D.X, 7, axis=0))
-    first, second = own.laid_out(D, nb.add(D, D.X[:1], D.y[:1], with_base=False))
+    first, second = fits.lay_out(D, nb.add(D, D.X[:1], D.y[:1], with_base=False))
     assert (first.rows, second.rows) == (80, 81)
     np.testing.assert_array_equal(second.X[80], D.X[0])
     with pytest.raises(InvalidArgument, match="to be one"):
-        own.laid_out(D, nb.zero_out(D, [1, 2]))
+        fits.lay_out(D, nb.zero_out(D, [1, 2]))
     with pytest.raises(InvalidArgument, match="of another dataset"):
-        own.laid_out(D.take(range(1, 80)), nb.zero_out(D, [1], with_base=False))
+        fits.lay_out(D.take(range(1, 80)), nb.zero_out(D, [1], with_base=False))
 
 
 def gradient_share(mechanism, D, D_prime):
@@ -203,11 +204,9 @@ def test_a_canary_for_the_model_that_is_audited(method, rows):
     rng = np.random.default_rng(rows)
     X = rng.standard_normal((rows, 4)) * [1, 1, 1, 0.1]
     y = (X[:, 0] > 0).astype(int)  # nothing but the regulariser holds a model back
-    mechanism, D, _ = own.mechanism(crafted(method), X, y)
-    l2 = own.held_back(mechanism, rows)
-    guessed, found = (
-        gradient_share(mechanism, *neighbour.canary(D, l2=each)) for each in (None, l2)
-    )
+    mechanism, D, _ = fits.mechanism(crafted(method), X, y)
+    l2 = fits.held_back(mechanism, rows)
+    guessed, found = (gradient_share(mechanism, *pairs.canary(D, l2=each)) for each in (None, l2))
     assert found > 0.99 * guessed  # a descent is moved on its way, too
     assert method != "objective" or found > 1.02 * guessed
 
@@ -218,17 +217,17 @@ def test_records_as_long_as_pull_most(method):
     private = crafted(method)
 
     def moved(D, D_prime):
-        pair = own.prepare(private, (D.X, D.y), (D_prime.X, D_prime.y))
+        pair = fits.prepare(private, (D.X, D.y), (D_prime.X, D_prime.y))
         if method == "objective":
             return gradient_share(pair.mechanism, pair.D, pair.D_prime)
         return TestAttained.moved(pair, 30).mean()
 
-    plain = neighbour.worst_case_pair(4000, start=False, l2=1.0)  # all of full length
-    l2 = own.held_back(own.mechanism(private, plain.D.X, plain.D.y).mechanism, 4000)
+    plain = pairs.worst_case_pair(4000, start=False, l2=1.0)  # all of full length
+    l2 = fits.held_back(fits.mechanism(private, plain.D.X, plain.D.y).mechanism, 4000)
     X, mirrored = plain.D.X.copy(), plain.D.X.copy()
     X[0], mirrored[0] = [-0.35, 0.93], [-0.35, -0.93]
     worlds = (Dataset(each, plain.D.y, norm_bound=1.0) for each in (X, mirrored))
-    found = neighbour.worst_case_pair(4000, start=False, l2=l2)
+    found = pairs.worst_case_pair(4000, start=False, l2=l2)
     assert found.initial_weights is None
     assert moved(found.D, found.D_prime) > 1.03 * moved(*worlds)
 
@@ -253,7 +252,7 @@ class TestAttained:
     @staticmethod
     def pair(method, rows, l2, norm):
         private = crafted(method, l2=l2 * norm**2, data_norm=norm)
-        pair = own.worst_case(private, rows, 3, norm)
+        pair = fits.worst_case(private, rows, 3, norm)
         assert difference(pair.D, pair.D_prime) == Difference(Relation.REPLACE_ONE, 0, 0, True)
         assert max(row_norms(each.X).max() for each in (pair.D, pair.D_prime)) <= norm
         return private, pair
@@ -329,7 +328,7 @@ class TestAttained:
 
 def test_added_records_keep_the_plan():
     private = estimator("dp-sgd", relation="add-or-remove-one", public_rows=80)
-    pair = own.prepare(private, (X, Y), (X[:-1], Y[:-1]))
+    pair = fits.prepare(private, (X, Y), (X[:-1], Y[:-1]))
     assert pair.claim.relation is Relation.ADD_OR_REMOVE_ONE
     assert pair.D_prime.rows == 79
     found = audit(pair.mechanism, pair.D, pair.D_prime, 200, claim=pair.claim)
@@ -339,23 +338,23 @@ def test_added_records_keep_the_plan():
 class TestRefused:
     def test_a_fixed_seed(self):
         with pytest.raises(InvalidArgument, match="random_state"):
-            own.mechanism(estimator(random_state=0), X, Y)
+            fits.mechanism(estimator(random_state=0), X, Y)
 
     @pytest.mark.parametrize("values", [{"epsilon": np.inf}, {"method": "none"}])
     def test_no_promise(self, values):
         with pytest.raises(NotApplicable, match="promise nothing"):
-            own.mechanism(estimator(**values), X, Y)
+            fits.mechanism(estimator(**values), X, Y)
 
     def test_settings_that_follow_from_the_records(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(NotApplicable, match="data_norm was read off"):
-                own.mechanism(estimator(data_norm=None), X, Y)
+                fits.mechanism(estimator(data_norm=None), X, Y)
             with pytest.raises(InvalidArgument, match="to be public"):
-                own.prepare(estimator(data_norm=None), (X, Y), (OTHER, Y))
+                fits.prepare(estimator(data_norm=None), (X, Y), (OTHER, Y))
 
     def test_somebody_elses(self):
         from sklearn.linear_model import LogisticRegression
 
         with pytest.raises(InvalidArgument, match="one of sordino's"):
-            own.mechanism(LogisticRegression(), X, Y)
+            fits.mechanism(LogisticRegression(), X, Y)

@@ -1,9 +1,9 @@
 """Our own estimators as mechanisms: everything public is settled once, then thousands of runs.
 
-What runs is the training and the noise of a fit, by the same code (`Method.train`, the engine); the
-papers of a release (certificate, ledger) are left out. Where the training is a `TrainSpec`, the
-engine makes all runs at once, with seeded noise instead of the system's; and so are objectives with
-a random term minimised, many at once.
+What runs is the training and the noise of a fit, by the same code (`Method.train`, the engine);
+certificate and ledger are left out. Where the training is a `TrainSpec`, the engine makes all runs
+at once, with seeded noise instead of the system's; and so are objectives with a random term
+minimised, many at once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sordino import checks
-from sordino.audit import neighbour
-from sordino.audit.called import check_estimator
-from sordino.audit.claim import Claim
-from sordino.audit.minimised import MinimisedFit, OwnFit
-from sordino.audit.trained import TrainedProblems, TrainedRelease
+from sordino.audit.pairs import Claim, worst_case_pair
+from sordino.audit.runners.functions import check_estimator
+from sordino.audit.runners.minimised import MinimisedFit, SingleFit
+from sordino.audit.runners.trained import TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
 from sordino.errors import NotApplicable, PrivacyLeakWarning
@@ -29,29 +28,14 @@ from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.estimators.fit import PlannedFit
 from sordino.proofs.steps import rates_of
 
-__all__ = [
-    "Own",
-    "OwnFit",
-    "PreparedFit",
-    "PreparedPair",
-    "claim_of",
-    "held_back",
-    "laid_out",
-    "mechanism",
-    "mechanism_of",
-    "of_job",
-    "prepare",
-    "worst_case",
-]
-
-Own = TrainedRelease | TrainedProblems | OwnFit
-"""A fit as a mechanism; a `MinimisedFit` is an `OwnFit`, too."""
+FitMechanism = TrainedRelease | TrainedProblems | SingleFit
+"""A fit as a mechanism; a `MinimisedFit` is a `SingleFit`, too."""
 
 
 class PreparedFit(NamedTuple):
     """A mechanism, the records as it trains on them, and what it claims."""
 
-    mechanism: Own
+    mechanism: FitMechanism
     D: Dataset
     claim: Claim
 
@@ -59,30 +43,28 @@ class PreparedFit(NamedTuple):
 class PreparedPair(NamedTuple):
     """The same for two neighbouring datasets."""
 
-    mechanism: Own
+    mechanism: FitMechanism
     D: Dataset
     D_prime: Dataset
     claim: Claim
 
 
-def laid_out(D: Dataset, neighbour: Neighbours) -> tuple[Dataset, Dataset]:
-    """The two datasets that an overlay stands for, for an `OwnFit`.
+def lay_out(D: Dataset, overlay: Neighbours) -> tuple[Dataset, Dataset]:
+    """The two datasets that an overlay stands for, for a `SingleFit`.
 
     A silent record is a row of zeros. Here the intercept is a column like any other, so such a row
     has no gradient anywhere, and no part in any difference of losses.
     """
-    neighbour.check_of(D)
-    if len(neighbour) != 1:
-        checks.fail("D_prime", f"[{len(neighbour)} neighbours]", "to be one", "Use take(...).")
-    X, y = np.vstack([D.X, np.zeros((1, D.features), D.X.dtype)]), np.append(D.y, D.y[:1])
-    silent = D.rows
-    if neighbour.extra_X is not None and neighbour.extra_y is not None:
-        X = np.vstack([D.X, neighbour.extra_X, X[silent:]])
-        y = np.concatenate([D.y, neighbour.extra_y, y[silent:]])
-        silent = len(X) - 1
-    rows = neighbour.members.copy(), neighbour.members.copy()
-    occupant = int(neighbour.occupant[0])
-    rows[1][neighbour.slot[0]] = silent if occupant == SILENT else occupant
+    overlay.check_of(D)
+    if len(overlay) != 1:
+        checks.fail("D_prime", f"[{len(overlay)} neighbours]", "to be one", "Use take(...).")
+    more = () if overlay.extra_X is None else (overlay.extra_X,)
+    labels = () if overlay.extra_y is None else (overlay.extra_y,)
+    X = np.vstack([D.X, *more, np.zeros((1, D.features), D.X.dtype)])
+    y = np.concatenate([D.y, *labels, D.y[:1]])
+    rows = overlay.members.copy(), overlay.members.copy()
+    occupant = int(overlay.occupant[0])
+    rows[1][overlay.slot[0]] = len(X) - 1 if occupant == SILENT else occupant
     first, second = (
         Dataset(X[each[each >= 0]], y[each[each >= 0]], D.norm_bound, D.name) for each in rows
     )
@@ -103,32 +85,28 @@ def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PreparedFit
     NotApplicable
         If the fit would promise nothing.
     """
-    return of_job(_job(estimator, X, y))
-
-
-def of_job(job: PlannedFit) -> PreparedFit:
-    """The same of a fit with everything public settled."""
+    job = _job(estimator, X, y)
     return PreparedFit(mechanism_of(job), class_dataset(job), claim_of(job))
 
 
-def mechanism_of(job: PlannedFit) -> Own:
+def mechanism_of(job: PlannedFit) -> FitMechanism:
     """What a fit with everything public settled would run, whatever it promises."""
     plan = dataclasses.replace(job.plan, proof=None, evidence=None)  # not needed to run
     if plan.spec is None:
-        return (MinimisedFit if MinimisedFit.can_do(plan) else OwnFit)(plan, job.start)
+        return (MinimisedFit if MinimisedFit.can_do(plan) else SingleFit)(plan, job.start)
     if len(job.start) > 1:
         return TrainedProblems(plan.spec, job.start, plan.scale)
     return TrainedRelease(plan.spec, plan.scale, job.start[0])
 
 
-def held_back(mechanism: Own, rows: int) -> float:
-    """The regulariser that its models are about as far as the minimum of: what `neighbour` takes.
+def held_back(mechanism: FitMechanism, rows: int) -> float:
+    """The regulariser that its models are about as far as the minimum of: what `pairs` take.
 
     A record moves a descent all along its way, on which it is not yet so far: it is as if held back
     by 4 / (sum of its rates), if not by l2. Of DP-AGD, whose steps are as long as what noise has
     left of the gradient is worth, by that noise.
     """
-    if not isinstance(mechanism, OwnFit):
+    if not isinstance(mechanism, SingleFit):
         spec = mechanism.spec
         rates = np.broadcast_to(rates_of(spec, rows), spec.total_steps(rows))
         return max(spec.objective.l2, 4 / float(rates.sum()))
@@ -162,7 +140,7 @@ def prepare(
     """
     job, other = _job(estimator, *first), _job(estimator, *second)
     if _public(job) != _public(other):
-        hint = "Pass data_norm, classes (and public_rows) instead of having them read off the data."
+        hint = "Pass data_norm, classes and public_rows: they may not be read off the data."
         checks.fail("settings", "[different for D and D_prime]", "to be public", hint)
     return PreparedPair(mechanism_of(job), class_dataset(job), class_dataset(other), claim_of(job))
 
@@ -170,19 +148,17 @@ def prepare(
 def worst_case(
     estimator: PrivateLinearClassifier, rows: int, columns: int = 2, norm: float = 1.0
 ) -> PreparedPair:
-    """The same on `neighbour.worst_case_pair`: from far public weights, if the method takes any.
+    """The same on `pairs.worst_case_pair`: from far public weights, if the method takes any.
 
     For an estimator of a named method, of the classes 0 and 1, without an intercept.
     """
     estimator = copy.copy(estimator)
-    starts = methods.named(estimator.method).starts
-    pair = neighbour.worst_case_pair(rows, columns, norm)
-    if starts:
+    pair = worst_case_pair(rows, columns, norm)
+    if methods.named(estimator.method).starts:
         estimator.initial_weights = pair.initial_weights
     else:
-        public = mechanism(estimator, pair.D.X, pair.D.y).mechanism
-        l2 = held_back(public, rows)
-        pair = neighbour.worst_case_pair(rows, columns, norm, start=False, l2=l2)
+        l2 = held_back(mechanism(estimator, pair.D.X, pair.D.y).mechanism, rows)
+        pair = worst_case_pair(rows, columns, norm, start=False, l2=l2)
     return prepare(estimator, (pair.D.X, pair.D.y), (pair.D_prime.X, pair.D_prime.y))
 
 

@@ -9,10 +9,11 @@ import pytest
 from scipy.linalg import cho_factor
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.audit import audit, minimised, neighbour, own
-from sordino.audit.minimised import TOGETHER, MinimisedFit, Minimisers, OwnFit, records_of
-from sordino.audit.score_file import OutputFileError
-from sordino.audit.worlds import outputs
+from sordino.audit import audit, pairs
+from sordino.audit.runners import fits, minimised
+from sordino.audit.runners.minimised import _TOGETHER as TOGETHER
+from sordino.audit.runners.minimised import MinimisedFit, Minimisers, SingleFit, records_of
+from sordino.audit.runners.outputs import OutputFileError, outputs
 from sordino.estimators.fit import Randomness
 from sordino.estimators.methods.objective_perturbation import NoisyObjective
 from sordino.estimators.risk import Risk
@@ -28,8 +29,8 @@ Z = np.digitize(X[:, 1], [-0.5, 0.5])
 
 def prepared(kind=PrivateLogisticRegression, labels=Y, epsilon=1.0):
     how = {"delta": 1e-5, "classes": sorted(set(labels.tolist())), "method": "objective"}
-    mechanism, D, claim = own.mechanism(kind(epsilon=epsilon, **how), X, labels)
-    return mechanism, neighbour.canary(D), claim
+    mechanism, D, claim = fits.mechanism(kind(epsilon=epsilon, **how), X, labels)
+    return mechanism, pairs.canary(D), claim
 
 
 def exact(fit):
@@ -92,7 +93,7 @@ def test_all_runs_are_within_the_tolerance_and_none_is_left_over(kind, epsilon, 
 def test_what_does_not_come_down_is_minimised_alone(passes, monkeypatch):
     fit, pair, _ = prepared()
     wanted = outputs(exact(fit), *pair, 5)
-    monkeypatch.setattr(minimised, "PASSES", passes)
+    monkeypatch.setattr(minimised, "_PASSES", passes)
     for ours, theirs in zip(outputs(exact(fit), *pair, 5), wanted, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
@@ -105,9 +106,9 @@ def test_another_hessian_brings_down_what_the_first_did_not(monkeypatch):
     together = Minimisers(risk, 1e-9, 1.0, np.zeros(30))
     together._factor = cho_factor(0.01 * np.eye(30))
     linear = RNG.normal(0, 1e-3, (20, 30))
-    runs = minimised._Descents(linear, np.zeros_like(linear))
-    together._descend(runs, together._factor)
-    assert len(runs.left) == 20
+    norms = np.full(20, np.inf)
+    together._descend(np.zeros_like(linear), norms, linear, together._factor)
+    assert (norms > together.tolerance).all()
     monkeypatch.delattr(Risk, "minimise")
     found = together(linear)
     assert np.linalg.norm(together.gradients(found, linear), axis=1).max() <= 1e-9
@@ -152,7 +153,7 @@ def test_too_many_columns_are_fitted_one_by_one():
     wide = dataclasses.replace(fit.plan.task, columns=5000)
     assert MinimisedFit.can_do(fit.plan)
     assert not MinimisedFit.can_do(dataclasses.replace(fit.plan, task=wide))
-    assert isinstance(fit, OwnFit)
+    assert isinstance(fit, SingleFit)
 
 
 class TestWorstPair:
@@ -164,7 +165,7 @@ class TestWorstPair:
     def audited(self, factor):
         how = {"epsilon": 1.0, "delta": 1e-5, "classes": [0, 1], "fit_intercept": False}
         private = PrivateLogisticRegression(method="objective", **how)
-        fit, D, D_prime, claim = own.worst_case(private, 2000)
+        fit, D, D_prime, claim = fits.worst_case(private, 2000)
         less = dataclasses.replace(fit.plan, sigma=factor * fit.plan.sigma)
         fit = dataclasses.replace(fit, plan=less)
         return audit(fit, D, D_prime, 8000, claim=claim, confidence=0.999)
