@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from sordino import tasks
+from sordino.assessment.run import assess
 from sordino.audit.runners import functions
 from sordino.audit.runners.outputs import outputs
 from sordino.data.dataset import Dataset
@@ -368,3 +369,17 @@ def test_an_audit_is_the_same_on_a_cluster(processes: Any, monkeypatch: pytest.M
     assert [world[:, 0].tobytes() for world in here] == [world[:, 0].tobytes() for world in there]
     assert not here[0][:, 1].any()
     assert there[0][:, 1].mean() > 0.5  # all but the first runs, by which it is judged
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
+def test_an_assessment_is_the_same_on_a_cluster(processes: Any, tmp_path: Path) -> None:
+    small = {"data": "breast-cancer", "epsilon": 2.0, "effort": "quick"}
+    small |= {"seeds": 20, "neighbours": 2, "audit_runs": 200}
+    here, there = (
+        assess(**small, out=tmp_path / place, client=client)
+        for place, client in (("here", None), ("there", processes))
+    )
+    # The released model itself is drawn by the operating system.
+    for part in ("proved_parts", "own_noise", "release_estimated", "attacks"):
+        assert getattr(here, part) == getattr(there, part)

@@ -211,6 +211,7 @@ def test_a_damaged_cell_is_repaired(program, tmp_path: Path) -> None:
     [
         ("measure", *SMALL, "--out", "study"),
         ("audit", "--data", "breast-cancer", "--method", "output-gd", "--epsilon", "1"),
+        ("assess", "--quick", "--out", "study"),
         ("reproduce", "v1", "--quick", "--out", "study"),
     ],
     ids=lambda command: command[0],
