@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 from xml.etree import ElementTree
 
-from sordino.assessment import public
+from sordino.assessment import pages
 from sordino.report import canvas
 from sordino.report.drawing.axis import axis
 from sordino.report.page import Figure
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("study", help="directory that `sordino assess` made")
     parser.add_argument("--out", type=Path, default=Path("assess.svg"))
     given = parser.parse_args(arguments)
-    found = public.read(given.study)
+    found = pages.read(given.study)
     given.out.write_text(standalone(axis(found)), encoding="utf-8")
     print(f"{given.out}: {found.question.title}")
 

@@ -26,7 +26,7 @@ from typing import Any
 _LOADED = (
     *("sordino.cli.main", "sordino.assessment.run", "sordino.intrinsic.measure", "pandas"),
     *("sordino.intrinsic.summary", "sordino.audit.game", "sordino_papers.reproduction", "torch"),
-    *("sordino.assessment.public", "sordino.report.figures", "matplotlib.figure", "rich.table"),
+    *("sordino.assessment.pages", "sordino.report.figures", "matplotlib.figure", "rich.table"),
     *(
         "sordino.audit.gallery",
         "sordino.release.verify",

@@ -12,9 +12,9 @@ import pytest
 
 import sordino
 from sordino import InvalidArgument, Ledger, assess
-from sordino.assessment import released_before
-from sordino.assessment.brief import Brief
+from sordino.assessment import history
 from sordino.assessment.directory import AssessmentError
+from sordino.assessment.request import Request
 from sordino.data.source import Source
 from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.release import bundle
@@ -62,7 +62,7 @@ def test_it_is_charged_once_recorded_in_the_certificate_and_refused_before_any_w
     # Again, from its own file, and without the ledger at hand: nothing more is charged.
     monkeypatch.setattr(PrivateLinearClassifier, "fit_and_save", no_fit)
     kept = Path(budget["ledger"]).rename(tmp_path / "away.db")
-    assess(Brief.from_file(tmp_path / "one" / "study.toml"), out=tmp_path / "one")
+    assess(Request.from_file(tmp_path / "one" / "study.toml"), out=tmp_path / "one")
     kept.rename(budget["ledger"])
     assert len(entries(budget)) == 1
     with pytest.raises(AssessmentError, match="ledger is left out here"):
@@ -77,7 +77,7 @@ def test_what_names_no_budget_is_refused_first(tmp_path: Path, budget: dict[str,
         ({**budget, "mechanism": "gallery:fixed-seed"}, "left out with a mechanism"),
     ):
         with pytest.raises(InvalidArgument, match=words):
-            Brief(**given)
+            Request(**given)
     with pytest.raises(InvalidArgument, match="to be given while a ledger is open"):
         assess(**SMALL, **budget)
     for other in ({"dataset": "yours"}, {"ledger": str(tmp_path / "none.db")}):
@@ -95,20 +95,20 @@ def _killed(place: Path, budget: dict[str, str], where: str) -> None:
     def die(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    from sordino.assessment import releasing
+    from sordino.assessment.stages import release
 
     thing, name = {
         "before the record": (Ledger, "record"),
         "before its name": (bundle.os, "replace"),
-        "before the mark": (releasing, "_marked"),
+        "before the mark": (release, "_write_mark"),
     }[where]
-    release = releasing._released
+    made = release._release
 
     def released(*arguments: object) -> object:
         setattr(thing, name, die)
-        return release(*arguments)
+        return made(*arguments)
 
-    releasing._released = released
+    release._release = released
     assess(**SMALL, **budget, out=place)
 
 
@@ -172,29 +172,29 @@ def table(tmp_path: Path) -> Source:
 def test_a_second_release_of_a_file_is_warned_of_unless_a_ledger_adds_up(
     tmp_path: Path, table: Source
 ) -> None:
-    released_before.warn(table)  # nothing yet
-    assert not released_before.directory().exists()
-    released_before.note(table)
-    with pytest.warns(released_before.ReleasedBefore, match="a model was released from here befor"):
-        released_before.warn(table)
-    released_before.note(table)
+    history.warn(table)  # nothing yet
+    assert not history.directory().exists()
+    history.add(table)
+    with pytest.warns(history.ReleasedBefore, match="a model was released from here befor"):
+        history.warn(table)
+    history.add(table)
     copy = tmp_path / "another name.csv"
     copy.write_bytes(Path(table.data).read_bytes())
-    with pytest.warns(released_before.ReleasedBefore, match="2 models were released"):
-        released_before.warn(Source(str(copy), target="ill"))
+    with pytest.warns(history.ReleasedBefore, match="2 models were released"):
+        history.warn(Source(str(copy), target="ill"))
     with Ledger(tmp_path / "b.db", dataset="d", epsilon=1, delta=0):
-        released_before.warn(table)
+        history.warn(table)
     copy.write_text(copy.read_text() + "1,no\n")
-    released_before.warn(Source(str(copy), target="ill"))
-    released_before.warn(Source("digits/binary"))  # public
+    history.warn(Source(str(copy), target="ill"))
+    history.warn(Source("digits/binary"))  # public
 
 
 def test_what_is_kept_of_it_holds_neither_path_nor_plain_digest(table: Source) -> None:
     import hashlib
 
-    released_before.note(table)
+    history.add(table)
     content = Path(table.data).read_bytes()
-    place = released_before.directory() / "released"
+    place = history.directory() / "released"
     kept = {each.name: each.read_bytes() for each in place.iterdir()}
     assert len(kept) == 2
     assert (place.stat().st_mode & 0o777, (place / "key").stat().st_mode & 0o777) == (0o700, 0o600)
@@ -203,7 +203,7 @@ def test_what_is_kept_of_it_holds_neither_path_nor_plain_digest(table: Source) -
     assert hashlib.sha256(content).hexdigest().encode() not in everything
     first = set(kept)
     (place / "key").write_bytes(os.urandom(32))  # another user's names are others
-    released_before.note(table)
+    history.add(table)
     assert len({each.name for each in place.iterdir()} - first) == 1
 
 
@@ -212,10 +212,10 @@ def test_a_home_that_cannot_be_written_is_no_reason_to_fail(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "file" / "state"))
-    released_before.note(table)
+    history.add(table)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        released_before.warn(table)
+        history.warn(table)
 
 
 @pytest.mark.slow
@@ -232,6 +232,6 @@ def test_assess_warns_before_its_work_and_a_study_that_goes_on_does_not(
     asked["described"] = {"age": {"bounds": [0, 120]}}
     assess(**asked, out=tmp_path / "one")
     assess(**asked, out=tmp_path / "one")
-    with pytest.raises(released_before.ReleasedBefore):
+    with pytest.raises(history.ReleasedBefore):
         assess(**asked, out=tmp_path / "two")
     assert not (tmp_path / "two").exists()

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from damaged import STRUCTURE, said
 
 import sordino
-from sordino.assessment import public, repeats
-from sordino.assessment.brief import Brief
-from sordino.assessment.directory import AssessmentError, StudyDirectory
+from sordino.assessment import pages
+from sordino.assessment.directory import AssessmentDirectory, AssessmentError
+from sordino.assessment.request import Request
+from sordino.assessment.stages import accuracy
 from sordino.audit.runners.outputs import OutputFile
 from sordino.errors import InvalidArgument, Refused
 from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
@@ -47,13 +49,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("corpus")
     with tarfile.open(CORPUS) as archive:
         archive.extractall(root, filter="data")
-    directory = StudyDirectory(root / "assessed")
+    directory = AssessmentDirectory(root / "assessed")
     for stage, kind in KINDS.items():
-        found = directory.finished(stage, kind)
+        found = directory.load_stage(stage, kind)
         assert found is not None
-        from sordino.report.result import to_plain
-
-        directory.finish(stage, found[0], to_plain(found[1]))
+        directory.save_stage(stage, *found)
     return root / "assessed"
 
 
@@ -65,12 +65,12 @@ def place(whole: Path, tmp_path: Path) -> Path:
 
 def stages(path: Path) -> list[Any]:
     """What a study that goes on takes from its files."""
-    brief = Brief(**ASKED)
-    directory = StudyDirectory.checked(path, brief)
+    request = Request(**ASKED)
+    directory = AssessmentDirectory.checked(path, request)
     state = directory._state()
     assert state is not None
-    with directory.opened(brief, state["fingerprint"]):
-        return [directory.finished(stage, kind) for stage, kind in KINDS.items()]
+    with directory.opened(request, state["fingerprint"]):
+        return [directory.load_stage(stage, kind) for stage, kind in KINDS.items()]
 
 
 def kept(path: Path) -> list[Path]:
@@ -101,7 +101,7 @@ def judged(use: Callable[[], object], before: object, file: Path) -> bool:
 @each_damage
 def test_every_kept_file(damage: str, place: Path) -> None:
     rng = random.Random(f"{damage} 1")
-    page = public.page_text(place, "json", public=False)
+    page = pages.page_text(place, "json", public=False)
     before = stages(place)
     noticed = 0
     for name in kept(place):
@@ -109,7 +109,7 @@ def test_every_kept_file(damage: str, place: Path) -> None:
         content = file.read_bytes()
         file.write_bytes(STRUCTURE[damage](content, rng))
         if name.parts[0] in ("assessment.json", "model"):  # which takes a second
-            noticed += not judged(lambda: public.page_text(place, "json", public=False), page, file)
+            noticed += not judged(lambda: pages.page_text(place, "json", public=False), page, file)
         else:
             noticed += not judged(lambda: stages(place), before, file)
         file.write_bytes(content)
@@ -126,11 +126,11 @@ def test_stages_that_were_swapped(place: Path) -> None:
 
 
 def test_a_study_whose_records_nobody_knows_is_not_gone_on_with(place: Path) -> None:
-    brief = Brief.from_file(place / "study.toml")
+    request = Request.from_file(place / "study.toml")
     (place / "state.json").unlink()
     with (
         pytest.raises(AssessmentError, match=r"state.json is damaged: It is gone"),
-        StudyDirectory.checked(place, brief).opened(brief, "other records"),
+        AssessmentDirectory.checked(place, request).opened(request, "other records"),
     ):
         pass
 
@@ -159,12 +159,12 @@ def test_formats_are_compared_and_not_versions(
 def test_numbers_kept_for_a_stage(damage: str, tmp_path: Path) -> None:
     """Numpy advises to load what is damaged with pickle, which can run code."""
     rng = random.Random(f"{damage} 2")
-    made = repeats.kept(tmp_path, "x", 5, lambda: repeats.np.arange(5.0))
+    made = accuracy.stored(tmp_path, "x", 5, lambda: np.arange(5.0))
     file = tmp_path / "x.npy"
     file.write_bytes(STRUCTURE[damage](file.read_bytes(), rng))
     content = file.read_bytes()
     with pytest.raises(Refused, match=r"x\.npy is damaged") as told:
-        repeats.kept(tmp_path, "x", 5, lambda: made)
+        accuracy.stored(tmp_path, "x", 5, lambda: made)
     refused(told.value, "", file)
     assert file.read_bytes() == content
 
@@ -184,7 +184,7 @@ def test_outputs_of_an_audit(damage: str, tmp_path: Path) -> None:
     written()
     with OutputFile(file, {"mechanism": "m"}) as opened:
         list(opened.blocks())
-        opened.append(0, 0, repeats.np.ones((3, 2)))
+        opened.append(0, 0, np.ones((3, 2)))
     whole = written()
     file.write_bytes(STRUCTURE[damage](file.read_bytes(), rng))
     found, told = said(lambda: list(blocks()))

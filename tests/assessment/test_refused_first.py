@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from sordino import InvalidArgument, Ledger
-from sordino.assessment import accuracy, attacking, measuring, proving
-from sordino.assessment.brief import Brief
 from sordino.assessment.directory import AssessmentError
+from sordino.assessment.request import Request
 from sordino.assessment.run import Silent, assess
+from sordino.assessment.stages import attack, measure, prove, release
 from sordino.data import DataError
 from sordino.errors import NotApplicable, Refused
 from sordino.estimators.classifiers import PrivateLinearClassifier
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
 
 SMALL = {"effort": "quick", "seeds": 20, "neighbours": 2, "audit_runs": 64}
 STAGES = {
-    "prove": (proving, "prove"),
-    "own_noise": (measuring, "own_noise"),
-    "release_estimate": (measuring, "release_estimate"),
-    "attack_release": (attacking, "attack_release"),
-    "attack_plain": (attacking, "attack_plain"),
-    "release": (accuracy, "linear_accuracy"),
+    "prove": (prove, "prove"),
+    "own_noise": (measure, "own_noise"),
+    "release_estimate": (measure, "release_estimate"),
+    "attack_release": (attack, "attack_release"),
+    "attack_plain": (attack, "attack_plain"),
+    "release": (release, "linear_accuracy"),
 }
 """Who does the work of each stage; of the release, all but the release."""
 ATTACKS = ["attack_release", "attack_plain"]
@@ -87,7 +87,7 @@ def cheap(study: Assessment, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for stage, value in found.items():
         where, name = STAGES[stage]
-        monkeypatch.setattr(where, name, lambda *_, given=value: given)
+        monkeypatch.setattr(where, name, lambda *_, given=value, **__: given)
     monkeypatch.setattr(sections, "page", lambda found: None)
     monkeypatch.setattr(page, "html", lambda shown: "<html>")
 
@@ -154,7 +154,7 @@ def test_whatever_setting_is_wrong_nothing_is_released(
 ) -> None:
     rng, place = random.Random(18), tmp_path / "study"
     with ledger(tmp_path / "ledger.db") as book:
-        for name in 8 * list(Brief.__dataclass_fields__):
+        for name in 8 * list(Request.__dataclass_fields__):
             value = wrong(rng, name, tmp_path)
             said = f"{name}={value!r}"
             try:
@@ -192,7 +192,7 @@ def test_whatever_stage_fails_nothing_is_released(
     stage: str,
     error: type[Exception],
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise error("it cannot be done")
 
     where, name = STAGES.get(stage, (sections, "page"))
@@ -213,11 +213,11 @@ def test_whatever_stage_fails_nothing_is_released(
 def test_what_was_found_is_kept_for_the_same_question(
     asked: dict[str, Any], cheap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise StudyError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(attacking, "attack_plain", fails)
+        patch.setattr(attack, "attack_plain", fails)
         with pytest.raises(StudyError):
             assess(**asked, out=tmp_path / "study")
     watch = Watch()
@@ -250,18 +250,20 @@ def test_looking_harder_keeps_the_release(
     place, rng = tmp_path / "study", random.Random(0)
     assess(**asked, out=place)
     released, now = bundle_of(place), asked
-    monkeypatch.setattr(PrivateLinearClassifier, "fit_and_save", no_fit)
+    monkeypatch.setattr(PrivateLinearClassifier, "_save_planned", no_fit)
     monkeypatch.setattr(PrivateLinearClassifier, "fit", no_fit)
     for changed, stages in [*HARDER, *rng.sample(HARDER, 4)]:
         before, now = now, asked | changed
-        redone = Brief(**now).redone(Brief(**before))
+        redone = Request(**now).stages_to_repeat(Request(**before))
         watch = Watch()
         found = assess(**now, out=place, watch=watch)
         assert bundle_of(place) == released
         looked = [each for each in STAGES if each in redone and each != "prove"]
         assert watch.done == ["read", "prove", *looked, "report"]  # proved anew every time
-        assert set(stages) <= set(redone) | set(Brief(**before).redone(Brief(**asked)))
-        assert Brief.from_file(place / "study.toml") == Brief(**now)
+        assert set(stages) <= set(redone) | set(
+            Request(**before).stages_to_repeat(Request(**asked))
+        )
+        assert Request.from_file(place / "study.toml") == Request(**now)
         assert found.question.settings["confidence"] == now.get("confidence", 0.99)
 
 

@@ -13,11 +13,11 @@ import pytest
 
 import sordino
 from sordino import Estimate, Guarantee, Observation
-from sordino.assessment import public
-from sordino.assessment.brief import Brief
+from sordino.assessment import pages
 from sordino.assessment.directory import AssessmentError
-from sordino.assessment.releasing import AnotherRelease
+from sordino.assessment.request import Request
 from sordino.assessment.run import Silent, assess
+from sordino.assessment.stages.release import AnotherRelease
 from sordino.release import bundle
 from sordino.report import result
 from sordino.report.result import STAGES, Assessment
@@ -96,10 +96,10 @@ def test_the_directory_is_internal_and_whole(study) -> None:
     assert place.stat().st_mode & 0o777 == 0o700
     assert (place / "README.txt").read_text().startswith("INTERNAL")
     assert result.loads((place / "assessment.json").read_text()) == found
-    assert Brief.from_file(place / "study.toml") == Brief(**SMALL)
+    assert Request.from_file(place / "study.toml") == Request(**SMALL)
     page = (place / "report.html").read_text()
     assert "INTERNAL" in page
-    assert public.read(place) == found
+    assert pages.read(place) == found
     assert set(found.provenance.seconds) == {"read", *RELEASED}
 
 
@@ -107,7 +107,7 @@ def test_the_same_command_does_nothing_twice(study) -> None:
     place, found = study
     model = (place / "model" / "model.safetensors").read_bytes()
     watch = Watch()
-    again = assess(Brief.from_file(place / "study.toml"), out=place, watch=watch)
+    again = assess(Request.from_file(place / "study.toml"), out=place, watch=watch)
     # Proofs cost nothing, and what was kept of them may have been changed.
     assert watch.resumed == [stage for stage in RELEASED if stage != "prove"]
     assert (place / "model" / "model.safetensors").read_bytes() == model
@@ -134,8 +134,8 @@ def test_stopped_by_ctrl_c_it_goes_on(study, tmp_path: Path, stage: str) -> None
     model = place / "model" / "model.safetensors"
     kept = model.read_bytes() if model.exists() else None
     assert kept is not None or "release" not in before
-    with pytest.raises(AssessmentError, match="goes on where it stopped"):
-        public.read(place)
+    with pytest.raises(AssessmentError, match="resumes it"):
+        pages.read(place)
     watch = Watch()
     again = assess(**SMALL, out=place, watch=watch)
     assert watch.resumed == [stage for stage in before if stage != "prove"]
@@ -170,7 +170,7 @@ def test_other_records_are_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         assess(**asked, out=tmp_path / "study", watch=Watch(stop_in="own_noise"))
     write()
-    with pytest.raises(AssessmentError, match="something has changed since"):
+    with pytest.raises(AssessmentError, match="something has changed"):
         assess(**asked, out=tmp_path / "study")
 
 
@@ -185,7 +185,7 @@ def test_another_description_of_the_columns_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         assess(**asked, out=tmp_path / "study", watch=Watch(stop_in="own_noise"))
     columns.write_text(known)  # the same numbers, but now they are said to be public
-    with pytest.raises(AssessmentError, match="something has changed since"):
+    with pytest.raises(AssessmentError, match="something has changed"):
         assess(**asked, out=tmp_path / "study")
 
 
@@ -222,9 +222,9 @@ def test_an_open_ledger_is_asked_first_and_charged_once(tmp_path: Path) -> None:
 
 def test_what_an_attack_refuted_has_no_public_page(study, monkeypatch) -> None:
     place, _ = study
-    monkeypatch.setattr(public, "read", lambda root: SimpleNamespace(broken=True))
-    with pytest.raises(AssessmentError, match="nothing of it may leave"):
-        public.page_text(place, "html", public=True)
+    monkeypatch.setattr(pages, "read", lambda root: SimpleNamespace(broken=True))
+    with pytest.raises(AssessmentError, match="nothing may leave"):
+        pages.page_text(place, "html", public=True)
 
 
 def test_an_edited_mechanism_is_another_one(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_an_edited_mechanism_is_another_one(tmp_path: Path) -> None:
     asked = {"epsilon": 1.0, "delta": 1e-5, "audit_runs": 200, "out": tmp_path / "study"}
     loud, quiet = functools.partial(_noisy, scale=0.1), functools.partial(_noisy, scale=50.0)
     assert assess(mechanism=loud, pair=pair, **asked).broken
-    with pytest.raises(AssessmentError, match="something has changed since"):
+    with pytest.raises(AssessmentError, match="something has changed"):
         assess(mechanism=quiet, pair=pair, **asked)
 
 
@@ -245,9 +245,9 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 def test_the_public_page_comes_from_the_certificate_alone(study) -> None:
     place, found = study
-    shown = public.page_text(place, "html", public=True)
-    data = public.page_text(place, "json", public=True)
-    text = public.page_text(place, "md", public=True)
+    shown = pages.page_text(place, "html", public=True)
+    data = pages.page_text(place, "json", public=True)
+    text = pages.page_text(place, "md", public=True)
     accuracy = found.release.accuracy
     secrets = [found.provenance.fingerprint, f"{100 * accuracy.before.value:.1f}%", "held out"]
     for page in (shown, data, text):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.assessment.brief import Brief
+from sordino.assessment.request import Request
 from sordino.data import DataError, table_file
 from sordino.data.source import LEAST_ROWS, held_out
 from sordino.errors import InvalidArgument, PrivacyLeakWarning
@@ -28,12 +28,12 @@ def csv(tmp_path: Path):
 
 
 def refusal(kind: type[Exception], **given: object) -> str:
-    """The sentence with which a brief, its records or their split is refused."""
+    """The sentence with which a request, its records or their split is refused."""
     target = {"target": "ill"} if "target" not in given else {}
     data = Path(str(given["data"]))
     there = sorted(os.listdir(data.parent))
     with pytest.raises(kind) as refused:
-        held_out(Brief(**given, **target).source().read())
+        held_out(Request(**given, **target).source().read())
     assert sorted(os.listdir(data.parent)) == there
     sentence = str(refused.value)
     assert "\n" not in sentence
@@ -64,13 +64,13 @@ class TestUsage:
 
     def test_a_name_of_no_dataset(self) -> None:
         with pytest.raises(InvalidArgument, match=r"Did you mean adult.*Or pass a file that ends"):
-            Brief(data="adlut").source()
+            Request(data="adlut").source()
 
     def test_what_a_dataset_brings_itself(self) -> None:
         with pytest.raises(
             InvalidArgument, match=r"--columns=\[...\] to be left out for a dataset by na"
         ):
-            Brief(described={"age": {"bounds": [0, 1]}}).source()
+            Request(described={"age": {"bounds": [0, 1]}}).source()
 
     def test_a_described_column_that_is_not_there(self, csv) -> None:
         described = {"agee": {"bounds": [0, 120]}}
@@ -84,7 +84,7 @@ class TestUsage:
         assert said.startswith(f"Expected rows=10 >= {LEAST_ROWS}. 20 % are held out to test")
         refusal(InvalidArgument, data=csv("age,sex,ill\n" + "".join(lines[: LEAST_ROWS - 1])))
         enough = csv("age,sex,ill\n" + "".join(lines[:LEAST_ROWS]))
-        held_out(Brief(data=enough, target="ill").source().read())
+        held_out(Request(data=enough, target="ill").source().read())
 
     @pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
     def test_one_class_only_where_two_are_declared(self, csv) -> None:
@@ -171,20 +171,20 @@ def test_too_many_categories_never_become_columns(csv, monkeypatch, number: int)
 def test_the_way_out_of_a_column_that_cannot_be_used(csv) -> None:
     described = {"sex": {"ignore": True}, "age": {"bounds": [0, 120]}}
     asked = {"target": "ill", "classes": "0,1", "described": described}
-    prepared = Brief(data=csv(_categories(3_000)), **asked).source().read()
+    prepared = Request(data=csv(_categories(3_000)), **asked).source().read()
     assert list(prepared.X.columns) == ["age"]
     assert prepared.notes[0] == "left out: column sex"
     assert prepared.reads_private_data == ()
     # A constant column is no harm where its bounds are public knowledge.
     constant = csv("age,sex,ill\n" + "30,f,0\n30,m,1\n" * 30)
-    assert set(Brief(data=constant, **asked).source().read().X["age"]) == {0.25}
+    assert set(Request(data=constant, **asked).source().read().X["age"]) == {0.25}
 
 
 def test_notes_say_what_happens_to_odd_cells(csv) -> None:
     described = {"age": {"bounds": [0, 100]}, "sex": {"levels": ["f", "m"]}}
     asked = {"target": "ill", "classes": "no,yes", "described": described, "data_norm": 2}
     odd = csv(f"age,sex,ill\n{ROWS},,no\n250,x,yes\n")
-    prepared = Brief(data=odd, **asked).source().read()
+    prepared = Request(data=odd, **asked).source().read()
     np.testing.assert_array_equal(prepared.X.to_numpy()[-2:], [[0.5, 0, 0], [1, 0, 0]])
     assert prepared.notes == (
         "numbers are scaled to [0, 1] between their bounds; values outside count as the nearer "
@@ -201,7 +201,7 @@ def test_a_draft_in_the_study_is_a_leak_that_is_said(csv) -> None:
     described = {"age": {"bounds": [20, 89]}, "sex": {"levels": ["f", "m"]}}
     asked = {"target": "ill", "classes": "no,yes", "described": described, "read_from_data": True}
     with pytest.warns(PrivacyLeakWarning, match="delete read_from_data = true"):
-        prepared = Brief(data=csv(f"age,sex,ill\n{ROWS}"), **asked).source().read()
+        prepared = Request(data=csv(f"age,sex,ill\n{ROWS}"), **asked).source().read()
     (leak,) = prepared.reads_private_data
     assert leak.startswith(
         "minimum and maximum of column 1 of the file, levels of column 2 of the file, which classes"
@@ -216,7 +216,7 @@ class TestHeldOut:
     def test_a_fifth_of_a_file_by_position_alone(self, csv) -> None:
         described = {"age": {"bounds": [0, 120]}, "sex": {"levels": ["f", "m"]}}
         asked = {"target": "ill", "classes": "no,yes", "described": described}
-        first = Brief(data=csv(f"age,sex,ill\n{ROWS}"), **asked).source().read()
+        first = Request(data=csv(f"age,sex,ill\n{ROWS}"), **asked).source().read()
         X, y, test_X, test_y = held_out(first)
         assert (len(X), len(y), len(test_X), len(test_y)) == (80, 80, 20, 20)
         positions = [*X.index, *test_X.index]
@@ -226,11 +226,11 @@ class TestHeldOut:
         np.testing.assert_array_equal(test_y, first.y[test_X.index])
         # Other records, other labels: the same places.
         others = csv("age,sex,ill\n" + "1,f,no\n2,f,no\n3,m,no\n4,m,yes\n" * 25, "others.csv")
-        again = held_out(Brief(data=others, **asked).source().read())
+        again = held_out(Request(data=others, **asked).source().read())
         assert list(again[0].index) == list(X.index)
 
     def test_a_dataset_has_its_own(self) -> None:
-        prepared = Brief().source().read()
+        prepared = Request().source().read()
         X, y, test_X, test_y = held_out(prepared)
         assert X is prepared.X
         assert y is prepared.y

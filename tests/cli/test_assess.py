@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.assessment.brief import Brief
+from sordino.assessment.request import Request
 
 SMALL = ("--quick", "--seeds", 20, "--neighbours", 2, "--audit-runs", 200)
 MINE = """
@@ -101,8 +101,8 @@ LATER = (
 def test_a_study_to_edit_is_what_it_does_by_itself(program, tmp_path: Path) -> None:
     code, text, err = program("assess", "--write-study")
     assert (code, err) == (0, "")
-    assert Brief.from_toml(text) == Brief()
-    assert Brief().default_directory() == "assessment-digits-binary-logistic-epsilon-1"
+    assert Request.from_toml(text) == Request()
+    assert Request().default_directory() == "assessment-digits-binary-logistic-epsilon-1"
 
 
 def test_a_mechanism_that_claims_too_much_is_called_broken(program, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import sordino
 from sordino import Ledger
-from sordino.assessment import public
+from sordino.assessment import pages
 from sordino.intrinsic import grid
 from sordino.intrinsic.measure import measure
 from sordino.randomness import RESULTS
@@ -129,13 +129,13 @@ def _version(name: str) -> str:
 
 def test_an_assessment_is_read_and_shown(tmp_path: Path) -> None:
     path = _unpacked("assessed", tmp_path)
-    found = public.read(path)
+    found = pages.read(path)
     assert found.proved is not None
     assert found.proved.epsilon <= 2.0
-    assert "INTERNAL" in public.page_text(path, "html", public=False)
+    assert "INTERNAL" in pages.page_text(path, "html", public=False)
     for form in ("html", "md"):
-        assert "proved" in public.page_text(path, form, public=True)
-    shown = json.loads(public.page_text(path, "json", public=True))
+        assert "proved" in pages.page_text(path, form, public=True)
+    shown = json.loads(pages.page_text(path, "json", public=True))
     assert shown["certificate"]["guarantee"]["epsilon"] == found.proved.epsilon
 
 

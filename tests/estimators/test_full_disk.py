@@ -26,9 +26,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import sordino
 from sordino import Ledger, tune
 from sordino import PrivateLogisticRegression as Logistic
-from sordino.assessment import releasing
-from sordino.assessment.brief import Brief
-from sordino.assessment.subject import Subject
+from sordino.assessment.plan import AssessmentPlan
+from sordino.assessment.request import Request
+from sordino.assessment.stages import release
 from sordino.errors import Refused
 from sordino.release import bundle, verify
 from sordino.release.certificate import CertificateError
@@ -124,16 +124,16 @@ def asked(**given: Any) -> Logistic:
     return Logistic(epsilon=1.0, delta=1e-6, classes=[0, 1], method="output-gd", **given)
 
 
-def at_once(place: Path, subject: Subject) -> None:
+def at_once(place: Path, subject: AssessmentPlan) -> None:
     key = Ed25519PrivateKey.generate()
     asked().fit_and_save(*rows(), place, sign=key.sign)
 
 
-def in_turn(place: Path, subject: Subject) -> None:
+def in_turn(place: Path, subject: AssessmentPlan) -> None:
     asked().fit(*rows()).save(place)
 
 
-def tuned(place: Path, subject: Subject) -> None:
+def tuned(place: Path, subject: AssessmentPlan) -> None:
     candidates = [asked(l2=l2) for l2 in (0.1, 0.01)]
     tune(
         *(candidates, *rows()),
@@ -145,8 +145,8 @@ def tuned(place: Path, subject: Subject) -> None:
     ).save(place)
 
 
-def assessed(place: Path, subject: Subject) -> None:
-    releasing._released(subject, place, place.with_name("mark"))
+def assessed(place: Path, subject: AssessmentPlan) -> None:
+    release._released(subject, place, place.with_name("mark"))
 
 
 HANDED_OVER = (in_turn, tuned)
@@ -165,9 +165,9 @@ def in_memory(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def subject() -> Subject:
-    brief = Brief(data="digits/binary", effort="quick", epsilon=1.0, method="output-gd")
-    return Subject.of(brief)
+def subject() -> AssessmentPlan:
+    request = Request(data="digits/binary", effort="quick", epsilon=1.0, method="output-gd")
+    return AssessmentPlan.of(request)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,9 @@ def test_whatever_fails_is_said(
     assert seen == {"nothing spent", "said", "whole"}
 
 
-def _failure(way: Callable[[Path, Subject], None], place: Path, subject: Subject) -> Any:
+def _failure(
+    way: Callable[[Path, AssessmentPlan], None], place: Path, subject: AssessmentPlan
+) -> Any:
     try:
         way(place, subject)
     except Refused as error:

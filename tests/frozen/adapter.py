@@ -51,7 +51,7 @@ def prove(spec: Plain, norm: float, n: int, relation: str, delta: float, release
 
 def bounds(evidence: Plain, delta: float, *, curve: bool = False) -> Any:
     """What a certificate carries: each theorem's bound on the release, perhaps the whole curve."""
-    from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of
+    from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of
     from sordino.proofs.evidence import from_plain
 
     def answer() -> Plain:

@@ -1,4 +1,4 @@
-"""`StudyDirectory`: where an assessment keeps what it found, so that it goes on where it stopped.
+"""`AssessmentDirectory`: what an assessment keeps, so that it can be resumed.
 
     README.txt       INTERNAL, and why
     study.toml       what was asked
@@ -9,9 +9,9 @@
     assessment.json  everything together
     report.html      the page
 
-Files are there whole or not at all. One process writes; the same study, of the same records, goes
-on. Asked to look harder, or less so, it does the stages again that depend on it, and keeps its
-release. Another study is refused, unless this one failed before it released anything.
+Files are there whole or not at all. One process writes; the same request, of the same records, is
+resumed. Examined more or less thoroughly, it repeats the stages that depend on it, and keeps its
+release. Another request is refused, unless this one failed before it released anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import sordino
 from sordino import _files, checks
-from sordino.assessment.brief import Brief
+from sordino.assessment.request import Request
 from sordino.errors import InvalidArgument, Refused
 from sordino.report import result
 from sordino.study.files import LOCK, PARTIAL, Disk, WriterLock, explained, unknown_file
@@ -37,22 +37,22 @@ from sordino.study.files import LOCK, PARTIAL, Disk, WriterLock, explained, unkn
 if TYPE_CHECKING:
     from sordino.release.ledger import Entry
 
-_Found = TypeVar("_Found")
-
-README, STUDY, STATE = "README.txt", "study.toml", "state.json"
-STAGES, WORK, MODEL = "stages", "work", "model"
+STUDY, MODEL, ASSESSMENT, PAGE = "study.toml", "model", "assessment.json", "report.html"
 MARK = "released"
 """File of the release's work: the SHA-256 of the weights that were released."""
+
+_README, _STATE, _STAGES, _WORK = "README.txt", "state.json", "stages", "work"
+_OURS = {_README, STUDY, _STATE, _STAGES, _WORK, MODEL, ASSESSMENT, PAGE, LOCK, PARTIAL}
 _HALF = f".{MODEL}.*.partial"
 """A bundle that has not got its name yet."""
 _GRIDS = ("own_noise", "release_estimate")
 """Stages whose runs cannot be used where others are asked for."""
-FORMAT = 1
+_FORMAT = 1
 """Of what is kept between two calls. Raise it where stages kept before would be read wrongly, or
-would not go with new ones: studies of other formats are refused. The program's version is not
-compared: most versions change nothing of this."""
-ASSESSMENT, PAGE = "assessment.json", "report.html"
-README_TEXT = """\
+would not go with new ones: other formats are refused. The program's version is not compared: most
+versions change nothing of this."""
+_ANOTHER = "Pass another --out; this one was not changed."
+_README_TEXT = """\
 INTERNAL: do not publish or share this directory.
 
 It is an assessment made by sordino: weights trained without protection, exact accuracies, and what
@@ -65,7 +65,7 @@ stages, work     what was found so far
 
 Running the same command again goes on where it stopped.
 """
-_OURS = {README, STUDY, STATE, STAGES, WORK, MODEL, ASSESSMENT, PAGE, LOCK, PARTIAL}
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class AssessmentError(Refused):
     """A directory that cannot be used as asked; its text names it and says what to do."""
 
 
-class StudyDirectory:
+class AssessmentDirectory:
     """The directory of one assessment; `opened` gives the right to write it."""
 
     def __init__(self, root: Path) -> None:
@@ -85,7 +85,7 @@ class StudyDirectory:
         self._disk = Disk(root)
 
     @classmethod
-    def checked(cls, path: str | os.PathLike[str], brief: Brief) -> StudyDirectory:
+    def checked(cls, path: str | os.PathLike[str], request: Request) -> AssessmentDirectory:
         """Refuse, before any work, a place where this assessment cannot be written.
 
         Raises
@@ -96,83 +96,79 @@ class StudyDirectory:
             If it holds something else.
         """
         root = Path(path).expanduser().absolute()
+        made, existing = cls(root), root
         try:
             os.lstat(root)
         except FileNotFoundError:
-            _check_parent(root)
-            return cls(root)
+            while not existing.exists():
+                existing = existing.parent
         except (OSError, ValueError) as error:  # too long, or with a zero character
             why = getattr(error, "strerror", None) or error
             checks.fail("--out", root, f"to be a directory that can be made ({why})")
-        if not root.is_dir():
-            checks.fail("--out", root, "to be a directory, not a file", "Pass another one.")
-        if not os.access(root, os.W_OK | os.X_OK | os.R_OK):
-            hint = "Change its permissions, or pass another one."
-            checks.fail("--out", root, "to be a directory that can be written", hint)
-        made = cls(root)
-        made._check_same(brief)
+        if not existing.is_dir():
+            checks.fail("--out", root, f"to be a directory, and {existing} is a file")
+        if not os.access(existing, os.W_OK | os.X_OK | (os.R_OK if existing == root else 0)):
+            checks.fail("--out", root, "to be in a place where you may write")
+        if existing == root:
+            made._check_same(request)
         return made
 
-    def _check_same(self, brief: Brief) -> None:
+    def _check_same(self, request: Request) -> None:
         """Refuse a directory with another assessment, or with files that are none of ours."""
         if (self.root / STUDY).exists():
-            before = self._brief()
-            different = brief.differences(before or brief)
+            different = request.differences(self._request() or request)
             if different and not self._failed():
                 moved = different[0].startswith(("data ", "columns ", "ledger "))
                 hint = (
                     f"{'If files only moved, correct their paths in its study.toml. ' * moved}"
-                    "Pass another --out, which makes another release, and the two add up; this one "
-                    "was not changed."
+                    "Another --out makes another release, and the two add up."
                 )
                 self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
-        elif (foreign := unknown_file(self.root, _OURS)) is not None:
-            hint = "Pass another --out; this one was not changed."
-            self._refuse(f"to be empty or an assessment, and it holds {foreign!r}", hint)
+        elif (other := unknown_file(self.root, _OURS)) is not None:
+            self._refuse(f"to be empty or an assessment, and it holds {other!r}", _ANOTHER)
 
     @contextmanager
-    def opened(self, brief: Brief, fingerprint: str) -> Iterator[None]:
-        """Make the directory, or go on with it; refused if the records are not the same."""
+    def opened(self, request: Request, fingerprint: str) -> Iterator[None]:
+        """Make the directory, or resume it; refused if the records are not the same."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self.root, 0o700)
         except OSError as error:
-            checks.fail(
-                "--out", self.root, f"to be a directory that can be made ({error.strerror})"
-            )
+            why = f"to be a directory that can be made ({error.strerror})"
+            checks.fail("--out", self.root, why)
         lock = WriterLock(self.root)
         try:
-            self._check_same(brief)
+            self._check_same(request)
             with explained(self.root, "written"):
-                self._make_way(brief, fingerprint)
-                self._disk.put(README, README_TEXT.encode())
-                for name in (STAGES, WORK):
+                self._make_way(request, fingerprint)
+                self._disk.put(_README, _README_TEXT.encode())
+                for name in (_STAGES, _WORK):
                     self._disk.make(name)
-                self._clear()
-                state = {"format": FORMAT, "fingerprint": fingerprint}
+                self._finish_release()
+                state = {"format": _FORMAT, "fingerprint": fingerprint}
                 state["sordino"] = sordino.__version__  # for people: formats are compared
-                self._disk.put(STATE, json.dumps(state).encode())
-                self._disk.put(STUDY, brief.to_toml().encode())
+                self._disk.put(_STATE, json.dumps(state).encode())
+                self._disk.put(STUDY, request.to_toml().encode())
                 self._disk.settle(["."])
             try:
                 yield
             except Exception:
                 with suppress(OSError):
-                    self._disk.put(STATE, json.dumps(state | {"failed": True}).encode())
+                    self._disk.put(_STATE, json.dumps(state | {"failed": True}).encode())
                 raise
         finally:
             lock.release()
 
     @property
     def released(self) -> bool:
-        """Whether the model of this study is here, or was."""
-        return any((self.root / name).exists() for name in (MODEL, f"{WORK}/release/{MARK}"))
+        """Whether the model of this assessment is here, or was."""
+        return any((self.root / name).exists() for name in (MODEL, f"{_WORK}/release/{MARK}"))
 
-    def paid(self) -> tuple[Path, Entry] | None:
+    def charged_bundle(self) -> tuple[Path, Entry] | None:
         """The bundle without its name that the open ledger was charged for, if there is one.
 
-        A bundle is written whole, then recorded, then named (`release/bundle.py`). Stopped
-        between the last two, it is paid for and lies there: the study that goes on takes it, and is
+        A bundle is written whole, then recorded, then named (`release/bundle.py`). Stopped between
+        the last two, it is paid for and lies there: resumed, the assessment takes it, and is
         charged once.
         """
         from sordino.release import bundle
@@ -191,11 +187,11 @@ class StudyDirectory:
                 return half, entry
         return None
 
-    def _clear(self) -> None:
+    def _finish_release(self) -> None:
         """Finish what a kill left and a ledger was charged for; what was not, is no release."""
-        found, model = self.paid(), self.root / MODEL
-        if found is not None and not model.exists():
-            half, entry = found
+        charged, model = self.charged_bundle(), self.root / MODEL
+        if charged is not None and not model.exists():
+            half, entry = charged
             os.rename(half, model)
             entry.written(model)
         for half in self.root.glob(_HALF):
@@ -209,17 +205,17 @@ class StudyDirectory:
 
     def _state(self) -> dict[str, Any] | None:
         """What `opened` wrote of the records; None if nothing was begun."""
-        state = self._kept(STATE)
+        state = self._read(_STATE)
         if state is not None and not isinstance(state.get("fingerprint"), str):
-            self._damaged(STATE, "It does not say of which records it is.")
+            self._damaged(_STATE, "It does not say of which records it is.")
         return state
 
-    def _brief(self) -> Brief | None:
+    def _request(self) -> Request | None:
         """What was asked here before."""
         if not (self.root / STUDY).exists():
             return None
         try:
-            before = Brief.from_file(self.root / STUDY)
+            before = Request.from_file(self.root / STUDY)
         except InvalidArgument as error:
             self._damaged(STUDY, str(error))
         # What is left out of a study file is the usual, but this one was written with all of it.
@@ -227,7 +223,7 @@ class StudyDirectory:
             self._damaged(STUDY, "It does not say what was assessed.")
         return before
 
-    def _kept(self, name: str) -> dict[str, Any] | None:
+    def _read(self, name: str) -> dict[str, Any] | None:
         """The JSON object of a file; None if there is no such file, refused if it is damaged."""
         with explained(self.root, "read"):
             try:
@@ -235,61 +231,55 @@ class StudyDirectory:
             except FileNotFoundError:
                 return None
         try:
-            found = result.parse(content)
+            values = result.parse(content)
         except result.DocumentError as error:
             self._damaged(name, str(error))
-        if not isinstance(found, dict):
+        if not isinstance(values, dict):
             self._damaged(name, "It is no JSON object.")
-        return found
+        return values
 
     def _damaged(self, name: str, why: str) -> NoReturn:
-        what = "Restore it from a copy, or pass another --out; this one was not changed."
-        if name.startswith(STAGES):
+        what = f"Restore it from a copy. {_ANOTHER}"
+        if name.startswith(_STAGES):
             what = "Delete that one file, and its stage is done again."
         raise AssessmentError(f"{self.root / name} is damaged: {why} {what}")
 
-    def _make_way(self, brief: Brief, fingerprint: str) -> None:
-        """Drop what was found for another question, or refuse; a release is never dropped."""
-        state, before = self._state(), self._brief() or brief
-        begun = self.released or any((self.root / STAGES).glob("*.json"))
+    def _make_way(self, request: Request, fingerprint: str) -> None:
+        """Drop what was found for another request, or refuse; a release is never dropped."""
+        state, before = self._state(), self._request() or request
+        begun = self.released or any((self.root / _STAGES).glob("*.json"))
         if begun and state is None:
-            self._damaged(STATE, "It is gone.")
-        other = self._other_records(state, fingerprint) if state else ""
-        if not begun or (self._failed() and (other or brief.differences(before))):
-            for name in (STAGES, WORK):
+            self._damaged(_STATE, "It is gone.")
+        other = ""
+        if state and (version := state.get("format", 1)) != _FORMAT:
+            by = f"sordino {state.get('sordino')} made it"
+            other = f"to have format {_FORMAT}, and it has {version!r:.20}: {by}"
+        elif state and state.get("fingerprint") != fingerprint:
+            other = "to be of the same records, code and columns, and something has changed"
+        if not begun or (self._failed() and (other or request.differences(before))):
+            for name in (_STAGES, _WORK):
                 shutil.rmtree(self.root / name, ignore_errors=True)
-            self._disk.drop(STATE)
+            self._disk.drop(_STATE)
             return
         if other:
-            self._refuse(other, "Pass another --out; finished stages are not mixed with new ones.")
-        for stage in brief.redone(before):
-            for name in (ASSESSMENT, PAGE, f"{STAGES}/{stage}.json"):
+            self._refuse(other, _ANOTHER)
+        for stage in request.stages_to_repeat(before):
+            for name in (ASSESSMENT, PAGE, f"{_STAGES}/{stage}.json"):
                 self._disk.drop(name)
             if stage in _GRIDS:
-                shutil.rmtree(self.root / WORK / stage, ignore_errors=True)
-
-    @staticmethod
-    def _other_records(state: dict[str, Any], fingerprint: str) -> str:
-        """How the records or the program differ from those that it was begun with; or nothing."""
-        if (found := state.get("format", 1)) != FORMAT:
-            by = f"sordino {state.get('sordino')} made it"
-            return f"to have format {FORMAT}, and it has {found!r:.20}: {by}"
-        if state.get("fingerprint") != fingerprint:
-            same = "to be of the same records, code and description of columns"
-            return f"{same}, and something has changed since it was begun"
-        return ""
+                shutil.rmtree(self.root / _WORK / stage, ignore_errors=True)
 
     def work(self, stage: str) -> Path:
         """Where a stage keeps what it has so far."""
-        path = self.root / WORK / stage
+        path = self.root / _WORK / stage
         with explained(self.root, "written"):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return path
 
-    def finished(self, stage: str, kind: type[_Found]) -> tuple[float, _Found] | None:
-        """Seconds of a finished stage, and what it found; None if it is still to be done."""
-        name = f"{STAGES}/{stage}.json"
-        kept = self._kept(name)
+    def load_stage(self, stage: str, kind: type[_Found]) -> tuple[float, _Found] | None:
+        """Seconds of a finished stage, and its result; None if it is still to be done."""
+        name = f"{_STAGES}/{stage}.json"
+        kept = self._read(name)
         if kept is None:
             return None
         try:
@@ -301,23 +291,22 @@ class StudyDirectory:
         except result.DocumentError as error:
             self._damaged(name, str(error))
 
-    def finish(self, stage: str, seconds: float, found: Any) -> None:
-        """Keep what a stage found."""
-        kept = {"stage": stage, "seconds": seconds, "found": found}
-        self.write(f"{STAGES}/{stage}.json", json.dumps(kept, allow_nan=False))
+    def save_stage(self, stage: str, seconds: float, found: object) -> None:
+        """Keep the result of a stage."""
+        kept = {"stage": stage, "seconds": seconds, "found": result.to_plain(found)}
+        self.write(f"{_STAGES}/{stage}.json", json.dumps(kept, allow_nan=False))
 
-    def write(self, name: str, text: str) -> Path:
+    def write(self, name: str, text: str) -> None:
         """Write a file, whole or not at all."""
         with explained(self.root, "written"):
             self._disk.put(name, text.encode())
             self._disk.settle(["."])
-        return self.root / name
 
     def _refuse(self, condition: str, hint: str) -> NoReturn:
         raise AssessmentError(f"Expected {self.root} {condition}. {hint}")
 
 
-def found(path: str | os.PathLike[str]) -> Path:
+def finished(path: str | os.PathLike[str]) -> Path:
     """The directory of an assessment that is finished.
 
     Raises
@@ -327,19 +316,9 @@ def found(path: str | os.PathLike[str]) -> Path:
     """
     root = Path(path).expanduser().absolute()
     if not (root / STUDY).exists():
-        hint = "Pass the directory that `sordino assess` made."
-        raise AssessmentError(f"Expected {root} to be an assessment. {hint}")
+        raise AssessmentError(f"Expected {root} to be a directory that `sordino assess` made.")
     if not (root / ASSESSMENT).exists():
         study, out = shlex.quote(str(root / STUDY)), shlex.quote(str(root))
-        hint = f"Run `sordino assess {study} --out {out}`, which goes on where it stopped."
+        hint = f"`sordino assess {study} --out {out}` resumes it."
         raise AssessmentError(f"Expected {root} to be finished. {hint}")
     return root
-
-
-def _check_parent(root: Path) -> None:
-    parent: Any = root.parent
-    while not parent.exists():
-        parent = parent.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        hint = "Pass a directory in a place where you may write."
-        checks.fail("--out", root, "to be a directory that can be made", hint)

@@ -8,8 +8,8 @@
     report   assessment.json and report.html
 
 The release comes last, so that whatever else can fail has failed before, and nothing is spent. A
-stage that is finished is never done again unless it is asked to look harder, so a study goes on
-where it stopped; above all it releases once.
+finished stage is never done again unless it is to be examined more thoroughly, so an assessment is
+resumed where it stopped; above all it releases once.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ import platform
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sordino import checks
-from sordino.assessment.brief import Brief
-from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, StudyDirectory
-from sordino.report.result import STAGES, Assessment, Provenance
+from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, AssessmentDirectory
+from sordino.assessment.request import GALLERY, Request
+from sordino.privacy import Relation
+from sordino.report.result import STAGES, Assessment, Provenance, Question
 from sordino.types import Progress
 
 if TYPE_CHECKING:
-    from sordino.sgd.spec import TrainSpec
+    from sordino.assessment.plan import AssessmentPlan
+    from sordino.audit.pairs import Claim
+    from sordino.audit.target import Target
+    from sordino.report.result import Attack, Proved, Release
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class Watch(Protocol):
@@ -60,36 +63,33 @@ class Silent:
         """Nothing."""
 
 
-class Stages:
-    """Does stages, or takes what they found before."""
+class _Stages:
+    """Does stages, or takes their results of before; remembers how long each took."""
 
-    def __init__(self, directory: StudyDirectory, watch: Watch) -> None:
+    def __init__(self, directory: AssessmentDirectory, watch: Watch) -> None:
         self.directory, self.watch = directory, watch
         self.seconds: dict[str, float] = {}
 
     def do(
         self,
         stage: str,
-        kind: type[_Found],
-        work: Callable[[Path, Progress], _Found],
+        kind: type[_Result],
+        work: Callable[[Path, Progress], _Result],
         *,
         again: bool = False,
-    ) -> _Found:
-        """What a stage found, now or before; `again` does it in any case."""
-        from sordino.report import result
-
+    ) -> _Result:
+        """The result of a stage, of now or before; `again` does it in any case."""
         tell = self.watch.begin(stage, STAGES[stage])
-        known = None if again else self.directory.finished(stage, kind)
+        known = None if again else self.directory.load_stage(stage, kind)
         if known is not None:
-            self.seconds[stage], found = known
-            self.watch.end(stage, self.seconds[stage], resumed=True)
-            return found
-        began = time.perf_counter()
-        plain = result.to_plain(work(self.directory.work(stage), tell))
-        seconds = self.seconds[stage] = time.perf_counter() - began
-        self.directory.finish(stage, seconds, plain)
-        self.watch.end(stage, seconds, resumed=False)
-        return result.from_plain(kind, plain)  # as a study that goes on reads it
+            self.seconds[stage], result = known
+        else:
+            began = time.perf_counter()
+            result = work(self.directory.work(stage), tell)
+            self.seconds[stage] = time.perf_counter() - began
+            self.directory.save_stage(stage, self.seconds[stage], result)
+        self.watch.end(stage, self.seconds[stage], resumed=known is not None)
+        return result
 
     @contextmanager
     def always(self, stage: str) -> Iterator[None]:
@@ -100,25 +100,84 @@ class Stages:
         self.seconds[stage] = time.perf_counter() - began
         self.watch.end(stage, self.seconds[stage], resumed=False)
 
+    def provenance(self, fingerprint: str, plan: AssessmentPlan | None = None) -> Provenance:
+        """Where the numbers come from: versions, fingerprint, trainings and times."""
+        from sordino.release.certificate import today, versions
+        from sordino.tasks import available_cores
+
+        specs = {}
+        if plan is not None:
+            specs = {"SGD without added noise": plan.plain, "the release": plan.release_spec}
+        return Provenance(
+            date=today(),
+            versions=versions(),
+            fingerprint=fingerprint,
+            specs={
+                name: json.dumps(spec.to_dict(), sort_keys=True)
+                for name, spec in specs.items()
+                if spec is not None
+            },
+            seconds=dict(self.seconds),
+            machine=f"{available_cores()} cores, {platform.system()} on {platform.machine()}",
+        )
+
+    def question(
+        self, request: Request, title: str, delta: float, reason: str, claim: Claim | None = None
+    ) -> Question:
+        """What was asked: of a release, or what a mechanism claims."""
+        return Question(
+            title=title,
+            data="" if request.pair else request.data,
+            target=request.target,
+            model="" if claim else request.model,
+            method="" if claim else request.method,
+            epsilon=claim.epsilon if claim else request.epsilon,
+            delta=delta,
+            delta_reason=reason,
+            relation=claim.relation if claim else Relation.REPLACE_ONE,
+            rows_per_person=request.max_rows_per_person,
+            effort=request.effort,
+            mechanism=(request.mechanism or "") if claim else "",
+            settings=request.settings(),
+            rerun=_rerun(request, self.directory.root),
+        )
+
+    def report(self, assessment: Assessment) -> Assessment:
+        """Write the page, and everything as data."""
+        with self.always("report"):
+            text, shown = _render(assessment)
+            self.directory.write(ASSESSMENT, text)
+            self.directory.write(PAGE, shown)
+        return assessment
+
+
+def _render(assessment: Assessment) -> tuple[str, str]:
+    """Everything as data, and the page of that, as `sordino report` makes it again."""
+    from sordino.report import page, result, sections
+
+    text = result.dumps(assessment)
+    return text, page.html(sections.page(result.loads(text)))
+
 
 def assess(
-    brief: Brief | None = None,
+    request: Request | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
     mechanism: Any = None,
     pair: tuple[Any, Any] | None = None,
+    client: Any = None,
     **settings: Any,
 ) -> Assessment:
     """How private is the model I am about to release? Prove, measure, attack, release.
 
     Parameters
     ----------
-    brief
-        What is asked, such as `Brief.from_file("study.toml")`; or pass its settings by name:
+    request
+        What is asked, such as `Request.from_file("study.toml")`; or pass its settings by name:
         data="patients.csv", target="ill", epsilon=1.0, effort="quick", ...
     out
-        Directory of the study, INTERNAL: made, or gone on with. It holds the released model
+        Directory of the assessment, INTERNAL: made, or resumed. It holds the released model
         (`model/`), the page and everything behind it. None keeps nothing, not even the model.
     watch
         Told how far it is.
@@ -126,6 +185,8 @@ def assess(
         A function (data, generator) -> numbers, or an estimator, attacked and nothing else: on
         `pair`, two datasets that differ in one record, or on a crafted pair made from `data`. Or
         "gallery:NAME", one of the audit's broken mechanisms.
+    client
+        A Dask `Client` whose workers train and attack.
 
     Returns
     -------
@@ -139,161 +200,211 @@ def assess(
         In one sentence, before anything is released.
     AssessmentError
         If `out` holds another release.
+
+    Examples
+    --------
+    >>> found = assess(mechanism="gallery:fixed-seed", effort="quick", audit_runs=200)
+    >>> found.broken
+    True
     """
-    asked = (brief or Brief()).with_options(**settings)
+    asked = (request or Request()).with_options(**settings)
     if isinstance(mechanism, str):
         asked, mechanism = asked.with_options(mechanism=mechanism), None
     elif mechanism is not None and asked.mechanism is None:
-        asked = asked.with_options(mechanism=_name(mechanism))
-    gallery = (asked.mechanism or "").startswith("gallery:")
+        named = mechanism if hasattr(mechanism, "__qualname__") else type(mechanism)
+        asked = asked.with_options(mechanism=f"{named.__module__}:{named.__qualname__}")
+    gallery = (asked.mechanism or "").startswith(GALLERY)
     if pair is not None and (asked.mechanism is None or gallery):
-        hint = "Two datasets of your own go with a mechanism of your own."
-        checks.fail("pair", "[given]", "to be left out without a mechanism", hint)
+        checks.fail("pair", "[given]", "to be left out without a mechanism of your own")
     if pair is None and asked.pair is None and not gallery:
         asked.source()  # a wrong target is said before a directory of another study is
     if out is None:
-        _check_no_ledger(asked)
-        with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:
-            place = StudyDirectory.checked(Path(scratch) / "study", asked)
-            found = _assess(asked, place, watch or Silent(), mechanism, pair)
-        return _without_directory(found)
-    place = StudyDirectory.checked(out, asked)
-    # What was released is charged for: to go on needs no ledger.
-    with (None if place.released else asked.book()) or nullcontext():
-        return _assess(asked, place, watch or Silent(), mechanism, pair)
+        return _assess_unkept(asked, watch or Silent(), mechanism, pair, client)
+    place = AssessmentDirectory.checked(out, asked)
+    # What was released is charged for: to resume needs no ledger.
+    with (None if place.released else asked.budget()) or nullcontext():
+        return _assess(asked, _Stages(place, watch or Silent()), mechanism, pair, client)
+
+
+def _assess_unkept(
+    request: Request, watch: Watch, mechanism: Any, pair: Any, client: Any
+) -> Assessment:
+    """Without a directory nothing is kept, and a model that nobody keeps is not worth a budget."""
+    from sordino.release.ledger import is_open
+
+    if is_open() or request.ledger is not None:
+        hint = "Pass the directory that keeps the model, or close the ledger first."
+        checks.fail("out", None, "to be given while a ledger is open", hint)
+    with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:
+        place = AssessmentDirectory.checked(Path(scratch) / "study", request)
+        found = _assess(request, _Stages(place, watch), mechanism, pair, client)
+    question = replace(found.question, rerun="sordino.assess(..., out=DIRECTORY) keeps a study")
+    release = found.release
+    if release is not None and release.directory:
+        release = replace(release, directory="", why_not="nothing was kept: pass out=")
+    return replace(found, question=question, release=release)
 
 
 def _assess(
-    brief: Brief, directory: StudyDirectory, watch: Watch, mechanism: Any, pair: Any
+    request: Request, stages: _Stages, mechanism: Any, pair: Any, client: Any
 ) -> Assessment:
-    from sordino.assessment import foreign
+    if request.mechanism is None:
+        return _assess_release(request, stages, client)
+    from sordino.assessment.stages.attack import mechanism_target
 
-    stages = Stages(directory, watch)
-    if brief.mechanism is not None:
-        with stages.always("read"):
-            target = foreign.target_of(brief, mechanism, pair)
-        with directory.opened(brief, target.identity or ""):
-            return _reported(stages, foreign.attacked(brief, target, stages))
-    return _released(brief, stages)
+    with stages.always("read"):
+        target = mechanism_target(request, mechanism, pair)
+    with stages.directory.opened(request, target.identity or ""):
+        return stages.report(_assess_mechanism(request, target, stages, client))
 
 
-def _released(brief: Brief, stages: Stages) -> Assessment:
+def _assess_mechanism(request: Request, target: Target, stages: _Stages, client: Any) -> Assessment:
+    """Audit alone: nothing can be proved of code that is only run."""
+    from sordino.assessment.stages.attack import attack_mechanism
+    from sordino.report.result import Attack
+
+    def work(place: Path, tell: Progress) -> Attack:
+        return attack_mechanism(request, target, place, tell, client)
+
+    attack = stages.do(
+        *("attack_mechanism", Attack, work),
+        # Code that cannot be told from other code may have changed: the result is not of it.
+        again=target.identity is None,
+    )
+    guessed = request.delta is None and not target.name.startswith(GALLERY)
+    reason = "Taken to be 1e-5, since none was named." if guessed else "As claimed."
+    claim = target.claim
+    assert claim is not None
+    return Assessment(
+        stages.question(request, f"the mechanism {target.name}", claim.delta, reason, claim),
+        *(None, None, None, None, None),
+        attacks=(attack,),
+        caveats=(f"Nothing is proved of a mechanism that is only run. {_LITTLE}",),
+        provenance=stages.provenance(target.identity or ""),
+    )
+
+
+def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessment:
     """Every stage of a release."""
-    from sordino.assessment import attacking, measuring, proving, released_before, releasing
-    from sordino.assessment.caveats import caveats
-    from sordino.assessment.public import verified
-    from sordino.assessment.subject import Subject
+    from sordino.assessment import history
+    from sordino.assessment.pages import verified
+    from sordino.assessment.plan import AssessmentPlan
+    from sordino.assessment.stages import attack, measure, prove, release
     from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 
     directory = stages.directory
     with stages.always("read"):
-        subject = Subject.of(brief)
-        measuring.check(subject)
-        attacking.check(subject)
-        if not directory.released and directory.paid() is None:
-            subject.ask_ledger()
-            released_before.warn(brief.source())
+        plan = AssessmentPlan.of(request)
+        measure.check(plan)
+        attack.check(plan)
+        if not directory.released and directory.charged_bundle() is None:
+            plan.check_budget()
+            history.warn(request.source())
 
-    def do(stage: str, kind: type[_Found], work: Callable[..., _Found]) -> _Found:
-        return stages.do(stage, kind, lambda place, tell: work(subject, place, tell))
+    def do(stage: str, kind: type[_Result], work: Callable[..., _Result], **more: Any) -> _Result:
+        return stages.do(stage, kind, lambda place, tell: work(plan, place, tell, **more))
 
-    with directory.opened(brief, subject.fingerprint):
+    with directory.opened(request, plan.fingerprint):
         # Cheap, and files may have been changed: proved anew every time.
-        proved = stages.do("prove", Proved, lambda work, tell: proving.prove(subject), again=True)
-        own = do("own_noise", OwnNoise, measuring.own_noise)
-        estimated = do("release_estimate", Estimated, measuring.release_estimate)
+        proved = stages.do("prove", Proved, lambda work, tell: prove.prove(plan), again=True)
+        own = do("own_noise", OwnNoise, measure.own_noise, client=client)
+        estimate = do("release_estimate", Estimated, measure.release_estimate, client=client)
         attacks = (
-            do("attack_release", Attack, attacking.attack_release),
-            do("attack_plain", Attack, attacking.attack_plain),
+            do("attack_release", Attack, attack.attack_release, client=client),
+            do("attack_plain", Attack, attack.attack_plain, client=client),
         )
 
-        def found(released: Release) -> Assessment:
+        def assessment(released: Release) -> Assessment:
+            rows = plan.D.rows
             return Assessment(
-                question=subject.question(rerun(brief, directory.root)),
-                records=subject.records,
+                question=stages.question(request, plan.title, *request.delta_and_reason(rows)),
+                records=plan.records,
                 proved_parts=proved,
                 release=released,
-                release_estimated=estimated,
+                release_estimated=estimate,
                 own_noise=own,
                 attacks=attacks,
-                caveats=caveats(subject, proved, released, attacks),
-                provenance=provenance(subject.fingerprint, stages, subject.specs),
+                caveats=tuple(_caveats(plan, proved, released, attacks)),
+                provenance=stages.provenance(plan.fingerprint, plan),
             )
 
-        def rehearse(planned: Release) -> object:
-            return _shown(found(planned))
-
-        release = partial(releasing.release, bundle=directory.root / MODEL, rehearse=rehearse)
-        released = do("release", Release, release)
-        # A study that goes on repeats what it said; what it says of a model must still be so.
+        released = do(
+            *("release", Release, release.release),
+            bundle=directory.root / MODEL,
+            rehearse=lambda planned: _render(assessment(planned)),
+        )
+        # A resumed assessment repeats what it said; what it says of a model must still be so.
         verified(directory.root, released, proved.guarantee)
-        return _reported(stages, found(released))
+        return stages.report(assessment(released))
 
 
-def _shown(found: Assessment) -> tuple[str, str, Assessment]:
-    """Everything as data, the page, and what was found as `sordino report` reads it."""
-    from sordino.report import page, result, sections
-
-    text = result.dumps(found)
-    found = result.loads(text)
-    return text, page.html(sections.page(found)), found
-
-
-def _reported(stages: Stages, found: Assessment) -> Assessment:
-    """Write the page, and everything as data."""
-    with stages.always("report"):
-        text, shown, found = _shown(found)
-        stages.directory.write(ASSESSMENT, text)
-        stages.directory.write(PAGE, shown)
-    return found
-
-
-def provenance(
-    fingerprint: str, stages: Stages, specs: Mapping[str, TrainSpec] | None = None
-) -> Provenance:
-    """Where an assessment's numbers come from: versions, fingerprint, trainings and times."""
-    from sordino.release.certificate import today, versions
-    from sordino.tasks import available_cores
-
-    return Provenance(
-        date=today(),
-        versions=versions(),
-        fingerprint=fingerprint,
-        specs={
-            name: json.dumps(spec.to_dict(), sort_keys=True) for name, spec in (specs or {}).items()
-        },
-        seconds=dict(stages.seconds),
-        machine=f"{available_cores()} cores, {platform.system()} on {platform.machine()}",
-    )
-
-
-def rerun(brief: Brief, directory: Path) -> str:
+def _rerun(request: Request, directory: Path) -> str:
     """The command that asks the same again, in a directory of its own."""
     study, again = directory / STUDY, directory.with_name(f"{directory.name}-again")
-    trusted = " --run-code" if brief.runs_code else ""
+    trusted = " --run-code" if request.runs_code else ""
     return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}{trusted}"
 
 
-def _check_no_ledger(brief: Brief) -> None:
-    """A model that nobody keeps is not worth a budget."""
-    from sordino.release.ledger import is_open
-
-    if is_open() or brief.ledger is not None:
-        hint = "Pass the directory that keeps the model, or close the ledger first."
-        checks.fail("out", None, "to be given while a ledger is open", hint)
+_LITTLE = "An attack that finds little shows only that this attack found little."
 
 
-def _name(mechanism: Any) -> str:
-    """Of a function or an estimator, as one would import it."""
-    named = mechanism if hasattr(mechanism, "__qualname__") else type(mechanism)
-    return f"{named.__module__}:{named.__qualname__}"
+def _caveats(
+    plan: AssessmentPlan, proved: Proved, released: Release, attacks: tuple[Attack, ...]
+) -> Iterator[str]:
+    """What an assessment's numbers do not cover, in the order of how much it matters."""
+    from sordino.assessment.stages.attack import repeatable
 
-
-def _without_directory(found: Assessment) -> Assessment:
-    """The same, where nothing was kept."""
-    question = replace(found.question, rerun="sordino.assess(..., out=DIRECTORY) keeps a study")
-    if found.release is None or not found.release.directory:
-        return replace(found, question=question)
-    why_not = "no directory was named, so nothing was kept: pass out="
-    released = replace(found.release, directory="", why_not=why_not)
-    return replace(found, question=question, release=released)
+    records = plan.records
+    for what in records.reads_private_data:
+        yield f"Read off the records beforehand, and not covered by the guarantee: {what}."
+    if plan.recipe is None and not plan.prepared.description:
+        yield (
+            "The certificate does not say how to prepare rows: bounds and levels that were read "
+            "off the records are not in it."
+        )
+    if records.advice:
+        yield records.advice
+    for what in () if proved.guarantee is None else proved.guarantee.not_covered:
+        if what not in records.reads_private_data:
+            yield f"Not covered by the guarantee: {what}."
+    if plan.request.max_rows_per_person == 1:
+        yield (
+            "The guarantee is for one record: whoever has several is protected less, unless "
+            "--max-rows-per-person says how many there may be."
+        )
+    yield (
+        "Tuning is not paid for: a choice of settings by trying them on these records is not "
+        "covered (`sordino.tune` pays for it)."
+    )
+    entry = json.loads(released.certificate)["ledger_entry"] if released.certificate else None
+    charged = "No ledger was charged; `sordino ledger` keeps a budget."
+    if entry is not None:
+        charged = f"This one was charged to a ledger (entry {entry})."
+    yield f"Every further release from the same records adds to this one. {charged}"
+    yield f"{_LITTLE} Its record was crafted to stand out; theorems cover all records."
+    yield (
+        "The estimate promises nothing: it covers the records and directions that were tried, and "
+        "takes the noise for Gaussian."
+    )
+    if weak := [each for each in attacks if each.claimed is not None and each.reach <= 0]:
+        yield (
+            f"{weak[0].runs:,} runs a side are too few to refute the claim without a hypothesis; "
+            "--thorough or --audit-runs makes more."
+        )
+    if len(records.classes) > 2:
+        yield f"SGD's own noise was measured for {records.classes[0]!r} against the rest."
+    if released.accuracy is not None:
+        yield (
+            "Exact accuracies, estimates and what attacks achieved are not private: this page is "
+            "internal. `sordino report --public` leaves them out."
+        )
+    if plan.job is None or repeatable(plan.job.plan):
+        own = "but the released model's noise is the operating system's, and kept nowhere"
+        if plan.job is None:
+            own = "and so did those that were scored: none of these models may leave"
+        yield f"Measured and attacked trainings used seeds, so that they can be repeated; {own}."
+    else:
+        yield (
+            "The attack on the release drew noise from the operating system, as a release does: it "
+            "cannot be repeated number by number."
+        )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import checks
-from sordino.assessment.brief import Brief
+from sordino import checks, tasks
+from sordino.assessment.request import Request
 from sordino.cli import options, terminal
 from sordino.cli.options import (
     CONFIDENCE,
@@ -85,6 +85,7 @@ def assess(
     out: Annotated[
         str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
     ] = None,
+    dask: options.Dask = None,
     public: Annotated[bool, option(_STUDY, "Also write public.html.", "--public")] = False,
     open_page: Annotated[bool, option(_STUDY, "Open the page in a browser.", "--open")] = False,
     write_study: Annotated[
@@ -116,24 +117,26 @@ def assess(
     `sordino assess --mechanism mine.py:train --data breast-cancer --epsilon 1`
     """
     if write_study:
-        block(Brief.template())
+        block(Request.template())
         return
     with terminal.wrong_input():
-        brief = Brief() if study is None else Brief.from_file(study)
+        request = Request() if study is None else Request.from_file(study)
         if study is not None and not run_code:
-            _check_code(study, brief, questions)
+            _check_code(study, request, questions)
         if quick and thorough:
             raise InvalidArgument("Expected --quick or --thorough, not both.", "--quick")
         effort = "quick" if quick else "thorough" if thorough else None
-        brief = brief.with_options(**vars(questions), effort=effort)  # what is None stays as it is
-        if brief.runs_code and questions.epsilon is None and study is None:
+        request = request.with_options(
+            **vars(questions), effort=effort
+        )  # what is None stays as it is
+        if request.runs_code and questions.epsilon is None and study is None:
             checks.fail_missing("--epsilon E", "with --mechanism", "Pass what it claims.")
-        if public and (brief.mechanism is not None or brief.model == "mlp"):
-            what = "with --mechanism" if brief.mechanism else "of a network"
+        if public and (request.mechanism is not None or request.model == "mlp"):
+            what = "with --mechanism" if request.mechanism else "of a network"
             text = f"Expected no --public: {what} nothing is released, so there is no certificate."
             raise InvalidArgument(text, "--public")
-        place = out or brief.default_directory()
-        assessment = _run(brief, place)
+        place = out or request.default_directory()
+        assessment = _run(request, place, dask)
     with terminal.add_note(f"The assessment is finished, and everything is in {place}."):
         print_assessment(assessment)
         page = _say_files(assessment, Path(place), public=public)
@@ -146,30 +149,35 @@ def assess(
         raise typer.Exit(1)
 
 
-def _check_code(study: str, brief: Brief, typed: _Questions) -> None:
+def _check_code(study: str, request: Request, typed: _Questions) -> None:
     """Code that a file names is run only if somebody says so; what was typed says it itself."""
     for name in ("mechanism", "pair"):
-        named = getattr(brief, name)
+        named = getattr(request, name)
         if named is None or getattr(typed, name) is not None or named.startswith("gallery:"):
             continue
         text = f"its {name} is {named}, so {named.rpartition(':')[0]} would be imported and run"
         raise InvalidArgument(f"Expected --run-code with {study}: {text}. Read it first.", name)
 
 
-def _run(brief: Brief, place: str) -> Assessment:
+def _run(request: Request, place: str, dask: str | None) -> Assessment:
     from sordino.assessment.run import assess as run
     from sordino.cli.audit import load_named, load_pair
 
     mechanism: Any = None
     pair = None
-    if brief.runs_code:
-        assert brief.mechanism is not None
-        mechanism = load_named("--mechanism", brief.mechanism)
-        pair = None if brief.pair is None else load_pair(brief.pair)
+    if request.runs_code:
+        assert request.mechanism is not None
+        mechanism = load_named("--mechanism", request.mechanism)
+        pair = None if request.pair is None else load_pair(request.pair)
     console = terminal.errors()
     resume = terminal.resumable(lambda: f"The same command resumes from here: {place}")
-    with resume, terminal.plain_warnings(console), terminal.StageBars(console) as bars:
-        return run(brief, out=place, watch=bars, mechanism=mechanism, pair=pair)
+    with (
+        resume,
+        tasks.connect(dask) as client,
+        terminal.plain_warnings(console),
+        terminal.StageBars(console) as bars,
+    ):
+        return run(request, out=place, watch=bars, mechanism=mechanism, pair=pair, client=client)
 
 
 def _say_files(assessment: Assessment, place: Path, *, public: bool) -> Path:
@@ -183,7 +191,7 @@ def _say_files(assessment: Assessment, place: Path, *, public: bool) -> Path:
     elif assessment.release is not None and assessment.release.directory:
         say(f"  the model that may leave, with its certificate: {place / MODEL}")
     if public:
-        from sordino.assessment.public import write_page
+        from sordino.assessment.pages import write_page
 
         page = write_page(str(place), "html", None, public=True)
         say(f"  the page that may leave: {page}")
@@ -216,7 +224,7 @@ def report(
 
     `sordino report study --public`
     """
-    from sordino.assessment.public import page_text, write_page
+    from sordino.assessment.pages import page_text, write_page
 
     if out == "-":
         block(page_text(directory, format.value, public=public))

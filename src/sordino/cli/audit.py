@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sordino import _cost, _files, checks
+from sordino import _cost, _files, checks, tasks
 from sordino.cli import options, terminal
 from sordino.cli.options import ATTACK, OUTPUT, PROMISE, RECORDS, TRAINING, from_fields, option
 from sordino.cli.tables import print_bounds
@@ -303,7 +303,6 @@ def run(
 
     `sordino audit mine.py:train --pair mine.py:pair --epsilon 1 --delta 1e-5 --plot roc.png`
     """
-    from sordino import tasks
     from sordino.audit.game import audit
     from sordino.audit.power import ceiling
 

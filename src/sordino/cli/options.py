@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from sordino import checks
-from sordino.assessment.brief import named_budget
+from sordino.assessment.request import named_budget
 from sordino.data.source import Prepared, Source
 from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling

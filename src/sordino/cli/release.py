@@ -69,13 +69,13 @@ def release(
     source = records.source()
     if source is None:
         checks.fail_missing("--data NAME|FILE", "", "`sordino data list` shows names.")
-    from sordino.assessment import released_before
+    from sordino.assessment import history
 
     console = terminal.errors()
     with terminal.plain_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
         with busy(console, f"Reading {source.data}"):
             prepared = source.read()
-        released_before.warn(source)
+        history.warn(source)
         estimator = promise.estimator(prepared)
         if dry_run:
             _print_preview(_preview(estimator, prepared, book), as_json=json)
@@ -89,7 +89,7 @@ def release(
                 columns=prepared.description,
                 tuning="none declared" if tuning is _TuningName.NONE else "unknown",
             )
-        released_before.note(source)
+        history.add(source)
         # What the person at the keyboard should know, and nobody else.
         for note in prepared.notes:
             line(console, f"Note: {note}.")

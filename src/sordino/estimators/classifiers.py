@@ -550,17 +550,27 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         made._ledger_entry = None
         try:
             bundle.check_target(directory)
-            planned = made._prepare(X, y)
-            place = bundle.check_target(directory, weights=planned.start.size)
-            payment = planned.payment(made)
-            made._keep(planned, made._release(planned, *made._train(planned)), payment)
-            made.declare(**declared)
-            made._write(place, payment, sign)
+            place = made._save_planned(made._prepare(X, y), directory, sign, **declared)
         except BaseException:
             if made._ledger_entry is not None:
                 self.__dict__ = made.__dict__
             raise
         self.__dict__ = made.__dict__  # and nothing of an earlier fit
+        return place
+
+    def _save_planned(
+        self,
+        planned: PlannedFit,
+        directory: _Pathlike,
+        sign: Callable[[bytes], bytes] | None = None,
+        **declared: Any,
+    ) -> Path:
+        """Train and save what `_prepare` of this very estimator planned."""
+        place = bundle.check_target(directory, weights=planned.start.size)
+        payment = planned.payment(self)
+        self._keep(planned, self._release(planned, *self._train(planned)), payment)
+        self.declare(**declared)
+        self._write(place, payment, sign)
         return place
 
     def _write(

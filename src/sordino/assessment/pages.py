@@ -1,7 +1,7 @@
-"""Pages from a study that is there: the internal one again, and the one that may leave.
+"""Pages from an assessment that is there: the internal one again, and the one that may leave.
 
 The public one is made from the model's certificate alone, as anybody could who has it. Neither says
-"proved" of papers that were not verified at that moment.
+"proved" of a certificate that was not verified at that moment.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sordino import _files, checks
-from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, found
+from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, finished
 from sordino.privacy import Guarantee
-from sordino.release.certificate import CertificateError
+from sordino.release.certificate import Certificate, CertificateError
 from sordino.report import public as published
 from sordino.report.public import PublicFacts, public_facts
 from sordino.report.result import Assessment, Release
@@ -24,74 +24,71 @@ from sordino.report.result import Assessment, Release
 if TYPE_CHECKING:
     from sordino.release.bundle import Bundle
 
-FORMATS = ("html", "md", "json")
 _CHANGED = "Somebody changed what it keeps: assess anew."
 _SLACK = {"rel_tol": 1e-3, "abs_tol": 1e-6}
 """By how much another version may have computed the same otherwise."""
 
 
 def read(directory: str | os.PathLike[str]) -> Assessment:
-    """What a finished study found."""
+    """What a finished assessment found."""
     from sordino.report import result
 
-    path = found(directory) / ASSESSMENT
+    path = finished(directory) / ASSESSMENT
     try:
         return result.loads(_files.read(path))
     except OSError as error:
         raise AssessmentError(f"{path} cannot be read: {_files.reason(error)}.") from None
     except result.DocumentError as error:
-        hint = "Run the same `sordino assess` again, which writes it anew."
+        hint = "The same `sordino assess` writes it anew."
         raise AssessmentError(f"{path} is damaged: {error} {hint}") from None
 
 
 def verified(root: Path, release: Release | None, proved: Guarantee | None) -> Bundle | None:
-    """The model that a study released, if it is in its place, and its papers hold at this moment.
+    """The released model, if it is in its place, and its certificate holds at this moment.
 
     Parameters
     ----------
     root
-        The study.
+        Directory of the assessment.
     release, proved
-        What the study says of it, as it was kept: files that may have been changed since.
+        What the assessment says of it, as it was kept: files that may have been changed since.
 
     Returns
     -------
     Bundle or None
-        None where nothing was written, or where the model was taken out of the study. Then only
-        the certificate that the study keeps was verified.
+        None where nothing was written, or where the model was taken away. Then only the certificate
+        that the assessment keeps was verified.
 
     Raises
     ------
     AssessmentError
         If the certificate does not hold up, the weights are not those that it is about, the model
-        is that of another release, or the study says something else than the certificate.
+        is that of another release, or the assessment says something else than the certificate.
     """
     if release is None or not release.certificate:
         return None
     from sordino.release import bundle
-    from sordino.release.certificate import Certificate
     from sordino.release.verify import verify, verify_certificate
 
     content, model = release.certificate.encode(), None
     try:
-        kept = Certificate.from_json(content)
+        certificate = Certificate.from_json(content)
         if (root / MODEL).exists():
             model = bundle.read(root / MODEL)
             verify(model)
         else:
-            verify_certificate(kept, content)
+            verify_certificate(certificate, content)
     except CertificateError as reason:
         raise AssessmentError(f"{root / MODEL} does not hold up. {reason}") from None
     if model is not None and model.certificate_bytes != content:
-        hint = "Put back the model that this study released."
-        raise AssessmentError(f"{root / MODEL} is of another release. {hint}")
-    if proved != kept.guarantee:
+        raise AssessmentError(f"{root / MODEL} is of another release. Put back the right one.")
+    if proved != certificate.guarantee:
         raise AssessmentError(f"{root} says something else than its certificate does. {_CHANGED}")
     return model
 
 
 def _check_theorems(root: Path, assessment: Assessment) -> None:
-    """Refuse a study that says more of a theorem than its certificate's evidence proves.
+    """Refuse an assessment that says more of a theorem than its certificate's evidence proves.
 
     Raises
     ------
@@ -101,42 +98,35 @@ def _check_theorems(root: Path, assessment: Assessment) -> None:
     release, parts = assessment.release, assessment.proved_parts
     if release is None or not release.certificate or parts is None or parts.guarantee is None:
         return
-    from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of
-    from sordino.release.certificate import Certificate
+    from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of
 
     evidence = Certificate.from_json(release.certificate.encode()).evidence
     assert evidence is not None
     bounds, profile = bounds_of_evidence(evidence, parts.guarantee.delta)
     proved = {each.name: each.epsilon for each in bounds}
-    # Of a theorem by a name of another version, nothing below the certificate itself.
-    least = [proved.get(each.name, parts.guarantee.epsilon) for each in parts.bounds]
-    pairs = [
-        (each.epsilon, math.inf if epsilon is None else epsilon)
-        for each, epsilon in zip(parts.bounds, least, strict=True)
-        if each.epsilon is not None and each.kind == "guarantee"
-    ]
-    pairs.append((parts.best_guess, best_guess(profile)))
+    claims = [(parts.best_guess, best_guess(profile))]
+    for each in parts.bounds:
+        if each.epsilon is not None and each.kind == "guarantee":
+            # Of a theorem by a name of another version, nothing below the certificate itself.
+            epsilon = proved.get(each.name, parts.guarantee.epsilon)
+            claims.append((each.epsilon, math.inf if epsilon is None else epsilon))
     if parts.tradeoff is not None:
         ours, curve = curve_of(profile), parts.tradeoff
-        errors = np.interp(curve.x, ours.x, ours.y)
-        pairs += [(-said, -most) for said, most in zip(curve.y, errors.tolist(), strict=True)]
-    if any(said < found and not math.isclose(said, found, **_SLACK) for said, found in pairs):
+        most = np.interp(curve.x, ours.x, ours.y).tolist()
+        claims += [(-error, -proved) for error, proved in zip(curve.y, most, strict=True)]
+    if any(claim < least and not math.isclose(claim, least, **_SLACK) for claim, least in claims):
         raise AssessmentError(f"{root} says more than its certificate proves. {_CHANGED}")
 
 
-def facts(directory: str | os.PathLike[str]) -> PublicFacts:
-    """What may be shown of a study's release: its certificate, and what follows from it."""
-    from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of
+def _facts(root: Path, assessment: Assessment) -> PublicFacts:
+    """What may be shown of a release: its certificate, and what follows from it."""
+    from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of
 
-    root = found(directory)
-    assessment = read(root)
     if assessment.broken:
-        hint = "An attack refuted what its certificate says: nothing of it may leave."
-        raise AssessmentError(f"Expected {root} to hold a model that keeps its promise. {hint}")
+        raise AssessmentError(f"An attack refuted the certificate in {root}: nothing may leave.")
     model = verified(root, assessment.release, assessment.proved)
     if model is None:
-        hint = "Nothing was released, or it was taken away, so there is nothing to show."
-        raise AssessmentError(f"Expected {root} to hold a released model. {hint}")
+        raise AssessmentError(f"Expected {root} to hold a released model.")
     certificate, content = model.certificate, model.certificate_bytes.decode("ascii")
     if certificate.guarantee is None or certificate.evidence is None:
         return public_facts(content)
@@ -147,29 +137,26 @@ def facts(directory: str | os.PathLike[str]) -> PublicFacts:
 
 
 def page_text(directory: str | os.PathLike[str], form: str, *, public: bool) -> str:
-    """A page as text."""
+    """A page as text: `form` is "html", "md" or "json"."""
     from sordino.report import page, result, sections
 
-    checks.one_of("format", form, FORMATS)
-    pages = {"html": page.html, "md": page.markdown}
+    checks.one_of("format", form, ("html", "md", "json"))
+    root = finished(directory)
+    assessment = read(root)
+    makers = {"html": page.html, "md": page.markdown}
     if public:
-        shown = facts(directory)
-        if form == "json":
-            return published.dumps(shown)
-        return pages[form](published.page(shown))
-    assessment = read(directory)
-    verified(found(directory), assessment.release, assessment.proved)
-    _check_theorems(found(directory), assessment)
-    if form == "json":
-        return result.dumps(assessment)
-    return pages[form](sections.page(assessment))
+        facts = _facts(root, assessment)
+        return published.dumps(facts) if form == "json" else makers[form](published.page(facts))
+    verified(root, assessment.release, assessment.proved)
+    _check_theorems(root, assessment)
+    return result.dumps(assessment) if form == "json" else makers[form](sections.page(assessment))
 
 
 def write_page(
     directory: str | os.PathLike[str], form: str, out: str | None, *, public: bool
 ) -> Path:
-    """Write a page, whole or not at all; into the study, unless another place is named."""
-    found(directory)
+    """Write a page, whole or not at all; into the assessment, unless another place is named."""
+    finished(directory)
     name = f"{'public' if public else 'report'}.{form}"
     path = Path(directory) / name if out is None else Path(out)
     with _files.explained("--out", path, "written"):

@@ -23,7 +23,7 @@ from sordino.release.ledger import is_open
 if TYPE_CHECKING:
     from sordino.data.source import Source
 
-_NOTES, _KEY = "released", "key"
+_KEY = "key"
 
 
 class ReleasedBefore(UserWarning):
@@ -44,21 +44,22 @@ def warn(source: Source) -> None:
         return
     days: list[str] = []
     with suppress(OSError):
-        if not (directory() / _NOTES / _KEY).exists():  # to ask makes nothing
+        if not (directory() / "released" / _KEY).exists():  # to ask makes nothing
             return
         days = _place(source).read_text("ascii", "replace").split()
     if not days:
         return
     many = "a model was" if len(days) == 1 else f"{len(days):,} models were"
-    told = (
-        f"Of these very records {many} released from here before, last on {days[-1][:10]}, and no "
-        "ledger is charged now: what the releases tell about one person adds up. Keep one budget: "
-        "`sordino ledger init`, then --ledger FILE --dataset NAME."
+    warnings.warn(
+        f"Of these records {many} released from here before, last on {days[-1][:10]}, and no "
+        "ledger is charged now: releases add up. Keep one budget: `sordino ledger init`, then "
+        "--ledger FILE --dataset NAME.",
+        ReleasedBefore,
+        stacklevel=2,
     )
-    warnings.warn(told, ReleasedBefore, stacklevel=2)
 
 
-def note(source: Source) -> None:
+def add(source: Source) -> None:
     """Keep that a model of this file was released; a disk that refuses is no reason to fail."""
     if not source.is_file:
         return
@@ -69,22 +70,17 @@ def note(source: Source) -> None:
 
 
 def _place(source: Source) -> Path:
-    """Where releases from this file are noted."""
-    place = directory() / _NOTES
+    """Where releases from this file are noted; the secret key is made on first use."""
+    place = directory() / "released"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(os.path.expanduser(source.data), "rb") as file:
-        content = hashlib.file_digest(file, "sha256").digest()
-    return place / hmac.new(_key(place), content, "sha256").hexdigest()
-
-
-def _key(place: Path) -> bytes:
-    """The secret key, made on first use; of two processes one makes it."""
-    path = place / _KEY
-    if not path.exists():
+    key = place / _KEY
+    if not key.exists():  # of two processes one makes it
         new = place / f".{_KEY}-{secrets.token_hex(4)}"
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(32))
         with suppress(FileExistsError):
-            os.link(new, path)
+            os.link(new, key)
         new.unlink()
-    return path.read_bytes()
+    with open(os.path.expanduser(source.data), "rb") as file:
+        content = hashlib.file_digest(file, "sha256").digest()
+    return place / hmac.new(key.read_bytes(), content, "sha256").hexdigest()

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from sordino.accounting import dp_sgd
-from sordino.assessment import network
-from sordino.assessment.network import NetworkPlan
-from sordino.assessment.proving import prove
-from sordino.data import Dataset, load
-from sordino.data.catalogue.recipes import recipe
+from sordino.assessment import plan as planning
+from sordino.assessment.plan import AssessmentPlan, NetworkPlan, plain_spec
+from sordino.assessment.request import Request
+from sordino.assessment.stages.prove import prove
+from sordino.data import Dataset, load, recipe
 from sordino.errors import InvalidArgument
+from sordino.models import build
 from sordino.privacy import Relation
 from sordino.sgd import train
 
@@ -32,7 +33,7 @@ def data(rows: int = 600, seed: int = 0) -> Dataset:
 
 @functools.cache
 def planned(rows_per_person: int = 1) -> NetworkPlan:
-    return network.plan(data(), None, 2.0, DELTA, rows_per_person=rows_per_person)
+    return NetworkPlan.of(600, None, 2.0, DELTA, rows_per_person=rows_per_person)
 
 
 @pytest.mark.parametrize("rows_per_person", [1, 3])
@@ -89,27 +90,20 @@ def test_a_network_has_no_bound_beyond_composition() -> None:
     assert found.tradeoff is not None
 
 
-def test_what_an_audit_may_refute_is_the_guarantee() -> None:
-    plan = planned()
-    assert plan.claim.epsilon == plan.guarantee.epsilon
-    assert plan.claim.relation is Relation.REPLACE_ONE
-    assert plan.claim.profile is plan.profile
-
-
 def test_settings_follow_from_the_number_of_records_alone() -> None:
-    assert network.plan(data(seed=1), None, 2.0, DELTA).spec == planned().spec
+    assert NetworkPlan.of(600, None, 2.0, DELTA).spec == planned().spec
     spec = planned().spec
     assert (spec.order, spec.init, spec.max_grad_norm) == ("poisson", "fixed", 1.0)
     assert spec.objective.l2 == 0
     assert spec.batch_size == max(math.isqrt(600), 600 // 20)
     wander = spec.schedule.rate * spec.noise_multiplier / spec.batch_size * math.sqrt(300)
-    assert wander == pytest.approx(network.WANDER)
-    loose = network.plan(data(), None, 50.0, DELTA)
-    assert loose.spec.schedule.rate == network.MOST_RATE
+    assert wander == pytest.approx(planning.WANDER)
+    loose = NetworkPlan.of(600, None, 50.0, DELTA)
+    assert loose.spec.schedule.rate == planning.MOST_RATE
 
 
 def test_what_preparing_read_is_not_covered() -> None:
-    plan = network.plan(data(), None, 2.0, DELTA, not_covered=("bounds were read off the rows",))
+    plan = NetworkPlan.of(600, None, 2.0, DELTA, not_covered=("bounds were read off the rows",))
     assert plan.guarantee.not_covered == ("bounds were read off the rows",)
 
 
@@ -117,9 +111,9 @@ def test_it_learns_digits() -> None:
     splits = load("digits/binary")
     D, test = splits.train, splits.test
     assert test is not None
-    plan = network.plan(D, splits.recipe, 4.0, 5e-7)
+    plan = NetworkPlan.of(D.rows, splits.recipe, 4.0, 5e-7)
     weights = train(plan.spec, D, range(3))[:, 0, 0]
-    scores = network.accuracy(plan.spec, weights, test.X, test.y)
+    scores = build(plan.spec.objective, D.features).accuracy(weights, test.X, test.y)
     share = float(test.y.mean())
     assert scores.shape == (3,)
     # Runs of seeds 0..2 are 0.87 to 0.91; always saying one class is right in about half.
@@ -127,31 +121,25 @@ def test_it_learns_digits() -> None:
 
 
 def test_accuracy_is_that_of_the_forward_pass() -> None:
-    D = data()
-    spec = network.plain_network_spec(D, None)
-    generator = np.random.default_rng(2)
-    weights = generator.normal(size=(2, spec.objective.hidden * 5 + 1))
+    D, spec = data(), plain_spec(600, None, None)
+    weights = np.random.default_rng(2).normal(size=(2, spec.objective.hidden * 5 + 1))
     by_hand = []
     for each in weights:
         first = each[:-11].reshape(10, 4)
         units = np.maximum(D.X @ first[:, :3].T + first[:, 3], 0)
         by_hand.append(np.mean((units @ each[-11:-1] + each[-1] > 0) == D.y))
-    assert network.accuracy(spec, weights, D.X, D.y) == pytest.approx(by_hand)
+    assert build(spec.objective, 3).accuracy(weights, D.X, D.y) == pytest.approx(by_hand)
 
 
 def test_ordinary_training_is_the_papers() -> None:
-    adult = network.plain_network_spec(data(), recipe("adult"))
+    adult = plain_spec(600, None, recipe("adult"))
     assert (adult.objective.hidden, adult.batch_size, adult.steps) == (8, 32, 1850)
     assert adult.noise_multiplier == 0
-    other = network.plain_network_spec(data(20), None)
+    other = plain_spec(20, None, None)
     assert (other.objective.hidden, other.batch_size, other.steps) == (10, 20, 2000)
 
 
 def test_more_than_two_classes_are_refused() -> None:
-    D = Dataset(np.eye(3), np.arange(3), norm_bound=1.0)
-    for make in (
-        lambda: network.plan(D, None, 1.0, DELTA),
-        lambda: network.plain_network_spec(D, None),
-    ):
-        with pytest.raises(InvalidArgument, match="classes=3 to be 2 for --model mlp"):
-            make()
+    with pytest.raises(InvalidArgument) as refused:
+        AssessmentPlan.of(Request(data="digits", model="mlp"))
+    assert refused.value.argument == "classes"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import sordino
-from sordino.assessment import public
+from sordino.assessment import pages
 from sordino.assessment.directory import AssessmentError
 from sordino.privacy import Guarantee
 from sordino.release import bundle
@@ -22,7 +22,8 @@ from sordino.report import result
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 REFUSED = r"model (does not hold up|is of another release)"
-PAGES = [(form, of) for form in public.FORMATS for of in (True, False)]
+FORMATS = ("html", "md", "json")
+PAGES = [(form, of) for form in FORMATS for of in (True, False)]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def _everywhere(study: Path, change: Callable[[dict[str, Any]], object]) -> None
 
 def _retell(study: Path, proved: Guarantee | None, **release: str) -> None:
     """Change what the study says of its release, in a document without contradictions."""
-    found = public.read(study)
+    found = pages.read(study)
     assert found.proved_parts is not None
     assert found.release is not None
     told = replace(
@@ -108,8 +109,8 @@ SPOILT: dict[str, Callable[[Path], object]] = {
 
 def test_an_honest_study_is_shown_and_goes_on(study: Path) -> None:
     for form, of in PAGES:
-        assert public.page_text(study, form, public=of)
-    public.verified(study, public.read(study).release, public.read(study).proved)
+        assert pages.page_text(study, form, public=of)
+    pages.verified(study, pages.read(study).release, pages.read(study).proved)
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
@@ -119,7 +120,7 @@ def test_no_page_says_proved_of_what_does_not_hold(
     spoil(study)
     for form, of in PAGES:
         with pytest.raises(AssessmentError, match=REFUSED):
-            public.page_text(study, form, public=of)
+            pages.page_text(study, form, public=of)
 
 
 @pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
@@ -135,12 +136,12 @@ def test_a_study_does_not_go_on_with_what_does_not_hold(study: Path, name: str) 
 
 
 def test_numbers_beside_the_certificate_must_be_its_own(study: Path) -> None:
-    proved = public.read(study).proved
+    proved = pages.read(study).proved
     assert proved is not None
     _retell(study, replace(proved, epsilon=0.1))
     for form, of in PAGES:
         with pytest.raises(AssessmentError, match="says something else than its certificate"):
-            public.page_text(study, form, public=of)
+            pages.page_text(study, form, public=of)
 
 
 def _lower(place: str) -> Callable[[dict[str, Any]], None]:
@@ -168,17 +169,17 @@ def test_the_internal_page_says_no_more_than_the_certificate_proves(
     study: Path, place: str
 ) -> None:
     _edit(study / "assessment.json", _lower(place))
-    for form in public.FORMATS:
+    for form in FORMATS:
         with pytest.raises(AssessmentError, match="says more than its certificate proves"):
-            public.page_text(study, form, public=False)
+            pages.page_text(study, form, public=False)
 
 
 def test_a_model_that_was_published_and_taken_away(study: Path) -> None:
     """The page for those who made it goes by the certificate that the study keeps."""
     shutil.rmtree(study / "model")
-    assert "proved" in public.page_text(study, "html", public=False)
+    assert "proved" in pages.page_text(study, "html", public=False)
     with pytest.raises(AssessmentError, match="to hold a released model"):
-        public.page_text(study, "html", public=True)
-    _retell(study, public.read(study).proved, certificate="{}")
+        pages.page_text(study, "html", public=True)
+    _retell(study, pages.read(study).proved, certificate="{}")
     with pytest.raises(AssessmentError, match="does not hold up"):
-        public.page_text(study, "html", public=False)
+        pages.page_text(study, "html", public=False)

@@ -9,38 +9,38 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.assessment import accuracy, repeats
-from sordino.assessment.brief import Brief
-from sordino.assessment.subject import Subject
+from sordino.assessment.plan import AssessmentPlan
+from sordino.assessment.request import Request
+from sordino.assessment.stages import accuracy
 from sordino.estimators import PrivateLogisticRegression, methods
 from sordino.estimators.fit import FitPlan, PlannedFit, Randomness, Settings
 
 
 @pytest.fixture(scope="module")
-def subject() -> Subject:
-    return Subject.of(Brief(data="digits/binary", effort="quick"))
+def subject() -> AssessmentPlan:
+    return AssessmentPlan.of(Request(data="digits/binary", effort="quick"))
 
 
-def job_of(subject: Subject) -> PlannedFit:
+def job_of(subject: AssessmentPlan) -> PlannedFit:
     assert subject.job is not None
     return subject.job
 
 
-def planned(subject: Subject, method: str, epsilon: float = 1.0) -> FitPlan:
+def planned(subject: AssessmentPlan, method: str, epsilon: float = 1.0) -> FitPlan:
     return methods.plan(method, replace(job_of(subject).plan.task, epsilon=epsilon), Settings())
 
 
-def made(subject: Subject, plan: FitPlan, count: int) -> np.ndarray:
+def made(subject: AssessmentPlan, plan: FitPlan, count: int) -> np.ndarray:
     job = job_of(subject)
     told: list[int] = []
-    weights = repeats.released_weights(plan, job, count, job.start, told.append)
+    weights = accuracy.released_weights(plan, job, count, job.start, told.append)
     assert told == sorted(set(told))
     assert told[-1] == count
     return weights
 
 
 @pytest.mark.parametrize("method", ["noisy-gd", "dp-sgd", "rsgd-ar", "objective", "dp-agd"])
-def test_every_repeat_has_randomness_of_its_own(subject: Subject, method: str) -> None:
+def test_every_repeat_has_randomness_of_its_own(subject: AssessmentPlan, method: str) -> None:
     # More than are made at once, so that two batches cannot share theirs.
     count = 6 if method == "dp-agd" else 60
     weights = made(subject, planned(subject, method), count)
@@ -49,7 +49,7 @@ def test_every_repeat_has_randomness_of_its_own(subject: Subject, method: str) -
     np.testing.assert_array_equal(made(subject, planned(subject, method), count), weights)
 
 
-def test_output_perturbation_adds_the_noise_of_the_plan(subject: Subject) -> None:
+def test_output_perturbation_adds_the_noise_of_the_plan(subject: AssessmentPlan) -> None:
     plan = planned(subject, "rsgd-ar")
     noise = made(subject, plan, 100) - made(subject, replace(plan, scale=0.0), 100)
     # 6,500 numbers: their standard deviation is known to 0.9 %; five of those.
@@ -57,7 +57,7 @@ def test_output_perturbation_adds_the_noise_of_the_plan(subject: Subject) -> Non
     assert np.abs(noise.mean()) < 4 * plan.scale / np.sqrt(noise.size)
 
 
-def test_objective_perturbation_draws_the_linear_term_of_the_plan(subject: Subject) -> None:
+def test_objective_perturbation_draws_the_linear_term_of_the_plan(subject: AssessmentPlan) -> None:
     job, plan = job_of(subject), planned(subject, "objective")
     weights = made(subject, replace(plan, scale=0.0), 100)
     risk = job.records.risk(0, plan.task, plan.l2)
@@ -67,13 +67,13 @@ def test_objective_perturbation_draws_the_linear_term_of_the_plan(subject: Subje
     assert np.abs(terms.mean()) < 4 * plan.sigma / np.sqrt(terms.size)
 
 
-def test_without_privacy_is_the_fit_that_promises_nothing(subject: Subject) -> None:
+def test_without_privacy_is_the_fit_that_promises_nothing(subject: AssessmentPlan) -> None:
     model = PrivateLogisticRegression(
         method="none", classes=[0, 1], data_norm=subject.prepared.data_norm
     )
     with pytest.warns(UserWarning, match="nothing is promised"):
         model.fit(subject.X, subject.y)
-    (found,) = repeats.without_privacy(job_of(subject))
+    (found,) = accuracy.without_privacy(job_of(subject))
     np.testing.assert_allclose(found[:-1], model.coef_[0], atol=1e-5)
 
 
@@ -82,7 +82,7 @@ def test_separable_classes_without_a_regulariser_still_have_a_model_to_compare_w
     job = PrivateLogisticRegression(
         10.0, delta=1e-3, l2=0.0, method="noisy-gd", classes=[0, 1], data_norm=2.0
     )._prepare(X, (X[:, 0] > 0).astype(int))
-    ((slope, _),) = repeats.without_privacy(job)
+    ((slope, _),) = accuracy.without_privacy(job)
     assert 0 < slope < np.inf
 
 
@@ -105,7 +105,7 @@ def test_rows_are_scored_as_by_predict(classes: int, words: bool) -> None:
     np.testing.assert_allclose(held.X @ weights[0].T, said, rtol=1e-12, atol=1e-12)
 
 
-def test_a_class_that_training_did_not_know_is_never_right(subject: Subject) -> None:
+def test_a_class_that_training_did_not_know_is_never_right(subject: AssessmentPlan) -> None:
     held = accuracy.HeldOut.of(subject.test_X[:3], np.array([7, 8, 9]), job_of(subject))
     assert held.right(np.stack([job_of(subject).start, -job_of(subject).start])).tolist() == [0, 0]
 
@@ -128,13 +128,13 @@ def test_intervals() -> None:
     assert accuracy.curve({1.0: np.array([0.99, 1.0])})[0].accuracy.high == 1.0
 
 
-def test_repeats_are_as_many_as_public_sizes_allow(subject: Subject) -> None:
+def test_repeats_are_as_many_as_public_sizes_allow(subject: AssessmentPlan) -> None:
     plan = planned(subject, "noisy-gd")
-    assert repeats.affordable(plan, 1e6, 20) == 20
-    few = repeats.affordable(plan, 0.05, 10**6)
-    assert repeats.LEAST < few < repeats.affordable(plan, 0.1, 10**6)
+    assert accuracy.affordable(plan, 1e6, 20) == 20
+    few = accuracy.affordable(plan, 0.05, 10**6)
+    assert accuracy.LEAST < few < accuracy.affordable(plan, 0.1, 10**6)
     larger = replace(plan, task=replace(plan.task, rows=1000 * plan.task.rows, problems=10))
-    assert repeats.affordable(replace(larger, spec=None, method="dp-agd"), 1.0, 20) == 0
+    assert accuracy.affordable(replace(larger, spec=None, method="dp-agd"), 1.0, 20) == 0
 
 
 def test_numbers_are_kept_and_those_of_another_size_made_anew(tmp_path: Path) -> None:
@@ -145,13 +145,13 @@ def test_numbers_are_kept_and_those_of_another_size_made_anew(tmp_path: Path) ->
         return np.full(count, 1 / 3)
 
     for count in (3, 3, 4, 4):
-        found = repeats.kept(tmp_path, "a", count, partial(make, count))
+        found = accuracy.stored(tmp_path, "a", count, partial(make, count))
         np.testing.assert_array_equal(found, np.full(count, 1 / 3))
     assert calls == [3, 4]
 
 
 def test_no_repeat_draws_the_noise_of_releases(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch
+    subject: AssessmentPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Randomness, "of_system", classmethod(lambda cls: pytest.fail("drawn")))
     for method in ("objective", "noisy-gd"):

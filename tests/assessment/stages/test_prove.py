@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.accounting.profile import GaussianProfile
-from sordino.assessment.proving import best_guess, bounds_of_evidence, curve_of, prove
+from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of, prove
 from sordino.data import neighbours
 from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.estimators.fit import PlannedFit

@@ -13,7 +13,7 @@ from scipy.special import expit
 from scipy.stats import mannwhitneyu
 from sklearn.metrics import balanced_accuracy_score
 
-from sordino.assessment import accuracy
+from sordino.assessment.stages import accuracy
 from sordino.report.result import Scores, from_plain, to_plain
 
 NONE = Scores()
@@ -32,7 +32,7 @@ def cases(classes: int, seed: int, rows: int = 60) -> tuple[np.ndarray, np.ndarr
 @given(seed=st.integers(0, 2**32 - 1))
 def test_two_classes_by_other_ways(seed: int) -> None:
     codes, said = cases(2, seed)
-    found = accuracy.of_decisions(codes, said, probable=True)
+    found = accuracy.decision_scores(codes, said, probable=True)
     higher = mannwhitneyu(said[codes == 1], said[codes == 0]).statistic
     assert found.auc == pytest.approx(higher / ((codes == 1).sum() * (codes == 0).sum()))
     assert found.balanced_accuracy == pytest.approx(balanced_accuracy_score(codes, said > 0))
@@ -50,7 +50,7 @@ def test_two_classes_by_other_ways(seed: int) -> None:
 @given(seed=st.integers(0, 2**32 - 1), classes=st.integers(3, 6))
 def test_more_classes_by_other_ways(seed: int, classes: int) -> None:
     codes, said = cases(classes, seed)
-    found = accuracy.of_decisions(codes, said, probable=True)
+    found = accuracy.decision_scores(codes, said, probable=True)
     assert found.balanced_accuracy == pytest.approx(
         balanced_accuracy_score(codes, said.argmax(axis=1))
     )
@@ -68,7 +68,7 @@ def test_more_classes_by_other_ways(seed: int, classes: int) -> None:
 
 def test_what_always_says_the_same_knows_nothing() -> None:
     codes = np.array([0, 1, 1, 1, 0, 1])
-    found = accuracy.of_constant(codes, np.array([0.25, 0.75]))
+    found = accuracy.constant_scores(codes, np.array([0.25, 0.75]))
     assert (found.balanced_accuracy, found.auc) == (0.5, 0.5)
     assert found.log_loss == pytest.approx(-(2 * math.log(0.25) + 4 * math.log(0.75)) / 6)
     assert found.calibration_error == pytest.approx(0.75 - 4 / 6)
@@ -77,15 +77,15 @@ def test_what_always_says_the_same_knows_nothing() -> None:
 @pytest.mark.parametrize("codes", [[0, 0, 0], [1, 1, 1], [-1, -1, -1]])
 def test_rows_of_one_class_define_nothing(codes: list[int]) -> None:
     held, said = np.array(codes), np.array([0.5, -1.0, 2.0])
-    assert accuracy.of_decisions(held, said, probable=True) == NONE
-    assert accuracy.of_constant(held, np.array([0.3, 0.7])) == NONE
+    assert accuracy.decision_scores(held, said, probable=True) == NONE
+    assert accuracy.constant_scores(held, np.array([0.3, 0.7])) == NONE
 
 
 def test_a_class_that_training_did_not_know_leaves_only_labels_to_score() -> None:
     codes, said = cases(2, 1)
-    found = accuracy.of_decisions(np.append(codes, -1), np.append(said, 1.0), probable=True)
+    found = accuracy.decision_scores(np.append(codes, -1), np.append(said, 1.0), probable=True)
     assert dataclasses.replace(found, balanced_accuracy=None) == NONE
-    known = accuracy.of_decisions(codes, said, probable=True).balanced_accuracy
+    known = accuracy.decision_scores(codes, said, probable=True).balanced_accuracy
     assert known is not None
     assert found.balanced_accuracy == pytest.approx(2 / 3 * known)
 
@@ -95,13 +95,13 @@ def test_a_class_that_training_did_not_know_leaves_only_labels_to_score() -> Non
 def test_no_number_is_ever_none(value: float, classes: int) -> None:
     """A model that diverged, or is absurdly sure."""
     codes, said = cases(classes, 2)
-    found = accuracy.of_decisions(codes, np.where(said > 0, value, said), probable=True)
+    found = accuracy.decision_scores(codes, np.where(said > 0, value, said), probable=True)
     assert from_plain(Scores, to_plain(found)) == found
     assert (found == NONE) == (not math.isfinite(value))
 
 
 def test_a_support_vector_machine_has_no_probabilities() -> None:
-    found = accuracy.of_decisions(*cases(2, 3), probable=False)
+    found = accuracy.decision_scores(*cases(2, 3), probable=False)
     assert (found.log_loss, found.calibration_error) == (None, None)
     assert found.auc is not None
     assert found.balanced_accuracy is not None

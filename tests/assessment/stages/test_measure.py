@@ -6,16 +6,20 @@ import dataclasses
 import math
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from sordino.accounting import gaussian
-from sordino.assessment import measuring
-from sordino.assessment.brief import Brief
-from sordino.assessment.effort import EFFORTS
-from sordino.assessment.measuring import ATTACKED, Distance, NoiseEvidence, together
-from sordino.assessment.subject import Subject, _of_all
+from sordino.assessment.plan import AssessmentPlan, plain_spec
+from sordino.assessment.request import EFFORTS, Request
+from sordino.assessment.stages import measure
+from sordino.assessment.stages.measure import ATTACKED, Distance, NoiseEvidence, together
+from sordino.audit.runners.minimised import records_of
+from sordino.audit.runners.trained import with_record_of
+from sordino.data import Dataset
 from sordino.errors import PrivacyLeakWarning
 from sordino.intrinsic import directional
 from sordino.intrinsic.interval import Interval
@@ -23,17 +27,17 @@ from sordino.randomness import stream
 from sordino.report.result import Estimated, OwnNoise
 from sordino.sgd import train
 
-FEW = Brief(data="breast-cancer", effort="quick", seeds=20, neighbours=3)
+FEW = Request(data="breast-cancer", effort="quick", seeds=20, neighbours=3)
 
 
-def subject(**asked: object) -> Subject:
+def subject(**asked: object) -> AssessmentPlan:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # of how breast-cancer is prepared
-        return Subject.of(FEW.with_options(**asked))
+        return AssessmentPlan.of(FEW.with_options(**asked))
 
 
 @pytest.fixture(scope="module")
-def plain() -> Subject:
+def plain() -> AssessmentPlan:
     return subject()
 
 
@@ -41,8 +45,15 @@ def silent(done: int, total: int) -> None:
     assert 0 <= done <= total
 
 
-def release(subject: Subject, place: Path) -> Estimated:
-    return measuring.release_estimate(subject, place, silent)
+def release(subject: AssessmentPlan, place: Path) -> Estimated:
+    return measure.release_estimate(subject, place, silent)
+
+
+def _models(asked: AssessmentPlan) -> list[tuple[Dataset, Dataset]]:
+    """The attacked pair as each class's model sees it."""
+    assert asked.job is not None
+    both = [records_of(asked.job.plan, each) for each in asked.release_pair]
+    return [(both[0].dataset(k), both[1].dataset(k)) for k in range(asked.problems)]
 
 
 def epsilon(found: Estimated) -> float:
@@ -51,12 +62,12 @@ def epsilon(found: Estimated) -> float:
 
 
 @pytest.fixture(scope="module")
-def own(plain: Subject, tmp_path_factory: pytest.TempPathFactory) -> OwnNoise:
-    return measuring.own_noise(plain, tmp_path_factory.mktemp("own"), silent)
+def own(plain: AssessmentPlan, tmp_path_factory: pytest.TempPathFactory) -> OwnNoise:
+    return measure.own_noise(plain, tmp_path_factory.mktemp("own"), silent)
 
 
 class TestOwnNoise:
-    def test_sizes_and_the_bound(self, own: OwnNoise, plain: Subject) -> None:
+    def test_sizes_and_the_bound(self, own: OwnNoise, plain: AssessmentPlan) -> None:
         assert (own.seeds, own.neighbours) == (20, 3)
         assert own.runs == 20 * 4 + 2 * 200
         assert own.training == plain.plain_words
@@ -86,40 +97,40 @@ class TestOwnNoise:
         assert "20 seeds on each of 4 datasets" in found.words[0]
 
     def test_stopped_and_continued_it_is_the_same(
-        self, own: OwnNoise, plain: Subject, tmp_path: Path
+        self, own: OwnNoise, plain: AssessmentPlan, tmp_path: Path
     ) -> None:
         def stop(done: int, total: int) -> None:
             if done > total / 2:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            measuring.own_noise(plain, tmp_path, stop)
+            measure.own_noise(plain, tmp_path, stop)
         kept = {path for path in tmp_path.rglob("*") if path.is_file()}
         assert kept
-        assert measuring.own_noise(plain, tmp_path, silent) == own
+        assert measure.own_noise(plain, tmp_path, silent) == own
         assert kept <= {path for path in tmp_path.rglob("*") if path.is_file()}
 
     def test_without_any_chance_nothing_hides_the_record(
-        self, plain: Subject, tmp_path: Path
+        self, plain: AssessmentPlan, tmp_path: Path
     ) -> None:
         spec = dataclasses.replace(plain.plain, order="fixed", steps=20)
-        found = measuring.own_noise(dataclasses.replace(plain, plain=spec), tmp_path, silent)
+        found = measure.own_noise(dataclasses.replace(plain, plain=spec), tmp_path, silent)
         assert epsilon(found.estimated) == math.inf
         assert found.sigma.value == 0
         assert set(found.by_seed.y) == {0.0}
         assert found.gaussian_share is None
         assert "31 of 31 weights are the same for all seeds" in found.notes[0]
 
-    def test_a_batch_of_all_records(self, plain: Subject, tmp_path: Path) -> None:
+    def test_a_batch_of_all_records(self, plain: AssessmentPlan, tmp_path: Path) -> None:
         """The grid has a record less than the data, and batches no larger than that."""
         spec = dataclasses.replace(plain.plain, batch_size=plain.D.rows, steps=5)
-        found = measuring.own_noise(dataclasses.replace(plain, plain=spec), tmp_path, silent)
+        found = measure.own_noise(dataclasses.replace(plain, plain=spec), tmp_path, silent)
         assert found.bound is not None
         assert found.sensitivity <= found.bound
 
 
 class TestRelease:
-    def test_noise_inside(self, plain: Subject, tmp_path: Path) -> None:
+    def test_noise_inside(self, plain: AssessmentPlan, tmp_path: Path) -> None:
         """Of one noisy step from 0 the law is known: slopes are 1/2, and all noise is alike."""
         job = plain.job
         assert job is not None
@@ -149,7 +160,7 @@ class TestRelease:
             plan.spec,
             pair.D,
             range(20),
-            measuring.overlay(pair),
+            with_record_of(*pair, 0),
             initial_weights=asked.job.start[0],
         )[:, :, 0]
         gaps = weights[:, 0] - weights[:, 1]
@@ -174,10 +185,10 @@ class TestRelease:
         assert found.headline is not None
         assert found.headline.level is None
         apart = []
-        for place, both in enumerate(measuring._pairs(job, measuring._attacked(asked, job))):
+        for place, both in enumerate(_models(asked)):
             ends = [
                 train(job.plan.spec, each, range(1), initial_weights=job.start[place])[0, 0, 0]
-                for each in (both.D, both.D_prime)
+                for each in both
             ]
             apart.append(ends[0] - ends[1])
         assert len(apart) == job.plan.task.problems
@@ -191,7 +202,7 @@ class TestRelease:
         asked = subject(method="objective")
         assert asked.job is not None
         job = asked.job
-        weights = measuring.fitted(job.plan, job.start, tuple(asked.pair), 300, silent)
+        weights = measure.fitted(job.plan, job.start, tuple(asked.pair), 300, silent)
         both = weights[:, :, 0]
         along = directional.between(both[:, 0], both[:, 1], stream=stream("p"), repeats=1)
         expected = along.epsilon(asked.delta)
@@ -208,7 +219,7 @@ class TestRelease:
             assert asked.job is not None
             alike = (asked.D, asked.D)
             job = asked.job
-            found = measuring.fitted(job.plan, job.start, alike, 3, silent)
+            found = measure.fitted(job.plan, job.start, alike, 3, silent)
             np.testing.assert_array_equal(found[:, 0], found[:, 1])
             assert np.ptp(found[:, 0], axis=0).min() > 0
 
@@ -217,9 +228,11 @@ class TestRelease:
         assert 0 < epsilon(found) < 1.5  # of 20 seeds, whose own chance is large
         assert found.isotropic is None
 
-    def test_several_records_of_one_person(self, plain: Subject, tmp_path: Path) -> None:
+    def test_several_records_of_one_person(self, plain: AssessmentPlan, tmp_path: Path) -> None:
         """The same training: its distance counts as often as a person may have records."""
-        three = dataclasses.replace(plain, brief=plain.brief.with_options(max_rows_per_person=3))
+        three = dataclasses.replace(
+            plain, request=plain.request.with_options(max_rows_per_person=3)
+        )
         one, many = release(plain, tmp_path), release(three, tmp_path)
         assert "multiplied" in many.words[-1]
         size = gaussian.sigma(epsilon(one), plain.delta)
@@ -234,7 +247,7 @@ class TestRelease:
         assert 0 < epsilon(found) < 1
 
     def test_what_takes_too_long_is_said(
-        self, plain: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, plain: AssessmentPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         hurried = dataclasses.replace(EFFORTS["quick"], measuring=1e-6)
         monkeypatch.setitem(EFFORTS, "quick", hurried)
@@ -248,20 +261,22 @@ class TestRelease:
 class TestHowMany:
     def test_seeds_follow_from_what_runs_cost(self) -> None:
         seconds = 2 * EFFORTS["quick"].measuring
-        assert measuring.affordable("quick", seconds / 200, 2, 500) == 100
-        assert measuring.affordable("quick", seconds / 200, 2, 50) == 50
-        fewest = measuring.LEAST_SEEDS
-        assert measuring.affordable("quick", seconds / fewest, 2, 50) == fewest
-        assert measuring.affordable("quick", 2 * seconds / fewest, 2, 50) == 0
+        assert measure.affordable("quick", seconds / 200, 2, 500) == 100
+        assert measure.affordable("quick", seconds / 200, 2, 50) == 50
+        fewest = measure.LEAST_SEEDS
+        assert measure.affordable("quick", seconds / fewest, 2, 50) == fewest
+        assert measure.affordable("quick", 2 * seconds / fewest, 2, 50) == 0
 
     def test_a_pair_has_four_seeds_a_weight_while_that_is_quick(self) -> None:
-        assert measuring.seeds_of_pair(20, 101) == 404
-        assert measuring.seeds_of_pair(98, 31) == 392
-        assert measuring.seeds_of_pair(98, 3000) == 200
-        assert measuring.seeds_of_pair(20, 10) == 200
+        assert measure.seeds_of_pair(20, 101) == 404
+        assert measure.seeds_of_pair(98, 31) == 392
+        assert measure.seeds_of_pair(98, 3000) == 200
+        assert measure.seeds_of_pair(20, 10) == 200
 
-    def test_other_pairs_are_the_attacked_record_and_drawn_ones(self, plain: Subject) -> None:
-        found = measuring.drawn(plain.D, plain.pair, 4)
+    def test_other_pairs_are_the_attacked_record_and_drawn_ones(
+        self, plain: AssessmentPlan
+    ) -> None:
+        found = measure.drawn_neighbours(plain.D, plain.pair, 4)
         assert len(found) == 6
         assert found.labels[:2].tolist() == [-1, 0]
         np.testing.assert_array_equal(found.extra_X[0], plain.pair.D.X[0])
@@ -298,15 +313,15 @@ def test_ordinary_sgd_sees_every_record_of_a_long_file(model: str, tmp_path: Pat
     rows = 150_000
     lines = "\n".join(f"{row % 7},{row % 2}" for row in range(rows))
     (tmp_path / "long.csv").write_text(f"x,label\n{lines}\n")
-    found = Subject.of(Brief(data=str(tmp_path / "long.csv"), target="label", model=model))
+    found = AssessmentPlan.of(Request(data=str(tmp_path / "long.csv"), target="label", model=model))
     assert 0.7 * rows < found.D.rows <= found.plain.total_steps(found.D.rows) * 32
-    assert "(1 pass over the records)" in found.plain_words
+    assert "(1 pass)" in found.plain_words
 
 
-def test_whole_passes_are_made_of_any_training_and_more_stay_more(plain: Subject) -> None:
+def test_whole_passes_are_made_of_any_training_and_more_stay_more(plain: AssessmentPlan) -> None:
     for rows in (3, 409, 410, 10**6):
         batch = min(rows, 32)
         for steps in (1, 400, 10**5):
-            spec = dataclasses.replace(plain.plain, batch_size=batch, steps=steps)
-            made = _of_all(spec, rows).total_steps(rows)
+            known = SimpleNamespace(learning_rate=0.1, batch_size=batch, steps=steps, network=None)
+            made = plain_spec(rows, plain.job, cast(Any, known)).total_steps(rows)
             assert made == max(steps, math.ceil(rows / batch))

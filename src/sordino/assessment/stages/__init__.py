@@ -1,0 +1,1 @@
+"""The stages of an assessment: prove, measure, attack, release; accuracy is what privacy costs."""

@@ -1,0 +1,358 @@
+"""`prove`: what every theorem says of one release; `bounds_of_evidence`: the same from evidence.
+
+The guarantee is the certificate's. Beside it stands what each other theorem proves of the very same
+training with the very same noise, or the condition of it that does not hold. Everything here but
+the guarantee's `not_covered` follows from public numbers, so whoever reads a certificate gets it
+too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sordino import sensitivity
+from sordino.accounting.last_iterate.hidden_state import HiddenState
+from sordino.accounting.profile import Profile
+from sordino.assessment.plan import AssessmentPlan, NetworkPlan
+from sordino.models.constants import Constants
+from sordino.privacy import Relation, Sampling
+from sordino.proofs import theorems
+from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.evidence import SelectionEvidence, StepsEvidence
+from sordino.proofs.objective import ObjectiveEvidence
+from sordino.proofs.output import OutputEvidence, OutputPerturbation
+from sordino.proofs.proof import NORM_SLACK, Evidence, Proof
+from sordino.proofs.steps import Run, convex_constants, gradient_bound, rates_of
+from sordino.report.result import Bound, Checked, Curve, Proved, curve
+from sordino.sgd.spec import TrainSpec
+from sordino.types import Floats
+
+Conditions = list[tuple[str, str]]
+"""Preconditions of a theorem, and the numbers by which each was checked."""
+
+_CHECKED = ("batches drawn by", "a convex and smooth loss", "plain SGD without momentum")
+"""How assumptions begin that are checked by numbers here."""
+_NOT_LINEAR = "Known for losses that are linear in the weights; for this one a heuristic, no bound."
+_LINES = 70
+"""Slopes of the lines under a trade-off curve that is not Gaussian."""
+
+
+def prove(plan: AssessmentPlan) -> Proved:
+    """What is proved of the release, theorem by theorem."""
+    if plan.network is not None:
+        return _prove_network(plan.network)
+    job = plan.job
+    assert job is not None  # a linear model
+    proof, evidence = job.proof, job.plan.evidence
+    if proof is None or evidence is None:
+        return Proved(None, why_none=job.why_none or "no noise is added")
+    bounds = _evidence_bounds(evidence, proof, plan.delta)
+    if not job.why_none:
+        return _proved(proof, plan.delta, bounds, evidence.facts())
+    reason = f"Nothing is promised: {job.why_none}."
+    refused = tuple(
+        replace(bound, epsilon=None, used=False, checked=(), reason=bound.reason or reason)
+        for bound in bounds
+        if bound.kind == "guarantee"
+    )
+    return Proved(None, why_none=job.why_none, bounds=refused)
+
+
+def _prove_network(plan: NetworkPlan) -> Proved:
+    spec, clip, run = plan.spec, plan.spec.max_grad_norm, plan.run
+    assert clip is not None
+    rows = [*_steps(spec, run, None), *_group(1, plan.rows_per_person)]
+    kind, conditions = "noisy-steps-of-a-network", {"all": rows, "final": rows}
+    facts = {
+        "schedule": (
+            f"{run.steps.steps:,} steps, each record in each batch with probability "
+            f"{run.steps.sample_rate:.6g}, sums divided by {spec.batch_size:,}, learning rate "
+            f"{spec.schedule.rate:.6g}, {spec.objective.hidden} hidden units"
+        ),
+        "sensitivity": f"gradients are clipped to {clip:.6g}: one record moves a sum by at most "
+        f"{2 * clip:.6g}",
+        "noise": f"standard deviation {spec.noise_multiplier * clip:.6g} on every sum "
+        f"(noise multiplier {spec.noise_multiplier:.6g})",
+    }
+    bounds = _bounds(plan.proof, kind, run, plan.delta, conditions)
+    return _proved(plan.proof, plan.delta, bounds, facts)
+
+
+def _proved(
+    proof: Proof, delta: float, bounds: tuple[Bound, ...], facts: Mapping[str, str]
+) -> Proved:
+    line = curve_of(proof.profile)
+    return Proved(
+        guarantee=proof.guarantee(delta),
+        bounds=bounds,
+        tradeoff=curve(line.x, line.y),
+        best_guess=best_guess(proof.profile),
+        facts=facts,
+    )
+
+
+def bounds_of_evidence(evidence: Evidence, delta: float) -> tuple[tuple[Bound, ...], Profile]:
+    """Bounds and the used one's profile, from what a certificate carries: public, all of it.
+
+    Raises
+    ------
+    NotApplicable
+        If the numbers prove nothing.
+    """
+    proof = evidence.proof()
+    return _evidence_bounds(evidence, proof, delta), proof.profile
+
+
+def _evidence_bounds(evidence: Evidence, proof: Proof, delta: float) -> tuple[Bound, ...]:
+    done = evidence.done()
+    known = done.sensitivity.conditions if isinstance(done, OutputPerturbation) else ()
+    conditions = _conditions(evidence, done)
+    return _bounds(proof, evidence.kind, done, delta, conditions, known)
+
+
+def _bounds(
+    proof: Proof,
+    kind: str,
+    done: object,
+    delta: float,
+    conditions: Mapping[str, Conditions],
+    known: Sequence[str] = (),
+) -> tuple[Bound, ...]:
+    """What every theorem says of one release: its training, its noise, all models, all records.
+
+    In order: the one that `proof` rests on, the others by epsilon, formulas that are only quoted,
+    and refusals.
+
+    Parameters
+    ----------
+    proof
+        What the certificate rests on.
+    kind, done
+        What was done, as the table of theorems takes it.
+    conditions
+        Of theorems about "all" iterates and about the "final" one.
+    known
+        Of what the proof assumes, that which was checked after all.
+    """
+    bounds = []
+    for finding in theorems.beside(proof, kind, done, delta):
+        own = [Checked(*each) for each in conditions.get(finding.released, ())]
+        estimate, printed = finding.kind == "estimate", finding.kind == "as printed"
+        used = finding.method == proof.rests_on
+        epsilon, reason, checked = finding.value, finding.reason or "", list[Checked]()
+        if used:
+            skipped = _CHECKED if isinstance(done, Run) else ()
+            assumed = [each for each in proof.assumes if each not in known]
+            trusted = [Checked(s, trusted=True) for s in assumed if not s.startswith(skipped)]
+            checked = own + trusted
+        elif finding.applies:
+            # Only where all theorems are about the same steps do they share preconditions.
+            shared = own if isinstance(done, Run) else []
+            checked = shared + [Checked(*each) for each in finding.checked]
+        elif estimate:
+            epsilon, reason = None, _NOT_LINEAR
+        elif not printed and finding.method.startswith("notes-"):
+            continue  # a formula without an epsilon
+        bounds.append(
+            Bound(
+                name=finding.title,
+                epsilon=epsilon,
+                theorem=finding.source if estimate else finding.theorem or finding.source,
+                used=used,
+                reason=reason,
+                checked=tuple(checked),
+                kind="as printed" if printed else "guarantee",
+            )
+        )
+
+    def place(bound: Bound) -> tuple[bool, bool, bool, float]:
+        epsilon = 0.0 if bound.epsilon is None else bound.epsilon
+        return not bound.used, bound.epsilon is None, bound.kind != "guarantee", epsilon
+
+    return tuple(sorted(bounds, key=place))
+
+
+def best_guess(profile: Profile) -> float:
+    """The largest probability of guessing right which of two datasets it was, rounded up."""
+    return min(1.0, (1 + profile.advantage()) / 2 * (1 + 1e-12))
+
+
+def curve_of(profile: Profile) -> Curve:
+    """Least false-negative rates at 120 false-positive rates, many of them near 0 and 1.
+
+    Exact for Gaussian DP. Elsewhere the highest of many lines 1 - delta(epsilon) - e^epsilon alpha
+    and their mirror images: each of them is proved, so the curve is too.
+    """
+    ends = np.geomspace(1e-7, 0.01, 36)
+    alphas = np.concatenate([[0.0], ends, np.linspace(0.02, 0.98, 46), 1 - ends[::-1], [1.0]])
+    if profile.mu is not None:
+        betas = np.array([profile.beta(float(alpha)) for alpha in alphas])
+    else:
+        betas = _above_lines(profile, alphas)
+    return Curve(tuple(alphas.tolist()), tuple(betas.tolist()))
+
+
+def _above_lines(profile: Profile, alphas: Floats) -> Floats:
+    farthest = min(max(profile.epsilon(1e-12), 1.0), 500.0)
+    epsilons = np.concatenate([[0.0], np.geomspace(1e-3, farthest, _LINES)])
+    left = np.array([-math.expm1(profile.log_delta(float(epsilon))) for epsilon in epsilons])
+    steep = left[:, None] - np.exp(epsilons)[:, None] * alphas
+    flat = np.exp(-epsilons)[:, None] * (left[:, None] - alphas)
+    return np.asarray(np.maximum(steep, flat).max(axis=0).clip(min=0.0), dtype=np.float64)
+
+
+# Preconditions, and the numbers by which they were checked ------------------------------
+
+
+def _conditions(evidence: Evidence, done: object) -> dict[str, Conditions]:
+    """What a theorem on the "final" weights, or on "all" iterates, rests on."""
+    if isinstance(evidence, StepsEvidence):
+        assert isinstance(done, Run)
+        steps = _steps(evidence.spec, done, evidence.constants)
+        extra = _group(evidence.problems, evidence.rows_per_person)
+        inside = [_rows_within(evidence.norm), *_hidden_state(evidence, done)]
+        return {"all": steps + extra, "final": steps + inside + extra}
+    if isinstance(evidence, OutputEvidence):
+        assert isinstance(done, OutputPerturbation)
+        return {"final": _output(evidence, done)}
+    extra = _group(evidence.problems, evidence.rows_per_person, in_one_norm=False)
+    if isinstance(evidence, ObjectiveEvidence):
+        return {"final": _objective(evidence) + extra}
+    if isinstance(evidence, AdaptiveEvidence):
+        budget = "the budget is asked before every look at the records"
+        adaptive = [(budget, f"rho = {evidence.rho:.6g}")]
+        return {"all": [*adaptive, ("gradients are clipped", f"to {evidence.clip:.6g}"), *extra]}
+    assert isinstance(evidence, SelectionEvidence)
+    runs = "the number of trainings is random and secret"
+    return {"final": [(runs, evidence.runs_in_words), *extra]}
+
+
+def _output(evidence: OutputEvidence, done: OutputPerturbation) -> Conditions:
+    spec, constants = evidence.spec, done.batches["constants"]
+    loss = f"{spec.objective.kind}: gradients of at most {constants.lipschitz:.6g}, "
+    loss += f"curvature {constants.strongly_convex:.6g} to {constants.smooth:.6g}"
+    sizes = sensitivity.batch_sizes(evidence.rows, spec.batch_size, spec.drop_last)
+    batches = f"{len(sizes):,} of {sizes[0]:,}"
+    if min(sizes) < sizes[0]:
+        batches += f", the last of {min(sizes):,}, counted at its own size"
+    if left := evidence.rows - sum(sizes):
+        batches += f"; {left:,} left over"
+    order = {
+        Sampling.PERMUTE_ONCE: "one uniform permutation, then the same batches every pass",
+        Sampling.SHUFFLE: "a new uniform permutation every pass",
+        Sampling.CYCLIC: "as they are"
+        if spec.steps_per_epoch(evidence.rows) > 1
+        else "all records in every step",
+    }[Sampling(spec.order)]
+    farthest = f"{done.farthest:.6g}"
+    if done.secret_place and done.same_order:
+        farthest += f", {done.sensitivity.mean:.6g} in the mean over its places"
+    rate, limit = float(np.max(done.rates, initial=0.0)), 2 / constants.smooth
+    return [
+        ("the loss is convex and smooth, its data term Lipschitz", loss),
+        _rows_within(evidence.norm),
+        _rates(rate, limit),
+        ("sizes of the batches", batches),
+        ("order of the records", order),
+        ("one record moves the released weights by at most", farthest),
+        ("rounding in float64 is bounded, and added", f"{done.rounding:.3g} a problem"),
+        *_group(evidence.problems, evidence.rows_per_person),
+        theorems.noise_of(done),
+    ]
+
+
+def _rates(rate: float, limit: float) -> tuple[str, str]:
+    """The largest learning rate against the one from which on steps expand."""
+    numbers = f"{rate:.6g} <= 2 / smoothness = {limit:.6g}"
+    if rate > limit:
+        numbers = f"{rate:.6g} > 2 / smoothness = {limit:.6g}: expansion is counted in"
+    return "learning rates at which no step pushes two runs apart", numbers
+
+
+def _objective(noisy: ObjectiveEvidence) -> Conditions:
+    problem = noisy.problem
+    leverage = problem["norm"] ** 2 / problem["regulariser"]
+    kappa = math.log1p(problem["curvature"] * leverage)
+    regulariser = f"regulariser {problem['regulariser']:.6g} of the sum, the intercept's included"
+    left = f"gradient of at most {noisy.gradient_left:.3g} where minimising stops, hidden by "
+    return [
+        ("a linear model, its loss decreasing with slope at most 1", noisy.loss),
+        _rows_within(noisy.norm),
+        ("the objective is strongly convex in every direction", regulariser),
+        (
+            "one record changes the determinant of the curvature by at most",
+            f"a factor e^kappa, kappa = {kappa:.6g}",
+        ),
+        ("one record moves the gradient of the sum by at most", f"{noisy.moved:.6g}"),
+        (
+            "Gaussian noise on every coefficient of the linear term",
+            f"standard deviation {noisy.sigma:.6g}",
+        ),
+        (
+            "the minimiser is approximate, and that is paid for",
+            f"{left}standard deviation {noisy.sigma_out:.6g} on every weight",
+        ),
+    ]
+
+
+def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> Conditions:
+    """What composition rests on: clip, noise and sampling."""
+    clip, bound = spec.max_grad_norm, gradient_bound(spec, constants)
+    assert clip is not None  # there is noise
+    moved = f"{bound:.6g}"
+    if run.steps.relation is Relation.REPLACE_ONE:
+        moved = f"{2 * bound:.6g} = 2 x {moved}"
+    noise = f"standard deviation {spec.noise_multiplier * clip:.6g} = {spec.noise_multiplier:.6g} "
+    sampling = f"{run.steps.sampling}, {run.steps.steps:,} steps"
+    if run.steps.sampling == Sampling.POISSON:
+        sampling += f", sample rate {run.steps.sample_rate:.6g}"
+    return [
+        ("one record moves a sum of gradients by at most", moved),
+        ("Gaussian noise on every sum of gradients", f"{noise}x the clip {clip:.6g}"),
+        ("sampling of the batches", sampling),
+        ("sums are divided by a fixed number", f"{spec.batch_size:,}"),
+    ]
+
+
+def _hidden_state(evidence: StepsEvidence, run: Run) -> Conditions:
+    """What theorems on the last iterate rest on; empty where they do not apply."""
+    if not isinstance(run.hidden, HiddenState):
+        return []
+    spec = evidence.spec
+    constants = convex_constants(spec, evidence.constants)
+    loss = f"{spec.objective.kind}: curvature {constants.strongly_convex:.6g} to "
+    loss += f"{constants.smooth:.6g}, the regulariser outside the clip"
+    contraction = float(np.max(run.hidden.contraction))
+    return [
+        ("the loss is convex and smooth", loss),
+        _rates(float(np.max(rates_of(spec, evidence.rows))), 2 / constants.smooth),
+        ("every step is Lipschitz", f"with constant {contraction:.6g}"),
+    ]
+
+
+def _rows_within(norm: float) -> tuple[str, str]:
+    """The norm bound of the rows."""
+    return (
+        "no row is longer than the public bound on norms",
+        f"{norm:.6g}: longer rows are scaled down to it, and a slack of {NORM_SLACK:g} is counted",
+    )
+
+
+def _group(problems: int, rows_per_person: int, *, in_one_norm: bool = True) -> Conditions:
+    """What one-vs-rest and several records of a person cost, where there are any.
+
+    `in_one_norm` if all problems are one long vector; else they are composed.
+    """
+    conditions = []
+    if problems > 1:
+        farther = f", which it moves sqrt({problems}) = {math.sqrt(problems):.6g} times as far"
+        what = "one record is in the problem of every class, and all models are released"
+        conditions.append((what, f"{problems} problems{farther if in_one_norm else ''}"))
+    if rows_per_person > 1:
+        what = "all records of one person are protected together (group privacy)"
+        conditions.append((what, f"at most {rows_per_person} records"))
+    return conditions
