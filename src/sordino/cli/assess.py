@@ -84,6 +84,9 @@ def assess(
     out: Annotated[
         str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
     ] = None,
+    dask: Annotated[
+        str | None, option(_STUDY, "Scheduler, as tcp://10.0.0.1:8786.", metavar="ADDRESS")
+    ] = None,
     public: Annotated[bool, option(_STUDY, "Also write public.html.", "--public")] = False,
     open_page: Annotated[bool, option(_STUDY, "Open the page in a browser.", "--open")] = False,
     write_study: Annotated[
@@ -134,7 +137,7 @@ def assess(
             text = f"Expected no --public: {what} nothing is released, so there is no certificate."
             raise InvalidArgument(text, "--public")
         place = out or request.default_directory()
-        assessment = _run(request, place)
+        assessment = _run(request, place, dask)
     with terminal.add_note(f"The assessment is finished, and everything is in {place}."):
         print_assessment(assessment)
         page = _say_files(assessment, Path(place), public=public)
@@ -157,7 +160,8 @@ def _check_code(study: str, request: Request, typed: Questions) -> None:
         raise InvalidArgument(f"Expected --run-code with {study}: {text}. Read it first.", name)
 
 
-def _run(request: Request, place: str) -> Assessment:
+def _run(request: Request, place: str, dask: str | None) -> Assessment:
+    from sordino import tasks
     from sordino.assessment.run import assess as run
     from sordino.cli.audit import load_named, load_pair
 
@@ -169,8 +173,13 @@ def _run(request: Request, place: str) -> Assessment:
         pair = None if request.pair is None else load_pair(request.pair)
     console = terminal.errors()
     resume = terminal.resumable(lambda: f"The same command resumes from here: {place}")
-    with resume, terminal.plain_warnings(console), terminal.StageBars(console) as bars:
-        return run(request, out=place, watch=bars, mechanism=mechanism, pair=pair)
+    with (
+        resume,
+        tasks.connect(dask) as client,
+        terminal.plain_warnings(console),
+        terminal.StageBars(console) as bars,
+    ):
+        return run(request, out=place, watch=bars, mechanism=mechanism, pair=pair, client=client)
 
 
 def _say_files(assessment: Assessment, place: Path, *, public: bool) -> Path:
