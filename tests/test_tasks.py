@@ -213,7 +213,8 @@ def test_a_task_that_loses_every_worker_is_reported(
 ) -> None:
     rounds = []
 
-    def drive(submit: Any, waiting: list[int], most: int, gone: Any, suspects: Any, _: Any) -> Any:
+    def drive(submit: Any, all_: Any, waiting: list[int], *rest: Any) -> Any:
+        suspects = rest[2]
         rounds.append(waiting[::-1])
         suspects += [number for number in waiting if number == 1]
         yield from ((number, "done") for number in waiting if number != 1)
@@ -240,7 +241,7 @@ def test_a_worker_with_other_versions_is_refused(
 
 def test_a_worker_that_joins_later_is_checked_too() -> None:
     with pytest.raises(InvalidArgument) as error:
-        tasks._call_remotely(draw, 1, {**tasks._versions(), "numpy": "1.0"}, False)
+        tasks._call_remotely(draw, {**tasks._versions(), "numpy": "1.0"}, False, 1)
     assert error.value.argument == "the worker's numpy"
 
 

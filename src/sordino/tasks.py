@@ -263,7 +263,8 @@ def _results(
 
 
 def _drive(
-    submit: Callable[[int], Any],
+    submit: Callable[[Any], Any],
+    tasks: Sequence[Any],
     waiting: list[int],
     most: float,
     gone: tuple[type[Exception], ...],
@@ -279,7 +280,7 @@ def _drive(
     while running or (waiting and not suspects):
         try:
             while waiting and not suspects and len(running) < most:
-                future = submit(waiting[-1])
+                future = submit(tasks[waiting[-1]])
                 running[future] = waiting.pop()
                 future.add_done_callback(done.put)
             finished = [done.get()]
@@ -302,10 +303,8 @@ def _drive(
 
 def _in_threads(function: Any, tasks: Sequence[Any], workers: int) -> Iterator[tuple[int, Any]]:
     with ThreadPoolExecutor(workers) as pool:
-        waiting = list(reversed(range(len(tasks))))
-        yield from _drive(
-            lambda number: pool.submit(function, tasks[number]), waiting, workers, (), [], {}
-        )
+        submit, waiting = functools.partial(pool.submit, function), [*reversed(range(len(tasks)))]
+        yield from _drive(submit, tasks, waiting, workers, (), [], {})
 
 
 def _in_processes(
@@ -322,9 +321,9 @@ def _in_processes(
             many, initializer=_install, initargs=(function, os.getpid()), env=_ONE_CORE
         )
 
-        def submit(number: int) -> Any:
+        def submit(task: Any) -> Any:
             try:
-                return pool.submit(_call, tasks[number])
+                return pool.submit(_call, task)
             except loky.BrokenProcessPool:
                 raise
             except Exception as error:  # of whatever cannot be copied, each has its own
@@ -332,7 +331,8 @@ def _in_processes(
                 checks.fail(argument, "[the function]", "to be fit for another process", hint)
 
         try:
-            yield from _drive(submit, waiting, many, (loky.BrokenProcessPool,), suspects, {})
+            gone = (loky.BrokenProcessPool,)
+            yield from _drive(submit, tasks, waiting, many, gone, suspects, {})
         finally:
             pool.shutdown(wait=True, kill_workers=True)
 
@@ -383,11 +383,11 @@ def _on_cluster(
                 client.submit(os.getpid, pure=False).result(timeout=_PATIENCE)
             # To every worker, so that a dead one takes nothing with it that nobody else has.
             (sent,) = client.scatter([function], broadcast=True, hash=False)
+            submit = functools.partial(
+                client.submit, _call_remotely, sent, versions, threads, pure=False
+            )
             try:
-                yield from _drive(
-                    functools.partial(_submit, client, sent, tasks, versions, threads),
-                    *(waiting, len(tasks), gone, suspects, running),
-                )
+                yield from _drive(submit, tasks, waiting, len(tasks), gone, suspects, running)
             finally:
                 with suppress(Exception):  # the cluster may be gone
                     client.cancel([sent, *running])
@@ -397,21 +397,10 @@ def _on_cluster(
     yield from ((number, _LOST) for number in waiting)
 
 
-def _submit(
-    client: Any,
-    sent: Any,
-    tasks: Sequence[Any],
-    versions: dict[str, str],
-    threads: bool,
-    number: int,
-) -> Any:
-    return client.submit(_call_remotely, sent, tasks[number], versions, threads, pure=False)
-
-
 _one_call = threading.Lock()
 
 
-def _call_remotely(function: Any, task: Any, versions: dict[str, str], threads: bool) -> Any:
+def _call_remotely(function: Any, versions: dict[str, str], threads: bool, task: Any) -> Any:
     _check_versions(versions, _versions())
     with nullcontext() if threads else _one_call:
         return function(task)

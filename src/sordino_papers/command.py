@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.options import DataDir
+from sordino.cli.options import Dask, DataDir
 from sordino.cli.terminal import StageBars, errors, line, plain_warnings, resumable, say, screen
 
 if TYPE_CHECKING:
@@ -52,12 +52,6 @@ _Summary = Annotated[
         metavar="FILE", help="Write the score, and what differs and why, as Markdown, too."
     ),
 ]
-_Dask = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS", help="Train on the workers of this Dask scheduler; they must see DIR."
-    ),
-]
 
 
 @app.command()
@@ -68,7 +62,7 @@ def reproduce(
     data_dir: DataDir = None,
     figures: _Figures = True,
     summary: _Summary = None,
-    dask: _Dask = None,
+    dask: Dask = None,
 ) -> None:
     """Every table and figure of five papers: the paper's number beside ours, with a verdict.
 

@@ -126,7 +126,7 @@ def document(reproduction: Reproduction) -> str:
 
     What JSON has no number for is null.
     """
-    whole = Tally.of_all(reproduction)
+    whole = Tally.of(reproduction)
     record = {
         "schema": _SCHEMA,
         "command": score.command(reproduction),
@@ -280,7 +280,7 @@ class _Account:
             for paper in papers
         ]
         if len(papers) > 1:
-            rows.append(_counts(Span("all", "total"), Tally.of_all(whole)))
+            rows.append(_counts(Span("all", "total"), Tally.of(whole)))
         caption = "By paper. A share is of the numbers that could be computed here, rounded down"
         return listed(caption, ("Paper", *_COUNTS)[:last], *(row[:last] for row in rows))
 

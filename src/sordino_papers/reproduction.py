@@ -20,7 +20,7 @@ from sordino_papers.runs import NotHere, RunStore
 if TYPE_CHECKING:
     from sordino.assessment.run import Watch
 
-README = (
+_README = (
     "INTERNAL: weights without noise, of thousands of trainings. Made by `sordino reproduce`;\n"
     "index.html is the page, runs/ and studies/ let the same command go on where it was.\n"
 )
@@ -275,11 +275,11 @@ def _prepare(directory: Path) -> Path:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         readme = directory / _README_NAME
-        ours = readme.is_file() and readme.read_bytes().startswith(README.encode()[:_TELLS])
+        ours = readme.is_file() and readme.read_bytes().startswith(_README.encode()[:_TELLS])
         other = None if ours else unknown_file(directory, ())
         if other is None:
             os.chmod(directory, 0o700)
-            Disk(directory).put(_README_NAME, README.encode())
+            Disk(directory).put(_README_NAME, _README.encode())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         checks.fail("--out", directory, f"to be a directory that can be written ({why})")

@@ -29,7 +29,7 @@ from sordino_papers.quantities import Numbers
 if TYPE_CHECKING:
     from sordino.data.catalogue.recipe import Form, Splits
 
-Make = Callable[[Mapping[str, Any], "RunStore"], Numbers]
+_Make = Callable[[Mapping[str, Any], "RunStore"], Numbers]
 _Settings = TypeVar("_Settings")
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 _SOURCES = Path(__file__).parents[1]
@@ -70,7 +70,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
 
 
 @cache
-def makers() -> dict[str, Make]:
+def makers() -> dict[str, _Make]:
     """By kind, what makes its runs; loaded only where one is made."""
     from sordino_papers import datasets
     from sordino_papers.erm import study, timing

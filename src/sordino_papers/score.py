@@ -73,18 +73,12 @@ class Tally:
     """Of the runs that it asks; others may ask the same ones."""
 
     @classmethod
-    def of(cls, reproduction: Reproduction, results: Iterable[Result]) -> Tally:
-        """Of some results."""
-        held = list(results)
-        runs = {run for result in held for run in result.claim.runs}
+    def of(cls, reproduction: Reproduction, results: list[Result] | None = None) -> Tally:
+        """Of some results; or of everything, with the time of every run."""
+        held = list(reproduction.results.values()) if results is None else results
+        runs: Iterable[str] = {run for result in held for run in result.claim.runs}
+        runs = reproduction.seconds if results is None else runs
         took = sum(reproduction.seconds.get(run, 0.0) for run in runs)
-        return cls(score_of(held, "printed"), score_of(held, "words"), took)
-
-    @classmethod
-    def of_all(cls, reproduction: Reproduction) -> Tally:
-        """Of everything, with the time of every run."""
-        held = list(reproduction.results.values())
-        took = sum(reproduction.seconds.values())
         return cls(score_of(held, "printed"), score_of(held, "words"), took)
 
 
@@ -113,7 +107,7 @@ def counted(many: int, one: str) -> str:
 
 def headline(reproduction: Reproduction) -> str:
     """Did they really reproduce it? In two sentences."""
-    whole = Tally.of_all(reproduction)
+    whole = Tally.of(reproduction)
     parts = []
     if whole.printed.judged:
         numbers = f"{whole.printed.reproduced:,} of {whole.printed.judged:,} printed numbers"

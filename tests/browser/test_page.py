@@ -10,23 +10,23 @@ import inspection
 import pytest
 import sample_assessment as samples
 
-from sordino.report.page import page, public_page
+from sordino.report import page, public, sections
 
 pytestmark = pytest.mark.browser
 
 MAKERS = {
-    "release": lambda: page(samples.release_sample()),
-    "broken": lambda: page(samples.broken_sample()),
-    "refuted": lambda: page(samples.refuted_sample()),
-    "foreign": lambda: page(samples.foreign_sample()),
-    "nothing-proved": lambda: page(samples.nothing_proved_sample()),
-    "public": lambda: public_page(samples.public_sample()),
+    "release": lambda: sections.page(samples.release_sample()),
+    "broken": lambda: sections.page(samples.broken_sample()),
+    "refuted": lambda: sections.page(samples.refuted_sample()),
+    "foreign": lambda: sections.page(samples.foreign_sample()),
+    "nothing-proved": lambda: sections.page(samples.nothing_proved_sample()),
+    "public": lambda: public.page(samples.public_sample()),
 }
 MOST_SHEETS = 10
 """Of the longest page; what is for machines is not printed."""
 LEAST_FIGURES = {"release": 5, "public": 1, "foreign": 1}
 
-written = cache(lambda name: MAKERS[name]())
+written = cache(lambda name: page.html(MAKERS[name]()))
 
 
 @pytest.fixture(params=MAKERS)

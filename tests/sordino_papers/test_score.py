@@ -16,7 +16,7 @@ from sordino_papers.score import Score
 
 def test_claims_are_counted_without_our_own_checks(tmp_path):
     found = sample(tmp_path)
-    whole = score.Tally.of_all(found)
+    whole = score.Tally.of(found)
     assert whole.printed == Score(reproduced=19, explained=1, differs=2, not_runnable=1)
     assert whole.words == Score(reproduced=4, explained=0, differs=1, not_runnable=1)
     held = [[r for place in paper.places for r in found.of(place)] for paper in found.papers]

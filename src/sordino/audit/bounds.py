@@ -320,7 +320,11 @@ def error_counts(negative: Floats, positive: Floats, thresholds: Floats) -> tupl
 
 
 def error_rates(negative: Floats, positive: Floats) -> tuple[Floats, Floats]:
-    """False positive and false negative rate at every threshold, from the lowest score up."""
+    """False positive and false negative rate at every threshold, from the lowest score up.
+
+    >>> [rates.tolist() for rates in error_rates(np.array([0.0]), np.array([1.0]))]
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
     thresholds = np.append(np.unique(np.concatenate([negative, positive])), np.inf)
     below = np.searchsorted(np.sort(negative), thresholds, side="left")
     missed = np.searchsorted(np.sort(positive), thresholds, side="left")

@@ -74,9 +74,7 @@ def measure(
     neighbours: Annotated[int, option(_GRID, "Datasets, each without another record.")] = 100,
     init: Annotated[str, option(_GRID, "Weights **vary**, are **fixed**, or both.")] = "vary,fixed",
     checkpoints: Annotated[int, option(_GRID, "How often weights are kept.")] = 10,
-    dask: Annotated[
-        str | None, option(_STUDY, "Scheduler, as tcp://10.0.0.1:8786.", metavar="ADDRESS")
-    ] = None,
+    dask: options.Dask = None,
     retry_failed: Annotated[bool, option(_STUDY, "Also failed cells.", "--retry-failed")] = False,
     repair: Annotated[bool, option(_STUDY, "Train damaged cells again.", "--repair")] = False,
 ) -> None:

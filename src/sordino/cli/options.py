@@ -68,6 +68,14 @@ DataDir = Annotated[
     str | None,
     option(RECORDS, "Raw files of a dataset. Default: SORDINO_DATA.", "--data-dir", metavar="DIR"),
 ]
+Dask = Annotated[
+    str | None,
+    option(
+        "Where it runs",
+        "A Dask scheduler, as tcp://10.0.0.1:8786. Default: here.",
+        metavar="ADDRESS",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

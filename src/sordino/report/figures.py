@@ -28,8 +28,8 @@ from sordino.types import Floats
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Point = tuple[float, float]
-Points = tuple[Floats, Floats]
+_Point = tuple[float, float]
+_Points = tuple[Floats, Floats]
 """x and y of a line; false-positive and false-negative rates."""
 
 ESTIMATE = "estimate, not a guarantee"
@@ -69,14 +69,14 @@ def counts(most: int, places: int = 15) -> list[int]:
 
 
 def growth(
-    series: Mapping[str, Sequence[Point]], path: str, *, across: str, up: str, title: str
+    series: Mapping[str, Sequence[_Point]], path: str, *, across: str, up: str, title: str
 ) -> None:
     """Lines by label on logarithmic axes; what is no guarantee is dashed."""
     _growth(path, title, (title, across, up, series))
 
 
 def _growth(
-    path: str, title: str, *panels: tuple[str, str, str, Mapping[str, Sequence[Point]]]
+    path: str, title: str, *panels: tuple[str, str, str, Mapping[str, Sequence[_Point]]]
 ) -> None:
     """A panel each: its title, the labels of x and y, and lines by label."""
     from matplotlib.figure import Figure
@@ -101,10 +101,10 @@ def _growth(
 
 
 def noise_growth(
-    series: Mapping[str, Sequence[Point]], ratios: Sequence[Point], path: str, *, title: str
+    series: Mapping[str, Sequence[_Point]], ratios: Sequence[_Point], path: str, *, title: str
 ) -> None:
     """Noise against epochs, and strong over naive composition against steps."""
-    right: dict[str, Sequence[Point]] = {}
+    right: dict[str, Sequence[_Point]] = {}
     if ratios:
         steps, value = ratios[-1]
         root = [(step, value * math.sqrt(steps / step)) for step, _ in ratios]
@@ -251,7 +251,7 @@ def pairwise(
     return figure
 
 
-def _tail(values: Floats) -> Points:
+def _tail(values: Floats) -> _Points:
     """Share of values above each of them."""
     at = canvas.thinned(len(values), _MANY)
     return np.sort(values)[::-1][at], (at + 1) / len(values)
@@ -323,12 +323,12 @@ def over_steps(
     return figure
 
 
-Band = tuple[Sequence[float], Floats, Floats, Floats]
+_Band = tuple[Sequence[float], Floats, Floats, Floats]
 """A line against x, with a band around it: x, middle, low and high."""
 
 
 def convergence(
-    sensitivity: Mapping[str, Band], sigma: Mapping[str, Band], *, title: str = ""
+    sensitivity: Mapping[str, _Band], sigma: Mapping[str, _Band], *, title: str = ""
 ) -> Figure:
     """How settled the numbers are: against comparisons and against seeds (v2, Figures 7, 9)."""
     with canvas.column(3.9, rows=2, title=title) as (figure, (upper, lower)):
@@ -365,10 +365,10 @@ def _named(init: str) -> dict[str, Any]:
 
 
 def attack_errors(
-    errors: Points,
+    errors: _Points,
     runs: int,
     *,
-    tested: Point | None = None,
+    tested: _Point | None = None,
     claimed: Callable[[float], float] | None = None,
     claim: str = "",
     title: str = "",
@@ -418,7 +418,7 @@ class WorstCaseSetting:
     """
 
     title: str
-    curves: Mapping[str, Mapping[str, Points]]
+    curves: Mapping[str, Mapping[str, _Points]]
 
 
 def error_curves(

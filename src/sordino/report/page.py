@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -27,7 +27,7 @@ _LETTERS_ON_A_PHONE = 75
 _ROWS_ON_A_SHEET = 24
 """Of paper, of two lines each, about."""
 
-Tone = Literal["", "warn", "muted", "explained"]
+_Tone = Literal["", "warn", "muted", "explained"]
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,15 @@ Line: TypeAlias = "str | Span | tuple[Line, ...]"
 """Words in a row; `commands` between backticks look like commands."""
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A paragraph; `lead` are its first words, set in bold."""
 
     text: Line
     lead: str = ""
-    tone: Tone = ""
+    tone: _Tone = ""
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """Of a part of a section; `mark` stands beside it, `name` is its address within the page."""
 
     text: Line
@@ -75,22 +73,19 @@ class Heading:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(NamedTuple):
     """A list of sentences."""
 
     items: tuple[Line, ...]
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """Names and what they stand for; those that stand for nothing are left out."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Rows of a table that belong together.
 
     Parameters
@@ -140,8 +135,7 @@ class Table:
         }
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A picture.
 
     Parameters
@@ -164,25 +158,22 @@ class Figure:
     file: str = ""
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Something to type or to compare letter by letter; `label` says what."""
 
     text: str
     label: str = ""
 
 
-@dataclass(frozen=True)
-class Notice:
+class Notice(NamedTuple):
     """Blocks that are about one thing, set off by a line beside them."""
 
     blocks: tuple[Block, ...]
-    tone: Tone = ""
+    tone: _Tone = ""
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(NamedTuple):
     """Long lists, behind their title until somebody looks.
 
     Printed in full, unless they are for machines (`printed` False): a sheet of JSON helps nobody.
@@ -193,8 +184,7 @@ class Folded:
     printed: bool = True
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(NamedTuple):
     """Words and the figure they are about, in two columns where there is room."""
 
     left: tuple[Block, ...]
@@ -204,8 +194,7 @@ class Beside:
 Block = Text | Heading | Bullets | Facts | Table | Figure | Code | Notice | Folded | Beside
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """`name` is its address within the page."""
 
     name: str
@@ -292,7 +281,13 @@ def html(page: Page, style: str = "") -> str:
 
 
 def markdown(page: Page) -> str:
-    """The same, with descriptions instead of figures that have no file."""
+    """The same, with descriptions instead of figures that have no file.
+
+    >>> parts = (Section("a", "Part", (Bullets(("first",)),)),)
+    >>> page = Page("title", "", "why", "verdict", "subtitle", (), parts, "footer", "0.1")
+    >>> [line for line in markdown(page).splitlines() if line]
+    ['# verdict', 'why', 'subtitle', '## Part', '- first', '---', 'footer']
+    """
     text = environment("markdown", page.as_written).get_template("page.md.j2").render(page=page)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 

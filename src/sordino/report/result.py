@@ -38,9 +38,9 @@ STAGES = {
 }
 """What an assessment does, in order: the keys of `Provenance.seconds`, in words."""
 
-State = Literal["holds", "broken", "nothing proved"]
+_State = Literal["holds", "broken", "nothing proved"]
 Plain = str | int | float | bool | None
-Numbers = tuple[float, ...]
+_Numbers = tuple[float, ...]
 _ADDED = {"added": True}
 """Metadata of a field that documents of earlier versions lack: they are read with its default."""
 _DIGITS = 6
@@ -95,8 +95,8 @@ class Bound:
 class Curve:
     """Points of a line, for a figure."""
 
-    x: Numbers
-    y: Numbers
+    x: _Numbers
+    y: _Numbers
 
 
 @dataclass(frozen=True)
@@ -560,7 +560,7 @@ class Assessment:
         return attack is not None and (attack.violated or attack.curve_refuted is True)
 
     @property
-    def state(self) -> State:
+    def state(self) -> _State:
         """In one word or two."""
         if self.broken:
             return "broken"
@@ -631,7 +631,7 @@ class Summary:
         Epsilon that the attack showed: a lower bound, with its confidence.
     """
 
-    state: State
+    state: _State
     broken: bool
     estimate_refuted: bool
     plain_estimate_refuted: bool
@@ -661,7 +661,11 @@ FORMS = serialize.Forms(
 
 
 def curve(x: Iterable[float], y: Iterable[float]) -> Curve:
-    """A line for a figure, from any sequence of numbers, rounded to six significant digits."""
+    """A line for a figure, from any sequence of numbers, rounded to six significant digits.
+
+    >>> curve([0.5], [1 / 3])
+    Curve(x=(0.5,), y=(0.333333,))
+    """
     line = Curve(*(tuple(float(f"{each:.{_DIGITS}g}") for each in side) for side in (x, y)))
     _check_lengths(line)
     return line
@@ -669,6 +673,9 @@ def curve(x: Iterable[float], y: Iterable[float]) -> Curve:
 
 def to_plain(value: Any) -> Any:
     """A dataclass of the report as plain values, ready for JSON.
+
+    >>> to_plain(Measure(1.0, 0.5, math.inf))
+    {'value': 1.0, 'low': 0.5, 'high': 'inf', 'level': 0.95}
 
     Raises
     ------

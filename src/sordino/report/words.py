@@ -16,9 +16,9 @@ from sordino.privacy import Estimate, Guarantee
 from sordino.report.numbers import about, chance, compared, confidence, lower, percent, upper
 from sordino.report.result import Accuracy, Assessment, Attack, Question
 
-Kind = Literal["proved", "claimed", "estimated", "observed"]
+_Kind = Literal["proved", "claimed", "estimated", "observed"]
 
-MEANINGS: dict[Kind, str] = {
+MEANINGS: dict[_Kind, str] = {
     "proved": "nobody can learn more",
     "claimed": "what its makers say",
     "estimated": "what randomness seems to hide",
@@ -50,7 +50,7 @@ class Row(NamedTuple):
     """One of the numbers in words: `of` what, which kind, and how sure."""
 
     of: str
-    kind: Kind
+    kind: _Kind
     meaning: str
     epsilon: str
     delta: str
@@ -85,7 +85,7 @@ def verdict(assessment: Assessment) -> str:
         kept = release is None or release.directory
         sentence = (
             f"{'Whoever gets this model' if kept else 'Whoever got a model made like this'} "
-            f"{learns(proved, unit(assessment.question), rows)}: epsilon is at most "
+            f"{learns(proved, _unit(assessment.question), rows)}: epsilon is at most "
             f"{upper(proved.epsilon)} (proved), {_estimate_words(assessment.estimated)}, and "
             f"{learned}{NOT_COVERED if not_covered(assessment) else ''}."
         )
@@ -107,7 +107,8 @@ def _broken(assessment: Assessment) -> str:
     attack, name = assessment.attack, assessment.question.mechanism
     assert attack is not None
     promised = f"claimed for {name}" if name else "proved for this model"
-    wrong = "the claim is wrong" if name else "the proof is wrong, and the model must not leave"
+    proof = "the proof, its code or what it trusts is wrong, and the model must not leave"
+    wrong = "the claim is wrong" if name else proof
     sure = f"with {confidence(attack.observed.confidence)} confidence"
     if attack.violated and attack.claimed is not None:
         seen, most = compared(attack.observed.epsilon, attack.claimed)
@@ -169,7 +170,7 @@ def _notes(assessment: Assessment) -> Iterator[str]:
         yield f"Why nothing is proved: {parts.why_none}"
     if assessment.state == "holds" and (leaks := not_covered(assessment)):
         yield f"Not covered by the guarantee: {'; '.join(leaks)}."
-    if proved and records and delta_too_large(proved, records.rows):
+    if proved and records and _delta_too_large(proved, records.rows):
         yield (
             f"Delta is too large: {chance(proved.delta)} for each of {records.rows:,} records "
             f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
@@ -182,33 +183,35 @@ def _notes(assessment: Assessment) -> Iterator[str]:
 
 def table(assessment: Assessment) -> list[Row]:
     """The three numbers of the release (or of the mechanism), then those of un-noised SGD."""
-    rows = []
+    rows: list[Row] = []
     for each in assessment.triples:
         of, estimate, observed = printable(each.of), each.estimate, each.observed
+
+        def add(kind: _Kind, *cells: str, of: str = of) -> None:
+            rows.append(Row(of, kind, MEANINGS[kind], *cells))
+
         sure = "refuted by our attack" if each.broken else "holds by a theorem"
         most, delta = f"at most {upper(each.most)}", upper(each.delta)
         if each.bound == "claimed" or math.isinf(each.most):
             nothing = "nothing limits what anybody learns"
             rows.append(Row(of, "proved", nothing, "infinite", "any", "nothing is proved"))
         else:
-            rows.append(Row(of, "proved", MEANINGS["proved"], most, delta, sure))
+            add("proved", most, delta, sure)
         if each.bound == "claimed":
             sure = sure if each.broken else "not refuted, not proved"
-            said = ("nothing", "") if math.isinf(each.most) else (most, about(each.delta))
-            rows.append(Row(of, "claimed", MEANINGS["claimed"], *said, sure))
+            add("claimed", *(("nothing", "") if math.isinf(each.most) else (most, delta)), sure)
         elif estimate is None:
-            cells = ("none", "", "none could be made")
-            rows.append(Row(of, "estimated", MEANINGS["estimated"], *cells))
+            add("estimated", "none", "", "none could be made")
         else:
             number = about(estimate.epsilon)
             number = number if math.isinf(estimate.epsilon) else f"about {number}"
-            cells = (number, about(estimate.delta), f"{interval(estimate)}; no guarantee")
-            rows.append(Row(of, "estimated", MEANINGS["estimated"], *cells))
-        cells = ("none", "", "no attack was made")
-        if observed is not None:
+            sure = f"{interval(estimate)}; no guarantee"
+            add("estimated", number, about(estimate.delta), sure)
+        if observed is None:
+            add("observed", "none", "", "no attack was made")
+        else:
             sure = f"{confidence(observed.confidence)} confidence"
-            cells = (f"at least {lower(observed.epsilon)}", about(observed.delta), sure)
-        rows.append(Row(of, "observed", MEANINGS["observed"], *cells))
+            add("observed", f"at least {lower(observed.epsilon)}", about(observed.delta), sure)
     return rows
 
 
@@ -225,12 +228,12 @@ def each_once(*leaks: str) -> tuple[str, ...]:
     return tuple(what for what in once if not what.startswith("delta = "))
 
 
-def delta_too_large(proved: Guarantee, rows: int | None) -> bool:
+def _delta_too_large(proved: Guarantee, rows: int | None) -> bool:
     """Whether so many records may be given away by chance that the promise means little."""
     return rows is not None and proved.delta * rows > 0.1
 
 
-def unit(question: Question) -> str:
+def _unit(question: Question) -> str:
     """Who is protected, to stand in a sentence."""
     many = question.rows_per_person
     return "any one record" if many == 1 else f"any one person ({many:,} records at most)"
@@ -238,7 +241,7 @@ def unit(question: Question) -> str:
 
 def learns(proved: Guarantee, unit: str, rows: int | None) -> str:
     """What whoever gets a model with this guarantee learns about `unit`: a verb and its object."""
-    if delta_too_large(proved, rows):
+    if _delta_too_large(proved, rows):
         return "may learn all about some of the records, since delta is too large"
     return next(words for most, words in _LEARNED if proved.epsilon <= most).format(unit)
 

@@ -15,22 +15,22 @@ from sordino_papers.quantities import Numbers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAGE = 7.2
+_PAGE = 7.2
 """Inches: both columns of a two-column page."""
-ORANGE, SKY, YELLOW = "#E69F00", "#56B4E9", "#B8A900"
+_ORANGE, _SKY, _YELLOW = "#E69F00", "#56B4E9", "#B8A900"
 STYLES: dict[str, tuple[str, str, str]] = {
     "auto": (canvas.INK, "o", "-"),
     "noisy-gd": (canvas.BLUE, "v", "--"),
-    "bolt-on": (ORANGE, ">", "--"),
+    "bolt-on": (_ORANGE, ">", "--"),
     "dp-sgd": (canvas.PURPLE, "d", "-"),
-    "diffprivlib": (SKY, "*", "--"),
+    "diffprivlib": (_SKY, "*", "--"),
     "scikit-learn lbfgs": (canvas.GREY, "h", "--"),
     "rsgd-ar": (canvas.VERMILION, "o", "-"),
-    "nsgd": (ORANGE, "v", "-"),
-    "output-gd": (YELLOW, "^", "-"),
+    "nsgd": (_ORANGE, "v", "-"),
+    "output-gd": (_YELLOW, "^", "-"),
     "objective": (canvas.BLUE, "s", "-"),
-    "objective/2011": (SKY, "D", ":"),
-    "objective/2012": (SKY, "s", "--"),
+    "objective/2011": (_SKY, "D", ":"),
+    "objective/2012": (_SKY, "s", "--"),
     "dp-agd": (canvas.GREEN, "<", "-"),
     "sgd-ma": (canvas.PURPLE, "P", "-"),
     "sgd-ma/2016": (canvas.PURPLE, "X", "--"),
@@ -38,9 +38,9 @@ STYLES: dict[str, tuple[str, str, str]] = {
     "majority": (canvas.GREY, "", ":"),
 }
 """By method: colour, mark, dashes."""
-FRONT = ("rsgd-ar", "auto")
+_FRONT = ("rsgd-ar", "auto")
 """What the paper proposes, and what the package does, is drawn over the rest."""
-BEST, WORST = "none", "majority"
+_BEST, _WORST = "none", "majority"
 
 
 def accuracy_and_objective(
@@ -59,13 +59,13 @@ def accuracy_and_objective(
     from matplotlib.figure import Figure
 
     with canvas.styled():
-        figure = Figure(figsize=(PAGE, 4.9), layout="constrained")
+        figure = Figure(figsize=(_PAGE, 4.9), layout="constrained")
         panels = figure.subplots(2, len(runs), squeeze=False, sharex="col")
         for column, (numbers, title) in enumerate(zip(runs, titles, strict=True)):
             top, bottom = panels[:, column]
             for method, label in lines.items():
                 _line(top, numbers, "accuracies", method, label, 100.0)
-                if method != WORST:
+                if method != _WORST:
                     _line(bottom, numbers, "objectives", method, label, 1.0)
             top.set_title(title)
             _frame(top, bottom, numbers, list(lines))
@@ -96,20 +96,14 @@ def processing_times(
 def _line(panel: Any, numbers: Numbers, of: str, method: str, label: str, times: float) -> None:
     """Means over folds; a cross at the lower edge where a budget cannot be met."""
     values = times * of_method(numbers, of, method)
-    means = values.mean(axis=-1)
-    _draw(panel, method, label, numbers["epsilons"], means, _errors(values))
+    means, many = values.mean(axis=-1), values.shape[-1]
+    # Standard errors over folds, as if those were independent.
+    errors = values.std(axis=-1, ddof=1) / np.sqrt(many) if many > 1 else None
+    _draw(panel, method, label, numbers["epsilons"], means, errors)
     cannot = numbers["epsilons"][np.isnan(means)]
     colour, *_ = STYLES[method.removesuffix("/tuned")]
     edge = panel.get_xaxis_transform()
     panel.plot(cannot, np.full(len(cannot), 0.02), "x", color=colour, markersize=4, transform=edge)
-
-
-def _errors(values: Array) -> Array | None:
-    """Standard errors over folds, as if those were independent."""
-    many = values.shape[-1]
-    if many < 2:
-        return None
-    return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(many))
 
 
 def _draw(
@@ -125,10 +119,10 @@ def _draw(
         marker=mark or None,
         markersize=3,
         linestyle=dashes,
-        linewidth=1.6 if method in FRONT else 1.0,
+        linewidth=1.6 if method in _FRONT else 1.0,
         elinewidth=0.6,
         capsize=1.5,
-        zorder=4 if method in FRONT else 3,
+        zorder=4 if method in _FRONT else 3,
         label=label,
     )
 
@@ -141,16 +135,16 @@ def _frame(top: Any, bottom: Any, numbers: Numbers, methods: Sequence[str]) -> N
         panel.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         panel.minorticks_off()
     drawn = 100 * np.array(
-        [of_method(numbers, "accuracies", each).mean(axis=-1) for each in methods if each != WORST]
+        [of_method(numbers, "accuracies", each).mean(axis=-1) for each in methods if each != _WORST]
     )
-    worst = 100 * float(of_method(numbers, "accuracies", WORST).mean())
+    worst = 100 * float(of_method(numbers, "accuracies", _WORST).mean())
     low, high = max(worst, float(np.nanmin(drawn))), float(np.nanmax(drawn))
     bottom_of_top = low - 0.3 * (high - low)
     top.set_ylim(bottom_of_top, high + 0.1 * (high - low))
     if worst < bottom_of_top:
         place = {"xycoords": "axes fraction", "ha": "right", "fontsize": 7, "color": canvas.GREY}
         top.annotate(f"always the same answer: {worst:.1f} %", (0.98, 0.06), **place)
-    least, most = (float(of_method(numbers, "objectives", m).mean()) for m in (BEST, WORST))
+    least, most = (float(of_method(numbers, "objectives", m).mean()) for m in (_BEST, _WORST))
     bottom.set_ylim(least - 0.06 * (most - least), most + 0.1 * (most - least))
 
 

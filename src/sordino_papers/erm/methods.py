@@ -33,7 +33,7 @@ from sordino.types import Floats
 
 REFERENCES = ("none", "majority")
 OLD_OBJECTIVES = ("objective/2011", "objective/2012")
-LEFT = 1e-6
+_LEFT = 1e-6
 """Norm of the mean gradient at which minimising stops where nothing is proved of it."""
 
 
@@ -170,7 +170,7 @@ def old_objective(
         direction = draw.standard_normal(task.columns)
         linear = direction / np.linalg.norm(direction) * draw.gamma(task.columns, scale)
         sigma = scale * math.sqrt(task.columns + 1)  # so that E||b||^2 = columns sigma^2
-    found = records.risk(0, task, l2).minimise(np.asarray(linear) / task.rows, LEFT)
+    found = records.risk(0, task, l2).minimise(np.asarray(linear) / task.rows, _LEFT)
     return found, sigma
 
 

@@ -54,7 +54,7 @@ def gaps(numbers: Numbers, method: str, other: str) -> Iterator[tuple[float, flo
         yield float(epsilon), float(points.mean()), error
 
 
-def sensitivity_of(loss: _Table, schedule: _Table) -> Sensitivity:
+def _sensitivity_of(loss: _Table, schedule: _Table) -> Sensitivity:
     """How far a record of each batch can move the final weights."""
     batches, size = schedule["batches"], schedule["batch_size"]
     every = schedule.get("every", schedule["epochs"])
@@ -76,7 +76,7 @@ def _constants(loss: _Table) -> Constants:
 
 def _noise(loss: _Table, schedule: _Table, epsilon: float, delta: float, bound: str) -> float:
     """The least noise on each weight for a budget, by one way to count."""
-    found = sensitivity_of(loss, schedule)
+    found = _sensitivity_of(loss, schedule)
     places: dict[str, Any] = {
         "sensitivities": found.positions,
         "relation": _REPLACE,
@@ -215,7 +215,7 @@ class ErmQuantities(Quantities):
 
     def schedule_sensitivity(self, *, loss: _Table, schedule: _Table, of: str = "worst") -> float:
         """The sensitivity to a record of the worst, the first or the last batch."""
-        found = sensitivity_of(loss, schedule)
+        found = _sensitivity_of(loss, schedule)
         positions = found.positions
         return {"worst": found.worst, "first": positions[0], "last": positions[-1]}[of]
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from sordino_papers.runs import RunStore
 
 SCIKIT_LEARN = "scikit-learn lbfgs"
-WARM_UP = 2000
+_WARM_UP = 2000
 """Rows of a first fit that is not timed: it compiles and loads."""
-MOST_ITERATIONS = 500
+_MOST_ITERATIONS = 500
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     given = TimingSettings.read(settings)
     X, y = _rows(given, store)
     for method in given.methods:
-        fit_seconds(given, method, X[:WARM_UP], y[:WARM_UP])
+        fit_seconds(given, method, X[:_WARM_UP], y[:_WARM_UP])
     seconds = np.full((len(given.methods), len(given.rows)), np.nan)
     steps, passes = seconds.copy(), seconds.copy()
     iterations = np.zeros(len(given.rows))
@@ -82,11 +82,9 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     for at, rows in enumerate(given.rows):
         iterations[at] = _quasi_newton_iterations(given, X[:rows], y[:rows])
         for m, method in enumerate(given.methods):
-            repeats = given.repeats.get(method, given.repeats["else"])
-            few = min(rows, len(X))
-            seconds[m, at] = min(
-                fit_seconds(given, method, X[:few], y[:few]) for _ in range(repeats)
-            )
+            few, repeats = min(rows, len(X)), given.repeats.get(method, given.repeats["else"])
+            taken = [fit_seconds(given, method, X[:few], y[:few]) for _ in range(repeats)]
+            seconds[m, at] = min(taken)
             steps[m, at], passes[m, at] = _counted(given, method, few, X.shape[1] + 1)
             done += 1
             store.tell(done, total)
@@ -178,12 +176,9 @@ def _quasi_newton_iterations(given: TimingSettings, X: Array, y: Array) -> int:
     noise = stream("reproduce", "erm timing", "noise", len(X)).standard_normal(task.columns)
     linear = plan.sigma * noise / task.rows
     risk = records.risk(0, task, plan.l2)
-    best = _value(risk, linear, risk.minimise(linear, 1e-7))
+    least = risk.minimise(linear, 1e-7)
+    best = risk.value(least) + float(linear @ least)
     return _until(risk, linear, best + given.accurate * abs(best))
-
-
-def _value(risk: Risk, linear: Floats, w: Floats) -> float:
-    return risk.value(w) + float(linear @ w)
 
 
 def _until(risk: Risk, linear: Floats, enough: float) -> int:
@@ -193,19 +188,13 @@ def _until(risk: Risk, linear: Floats, enough: float) -> int:
     start: Floats = np.zeros(risk.dimension)
 
     def both(w: Floats) -> tuple[float, Floats]:
-        return _value(risk, linear, w), risk.gradient(w) + linear
+        return risk.value(w) + float(linear @ w), risk.gradient(w) + linear
 
     def seen(xk: Floats) -> None:
-        values.append(_value(risk, linear, xk))
+        values.append(both(xk)[0])
         if values[-1] <= enough:
             raise StopIteration
 
-    minimize(
-        both,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        callback=seen,
-        options={"maxiter": MOST_ITERATIONS},
-    )
+    limit: Any = {"maxiter": _MOST_ITERATIONS}
+    minimize(both, start, jac=True, method="L-BFGS-B", callback=seen, options=limit)
     return len(values)

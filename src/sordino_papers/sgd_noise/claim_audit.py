@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from sordino.sgd.engine import Progress
 
 
-FRESH_SEEDS = 1_000_000
+_FRESH_SEEDS = 1_000_000
 """First of the seeds that test; a grid's begin at 0."""
-FOLDS = 4
+_FOLDS = 4
 """Of the learning runs: thresholds are chosen by scores that were learned from other runs."""
-TESTS = 3
+_TESTS = 3
 """The band, the Gaussian bound at a threshold, and the plain one: each gets this share."""
 
 
@@ -229,7 +229,7 @@ def fresh_runs(
     claim: PapersClaim,
     runs: int,
     *,
-    first_seed: int = FRESH_SEEDS,
+    first_seed: int = _FRESH_SEEDS,
     progress: Callable[[Progress], None] | None = None,
 ) -> Floats:
     """Final weights [dataset, run, parameter] of the claim's pair, by seeds that did not choose it.
@@ -344,10 +344,13 @@ def _augmented(claim: PapersClaim, W: Floats, epsilon: float) -> tuple[Floats, C
 
 def _pair_of_runs(weights: npt.ArrayLike) -> Floats:
     W = np.asarray(weights, dtype=np.float64)
-    if W.ndim != 3 or len(W) != 2 or W.shape[1] < 4 * FOLDS:
+    if W.ndim != 3 or len(W) != 2 or W.shape[1] < 4 * _FOLDS:
         hint = "Pass what `fresh_runs` returns."
         checks.fail(
-            "weights", f"[shape {W.shape}]", f"to be [2, {4 * FOLDS} or more runs, parameter]", hint
+            "weights",
+            f"[shape {W.shape}]",
+            f"to be [2, {4 * _FOLDS} or more runs, parameter]",
+            hint,
         )
     checks.finite("weights", W.reshape(2 * W.shape[1], -1))
     return W
@@ -358,9 +361,9 @@ def _learned(first: Floats, second: Floats) -> tuple[Callable[[Floats], Floats],
 
     Row r of both is one seed, and learns or tests as a whole.
     """
-    folds = np.arange(len(first)) % FOLDS
-    found = Direction.of(first, second, folds, folds, folds=FOLDS)
-    inside = [np.stack(found.held_out(fold)) for fold in range(FOLDS)]
+    folds = np.arange(len(first)) % _FOLDS
+    found = Direction.of(first, second, folds, folds, folds=_FOLDS)
+    inside = [np.stack(found.held_out(fold)) for fold in range(_FOLDS)]
     return found.whole(), np.concatenate(inside, axis=1)
 
 
@@ -386,4 +389,4 @@ def _isotropic(learning: Floats, tested: Floats) -> float:
 
 
 def _share(confidence: float) -> float:
-    return 1 - bounds.level_of(confidence) / TESTS
+    return 1 - bounds.level_of(confidence) / _TESTS

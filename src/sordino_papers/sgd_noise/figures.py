@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import checks
+from sordino.intrinsic.distances import density
 from sordino.intrinsic.epsilon import pairwise_epsilon
 from sordino.report import canvas
 from sordino.report.canvas import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
@@ -25,6 +26,8 @@ from sordino_papers.sgd_noise.quantities import curve
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_PLACES = 600
+"""Of a density."""
 _COLORS = {"vary": BLUE, "fixed": VERMILION}
 _SYMBOLS = {"fixed": "fix", "vary": "vary"}
 """In the order they are drawn: what the papers call "fix" lies below."""
@@ -128,36 +131,9 @@ def _scalar(run: Numbers, name: str) -> float:
     return float(np.ravel(run[name])[0]) if name in run and np.size(run[name]) else math.nan
 
 
-def density(values: Array, high: float, *, low: float = 0.0) -> tuple[Array, Array]:
-    """A smooth density of `values` between two ends, on a plain axis.
-
-    Its area is the share of values between them. The width is Silverman's for at most 1,000 values:
-    pairs that share a run are far from independent. What would be smoothed over the lower end is
-    folded back, so that distances have no density below 0.
-    """
-    places = 600
-    edges = np.linspace(low, high, places + 1)
-    step = edges[1] - edges[0]
-    middle = edges[:-1] + step / 2
-    inside = np.asarray(values, dtype=np.float64)
-    many = np.isfinite(inside).sum()
-    inside = inside[(inside >= low) & (inside <= high)]
-    if len(inside) == 0:
-        return middle, np.zeros(places)
-    counts = np.histogram(inside, edges)[0] / (many * step)
-    spread = min(float(inside.std()), float(np.subtract(*np.quantile(inside, [0.75, 0.25]))) / 1.34)
-    width = max(0.9 * spread * min(len(inside), 1000) ** -0.2, step)
-    reach = min(math.ceil(4 * width / step), places - 1)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * step / width) ** 2)
-    smooth = np.convolve(counts, kernel / kernel.sum())
-    found = smooth[reach : reach + places].copy()
-    found[:reach] += smooth[:reach][::-1]
-    return middle, found
-
-
 def _hill(panel: Any, values: Array, high: float, color: str, label: str, width: float) -> float:
     """Draw a density with its area; returns its height."""
-    x, y = density(values, high)
+    x, y = density(values, 0.0, high, _PLACES)
     panel.fill_between(x, y, color=color, alpha=0.25, linewidth=0)
     panel.plot(x, y, color=color, label=label, linewidth=width)
     return float(y.max())
@@ -192,7 +168,7 @@ def _draw_cnn_distances(run: Numbers, *, title: str) -> Figure:
         figure, ((panel,),) = _Panels([title]).panels([run], 2.5)
         top = _distances(panel, run)
         if "vary/gaussian_distances" in run:
-            x, y = density(run["vary/gaussian_distances"], panel.get_xlim()[1])
+            x, y = density(run["vary/gaussian_distances"], 0.0, panel.get_xlim()[1], _PLACES)
             panel.plot(x, y, color=INK, linewidth=1.0, label="Gaussian vectors")
             panel.set_ylim(0, max(top, 1.1 * float(y.max())))
         panel.set(xlabel=_DISTANCE, ylabel="density")
@@ -219,7 +195,7 @@ def _distances(panel: Any, run: Numbers) -> float:
         top = max(top, _hill(panel, values, high, _COLORS[init], label, 1.1))
     for init in both:
         label = rf"$\Delta_{{S+V}}^{{\mathrm{{{_SYMBOLS[init]}}}}}$"
-        x, y = density(run[f"{init}/delta_sv"], high)
+        x, y = density(run[f"{init}/delta_sv"], 0.0, high, _PLACES)
         panel.plot(x, y, color=INK, linewidth=1.0, linestyle=_DASHES[init], label=label)
     beside, height = float(np.median(data)), 1.25 * top
     if math.isfinite(bound):

@@ -24,7 +24,7 @@ _PEAK_BINS = 60
 """Of the histogram whose highest bin is where a density is highest."""
 _SIGMAS = {"minimum": "sigma", "median": "sigma_median"}
 _OF_SEVERAL = {
-    *("ratio", "least", "largest", "range_over", "share_of_runs_above"),
+    *("ratio", "least", "largest", "range_over"),
     *("quotient", "multiplier", "epsilon_of", "exact_of_printed"),
 }
 """What no quantity of several runs asks of each."""
@@ -47,7 +47,7 @@ class GridQuantities(Quantities):
     """
 
     held: ClassVar[Mapping[str, str]] = {
-        **{n: n for n in ("learning_rate", "batch_size", "seeds", "parameters", "hidden")},
+        **{n: n for n in ("learning_rate", "batch_size", "parameters", "hidden")},
         "datasets": "neighbours",
         "records": "n",
         "bound_that_holds": "bound_holds",
@@ -91,10 +91,6 @@ class GridQuantities(Quantities):
     def overlap(self, *, init: str = "vary") -> float:
         """Of the distributions of delta_V and delta_S+V: 1 if they are the same, 0 if apart."""
         return 1 - _gap(self[f"{init}/delta_v"], self[f"{init}/delta_sv"])
-
-    def separation(self, *, init: str = "vary") -> float:
-        """(median delta_V - median delta_S) / median delta_V."""
-        return 1 - 1 / self.median_seed_over_data(init=init)
 
     def gaussian_gap(self, *, init: str = "vary") -> float:
         """Of delta_V and distances of Gaussian vectors: the largest gap of the distributions."""
@@ -251,14 +247,7 @@ class GridQuantities(Quantities):
 
     def sensitivity_trend(self, *, init: str = "vary") -> float:
         """Spearman's rank correlation of the sensitivity with the steps."""
-        return self._trend("sensitivity", init)
-
-    def sigma_trend(self, *, init: str = "vary") -> float:
-        """Spearman's rank correlation of sigma with the steps."""
-        return self._trend("sigma", init)
-
-    def _trend(self, of: str, init: str) -> float:
-        held = self._by_steps(init, of)
+        held = self._by_steps(init, "sensitivity")
         if len(held) < 2 or np.ptp(held) == 0:
             return math.nan
         return float(stats.spearmanr(self["steps"], held).statistic)
@@ -380,14 +369,14 @@ class GridQuantities(Quantities):
         delta = self.delta(version=version)
         return _of_sigma(
             self.sigma(init=init, aggregate=aggregate),
-            lambda sigma: epsilon_of(top, sigma, delta, formula),
+            lambda sigma: _epsilon_of(top, sigma, delta, formula),
         )
 
     def epsilon_of_sigma(
         self, *, sigma: float, version: int = 2, whole_batches: bool = True
     ) -> float:
         """epsilon_i of the run's bound with another sigma, such as a printed one."""
-        return epsilon_of(
+        return _epsilon_of(
             self.bound(whole_batches=whole_batches), sigma, self.delta(version=version)
         )
 
@@ -438,10 +427,6 @@ class GridQuantities(Quantities):
         values = self._of_each(of, arguments)
         return float(np.max(values) / np.min(values))
 
-    def share_of_runs_above(self, *, of: str, threshold: float, **arguments: Any) -> Answer:
-        """The share of runs that are above a threshold."""
-        return _share(np.array(self._of_each(of, arguments)) > threshold)
-
     # Of printed numbers alone ----------------------------------------------------------------
 
     def quotient(self, *, over: float, under: float) -> float:
@@ -456,7 +441,7 @@ class GridQuantities(Quantities):
         self, *, sensitivity: float, sigma: float, delta: float, formula: str = "printed"
     ) -> float:
         """Epsilon of printed numbers."""
-        return epsilon_of(sensitivity, sigma, delta, formula)
+        return _epsilon_of(sensitivity, sigma, delta, formula)
 
     def exact_of_printed(self, *, epsilon: float, delta: float) -> float:
         """What the exact formula gives where the papers' gives `epsilon`."""
@@ -466,7 +451,7 @@ class GridQuantities(Quantities):
 _ENDS = ("low", "high")
 
 
-def epsilon_of(sensitivity: float, sigma: float, delta: float, formula: str = "printed") -> float:
+def _epsilon_of(sensitivity: float, sigma: float, delta: float, formula: str = "printed") -> float:
     """The papers' sqrt(2 ln(1.25/delta)) Delta / sigma ("printed"), or the exact epsilon."""
     checks.one_of("formula", formula, ("printed", "exact"))
     if not math.isfinite(sensitivity):

@@ -25,12 +25,11 @@ from sordino_papers.theory.hidden_state import LINES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Style = dict[str, Any]
-Line = tuple[str, Array, Style]
+_Style = dict[str, Any]
+_Line = tuple[str, Array, _Style]
 """What it is called, heights, and matplotlib's style."""
-WIDTH, HEIGHT = 4.6, 3.3
 _DOTS = (0, (1, 1.2))
-_NOISE: Mapping[str, tuple[str, Style]] = {
+_NOISE: Mapping[str, tuple[str, _Style]] = {
     "naive_first": (
         "naive, printed, first form",
         {"color": VERMILION, "linestyle": "--", "linewidth": 0.9},
@@ -43,7 +42,7 @@ _NOISE: Mapping[str, tuple[str, Style]] = {
     "moments": ("moments accountant", {"color": GREEN}),
     "least": ("least that is enough", {"color": INK, "linestyle": "--"}),
 }
-_GROWTH: Mapping[str, tuple[str, Style]] = {
+_GROWTH: Mapping[str, tuple[str, _Style]] = {
     "naive": ("naive composition", {"color": VERMILION, "marker": "s"}),
     "strong": ("strong composition", {"color": BLUE, "marker": "o"}),
     "moments": ("moments accountant", {"color": GREEN, "marker": "^"}),
@@ -51,20 +50,20 @@ _GROWTH: Mapping[str, tuple[str, Style]] = {
 }
 
 
-def noise_by_steps(table: Numbers) -> Figure:
+def _noise_by_steps(table: Numbers) -> Figure:
     """The noise that each method asks for, against the number of steps (the notes, section 3)."""
     lines = [(label, table[name], style) for name, (label, style) in _NOISE.items()]
     title = _training(table, "epsilon", "delta", "sample_rate")
     return _log_log(table["steps"], lines, "steps T", "noise multiplier", title)
 
 
-def noise_ratio(table: Numbers, *, since: float) -> Figure:
+def _noise_ratio(table: Numbers, *, since: float) -> Figure:
     """Strong over naive noise against steps, with the power that it falls with from `since` on."""
     steps, proved, late = table["steps"], table["strong"] / table["naive"], table["steps"] >= since
     power = slope(steps[late], proved[late])
     printed = slope(steps[late], table["ratio_order"][late])
     root = proved[-1] * np.sqrt(steps[-1] / steps)
-    lines: list[Line] = [
+    lines: list[_Line] = [
         (f"proved (slope {power:.3f})", proved, {"color": BLUE, "marker": "o"}),
         (
             f"printed order, constant 1 (slope {printed:.3f})",
@@ -77,7 +76,7 @@ def noise_ratio(table: Numbers, *, since: float) -> Figure:
     return _log_log(steps, lines, "steps T", "strong / naive noise", title)
 
 
-def epsilon_by_epochs(table: Numbers) -> Figure:
+def _epsilon_by_epochs(table: Numbers) -> Figure:
     """Epsilon against epochs by each method, with the power it grows with (section 4)."""
     epochs = table["epochs"]
     lines = [
@@ -97,13 +96,13 @@ def _training(table: Numbers, *names: str) -> str:
     return ", ".join(f"{_SYMBOLS[name]} = {table[name][0]:g}" for name in names)
 
 
-def _log_log(x: Array, lines: Sequence[Line], across: str, up: str, title: str) -> Figure:
+def _log_log(x: Array, lines: Sequence[_Line], across: str, up: str, title: str) -> Figure:
     from matplotlib.figure import Figure
 
     low = min(float(y.min()) for _, y, _ in lines)
     high = max(float(y.max()) for _, y, _ in lines)
     with canvas.styled():
-        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        figure = Figure(figsize=(4.6, 3.3), layout="constrained")
         panel = figure.subplots()
         canvas.log_axis(panel.xaxis, float(x.min()) / 1.15, float(x.max()) * 1.15)
         canvas.log_axis(panel.yaxis, low / 1.5, high * 1.5)
@@ -114,49 +113,42 @@ def _log_log(x: Array, lines: Sequence[Line], across: str, up: str, title: str) 
     return figure
 
 
-def worst_case_curves(
+def _worst_case_curves(
     *runs: Numbers, log: bool = False, orders: Sequence[str] = tuple(ORDERS)
 ) -> Figure:
     """Annamalai's Figure 1: error rates of the final iterate, a panel a training.
 
     `orders` are rows: "presence" as in the paper, "absence" with D and D' exchanged.
     """
-    settings = [
-        WorstCaseSetting(_panel_title(run), {order: _curves(run, order) for order in orders})
-        for run in runs
-    ]
+    settings = []
+    for run in runs:
+        numbers = f"σ = {run['noise_multiplier']:g}, q = {run['sample_rate']:g}, T = {run['steps']}"
+        title = f"{numbers}\nepsilon {run['claimed']:.3g}, linear {run['linear']:.3g}"
+        curves = {
+            order: {
+                line: (run[f"{order}/{line}/fpr"], run[f"{order}/{line}/fnr"]) for line in LINES
+            }
+            for order in orders
+        }
+        settings.append(WorstCaseSetting(title, curves))
     return error_curves(settings, log=log, orders=orders)
 
 
-def _panel_title(run: Numbers) -> str:
-    numbers = f"σ = {run['noise_multiplier']:g}, q = {run['sample_rate']:g}, T = {run['steps']}"
-    return f"{numbers}\nepsilon {run['claimed']:.3g}, linear {run['linear']:.3g}"
-
-
-def _curves(run: Numbers, order: str) -> dict[str, tuple[Array, Array]]:
-    return {line: (run[f"{order}/{line}/fpr"], run[f"{order}/{line}/fnr"]) for line in LINES}
-
-
-def worst_case_epsilons(*runs: Numbers) -> Figure:
+def _worst_case_epsilons(*runs: Numbers) -> Figure:
     """Annamalai's Figure 2: epsilon found against epsilon, a panel a training."""
-    return epsilons_against_theory({_training_of(run): _ways(run) for run in runs})
-
-
-def _training_of(run: Numbers) -> str:
-    return f"q = {run['sample_rate']:g}, T = {run['steps']}"
-
-
-def _ways(run: Numbers) -> list[Repeats]:
-    return [
-        Repeats(says, dict(zip(run["epsilons"].tolist(), run[way].tolist(), strict=True)))
-        for way, says in WAYS.items()
-    ]
+    panels = {}
+    for run in runs:
+        panels[f"q = {run['sample_rate']:g}, T = {run['steps']}"] = [
+            Repeats(says, dict(zip(run["epsilons"].tolist(), run[way].tolist(), strict=True)))
+            for way, says in WAYS.items()
+        ]
+    return epsilons_against_theory(panels)
 
 
 DRAWINGS: dict[str, Callable[..., Figure]] = {
-    "noise_by_steps": noise_by_steps,
-    "noise_ratio": noise_ratio,
-    "epsilon_by_epochs": epsilon_by_epochs,
-    "worst_case_curves": worst_case_curves,
-    "worst_case_epsilons": worst_case_epsilons,
+    "noise_by_steps": _noise_by_steps,
+    "noise_ratio": _noise_ratio,
+    "epsilon_by_epochs": _epsilon_by_epochs,
+    "worst_case_curves": _worst_case_curves,
+    "worst_case_epsilons": _worst_case_epsilons,
 }

@@ -35,9 +35,9 @@ from sordino_papers.quantities import Answer, Quantities
 if TYPE_CHECKING:
     from sordino_papers.runs import RunStore
 
-ORDERS = ("presence", "absence")
+_ORDERS = ("presence", "absence")
 LINES = ("observed", "composed", "linear")
-RATES = np.round(np.arange(0.01, 0.995, 0.01), 10)
+_RATES = np.round(np.arange(0.01, 0.995, 0.01), 10)
 """False-positive rates at which curves are compared."""
 
 
@@ -90,7 +90,7 @@ def _curves(
         **_compared(audited, without, with_it),
         **{
             f"{order}/{line}/{rate}": values
-            for order in ORDERS
+            for order in _ORDERS
             for line, curve in audited.curves(order).items()  # type: ignore[arg-type]
             for rate, values in zip(("fpr", "fnr"), curve, strict=True)
         },
@@ -105,20 +105,20 @@ def _compared(audited: WorstCaseAudit, without: Array, with_it: Array) -> dict[s
     exchanged = error_rates(-with_it, -without)
     inverse = observed[1][::-1], observed[0][::-1]
     return {
-        "at/rates": RATES,
+        "at/rates": _RATES,
         "at/observed": _at_rates(*observed),
-        "at/composed": tradeoff(profile, RATES, "forward"),
-        "at/symmetric": tradeoff(profile, RATES, "both"),
-        "at/linear": linear_curve(run.sample_rate, run.steps, run.noise_multiplier, RATES),
+        "at/composed": tradeoff(profile, _RATES, "forward"),
+        "at/symmetric": tradeoff(profile, _RATES, "both"),
+        "at/linear": linear_curve(run.sample_rate, run.steps, run.noise_multiplier, _RATES),
         "at/exchanged": _at_rates(*exchanged),
         "at/inverse": _at_rates(*inverse),
-        "at/composed_exchanged": tradeoff(profile, RATES, "backward"),
+        "at/composed_exchanged": tradeoff(profile, _RATES, "backward"),
     }
 
 
 def _at_rates(alphas: Array, betas: Array) -> Array:
     """The false-negative rate of the last threshold whose false-positive rate is within each."""
-    places = np.searchsorted(alphas, RATES, side="right") - 1
+    places = np.searchsorted(alphas, _RATES, side="right") - 1
     return np.where(places >= 0, betas[np.maximum(places, 0)], 1.0)
 
 

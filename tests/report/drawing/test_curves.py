@@ -15,7 +15,7 @@ import pytest
 import sample_assessment as samples
 
 from sordino.report import canvas
-from sordino.report.drawing import axis, curves, svg
+from sordino.report.drawing import axis, curves
 from sordino.report.numbers import lower, upper
 from sordino.report.page import Figure
 from sordino.report.result import Assessment, Curve, Proved
@@ -128,25 +128,6 @@ def test_nothing_is_drawn_before_somebody_draws() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert ran.stdout.strip() == "False"
-
-
-def test_a_file_of_its_own_has_a_size_a_ground_and_both_sets_of_colours() -> None:
-    drawn = axis.axis(SAMPLE)
-    alone = svg.standalone(drawn, width=500)
-    root = ElementTree.fromstring(alone)
-    assert root.tag == f"{SVG}svg"
-    wide, high = (float(each) for each in root.attrib["viewBox"].split()[2:])
-    assert root.get("width") == "500"
-    assert float(root.attrib["height"]) == pytest.approx(500 * high / wide, abs=0.5)
-    style = root.find(f"{SVG}style")
-    assert style is not None
-    assert style.text is not None
-    for name in canvas.LIGHT:
-        assert f"--{name}: {canvas.LIGHT[name]};" in style.text.partition("@media")[0]
-        assert f"--{name}: {canvas.DARK[name]};" in style.text.partition("@media")[2]
-    assert "background: var(--panel)" in style.text
-    pictured = dataclasses.replace(drawn, markup=alone)
-    assert texts(pictured) == texts(drawn)
 
 
 @pytest.mark.parametrize("colours", [canvas.LIGHT, canvas.DARK])

@@ -11,7 +11,6 @@ import pytest
 from sordino import randomness
 from sordino.errors import InvalidArgument
 from sordino.report import canvas
-from sordino_papers.sgd_noise import figures
 from sordino_papers.sgd_noise.figures import DRAWINGS
 
 N, BATCH, STEPS = 1000, 50, np.array([30, 60, 90])
@@ -254,22 +253,6 @@ def test_pairwise_epsilon_is_the_papers_and_an_estimate(over) -> None:
     assert drawn["median"][0, 0] == pytest.approx(np.median(sample) * one)
     assert texts(panel) == [f"{np.median(sample) * one:.3g}", f"{0.08 * one:.3g}"]
     assert "estimate, not a guarantee" in panel.get_xlabel()
-
-
-def test_a_density_loses_nothing_at_zero() -> None:
-    values = np.abs(randomness.stream("test", "half normal").normal(size=4000))
-    x, y = figures.density(values, 6.0)
-    step = x[1] - x[0]
-    assert y.sum() * step == pytest.approx(1)
-    # Of |N(0, 1)|: 2 phi(0). Smoothing over a width of 0.2 flattens the top by 2 %.
-    assert y[0] == pytest.approx(math.sqrt(2 / math.pi), rel=0.08)
-
-
-def test_a_density_between_two_ends_is_the_share_between_them() -> None:
-    values = np.concatenate([np.full(300, 0.5), np.full(100, 7.0)])
-    x, y = figures.density(values, 1.0)
-    assert y.sum() * (x[1] - x[0]) == pytest.approx(0.75)
-    assert figures.density(np.array([np.nan]), 1.0)[1].max() == 0
 
 
 def png(figure):

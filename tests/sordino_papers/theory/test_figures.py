@@ -4,13 +4,6 @@ import numpy as np
 import pytest
 
 from sordino_papers.theory import figures
-from sordino_papers.theory.figures import (
-    epsilon_by_epochs,
-    noise_by_steps,
-    noise_ratio,
-    worst_case_curves,
-    worst_case_epsilons,
-)
 
 STEPS = np.array([1, 100, 10_000])
 FIXED = {"epsilon": np.ones(3), "delta": np.full(3, 1e-5), "sample_rate": np.full(3, 0.01)}
@@ -22,7 +15,7 @@ def lines(panel):
 
 def test_noise_of_every_method():
     columns = {name: STEPS * (1.0 + at) for at, name in enumerate(figures._NOISE)}
-    figure = noise_by_steps({**FIXED, "steps": STEPS, **columns})
+    figure = figures.DRAWINGS["noise_by_steps"]({**FIXED, "steps": STEPS, **columns})
     (panel,) = figure.axes
     drawn = lines(panel)
     assert len(drawn) == 8
@@ -35,7 +28,7 @@ def test_noise_of_every_method():
 def test_the_ratio_has_its_slope_beside_it():
     naive, strong = STEPS * 1.0, STEPS**0.25
     table = {**FIXED, "steps": STEPS, "naive": naive, "strong": strong, "ratio_order": STEPS**-0.5}
-    (panel,) = noise_ratio(table, since=100).axes
+    (panel,) = figures.DRAWINGS["noise_ratio"](table, since=100).axes
     drawn = lines(panel)
     np.testing.assert_allclose(drawn["proved (slope -0.750)"], STEPS**-0.75)
     assert "printed order, constant 1 (slope -0.500)" in drawn
@@ -48,7 +41,7 @@ def test_growth_with_epochs():
     powers = {"naive": 1.0, "strong": 0.9, "moments": 0.5, "least": 0.55}
     table = {**FIXED, "noise_multiplier": np.full(3, 2.0), "steps": np.full(3, 1000)}
     table |= {"epochs": epochs, **{name: epochs**power for name, power in powers.items()}}
-    (panel,) = epsilon_by_epochs(table).axes
+    (panel,) = figures.DRAWINGS["epsilon_by_epochs"](table).axes
     drawn = lines(panel)
     np.testing.assert_allclose(drawn["strong composition (slope 0.90)"], epochs**0.9)
     assert "moments accountant (slope 0.50)" in drawn
@@ -73,13 +66,13 @@ RUN = {
 
 
 def test_figure_one_has_a_panel_a_training():
-    figure = worst_case_curves(RUN, RUN, RUN, orders=["presence"])
+    figure = figures.DRAWINGS["worst_case_curves"](RUN, RUN, RUN, orders=["presence"])
     assert len(figure.axes) == 3
     panel = figure.axes[0]
     title = "σ = 0.5, q = 0.01, T = 1024\nepsilon 13.5, linear 3.01"
     assert panel.get_title(loc="left") == title
     np.testing.assert_array_equal(lines(panel)["observed, final iterate"], 1 - RATES)
-    both = worst_case_curves(RUN, log=True)
+    both = figures.DRAWINGS["worst_case_curves"](RUN, log=True)
     assert len(both.axes) == 2
     np.testing.assert_array_equal(lines(both.axes[1])["observed, final iterate"], 1 - RATES**2)
 
@@ -95,7 +88,9 @@ def test_figure_two_has_every_way_and_no_other():
         "ours": np.array([[0.8], [3.5]]),
         "exact": np.array([[7.0, 7.0], [7.0, 7.0]]),
     }
-    panel, other = worst_case_epsilons(run, {**run, "steps": np.array(1024)}).axes
+    panel, other = figures.DRAWINGS["worst_case_epsilons"](
+        run, {**run, "steps": np.array(1024)}
+    ).axes
     assert panel.get_title(loc="left") == "q = 0.1, T = 100"
     assert other.get_title(loc="left") == "q = 0.1, T = 1024"
     means = sorted(bar.lines[0].get_ydata()[0] for bar in panel.containers)

@@ -43,12 +43,12 @@ _WIDE = 0x1100
 """Scripts whose letters are as wide as high begin here; the measuring font has few of them."""
 _MEASURED_AT = 100
 
-Part = tuple[str, Sequence[tuple[str, Estimate]], Observation | None]
+_Part = tuple[str, Sequence[tuple[str, Estimate]], Observation | None]
 """What is estimated, its estimates by name, and what was observed of it."""
 
 
 @dataclass(frozen=True)
-class Scale:
+class _Scale:
     """From `low` to `high` logarithmically."""
 
     low: float
@@ -85,7 +85,7 @@ class Scale:
         return found
 
 
-def around(values: Iterable[float]) -> Scale:
+def around(values: Iterable[float]) -> _Scale:
     """A scale on which all `values` have room; those that are 0 or infinite need none.
 
     It begins and ends at one of 1, 2, 5, 10, 20, ...
@@ -98,10 +98,10 @@ def around(values: Iterable[float]) -> Scale:
         [step * 10.0 ** math.floor(math.log10(end)) for step in (1.0, 2.0, 5.0, 10.0)]
         for end in (low, high)
     )
-    return Scale(max(s for s in below if s <= low), min(s for s in above if s >= high))
+    return _Scale(max(s for s in below if s <= low), min(s for s in above if s >= high))
 
 
-class Sheet:
+class _Sheet:
     """Lengths in points from the left and from the top; `y` is the middle of the next line."""
 
     def __init__(self, values: Iterable[float]) -> None:
@@ -350,7 +350,7 @@ def axis(assessment: Assessment) -> Figure:
     for row in rows:
         values += [row.most, row.least, *_ends(row.estimate)]
     with styled():
-        sheet = Sheet(values)
+        sheet = _Sheet(values)
         top = sheet.y
         if target is not None:
             words = f"target {_number(target)}"
@@ -385,7 +385,7 @@ def axis(assessment: Assessment) -> Figure:
         return inline(sheet.figure(), "axis", title, printable(" ".join(alt)), " ".join(caption))
 
 
-def _row(sheet: Sheet, row: Triple) -> None:
+def _row(sheet: _Sheet, row: Triple) -> None:
     most, estimated, observed, *warnings = _words(row)
     sheet.title(row.title)
     top = sheet.y - _LINE / 2
@@ -459,7 +459,7 @@ def estimates(assessment: Assessment) -> Figure | None:
     Of the release and of SGD alone; None where no two estimates are there to compare.
     """
     ways = (("isotropic", "one sigma"), ("directional", "by direction"))
-    parts: list[Part] = []
+    parts: list[_Part] = []
     for row in assessment.triples:
         found = [(words, getattr(row.estimated, way, None)) for way, words in ways]
         if named := [(words, each) for words, each in found if each is not None]:
@@ -476,12 +476,12 @@ def estimates(assessment: Assessment) -> Figure | None:
     )
 
 
-def estimates_sheet(parts: Sequence[Part], heading: Sequence[str] = ()) -> Any:
+def estimates_sheet(parts: Sequence[_Part], heading: Sequence[str] = ()) -> Any:
     """Estimates by what they are of, on one axis, as a matplotlib figure; `heading` is above."""
     values = [each.epsilon for _, _, each in parts if each is not None]
     values += [end for _, named, _ in parts for _, each in named for end in _ends(each)]
     with styled():
-        sheet = Sheet(values)
+        sheet = _Sheet(values)
         for words in heading:
             sheet.title(words, SMALL, bold=False)
         top = sheet.y
@@ -499,7 +499,7 @@ def estimates_sheet(parts: Sequence[Part], heading: Sequence[str] = ()) -> Any:
         return sheet.figure()
 
 
-def _lines(part: Part) -> list[str]:
+def _lines(part: _Part) -> list[str]:
     _, named, observed = part
     seen = [] if observed is None else [_seen(observed.epsilon)]
     return [*(f"{words}: {_roughly(each)}" for words, each in named), *seen]

@@ -173,6 +173,9 @@ def least_missed(tradeoff: Curve, alarms: float) -> float:
 
     The true curve falls and is convex, so it lies above its next point to the right, and above
     the chords beside the gap in which `alarms` falls, drawn out into it.
+
+    >>> least_missed(Curve((0.0, 0.5, 1.0), (1.0, 0.25, 0.0)), 0.5)
+    0.25
     """
     points = sorted(zip(tradeoff.x, tradeoff.y, strict=True))
     after = next((place for place, (x, _) in enumerate(points) if x >= alarms), None)

@@ -1,4 +1,4 @@
-"""From a matplotlib figure to SVG that stands inside a page, or alone as a file.
+"""From a matplotlib figure to SVG that stands inside a page.
 
 Inside a page ids must not meet those of another picture, styles must not reach beyond it, and
 size, type and colours are the page's. So all that is taken out, and the text stays text.
@@ -28,8 +28,6 @@ A colour after it, as in "halo #0072b2", is for the words before the colon.
 HOLLOW: dict[str, Any] = {"mfc": canvas.PANEL, "mew": 1.8, "ms": 7, "ls": "none", "zorder": 5}
 """Look of a mark that stands on lines."""
 
-_MARGIN = 8.0
-"""Points around a picture that stands alone."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _STYLE: dict[Any, Any] = {
@@ -95,22 +93,6 @@ def inline(figure: Any, name: str, title: str, alt: str, caption: str) -> Figure
     for place, (tag, words) in enumerate((("title", title), ("desc", alt))):
         root.insert(place, _element(tag, words, id=f"{name}-{tag}"))
     return Figure(ElementTree.tostring(root, encoding="unicode"), alt, caption)
-
-
-def standalone(drawn: Figure, width: int = 640) -> str:
-    """The picture as a file of its own: with a size, a ground, a font and both sets of colours."""
-    root = ElementTree.fromstring(drawn.markup)
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(_SVG)
-    wide, high = (float(each) + 2 * _MARGIN for each in root.attrib["viewBox"].split()[2:])
-    root.set("xmlns", "http://www.w3.org/2000/svg")
-    root.set("viewBox", f"{-_MARGIN:g} {-_MARGIN:g} {wide:g} {high:g}")
-    root.set("width", str(width))
-    root.set("height", f"{width * high / wide:.0f}")
-    fonts = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-    rule = f"svg {{ background: var(--panel); font-family: {fonts}; }}"
-    root.insert(2, _element("style", f"{canvas.css('svg')}\n{rule}"))
-    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def _element(tag: str, text: str, **attributes: str) -> ElementTree.Element:
