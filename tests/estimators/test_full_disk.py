@@ -185,8 +185,8 @@ def subject() -> AssessmentPlan:
 )
 def test_whatever_fails_is_said(
     in_memory: Path,
-    subject: Subject,
-    way: Callable[[Path, Subject], None],
+    subject: AssessmentPlan,
+    way: Callable[[Path, AssessmentPlan], None],
     on: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
