@@ -19,7 +19,14 @@ import numpy as np
 import pytest
 
 from sordino import tasks
+from sordino.assessment.run import assess
+from sordino.audit.runners import functions
+from sordino.audit.runners.outputs import outputs
+from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
+from sordino.intrinsic.measure import measure
+from sordino.models.constants import ObjectiveSpec
+from sordino.sgd.spec import TrainSpec
 from sordino.tasks import WorkersFailed, connect, gather, run
 
 distributed = pytest.importorskip("distributed")
@@ -326,3 +333,53 @@ def test_a_function_is_known_by_its_name_and_source() -> None:
     assert tasks.identity(Scaled(1))["name"] == "Scaled"
     assert tasks.identity(eval("lambda task: 1"))["source_sha256"] is None
     assert tasks.identity(Scaled(threading.Lock()))["carries_sha256"] is None  # not seen
+
+
+# What uses it: the same bytes on two worker processes as here ------------------------------------
+
+
+def test_a_study_is_the_same_on_a_cluster(processes: Any, tmp_path: Path) -> None:
+    data = Dataset(np.eye(12, 3), np.arange(12) % 2, norm_bound=1.0)
+    spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, 4, steps=5)
+    for place, client in (("here", None), ("there", processes)):
+        measure(spec, data, 6, 3, store=tmp_path / place, client=client)
+    here, there = (
+        {
+            each.relative_to(tmp_path / place): each.read_bytes()
+            for each in (tmp_path / place).rglob("*")
+            if each.is_file()
+        }
+        for place in ("here", "there")
+    )
+    assert here == there
+
+
+def test_an_audit_is_the_same_on_a_cluster(processes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "_QUICK_SECONDS", 0.0)  # so that it is worth the way
+    parents = os.getpid()
+
+    def noisy(data: np.ndarray, generator: np.random.Generator) -> list[float]:
+        time.sleep(0.001)
+        return [data.sum() + generator.normal(), float(os.getpid() != parents)]
+
+    D, D_prime = np.zeros(3), np.array([0.0, 0.0, 1.0])
+    how: dict[str, Any] = {"seed": 3, "workers": 1}
+    here = outputs(noisy, D, D_prime, 300, **how)
+    there = outputs(noisy, D, D_prime, 300, client=processes, **how)
+    assert [world[:, 0].tobytes() for world in here] == [world[:, 0].tobytes() for world in there]
+    assert not here[0][:, 1].any()
+    assert there[0][:, 1].mean() > 0.5  # all but the first runs, by which it is judged
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
+def test_an_assessment_is_the_same_on_a_cluster(processes: Any, tmp_path: Path) -> None:
+    small = {"data": "breast-cancer", "epsilon": 2.0, "effort": "quick"}
+    small |= {"seeds": 20, "neighbours": 2, "audit_runs": 200}
+    here, there = (
+        assess(**small, out=tmp_path / place, client=client)
+        for place, client in (("here", None), ("there", processes))
+    )
+    # The released model itself is drawn by the operating system.
+    for part in ("proved_parts", "own_noise", "release_estimated", "attacks"):
+        assert getattr(here, part) == getattr(there, part)

@@ -204,7 +204,7 @@ def test_more_steps_get_more_digits() -> None:
 
 def test_runs_depend_on_the_generator_alone_and_are_told(monkeypatch) -> None:
     setting = WorstCase.choose(0.2, 5, 1.0)
-    monkeypatch.setattr(worst_case, "BLOCK", 32)
+    monkeypatch.setattr(worst_case, "_BLOCK", 32)
     told: list[int] = []
     first = setting.trace(70, True, stream("same"), told.append)[0]
     np.testing.assert_array_equal(first, setting.trace(70, True, stream("same"))[0])

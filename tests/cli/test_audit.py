@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 from sordino.audit import power
-from sordino.cli.tables import print_bounds
-from sordino.cli.terminal import Screen
-from sordino.privacy import Observation
 
 SMALL = ("audit", "--data", "breast-cancer", "--epsilon", 1, "--runs", 400)
 
@@ -67,7 +64,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request) -> str:
 
 def audit(program, mine: str, what: str, *more: object) -> tuple[int, str, str]:
     where = () if "--pair" in more or "--data" in more else ("--pair", f"{mine}:pair")
-    return program("audit", f"{mine}:{what}", *where, "--runs", 2000, *more)
+    return program("audit", f"{mine}:{what}", *where, "--runs", 500, *more)
 
 
 class TestOwn:
@@ -92,20 +89,16 @@ class TestOwn:
         assert found["observed"]["epsilon"] <= 1.0
         assert found["verdict"].startswith("no violation found")
         assert "Warning: Not private" in err
-
-    def test_the_reach_is_that_of_the_tested_half(self, program) -> None:
-        _, text, _ = program(*SMALL, "--method", "output-gd", "--runs", 2000, "--json")
-        found = json.loads(text)
-        assert found["reach"] == power.reach(
-            found["claimed"]["epsilon"], runs=1000, delta=found["claimed"]["delta"], confidence=0.99
-        )
+        claim = found["claimed"]["epsilon"]  # its reach is that of the tested half
+        how = {"runs": 200, "delta": found["claimed"]["delta"], "confidence": 0.99}
+        assert found["reach"] == power.reach(claim, **how)
 
     def test_other_pairs(self, program, tmp_path: Path) -> None:
         code, text, _ = program(*SMALL, "--method", "output-gd", "--neighbour", "worst-case")
         assert code == 0
         assert "a synthetic worst case" in text
         study = tmp_path / "study"
-        grid = ("--seeds", 20, "--neighbours", 4, "--steps", 50, "--init", "vary")
+        grid = ("--seeds", 20, "--neighbours", 2, "--steps", 10, "--init", "vary")
         assert program("measure", "--data", "breast-cancer", *grid, "--out", study)[0] == 0
         code, text, _ = program(*SMALL, "--method", "output-gd", "--study", study)
         assert code == 0
@@ -178,6 +171,7 @@ class TestForeign:
             ("noisy", ("--neighbour", "worst-case"), "--neighbour"),
             ("noisy", ("--rows", 5), "--rows"),
             ("noisy", ("--target", "x"), "--data"),
+            ("noisy", ("--dask", "nowhere"), "dask"),
         ],
     )
     def test_bad_input_is_refused(self, refused, mine, what, more, argument) -> None:
@@ -248,17 +242,17 @@ class TestWorstCase:
 
     def test_shows_that_hiding_iterates_hides_nothing(self, program, tmp_path: Path) -> None:
         file = tmp_path / "curves.svg"
-        code, text, _ = program(*self.SMALL, "--runs", 4000, "--plot", file)
+        code, text, _ = program(*self.SMALL, "--runs", 2000, "--plot", file)
         assert code == 0
         assert "Claimed: epsilon <= 8 at delta = 1e-05, add-or-remove-one" in text
         assert "the final iterate shows as much as all iterates" in text
         assert "<svg" in file.read_text()
 
     def test_json(self, program) -> None:
-        code, text, _ = program(*self.SMALL, "--runs", 2000, "--json")
+        code, text, _ = program(*self.SMALL, "--runs", 1000, "--json")
         found = json.loads(text)
         assert code == 0
-        assert found["observed"]["trials"] == 2000
+        assert found["observed"]["trials"] == 1000
         assert found["others"][0]["epsilon"] <= 8.0
         assert found["linear_loss_epsilon"] < 4.0
 
@@ -298,28 +292,15 @@ class TestGallery:
 
         from sordino.audit import gallery
 
-        entry = gallery.named("fixed-seed")
+        entry = gallery.named("classical-gaussian")
         made = entry.case
 
         def sound():
             case = made()
-            return replace(case, broken=case.correct)
+            return replace(case, exact=(case.exact[1],) * 2)
 
         monkeypatch.setattr(gallery, "ENTRIES", (replace(entry, case=sound),))
         code, text, _ = program("audit", "gallery", "--smoke")
         assert code == 1
         assert "MISSED" in text
         assert "0 of 1 broken mechanisms caught" in text
-
-
-@pytest.mark.parametrize("columns", [60, 80, 120, 200])
-def test_the_table_of_bounds_fits_and_no_heading_shows_an_escape(
-    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr("sordino.cli.tables.screen", lambda: Screen(width=columns))
-    bound = Observation(1.23, 1e-5, 0.99, "a learned direction, at one threshold " * 3, 12345)
-    print_bounds(bound, [bound])
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= columns
-    assert not [line for line in lines if "\\" in line or "…" in line]

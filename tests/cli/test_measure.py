@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import tasks
 from sordino.intrinsic.grid import load
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd.spec import TrainSpec
@@ -205,16 +206,23 @@ def test_a_damaged_cell_is_repaired(program, tmp_path: Path) -> None:
     assert "\n4 of them now" in text
 
 
-def test_a_cluster_that_does_not_answer(program, tmp_path: Path, monkeypatch) -> None:
-    from sordino import tasks
-
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("measure", *SMALL, "--out", "study"),
+        ("audit", "--data", "breast-cancer", "--method", "output-gd", "--epsilon", "1"),
+        ("assess", "--quick", "--out", "study"),
+        ("reproduce", "v1", "--quick", "--out", "study"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_cluster_that_does_not_answer(command, program, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(tasks, "_PATIENCE", 0.3)
-    code, _, err = program(
-        "measure", *SMALL, "--out", tmp_path / "study", "--dask", "tcp://127.0.0.1:1"
-    )
+    monkeypatch.chdir(tmp_path)
+    code, _, err = program(*command, "--dask", "tcp://127.0.0.1:1")
     assert code == 2
-    assert "Expected dask=tcp://127.0.0.1:1 to be answered by a scheduler" in err
-    assert not (tmp_path / "study").exists()
+    assert "dask=tcp://127.0.0.1:1" in err
+    assert not list((tmp_path / "study").glob("*"))
 
 
 LONGER = ("--data", "breast-cancer", "--seeds", "16", "--neighbours", "20", "--steps", "10000")

@@ -8,6 +8,7 @@ choose the threshold tests half of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -21,26 +22,6 @@ from sordino.types import Floats
 _POINTS = 81
 """Thresholds compared at a time; the bound is flat around the best one."""
 _MOST_RUNS = 1 << 40
-
-
-class _BestTests:
-    """The best tests of the mechanism that just keeps (epsilon, delta), by their threshold."""
-
-    def __init__(self, epsilon: float, delta: float) -> None:
-        self._pure = delta == 0 or math.isinf(epsilon)
-        self._error = 1 / (1 + math.exp(min(epsilon, 700.0))) if math.isfinite(epsilon) else 0.0
-        self._mu = 0.0 if self._pure else 1 / gaussian.sigma(epsilon, delta)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """From the middle on: the two worlds mirror each other."""
-        return self._mu / 2, self._mu + 9.0
-
-    def rates(self, thresholds: Floats) -> tuple[Floats, Floats]:
-        """(false positive, false negative) rates; randomised response has one test only."""
-        if self._pure:
-            return (np.full(len(thresholds), self._error),) * 2
-        return np.asarray(ndtr(-thresholds)), np.asarray(ndtr(thresholds - self._mu))
 
 
 def ceiling(runs: int, *, delta: float, confidence: float) -> float:
@@ -61,7 +42,7 @@ def reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> floa
     epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
     delta = checks.probability_below_one("delta", delta)
     runs = checks.whole("runs", runs, at_least=1)
-    return _shown(_BestTests(epsilon, delta), runs, delta, level_of(confidence))
+    return _shown(epsilon, delta, level_of(confidence))(runs)
 
 
 def gaussian_reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> float:
@@ -93,31 +74,35 @@ def runs_needed(claimed: float, true: float, *, delta: float, confidence: float)
     level = level_of(confidence)
     if true <= claimed:
         return None
-    tests = _BestTests(true, delta)
-
-    def refutes(runs: int) -> bool:
-        return _shown(tests, runs, delta, level) > claimed
-
+    shown = _shown(true, delta, level)
     low, high = 0, 1
-    while not refutes(high):
+    while not shown(high) > claimed:
         low, high = high, 2 * high
         if high > _MOST_RUNS:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if refutes(middle) else (middle, high)
+        low, high = (low, middle) if shown(middle) > claimed else (middle, high)
     return high
 
 
-def _shown(tests: _BestTests, runs: int, delta: float, level: float) -> float:
-    """The bound at the best threshold: the best of a few, then the best of a few around it."""
+def _shown(epsilon: float, delta: float, level: float) -> Callable[[int], float]:
+    """From runs to the bound at the best threshold of a mechanism that just keeps its budget."""
+    pure = delta == 0 or math.isinf(epsilon)  # randomised response, which has one test only
+    error = 1 / (1 + math.exp(min(epsilon, 700.0))) if math.isfinite(epsilon) else 0.0
+    mu = 0.0 if pure else 1 / gaussian.sigma(epsilon, delta)
 
-    def at(thresholds: Floats) -> Floats:
-        first, second = tests.rates(thresholds)
-        bounds = [upper(rate * runs, runs, level / 2) for rate in (first, second)]
+    def at(thresholds: Floats, runs: int) -> Floats:
+        rates = (np.full(len(thresholds), error),) * 2
+        if not pure:
+            rates = np.asarray(ndtr(-thresholds)), np.asarray(ndtr(thresholds - mu))
+        bounds = [upper(rate * runs, runs, level / 2) for rate in rates]
         return epsilon_of_rates(bounds[0], bounds[1], delta)
 
-    coarse = np.linspace(*tests.range, _POINTS)
-    best = coarse[np.argmax(at(coarse))]
-    step = coarse[1] - coarse[0]
-    return max(0.0, float(np.max(at(np.linspace(best - step, best + step, _POINTS)))))
+    def shown(runs: int) -> float:
+        """The best of a few, from the middle on, then the best of a few around it."""
+        coarse = np.linspace(mu / 2, mu + 9.0, _POINTS)
+        best, step = coarse[np.argmax(at(coarse, runs))], coarse[1] - coarse[0]
+        return max(0.0, float(np.max(at(np.linspace(best - step, best + step, _POINTS), runs))))
+
+    return shown

@@ -202,6 +202,26 @@ def likelihood_ratio_all_iterates(
 
     The sums need no loss: their law is that of the Poisson-sampled Gaussian, step by step, and the
     privacy loss distribution of `accounting` bounds exactly this test.
+
+    Parameters
+    ----------
+    sample_rate, steps, noise_multiplier
+        Of DP-SGD with Poisson batches and clipping norm 1.
+    runs, with_record
+        How many, and whether they are of D'.
+    generator
+        Draws the noisy sums.
+
+    Returns
+    -------
+    scores
+        [run]; higher says D'.
+
+    Examples
+    --------
+    >>> stream = np.random.default_rng(0)
+    >>> bool(likelihood_ratio_all_iterates(0.1, 50, 1.0, 200, True, stream).mean() > 0)
+    True
     """
     _training(sample_rate, steps, noise_multiplier)
     scores = np.zeros(checks.whole("runs", runs, at_least=1))
@@ -227,7 +247,12 @@ def linear_last_iterate(
 
     They are the sum of all noisy sums, drawn by their exact law: N(J, steps noise_multiplier^2),
     J ~ Binomial(steps, sample_rate) with the record and 0 without. The larger, the more they speak
-    for the record.
+    for the record. Parameters as of `likelihood_ratio_all_iterates`.
+
+    Examples
+    --------
+    >>> linear_last_iterate(0.1, 50, 1.0, 3, True, np.random.default_rng(0)).shape
+    (3,)
     """
     _training(sample_rate, steps, noise_multiplier)
     runs = checks.whole("runs", runs, at_least=1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino import checks
+from sordino import checks, tasks
 from sordino.assessment.request import Request
 from sordino.cli import options, terminal
 from sordino.cli.options import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _EFFORT, _MECHANISM, _STUDY = "How hard to look", "A mechanism of your own", "The study"
 
 
-class Format(StrEnum):
+class _Format(StrEnum):
     """How a page is written."""
 
     HTML = "html"
@@ -40,7 +40,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(options.RecordOptions):
+class _Questions(options.RecordOptions):
     """What a study file says as well, by the same names; what is None was not given."""
 
     model: Annotated[
@@ -55,19 +55,20 @@ class Questions(options.RecordOptions):
     dataset: options.DatasetName = None
     seeds: Annotated[int | None, option(_EFFORT, "Of the grid that measures SGD's noise.")] = None
     neighbours: Annotated[int | None, option(_EFFORT, "Datasets of that grid.")] = None
-    audit_runs: Annotated[int | None, option(_EFFORT, "Runs an attack sees a dataset.")] = None
+    audit_runs: Annotated[int | None, option(_EFFORT, "Runs attacked, of each of two.")] = None
     confidence: Annotated[float | None, CONFIDENCE] = None
     mechanism: Annotated[
         str | None, option(_MECHANISM, "Attack only this; or gallery:NAME.", metavar="MODULE:NAME")
     ] = None
     pair: Annotated[
-        str | None, option(_MECHANISM, "Its two datasets, not --data.", metavar="MODULE:NAME")
+        str | None,
+        option(_MECHANISM, "A function that returns both datasets.", metavar="MODULE:NAME"),
     ] = None
 
 
 @from_fields
 def assess(
-    questions: Questions,
+    questions: _Questions,
     study: Annotated[
         str | None,
         typer.Argument(
@@ -84,9 +85,7 @@ def assess(
     out: Annotated[
         str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
     ] = None,
-    dask: Annotated[
-        str | None, option(_STUDY, "Scheduler, as tcp://10.0.0.1:8786.", metavar="ADDRESS")
-    ] = None,
+    dask: options.Dask = None,
     public: Annotated[bool, option(_STUDY, "Also write public.html.", "--public")] = False,
     open_page: Annotated[bool, option(_STUDY, "Open the page in a browser.", "--open")] = False,
     write_study: Annotated[
@@ -150,7 +149,7 @@ def assess(
         raise typer.Exit(1)
 
 
-def _check_code(study: str, request: Request, typed: Questions) -> None:
+def _check_code(study: str, request: Request, typed: _Questions) -> None:
     """Code that a file names is run only if somebody says so; what was typed says it itself."""
     for name in ("mechanism", "pair"):
         named = getattr(request, name)
@@ -161,7 +160,6 @@ def _check_code(study: str, request: Request, typed: Questions) -> None:
 
 
 def _run(request: Request, place: str, dask: str | None) -> Assessment:
-    from sordino import tasks
     from sordino.assessment.run import assess as run
     from sordino.cli.audit import load_named, load_pair
 
@@ -208,8 +206,8 @@ def report(
         bool, option(None, "Show only what the model's certificate may show.", "--public")
     ] = False,
     format: Annotated[
-        Format, option(None, "**html**, **md** (Markdown) or **json**.", "--format")
-    ] = Format.HTML,
+        _Format, option(None, "**html**, **md** (Markdown) or **json**.", "--format")
+    ] = _Format.HTML,
     out: Annotated[
         str | None,
         option(

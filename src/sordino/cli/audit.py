@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sordino import _cost, _files, checks
+from sordino import _cost, _files, checks, tasks
 from sordino.cli import options, terminal
 from sordino.cli.options import ATTACK, OUTPUT, PROMISE, RECORDS, TRAINING, from_fields, option
 from sordino.cli.tables import print_bounds
@@ -50,7 +50,7 @@ _CONFIDENCE = 0.99
 _FORM = "Pass package.module:name or file.py:name."
 
 
-class AuditGroup(TyperGroup):
+class _AuditGroup(TyperGroup):
     """What is no subcommand is an argument or an option of `run`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -61,7 +61,7 @@ class AuditGroup(TyperGroup):
 
 
 app = typer.Typer(
-    cls=AuditGroup,
+    cls=_AuditGroup,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -69,7 +69,7 @@ app = typer.Typer(
 )
 
 
-class Neighbour(StrEnum):
+class _Neighbour(StrEnum):
     """How the second dataset is made."""
 
     CANARY = "canary"
@@ -77,7 +77,7 @@ class Neighbour(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attacked(options.RecordOptions):
+class _Attacked(options.RecordOptions):
     """What is attacked and on which pair of datasets; checked before any record is read."""
 
     mechanism: Annotated[
@@ -88,19 +88,19 @@ class Attacked(options.RecordOptions):
         ),
     ] = None
     pair: Annotated[
-        str | None, option(RECORDS, "Returns the two datasets.", metavar="MODULE:NAME")
+        str | None, option(RECORDS, "A function that returns both.", metavar="MODULE:NAME")
     ] = None
     neighbour: Annotated[
-        Neighbour, option(RECORDS, "An extreme record, or a synthetic pair of the data's shape.")
-    ] = Neighbour.CANARY
+        _Neighbour, option(RECORDS, "An extreme record, or a synthetic pair of the data's shape.")
+    ] = _Neighbour.CANARY
     study: Annotated[
-        str | None, option(RECORDS, "Worst pair of a study of the same data.", metavar="DIR")
+        str | None, option(RECORDS, "The worst pair of this study of the data.", metavar="DIR")
     ] = None
     rows: Annotated[int | None, option(RECORDS, "Only the first so many: faster.")] = None
     model: Annotated[options.ModelName, options.MODEL] = options.ModelName.LOGISTIC
     method: Annotated[str, options.METHOD] = "auto"
     l2: Annotated[float, options.L2] = 0.001
-    epsilon: Annotated[float | None, option(PROMISE, "The claim.")] = None
+    epsilon: Annotated[float | None, option(PROMISE, "The claimed one.")] = None
     delta: options.Delta = None
     relation: Annotated[str, options.RELATION] = Relation.REPLACE_ONE.value
     public_rows: options.PublicRows = None
@@ -132,7 +132,7 @@ class Attacked(options.RecordOptions):
         # What would be ignored is refused.
         ignored: dict[str, Any] = {"method": "auto", "public_rows": None, "study": None}
         if self.pair is not None:
-            ignored |= {"neighbour": Neighbour.CANARY, "rows": None}
+            ignored |= {"neighbour": _Neighbour.CANARY, "rows": None}
         for name, default in ignored.items():
             if (value := getattr(self, name)) != default:
                 hint = "It does not go with a mechanism or a pair of your own."
@@ -273,7 +273,7 @@ def _load_score(text: str) -> Any:
 @app.command("run")
 @from_fields
 def run(
-    attacked: Attacked,
+    attacked: _Attacked,
     runs: Annotated[int, option(ATTACK, "Of each dataset; half learn, half test.")] = 10_000,
     confidence: options.Confidence = 0.99,
     score: Annotated[
@@ -281,6 +281,7 @@ def run(
     ] = "learned",
     seed: options.Seed = 0,
     workers: Annotated[int | None, option(ATTACK, "Processes. Default: cores.")] = None,
+    dask: options.Dask = None,
     outputs: Annotated[
         str | None, option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
     ] = None,
@@ -325,7 +326,7 @@ def run(
                 "without a hypothesis, even without any noise.",
                 hang=True,
             )
-        with terminal.bar("runs") as progress:
+        with tasks.connect(dask) as client, terminal.bar("runs") as progress:
             result = audit(
                 *(target.mechanism, target.D, target.D_prime, runs),
                 score=judge,
@@ -334,6 +335,7 @@ def run(
                 confidence=confidence,
                 seed=seed,
                 workers=workers,
+                client=client,
                 file=outputs,
                 progress=progress,
             )

@@ -20,7 +20,7 @@ _MOST_STEPS = 10**7
 """Where the search for steps or epochs stops."""
 
 
-class Unknown(StrEnum):
+class _Unknown(StrEnum):
     """What is to be found."""
 
     NOISE = "noise"
@@ -34,13 +34,13 @@ def calibrate(
     epsilon: Annotated[float, option(RUN, "The budget that is promised.")],
     given: RunOptions,
     find: Annotated[
-        Unknown,
+        _Unknown,
         option(
             RUN,
             "The least **noise**, or for a given --noise-multiplier the most **steps**, **epochs** "
             "or records a batch (**batch-size**; needs --n).",
         ),
-    ] = Unknown.NOISE,
+    ] = _Unknown.NOISE,
     noise_multiplier: Annotated[float | None, option(RUN, "Where it is not sought.")] = None,
     plot: Plot = None,
     everything: All = False,
@@ -60,7 +60,7 @@ def calibrate(
     """
     inputs: dict[str, object] = {"epsilon": epsilon}
     ratio, counts = None, []
-    if find is Unknown.NOISE:
+    if find is _Unknown.NOISE:
         if noise_multiplier is not None:
             hint = "Leave it away, or pass --find steps."
             checks.fail("noise_multiplier", noise_multiplier, "not to be given", hint)
@@ -75,7 +75,7 @@ def calibrate(
         key, name = find.value.replace("-", "_"), find.value
     if json:
         document = tables.plain_findings(given, inputs, key, findings, best)
-        print_json(document | ({"strong_over_naive": ratio} if find is Unknown.NOISE else {}))
+        print_json(document | ({"strong_over_naive": ratio} if find is _Unknown.NOISE else {}))
     else:
         heading = (
             f"Budget: epsilon {epsilon:g} at delta {given.delta:g}, {given.chosen_relation.value}, "
@@ -83,7 +83,7 @@ def calibrate(
         )
         result = "No method meets it here; the reasons are below."
         if best is not None:
-            sign = ">=" if find is Unknown.NOISE else "="
+            sign = ">=" if find is _Unknown.NOISE else "="
             result = f"Enough: {name} {sign} {tables.number(best.value)} ({best.title})."
         say(heading, result, hang=True)
         tables.say_assumptions(given)
@@ -119,7 +119,7 @@ def _least_noise(
 
 
 def _most(
-    given: RunOptions, epsilon: float, noise: float | None, find: Unknown
+    given: RunOptions, epsilon: float, noise: float | None, find: _Unknown
 ) -> tuple[list[Finding], Finding | None]:
     """The most steps, epochs or records a batch by every method, and the most of all."""
     from sordino.proofs import theorems
@@ -127,17 +127,17 @@ def _most(
     if noise is None:
         checks.fail("noise_multiplier", None, f"to be given with --find {find.value}")
     checks.non_negative("noise_multiplier", noise)
-    sought = ("batch_size", "sample_rate") if find is Unknown.BATCH_SIZE else ("steps", "epochs")
+    sought = ("batch_size", "sample_rate") if find is _Unknown.BATCH_SIZE else ("steps", "epochs")
     for name in sought:
         if (value := getattr(given, name)) is not None:
             checks.fail(name, value, "not to be given", "It is what is sought.")
     run_at: Callable[[int], Run]
-    if find is Unknown.BATCH_SIZE:
+    if find is _Unknown.BATCH_SIZE:
         if given.n is None:
             checks.fail("n", None, "to be given where batch-size is sought")
         run_at, most = lambda count: replace(given, batch_size=count).run(noise), given.n
     else:
-        many = 1 if find is Unknown.STEPS else given.batches
+        many = 1 if find is _Unknown.STEPS else given.batches
         run_at, most = lambda count: given.run(noise, count * many), max(1, _MOST_STEPS // many)
     findings = theorems.largest_count(run_at, epsilon, given.delta, at_most=most)
     return findings, theorems.best(findings, largest=True)

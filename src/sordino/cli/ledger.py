@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import checks
-from sordino.cli.options import OUTPUT, PROMISE, RELATION, Json, option, relation
+from sordino.cli.options import OUTPUT, PROMISE, RELATION, ROWS_PER_PERSON, Json, option, relation
 from sordino.cli.tables import number, print_entries
 from sordino.cli.terminal import add_note, print_json, say
 from sordino.privacy import Relation
@@ -32,13 +32,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
 _File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger, a file on a local disk.")]
-_Dataset = Annotated[
-    str,
-    option(PROMISE, "Your name for the data; keep it when rows come or go.", metavar="NAME"),
-]
-_RowsPerPerson = Annotated[
-    int | None, option(PROMISE, "The most rows of one person, protected together.", metavar="K")
-]
+_Dataset = Annotated[str, option(PROMISE, "Your name for the data, to be kept.", metavar="NAME")]
+_RowsPerPerson = Annotated[int | None, ROWS_PER_PERSON]
 _INSTEAD = option(PROMISE, "Instead of the one on file.")
 
 
@@ -83,12 +78,8 @@ def init(
             say(f"It was in {ledger.path} already; nothing was changed.")
             return
         if not as_you_go:
-            say(
-                "You promise to decide the epsilon of every release without looking at earlier "
-                "models of these data; else open the budget with --as-you-go."
-            )
-        seal = f"{ledger.path.name}.seal"
-        say(f"Written to {ledger.path}. Keep that file, and {seal} beside it.")
+            say("You promise to choose costs without looking at earlier models; else --as-you-go.")
+        say(f"Written to {ledger.path}. Keep that file, and {ledger.path.name}.seal beside it.")
 
 
 @app.command()
@@ -328,7 +319,6 @@ def _fields(value: object, *names: str) -> dict[str, Any]:
 
 def _plain(status: Status) -> dict[str, Any]:
     """A budget for JSON: neither the fingerprint nor the salt, which stay inside."""
-    gaussian = {"mu": status.largest_mu, "epsilon": status.largest_epsilon}
     return {
         **_fields(status.budget, "dataset", "epsilon", "delta"),
         "relation": status.budget.relation.value,
@@ -336,7 +326,7 @@ def _plain(status: Status) -> dict[str, Any]:
         "spent": _fields(status.spent, "epsilon", "delta", "rule", "as_you_go"),
         "left": {
             "epsilon": status.epsilon_left,
-            "largest_gaussian": gaussian,
+            "largest_gaussian": {"mu": status.largest_mu, "epsilon": status.largest_epsilon},
             "words": status.left,
         },
         "entries": [

@@ -42,7 +42,7 @@ _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
 
-class FigureFormat(StrEnum):
+class _FigureFormat(StrEnum):
     """What figures are written as."""
 
     SVG = "svg"
@@ -68,14 +68,14 @@ def measure(
         bool, option(TRAINING, "By the papers' rule; a file's default.", "--until-converged")
     ] = False,
     batch_size: Annotated[int | None, option(TRAINING, "Default: the papers', or 32.")] = None,
-    learning_rate: Annotated[float | None, option(TRAINING, "Default: 0.5.")] = None,
+    learning_rate: Annotated[float | None, option(TRAINING, "The papers', or 0.5.")] = None,
     l2: Annotated[float, option(TRAINING, options.L2_HELP, "--l2")] = 0.0,
     seeds: Annotated[int, option(_GRID, "How many, from 0 on.")] = 98,
     neighbours: Annotated[int, option(_GRID, "Datasets, each without another record.")] = 100,
     init: Annotated[str, option(_GRID, "Weights **vary**, are **fixed**, or both.")] = "vary,fixed",
     checkpoints: Annotated[int, option(_GRID, "How often weights are kept.")] = 10,
     dask: options.Dask = None,
-    retry_failed: Annotated[bool, option(_STUDY, "Also failed cells.", "--retry-failed")] = False,
+    retry_failed: Annotated[bool, option(_STUDY, "Failed cells again.", "--retry-failed")] = False,
     repair: Annotated[bool, option(_STUDY, "Train damaged cells again.", "--repair")] = False,
 ) -> None:
     """Measure SGD's own noise: train every seed on every neighbouring dataset, into a study.
@@ -205,7 +205,7 @@ def show(
     figures: Annotated[
         Path | None, option(OUTPUT, "Draw into this directory; it is made.", metavar="DIR2")
     ] = None,
-    format: Annotated[FigureFormat, option(OUTPUT, "Of the figures.")] = FigureFormat.SVG,
+    format: Annotated[_FigureFormat, option(OUTPUT, "Of the figures.")] = _FigureFormat.SVG,
     delta: Annotated[float | None, option(OUTPUT, "Default: 1 / n^2.")] = None,
     json: options.Json = False,
     data_dir: options.DataDir = None,
@@ -232,8 +232,7 @@ def show(
     with _new_directory(figures):
         from sordino.intrinsic.grid import load
         from sordino.intrinsic.summary import summary
-        from sordino.study import StudyError
-        from sordino.study.files import DamagedCell
+        from sordino.study.files import DamagedCell, StudyError
 
         try:
             found = summary(load(directory), delta=delta)

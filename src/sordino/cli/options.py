@@ -85,7 +85,9 @@ class RecordOptions:
     data: Annotated[str | None, DATA] = None
     target: Target = None
     columns: ColumnsFile = None
-    classes: Annotated[str | None, option(RECORDS, "All labels.", metavar="A,B,...")] = None
+    classes: Annotated[str | None, option(RECORDS, "Labels there can be.", metavar="A,B,...")] = (
+        None
+    )
     data_norm: Annotated[
         float | None, option(RECORDS, "Public bound on a row's norm, the intercept's 1 included.")
     ] = None
@@ -103,16 +105,16 @@ class RecordOptions:
 
 
 MODEL = option(PROMISE, "What is trained.")
-METHOD = option(PROMISE, "docs/release.md lists them. Default: auto.", show_default=False)
+METHOD = option(PROMISE, "How; docs/release.md lists them. Default: auto.", show_default=False)
 L2_HELP = "Weight of (l2/2) ||w||^2."
 L2 = option(PROMISE, f"{L2_HELP} Default: 0.001.", "--l2", show_default=False)
 Delta = Annotated[float | None, option(PROMISE, "Default: 1 / rows^2, or 1e-5.")]
 RELATION = option(
     PROMISE, "replace-one, zero-out or add-or-remove-one.", "--relation", metavar="RELATION"
 )
-PublicRows = Annotated[int | None, option(PROMISE, "About the rows, for add-or-remove-one.")]
+PublicRows = Annotated[int | None, option(PROMISE, "Public, near the rows; add-or-remove-one.")]
 ROWS_PER_PERSON = option(PROMISE, "The most rows of one person, protected together.", metavar="K")
-LedgerFile = Annotated[str | None, option(PROMISE, "Holds its budget.", metavar="FILE")]
+LedgerFile = Annotated[str | None, option(PROMISE, "Has the budget to charge.", metavar="FILE")]
 DatasetName = Annotated[str | None, option(PROMISE, "Whose budget; with --ledger.", metavar="NAME")]
 CONFIDENCE = option(ATTACK, "With which the lower bound holds. Default: 0.99.", show_default=False)
 Confidence = Annotated[float, CONFIDENCE]
@@ -189,8 +191,7 @@ class Promise:
             hint = "The number of records is private there: pass a public number near it."
             checks.fail_missing("--public-rows N", f"for {self.relation}", hint)
         if not private and self.public_rows is not None:
-            hint = "Only for add-or-remove-one the number of records is private."
-            checks.fail("--public-rows", self.public_rows, "to be left out", hint)
+            checks.fail("--public-rows", self.public_rows, f"to be left out for {self.relation}")
         from sordino.estimators import methods
 
         promising = [name for name in methods.NAMES if name not in ("none", "majority")]

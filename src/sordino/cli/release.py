@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sordino.release.ledger import Ledger
 
 
-class TuningName(StrEnum):
+class _TuningName(StrEnum):
     """What was tried on the same records before."""
 
     NONE = "none"
@@ -35,8 +35,8 @@ def release(
         str | None, option(OUTPUT, "New directory for the bundle.", metavar="DIR")
     ] = None,
     tuning: Annotated[
-        TuningName, option(PROMISE, "What settings were tried on these records before.")
-    ] = TuningName.NONE,
+        _TuningName, option(PROMISE, "What settings were tried on these records before.")
+    ] = _TuningName.NONE,
     ledger: options.LedgerFile = None,
     dataset: options.DatasetName = None,
     sign_with: Annotated[
@@ -87,7 +87,7 @@ def release(
                 sign=sign,
                 preprocessing=prepared.reads_private_data,
                 columns=prepared.description,
-                tuning="none declared" if tuning is TuningName.NONE else "unknown",
+                tuning="none declared" if tuning is _TuningName.NONE else "unknown",
             )
         history.add(source)
         # What the person at the keyboard should know, and nobody else.

@@ -155,7 +155,7 @@ class StageBars(ExitStack):
 
 @contextmanager
 def busy(console: Screen, what: str) -> Iterator[None]:
-    """Show that something goes on, if somebody is watching."""
+    """Show that the program works, if somebody is watching."""
     with console.status(console.render_str(what)) if console.is_terminal else nullcontext():
         yield
 

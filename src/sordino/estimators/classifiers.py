@@ -857,7 +857,7 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> PrivateLinear
     >>> load("no such directory")  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
     ...
-    CertificateError: there is none
+    InvalidArgument: Expected a directory.
     """
     public = None if key is None else load_public(key)
     files = bundle.read(Path(directory))

@@ -105,9 +105,9 @@ def run_of(
 
     Examples
     --------
-    >>> from sordino import Relation, TrainSpec
-    >>> spec = TrainSpec("logistic", 0.1, batch_size=10, steps=50, order="poisson",
-    ...                  max_grad_norm=1.0, noise_multiplier=2.0)
+    >>> from sordino.models.constants import ObjectiveSpec
+    >>> how = {"order": "poisson", "max_grad_norm": 1.0, "noise_multiplier": 2.0}
+    >>> spec = TrainSpec(ObjectiveSpec("logistic"), 0.1, batch_size=10, steps=50, **how)
     >>> run_of(spec, None, 100, Relation.ZERO_OUT).steps.sample_rate
     0.1
     """

@@ -354,12 +354,12 @@ def prove(
 
     Examples
     --------
-    >>> from sordino import Relation, TrainSpec
-    >>> spec = TrainSpec("logistic", 0.1, batch_size=10, steps=50, order="poisson",
-    ...                  max_grad_norm=1.0, noise_multiplier=2.0)
+    >>> from sordino.models.constants import ObjectiveSpec
+    >>> how = {"order": "poisson", "max_grad_norm": 1.0, "noise_multiplier": 2.0}
+    >>> spec = TrainSpec(ObjectiveSpec("logistic"), 0.1, batch_size=10, steps=50, **how)
     >>> found = prove(spec, spec.objective.constants(1.0), 100, Relation.ZERO_OUT, 1e-5)
     >>> round(found.best.epsilon, 2)
-    1.5
+    1.65
     """
     n = checks.whole("n", n, at_least=1)
     checks.one_of("released", released, ("final", "all"))

@@ -193,7 +193,7 @@ class NoiseStream(ABC):
             return _finite(exact + scale * self.standard_normal(exact.shape))
 
 
-class OsGaussian:
+class OsGaussian(NoiseStream):
     """Noise for what is released: OpenDP's Gaussian, sampled exactly, in no way repeatable.
 
     Every float64 is a multiple of g = 2^-1074. OpenDP turns the values into whole multiples of g
@@ -240,6 +240,7 @@ class OsGaussian:
 
     def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
         """`values` plus independent N(0, scale^2) on each; at scale 0 an exact copy."""
+        check_process_id()
         exact, scale = _checked(values, scale)
         if scale == 0 or exact.size == 0:
             return exact
@@ -248,8 +249,16 @@ class OsGaussian:
         return _finite(noisy.reshape(exact.shape))
 
     def stream(self, *name: _Name) -> NoiseStream:
-        """The same noise as a stream; the name is not used, since nothing is ever repeated."""
-        return _OsStream()
+        """The same noise; the name is not used, since nothing is ever repeated."""
+        return self
+
+    def words(self, count: int) -> _Words:
+        """Uniform 64-bit words from the operating system."""
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+    def standard_normal(self, size: _Size) -> Floats:
+        """Independent N(0, 1) numbers of this shape."""
+        return self.perturb(np.zeros(size), 1.0)
 
     def rho(self, sensitivity: float, scale: float) -> float:
         """What OpenDP itself proves of `perturb`: rho of zero-concentrated DP."""
@@ -257,17 +266,6 @@ class OsGaussian:
         scale = checks.positive("scale", _scale(scale))
         privacy_map: Callable[[float], float] = _opendp_gaussian(scale).map
         return privacy_map(sensitivity)
-
-
-class _OsStream(NoiseStream):
-    def words(self, count: int) -> _Words:
-        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-
-    def standard_normal(self, size: _Size) -> Floats:
-        return OsGaussian().perturb(np.zeros(size), 1.0)
-
-    def perturb(self, values: npt.ArrayLike, scale: float) -> Floats:
-        return OsGaussian().perturb(values, scale)
 
 
 _FEATURES = threading.Lock()

@@ -157,7 +157,7 @@ def test_too_many_columns_are_fitted_one_by_one():
 
 
 class TestWorstPair:
-    """As in `test_own.TestWorstPair`, on more records: they take a model to where a loss is steep.
+    """As in `test_fits.TestWorstPair`, on more records: they take a model to where a loss is steep.
 
     Half of the noise is then seen by the test of all thresholds, a sixth by two numbers alone.
     """

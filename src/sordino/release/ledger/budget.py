@@ -14,7 +14,6 @@ from typing import NoReturn, Self
 from sordino import checks
 from sordino.accounting import gaussian
 from sordino.accounting.compose import Part, Total, largest_gaussian, total
-from sordino.accounting.profile import Profile
 from sordino.errors import Refused
 from sordino.privacy import Relation, rounded
 from sordino.proofs.proof import MOST_ROWS_PER_PERSON, unit_of
@@ -48,7 +47,7 @@ def dataset_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Charge:
+class Charge(Part):
     """What one release costs.
 
     Parameters
@@ -79,19 +78,13 @@ class Charge:
     1
     """
 
-    profile: Profile
-    epsilon: float
-    delta: float
     rows_per_person: int = 1
     what: str = ""
     fingerprint: str | None = field(default=None, repr=False)
     salt: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.profile, Profile):
-            checks.fail("profile", type(self.profile).__name__, "to be a Profile")
-        checks.non_negative("epsilon", self.epsilon, allow_infinite=True)
-        checks.probability_below_one("delta", self.delta)
+        super().__post_init__()
         if self.epsilon > _LARGEST_EPSILON and not math.isinf(self.epsilon):
             checks.fail("epsilon", self.epsilon, f"<= {_LARGEST_EPSILON:g}", "That hides nothing.")
         if not self.profile.epsilon(self.delta) <= self.epsilon * (1 + SLACK):
@@ -102,14 +95,9 @@ class Charge:
             if value is not None and not re.fullmatch("[0-9a-f]+", str(value)):
                 checks.fail(name, "[...]", "to be lower-case hexadecimal digits")
 
-    @property
-    def part(self) -> Part:
-        """What it costs, for the total."""
-        return Part(self.profile, self.epsilon, self.delta)
-
 
 @dataclass(frozen=True)
-class Line:
+class Line(Part):
     """One release as the ledger has it.
 
     `recorded` is the time in UTC; `epsilon` and `delta` are what was promised of this release
@@ -121,20 +109,12 @@ class Line:
     dataset: str
     recorded: str
     what: str
-    epsilon: float
-    delta: float
-    profile: Profile = field(repr=False)
     fingerprint: str | None = field(repr=False)
     salt: str | None = field(repr=False)
     pid: int
     host: str
     status: str
     place: str
-
-    @property
-    def part(self) -> Part:
-        """What it costs, for the total."""
-        return Part(self.profile, self.epsilon, self.delta)
 
     @property
     def explanation(self) -> str:
@@ -242,8 +222,7 @@ class Budget:
         if math.isinf(charge.epsilon):
             would_be = Total(math.inf, self.delta, "a release that promises nothing", True)
         else:
-            parts = [*(line.part for line in lines), charge.part]
-            would_be = total(parts, self.delta, as_you_go=self.as_you_go, enough=enough)
+            would_be = total([*lines, charge], self.delta, as_you_go=self.as_you_go, enough=enough)
         if not would_be.epsilon <= self.epsilon * (1 + SLACK):
             raise BudgetExceeded(self, lines, charge, would_be)
         return would_be
@@ -264,7 +243,7 @@ class Status:
     @classmethod
     def of(cls, budget: Budget, lines: Sequence[Line], *more: Charge) -> Self:
         """What these releases spent, and what is left."""
-        parts = [*(line.part for line in lines), *(charge.part for charge in more)]
+        parts: list[Part] = [*lines, *more]
         spent = total(parts, budget.delta, as_you_go=budget.as_you_go)
         room = 0.0
         if budget.delta > 0:  # no Gaussian release fits a pure budget

@@ -1,4 +1,4 @@
-"""`sordino measure show` as a user runs it, on a real study."""
+"""Tables: what `sordino measure show` prints of a real study, and bounds of an attack."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from sordino import data
+from sordino.cli import tables
+from sordino.cli.terminal import Screen
 from sordino.intrinsic.grid import load
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.summary import summary
 from sordino.models.constants import ObjectiveSpec
+from sordino.privacy import Estimate, Observation
 from sordino.sgd import TrainSpec
 
 FIGURES = {
@@ -147,25 +150,24 @@ def test_json_has_every_number_and_says_what_they_are(show, study: Path) -> None
     assert vary["worst_pair"]["neighbours"] == pair
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_figures_are_drawn(show, study: Path, tmp_path: Path, suffix: str) -> None:
+def test_figures_are_drawn(show, study: Path, tmp_path: Path) -> None:
     target = tmp_path / "new" / "figures"
-    code, out, _ = show(study, "--figures", target, "--format", suffix)
+    code, out, _ = show(study, "--figures", target)
     assert code == 0
-    assert {path.stem for path in target.iterdir()} == FIGURES
-    assert {path.suffix for path in target.iterdir()} == {f".{suffix}"}
+    assert {path.name for path in target.iterdir()} == {f"{name}.svg" for name in FIGURES}
     assert "INTERNAL figures: " in out
     assert "Not drawn" not in out
     assert target.stat().st_mode & 0o777 == 0o700
 
 
 def test_with_json_the_words_about_figures_go_to_standard_error(
-    show, study: Path, tmp_path: Path
+    show, small: Path, tmp_path: Path
 ) -> None:
-    code, out, err = show(study, "--json", "--figures", tmp_path)
+    code, out, err = show(small, "--json", "--figures", tmp_path, "--format", "png")
     assert code == 0
     json.loads(out)
     assert err.startswith("INTERNAL figures: ")
+    assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
 
 
 def test_a_small_network_says_what_it_cannot_tell(show, small: Path, tmp_path: Path) -> None:
@@ -207,13 +209,12 @@ def test_what_is_no_study_exits_with_1(show, tmp_path: Path) -> None:
 
 
 def test_infinite_epsilons_are_words_and_json_numbers() -> None:
-    from sordino.cli import measure, tables
-    from sordino.privacy import Estimate
+    from sordino.cli.measure import _plain
 
     found = Estimate(math.inf, 1e-6, 2.0, math.inf, 0.95, "some", "something")
     assert tables._interval(found) == "infinite (2.00-infinite)"
-    assert measure._plain(found)["epsilon"] == math.inf
-    assert measure._plain({"x": (math.nan, 1.0)}) == {"x": [None, 1.0]}
+    assert _plain(found)["epsilon"] == math.inf
+    assert _plain({"x": (math.nan, 1.0)}) == {"x": [None, 1.0]}
 
 
 def test_the_file_of_the_command_loads_nothing_heavy() -> None:
@@ -222,3 +223,25 @@ def test_the_file_of_the_command_loads_nothing_heavy() -> None:
         "assert not {'numpy', 'matplotlib', 'torch', 'zarr'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_shown_number_is_rounded_up() -> None:
+    for value in (1.41463, 0.1, 12345.678, 3e-7, 8.00001):
+        assert value <= float(tables.number(value)) <= value * (1 + 1e-4)
+    assert tables.number(0.0) == "0"
+    assert tables.number(math.inf) == "infinite"
+    assert tables.number(None) == "-"
+    assert tables.number(1234567) == "1,234,567"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_the_table_of_bounds_fits_and_no_heading_shows_an_escape(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sordino.cli.tables.screen", lambda: Screen(width=columns))
+    bound = Observation(1.23, 1e-5, 0.99, "a learned direction, at one threshold " * 3, 12345)
+    tables.print_bounds(bound, [bound])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert not [line for line in lines if "\\" in line or "…" in line]
