@@ -239,8 +239,8 @@ def zhang_gradient_descent(
     mu, smooth = constants.strongly_convex, constants.smooth
     if mu == 0 or rate * (smooth + mu) > 2:
         raise NotApplicable(
-            f"It needs mu > 0 and a learning rate <= 2 / (L + mu) = {2 / (smooth + mu):.6g}, not "
-            f"{mu:.6g} and {rate:.6g}."
+            "It needs mu > 0 and a learning rate of at most 2 / (L + mu) = "
+            f"{2 / (smooth + mu):.6g}, not {mu:.6g} and {rate:.6g}."
         )
     total = UP * 2.5 * loop.jump * (smooth + mu) / (n * mu * smooth)
     said = (f"rate {rate:.6g} <= 2 / (L + mu) = {2 / (smooth + mu):.6g}",)
