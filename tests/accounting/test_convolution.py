@@ -81,7 +81,7 @@ def two_step_delta(law, direction, epsilon):
     edges = np.linspace(-1 - 9 * z, 2 + 9 * z, 121)
     half = (edges[1] - edges[0]) / 2
     x = (edges[:-1, None] + half * (1 + nodes)).ravel()
-    means, shares = law.upper if direction == "forward" else law.lower
+    means, shares = law.worlds[direction == "backward"]
     density = sum(
         share * np.exp(-((x - mean) ** 2) / (2 * z * z))
         for mean, share in zip(means, shares, strict=True)

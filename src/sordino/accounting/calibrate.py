@@ -6,10 +6,10 @@ target.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import TypedDict
 
 from sordino import checks
 from sordino.accounting import dp_sgd, gaussian
@@ -64,10 +64,8 @@ def _search(
 ) -> float:
     @cache
     def excess(log_noise: float) -> float:
-        found = profile_at(math.exp(log_noise)).epsilon(delta, direction)
-        if found == 0:
-            return -math.inf
-        return math.log(found / epsilon)
+        value = profile_at(math.exp(log_noise)).epsilon(delta, direction)
+        return math.log(value / epsilon) if value else -math.inf
 
     start = math.log(guess) if guess else 0.0
     # ln epsilon falls at least as fast as ln noise rises: the noise is not farther off than this.
@@ -75,10 +73,14 @@ def _search(
     low, high = _bracket(excess, start, width)
     if low == high:
         return math.exp(high)
+    return _crossing(excess, low, high, TOLERANCE / (high - (low - 1.0)))
+
+
+def _crossing(excess: Callable[[float], float], low: float, high: float, relative: float) -> float:
+    """The noise where `excess` of its logarithm falls to 0, between two logarithms."""
     # `first_below` is relative to where it searches: count from a point that keeps it near 1.
     base = low - 1.0
-    tolerance = TOLERANCE / (high - base)
-    step = first_below(lambda part: excess(base + part), low - base, high - base, tolerance)
+    step = first_below(lambda part: excess(base + part), low - base, high - base, relative)
     return math.exp(base + step)
 
 
@@ -92,8 +94,8 @@ def _bracket(excess: Callable[[float], float], start: float, width: float) -> tu
             return point, point
         if not enough and point >= most:
             raise NotApplicable(
-                f"No noise multiplier up to {MOST_NOISE:.0e} meets this target by this method; "
-                "raise epsilon or delta, or take fewer steps."
+                f"No noise multiplier up to {MOST_NOISE:.0e} meets this target; raise epsilon or "
+                "delta, or take fewer steps."
             )
         following = max(point - width, least) if enough else min(point + width, most)
         if (excess(following) <= 0) != enough:
@@ -109,12 +111,6 @@ def proved(
     while profile_at(noise).epsilon(delta) > epsilon:
         noise, last_digit = noise * (1 + last_digit), 2 * last_digit
     return noise
-
-
-class _How(TypedDict):
-    sampling: str
-    relation: Relation
-    steps_per_epoch: int | None
 
 
 def noise_multiplier(
@@ -136,13 +132,8 @@ def noise_multiplier(
     epsilon, log_delta = _budget(epsilon, delta)
     account = dp_sgd.pld if method == "pld" else dp_sgd.rdp
 
-    how: _How = {
-        "sampling": sampling,
-        "relation": relation,
-        "steps_per_epoch": steps_per_epoch,
-    }
-
-    def profile_at(noise: float) -> Profile:
+    def profile_at(noise: float, account: Callable[..., Profile] = account) -> Profile:
+        how = {"sampling": sampling, "relation": relation, "steps_per_epoch": steps_per_epoch}
         return account(noise, sample_rate, steps, **how)
 
     trivial = profile_at(1.0)  # also checks every argument
@@ -152,32 +143,18 @@ def noise_multiplier(
         return proved(profile_at, gaussian.sigma(epsilon, delta, trivial.mu), epsilon, delta)
     guess = None
     if trivial.losses is not None or method == "rdp":
-        guess = _renyi_guess(
-            lambda noise: dp_sgd.pld(noise, sample_rate, steps, **how),
-            *(epsilon, log_delta),
-        )
+
+        def excess(log_noise: float) -> float:
+            """How far Renyi DP is above epsilon, roughly: a convolution needs a little less."""
+            losses = profile_at(math.exp(log_noise), dp_sgd.pld).losses
+            assert losses is not None
+            means = (Rough.of(losses, way).saddle_at(log_delta).mean for way in DIRECTIONS)
+            return max(means) - epsilon
+
+        with contextlib.suppress(NotApplicable):
+            low, high = _bracket(excess, 0.0, 1.0)
+            guess = _crossing(excess, low, high, relative=3e-3) if low < high else None
     return least_noise(profile_at, epsilon, delta, guess)
-
-
-def _renyi_guess(
-    profile_at: Callable[[float], Profile], epsilon: float, log_delta: float
-) -> float | None:
-    """Noise at which Renyi DP meets the target, roughly: a convolution needs a little less."""
-
-    def excess(log_noise: float) -> float:
-        losses = profile_at(math.exp(log_noise)).losses
-        assert losses is not None
-        return max(Rough.of(losses, way).saddle_at(log_delta).mean for way in DIRECTIONS) - epsilon
-
-    try:
-        low, high = _bracket(excess, 0.0, 1.0)
-    except NotApplicable:
-        return None
-    if low == high:
-        return None
-    base = low - 1.0
-    step = first_below(lambda part: excess(base + part), low - base, high - base, 3e-3)
-    return math.exp(base + step)
 
 
 def most_steps(
@@ -186,6 +163,14 @@ def most_steps(
     """The most steps (or epochs, or records a batch) `profile_at` proves (epsilon, delta) for.
 
     `profile_at(count)` must leak more as the count grows. 0 if not even one meets the target.
+
+    >>> from sordino import Relation
+    >>> from sordino.accounting.profile import GaussianProfile
+    >>> def profile_at(steps: int) -> GaussianProfile:
+    ...     mu = 0.1 * steps**0.5
+    ...     return GaussianProfile(parameter=mu, relation=Relation.ZERO_OUT, theorem="GDP")
+    >>> most_steps(profile_at, epsilon=1.0, delta=1e-6)
+    5
     """
     epsilon, target = _budget(epsilon, delta)
     return largest(lambda count: profile_at(count).log_delta(epsilon) <= target, at_most)
@@ -210,7 +195,4 @@ def largest(holds: Callable[[int], bool], at_most: int) -> int:
 def _budget(epsilon: float, delta: float) -> tuple[float, float]:
     hint = "Pass the budget you promise, such as 1.0."
     epsilon = checks.positive("epsilon", epsilon, hint, allow_infinite=True)
-    delta = checks.probability_below_one("delta", delta)
-    if delta == 0:
-        checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
-    return epsilon, math.log(delta)
+    return epsilon, math.log(gaussian.positive_delta(delta))

@@ -47,7 +47,6 @@ def amplified(epsilon: float, sample_rate: float) -> float:
         return 0.0
     if rate == 1:
         return epsilon
-    # In the log domain, because e^epsilon may be past the largest float.
     return _softplus(math.log(rate) + _log_expm1(epsilon))
 
 
@@ -67,7 +66,11 @@ def dwork(epsilon: float, steps: int, delta: float) -> float:
     Above an epsilon of 1 or so it is worse than T e, and infinite from 700 on.
     """
     e, T, slack = _composed(epsilon, steps, delta)
-    return _dwork(e, T, slack)
+    if e == 0 or T == 0:
+        return 0.0
+    if e > 700 or slack == 0:  # e^e is past the largest float
+        return math.inf
+    return e * math.sqrt(-2 * T * math.log(slack)) + T * e * math.expm1(e)
 
 
 def kairouz(epsilon: float, steps: int, delta: float) -> float:
@@ -76,7 +79,11 @@ def kairouz(epsilon: float, steps: int, delta: float) -> float:
     T e; T e tanh(e/2) + e sqrt(2T ln(1/delta)); and the same with ln(e + sqrt(T) e / delta).
     """
     e, T, slack = _composed(epsilon, steps, delta)
-    return _kairouz(e, T, slack)
+    if slack == 0 or T * e in (0, math.inf):
+        return T * e
+    drift = T * e * math.tanh(e / 2)
+    inside = min(-math.log(slack), math.log(math.e + math.sqrt(T) * e / slack))
+    return min(T * e, drift + e * math.sqrt(2 * T * inside))
 
 
 def kairouz_optimal(epsilon: float, steps: int) -> tuple[Floats, Floats]:
@@ -96,7 +103,20 @@ def kairouz_optimal(epsilon: float, steps: int) -> tuple[Floats, Floats]:
 def kairouz_optimal_epsilon(epsilon: float, steps: int, delta: float) -> float:
     """Least epsilon of `steps` epsilon-DP steps at `delta`, exact also between the eps_i."""
     e, T, slack = _composed(epsilon, steps, delta)
-    return _kairouz_optimal(e, T, slack)
+    if slack == 0 or T * e in (0, math.inf):
+        return T * e
+    epsilons, logs = _optimal_grid(e, T)
+    target = math.log(slack)
+    i = int(np.searchsorted(logs, target, side="right")) - 1
+    if i == len(logs) - 1:
+        return 0.0
+    # delta is linear in e^epsilon between two points of the grid.
+    before, here = math.exp(logs[i] - logs[i + 1]), math.exp(target - logs[i + 1])
+    share = (here - before) / (1 - before)
+    drop = share * math.expm1(-2 * e)
+    left = -math.expm1(target - logs[i + 1]) / (1 - before)  # 1 - share, with all its digits
+    lower = math.log1p(drop) if drop > -0.5 else math.log(left + share * math.exp(-2 * e))
+    return max(0.0, float(epsilons[i]) + lower)
 
 
 @dataclass(frozen=True)
@@ -111,6 +131,11 @@ class Composition:
         Epsilon of T steps of epsilon e each, with a slack on delta: `compose(e, T, slack)`.
     share
         The share of delta that pays for composing; the rest is shared by the steps.
+
+    >>> run = {"sensitivity": 1.0, "relation": Relation.ZERO_OUT}
+    >>> epsilon, _ = strong_optimal(2.0, 0.01, 100, 1e-6, **run).budget
+    >>> round(epsilon, 4)
+    4.2761
     """
 
     theorem: str
@@ -165,13 +190,13 @@ class Composition:
         """
         checked = _checked_target(epsilon, delta, sample_rate, steps, sensitivity)
         epsilon, delta, rate, steps, size = checked
-        if _is_free(epsilon, rate, steps):
+        if steps == 0 or rate == 0 or math.isinf(epsilon):
             return 0.0
         slack = self.share * delta
         # One step, composed exactly with a slack below 1/2, is at epsilon + ln 3 at the most; more
         # steps and weaker theorems allow it less.
         top = epsilon + math.log(3)
-        step = _most(lambda e: self.compose(e, steps, slack) <= epsilon, top)
+        step = gaussian.most(lambda e: self.compose(e, steps, slack) <= epsilon, 0.0, top, 1e-15)
         base_delta = self._base_delta(delta, rate, steps)
         value = gaussian.sigma(before_sampling(step, rate), base_delta, size)
         # Rounding on the way may leave the proof short by a few last digits.
@@ -193,45 +218,12 @@ class Composition:
         return self.compose(amplified(base, rate), steps, self.share * delta)
 
 
-def _dwork(e: float, T: int, slack: float) -> float:
-    if e == 0 or T == 0:
-        return 0.0
-    if e > 700 or slack == 0:  # e^e is past the largest float
-        return math.inf
-    return e * math.sqrt(-2 * T * math.log(slack)) + T * e * math.expm1(e)
-
-
-def _kairouz(e: float, T: int, slack: float) -> float:
-    if slack == 0 or T * e in (0, math.inf):
-        return T * e
-    drift = T * e * math.tanh(e / 2)
-    inside = min(-math.log(slack), math.log(math.e + math.sqrt(T) * e / slack))
-    return min(T * e, drift + e * math.sqrt(2 * T * inside))
-
-
-def _kairouz_optimal(e: float, T: int, slack: float) -> float:
-    if slack == 0 or T * e in (0, math.inf):
-        return T * e
-    epsilons, logs = _optimal_grid(e, T)
-    target = math.log(slack)
-    i = int(np.searchsorted(logs, target, side="right")) - 1
-    if i == len(logs) - 1:
-        return 0.0
-    # delta is linear in e^epsilon between two points of the grid.
-    before, here = math.exp(logs[i] - logs[i + 1]), math.exp(target - logs[i + 1])
-    share = (here - before) / (1 - before)
-    drop = share * math.expm1(-2 * e)
-    left = -math.expm1(target - logs[i + 1]) / (1 - before)  # 1 - share, with all its digits
-    lower = math.log1p(drop) if drop > -0.5 else math.log(left + share * math.exp(-2 * e))
-    return max(0.0, float(epsilons[i]) + lower)
-
-
 def _optimal_grid(e: float, k: int) -> tuple[Floats, Floats]:
     """eps_i and ln delta_i for i = 0 ... (k+1)/2; an odd k ends at -e, to reach 0 between two."""
     if k > _MOST_EXACT_STEPS:
         raise NotApplicable(
-            f"Exact composition holds a table of half the steps in memory, and {k} are more than "
-            f"{_MOST_EXACT_STEPS}; use strong_kairouz, which has a closed form."
+            f"Exact composition has a table of at most {_MOST_EXACT_STEPS} steps, not {k}; use "
+            "strong_kairouz."
         )
     i = np.arange((k + 1) // 2 + 1, dtype=np.float64)
     logs = np.full(len(i), -math.inf)
@@ -249,15 +241,15 @@ def _optimal_grid(e: float, k: int) -> tuple[Floats, Floats]:
 naive = Composition("basic composition (Dwork et al. 2006)", lambda e, T, _: T * e, 0.0)
 """T times the amplified epsilon of one step at delta / T."""
 strong_dwork = Composition(
-    "strong composition (Dwork, Rothblum & Vadhan 2010, Theorem III.3)", _dwork, 0.5
+    "strong composition (Dwork, Rothblum & Vadhan 2010, Theorem III.3)", dwork, 0.5
 )
 """By `dwork`: delta/2 pays for composing, delta/(2T) for each step."""
 strong_kairouz = Composition(
-    "strong composition (Kairouz, Oh & Viswanath 2015, Theorem 3.4)", _kairouz, 0.5
+    "strong composition (Kairouz, Oh & Viswanath 2015, Theorem 3.4)", kairouz, 0.5
 )
 """By `kairouz`, as `strong_dwork`."""
 strong_optimal = Composition(
-    "optimal composition (Kairouz, Oh & Viswanath 2015, Theorem 3.3)", _kairouz_optimal, 0.5
+    "optimal composition (Kairouz, Oh & Viswanath 2015, Theorem 3.3)", kairouz_optimal_epsilon, 0.5
 )
 """By `kairouz_optimal`, as `strong_dwork`."""
 
@@ -271,9 +263,12 @@ def naive_noise_classical(
     ------
     NotApplicable
         Where one step before sampling has epsilon >= 1, which that formula does not cover.
+
+    >>> round(naive_noise_classical(1.0, 1e-6, 0.01, 1000, sensitivity=1.0), 3)
+    59.953
     """
     epsilon, delta, q, T, size = _checked_target(epsilon, delta, sample_rate, steps, sensitivity)
-    if _is_free(epsilon, q, T):
+    if T == 0 or q == 0 or math.isinf(epsilon):
         return 0.0
     base = before_sampling(epsilon / T, q)
     return gaussian.classical_sigma(base, naive._base_delta(delta, q, T), size)
@@ -295,26 +290,13 @@ def strong_over_naive(
     return np.array(strong, dtype=np.float64) / np.array(plain, dtype=np.float64)
 
 
-def _most(holds: Callable[[float], bool], top: float) -> float:
-    """The largest float in [0, top] where `holds`, up to rounding: the side that is proved."""
-    low, high = 0.0, top
-    while high - low > 1e-15 * high and (middle := low + (high - low) / 2) not in (low, high):
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
-
-
 def _checked_target(
     epsilon: float, delta: float, sample_rate: float, steps: int, sensitivity: float
 ) -> tuple[float, float, float, int, float]:
     epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
-    if (delta := checks.probability_below_one("delta", delta)) == 0:
-        checks.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
+    delta = gaussian.positive_delta(delta)
     rate = checks.fraction("sample_rate", sample_rate, allow_zero=True)
     return epsilon, delta, rate, _count(steps), checks.positive("sensitivity", sensitivity)
-
-
-def _is_free(epsilon: float, rate: float, steps: int) -> bool:
-    return steps == 0 or rate == 0 or math.isinf(epsilon)
 
 
 def _composed(epsilon: float, steps: int, delta: float) -> tuple[float, int, float]:
@@ -322,13 +304,14 @@ def _composed(epsilon: float, steps: int, delta: float) -> tuple[float, int, flo
     return epsilon, _count(steps), checks.probability_below_one("delta", delta)
 
 
-def _count(steps: int) -> int:
-    count = checks.whole("steps", steps)
+def _count(steps: int, at_least: int = 0) -> int:
+    count = checks.whole("steps", steps, at_least=at_least)
     checks.non_negative("steps", count)  # also fits a float
     return count
 
 
 def _log_expm1(x: float) -> float:
+    # In the log domain, because e^x may be past the largest float.
     return x + math.log(-math.expm1(-x))
 
 
@@ -425,8 +408,8 @@ def _notes_root(delta: float, q: float, T: int) -> float:
     ratio = 1.25 * q * T / delta
     if ratio <= 1:
         raise NotApplicable(
-            f"The notes' formula takes a logarithm of 1.25 qT/delta, which must be above 1 and is "
-            f"{ratio:.4g}; take more steps or a smaller delta, or use naive.noise."
+            f"In the notes' formula 1.25 qT/delta must be above 1, not {ratio:.4g}; take more "
+            "steps or a smaller delta, or use naive.noise."
         )
     return math.sqrt(2 * math.log(ratio))
 
@@ -435,9 +418,6 @@ def _checked_notes(
     first: float, delta: float, sample_rate: float, steps: int, name: str = "epsilon"
 ) -> tuple[float, float, float, int]:
     first = checks.positive(name, first)
-    if (delta := checks.probability_below_one("delta", delta)) == 0:
-        checks.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
+    delta = gaussian.positive_delta(delta)
     rate = checks.fraction("sample_rate", sample_rate)
-    count = checks.whole("steps", steps, at_least=1)
-    checks.positive("steps", count)  # also fits a float
-    return first, delta, rate, count
+    return first, delta, rate, _count(steps, at_least=1)

@@ -30,7 +30,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,8 +45,8 @@ from sordino.accounting.profile import (
     LossProfile,
     Profile,
     RenyiProfile,
+    one_relation,
 )
-from sordino.accounting.renyi import ORDERS
 from sordino.accounting.zcdp import ConcentratedProfile
 
 Counted = Sequence[tuple[Profile, int]]
@@ -64,13 +64,7 @@ def compose(profiles: Sequence[Profile]) -> Profile:
         If there is none, or two have different relations: their guarantees do not add up.
     """
     profiles = list(checks.sequence("profiles", profiles, "Pass a list of profiles."))
-    if not profiles:
-        checks.fail("profiles", "[]", "to hold at least one profile")
-    relations = {profile.relation for profile in profiles}
-    if len(relations) > 1:
-        named = " and ".join(sorted(relation.value for relation in relations))
-        hint = "A guarantee for one relation says nothing about another; account all for one."
-        checks.fail("relations", named, "to be one and the same", hint)
+    one_relation(profiles)
     if len(profiles) == 1:
         return profiles[0]
     return _composed([(profile, 1) for profile in profiles])
@@ -88,14 +82,17 @@ def _composed(counted: Counted) -> Profile:
     hopeless = [profile for profile, _ in counted if profile.mu == math.inf]
     if hopeless:  # one release that hides nothing is enough
         return hopeless[0].noted("composed with others, which cannot help")
-    for rule in (_by_gaussian, _by_losses, _by_renyi):
-        composed = rule(counted)
-        if composed is not None:
-            return composed
-    return _by_budget(counted)
+    squares = [count * (p.mu * p.mu) for p, count in counted if p.mu is not None]
+    if len(squares) == len(counted):
+        described = _described(counted, "Gaussian DP")
+        return GaussianProfile(parameter=math.sqrt(math.fsum(squares)), **described)
+    if composed := _by_losses(counted) or _by_renyi(counted):
+        return composed
+    described = _described(counted, "(epsilon, delta) composition")
+    return SummedProfile(parts=tuple(counted), **described)
 
 
-def _described(counted: Counted, rule: str) -> dict[str, object]:
+def _described(counted: Counted, rule: str) -> dict[str, Any]:
     theorems = list(dict.fromkeys(profile.theorem for profile, _ in counted))
     shown = "; ".join(theorems[:3]) + ("; ..." if len(theorems) > 3 else "")
     notes = tuple(dict.fromkeys(note for profile, _ in counted for note in profile.notes))
@@ -107,16 +104,6 @@ def _described(counted: Counted, rule: str) -> dict[str, object]:
     }
 
 
-def _by_gaussian(counted: Counted) -> Profile | None:
-    squares = []
-    for profile, count in counted:
-        if profile.mu is None:
-            return None
-        squares.append(count * (profile.mu * profile.mu))
-    described = _described(counted, "Gaussian DP")
-    return GaussianProfile(parameter=math.sqrt(math.fsum(squares)), **described)  # type: ignore[arg-type]
-
-
 def _by_losses(counted: Counted) -> Profile | None:
     merged: dict[Loss, int] = {}
     for profile, count in counted:
@@ -125,19 +112,18 @@ def _by_losses(counted: Counted) -> Profile | None:
         for loss, many in profile.losses:
             merged[loss] = merged.get(loss, 0) + count * many
     # Gaussians among other laws are one Gaussian: fewer grids to convolve.
-    single = [(loss, many) for loss, many in merged.items() if _is_gaussian(loss)]
-    rest = [(loss, many) for loss, many in merged.items() if not _is_gaussian(loss)]
-    total = math.fsum(many * loss.mus[0] ** 2 for loss, many in single)  # type: ignore[attr-defined]
-    if total > 0:
+    rest, squares = [], []
+    for loss, many in merged.items():
+        if isinstance(loss, GaussianLoss) and len(loss.mus) == 1:
+            squares.append(many * loss.mus[0] ** 2)
+        else:
+            rest.append((loss, many))
+    if (total := math.fsum(squares)) > 0:
         rest.append((GaussianLoss((math.sqrt(total),)), 1))
     limits = [profile.limit for profile, _ in counted if isinstance(profile, LossProfile)]
     limit = min(limits, key=lambda limit: limit.points, default=Limit())
     described = _described(counted, "privacy loss distributions")
-    return LossProfile(components=tuple(rest), limit=limit, **described)  # type: ignore[arg-type]
-
-
-def _is_gaussian(loss: Loss) -> bool:
-    return isinstance(loss, GaussianLoss) and len(loss.mus) == 1
+    return LossProfile(components=tuple(rest), limit=limit, **described)
 
 
 def _by_renyi(counted: Counted) -> Profile | None:
@@ -148,13 +134,7 @@ def _by_renyi(counted: Counted) -> Profile | None:
             return None
         total = total + count * values
     described = _described(counted, "Renyi DP")
-    curve = {"orders": tuple(renyi.ORDERS), "values": tuple(total)}
-    return RenyiProfile(**curve, **described)  # type: ignore[arg-type]
-
-
-def _by_budget(counted: Counted) -> Profile:
-    described = _described(counted, "(epsilon, delta) composition")
-    return SummedProfile(parts=tuple(counted), **described)  # type: ignore[arg-type]
+    return RenyiProfile(orders=tuple(renyi.ORDERS), values=tuple(total), **described)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +160,6 @@ class SummedProfile(Profile):
 
 
 Fixed = Literal["gaussian", "concentrated", "promised"]
-FIXED = ("gaussian", "concentrated", "promised")
 
 GAUSSIAN = "Gaussian DP, exactly"
 CONCENTRATED = "zero-concentrated DP"
@@ -279,16 +258,16 @@ def total(
         return Total(0.0, delta, "nothing was released", True)
     if any(_hides_nothing(part.profile) for part in parts):
         return Total(math.inf, delta, "a release that hides nothing", True)
-    name = _NAMES[checks.one_of("fixed", fixed or _by_first(parts), FIXED)]
+    name = _NAMES[checks.one_of("fixed", fixed or _by_first(parts), tuple(_NAMES))]
     if as_you_go:
-        found = dict(_cheap_rules(parts, delta)).get(name, lambda: math.inf)()
+        value = dict(_cheap_rules(parts, delta)).get(name, lambda: math.inf)()
         failed = f"{name}, fixed in advance, which does not cover all releases at this delta"
-        return Total(found, delta, name if math.isfinite(found) else failed, True)
+        return Total(value, delta, name if math.isfinite(value) else failed, True)
     best, rule = math.inf, "no rule, as none proves anything at this delta"
     rules = itertools.chain(_cheap_rules(parts, delta), _costly_rules(parts, delta))
     for candidate, epsilon in rules:
-        if (found := epsilon()) < best:
-            best, rule = found, candidate
+        if (value := epsilon()) < best:
+            best, rule = value, candidate
         if enough is not None and best <= enough:
             break
     return Total(best, delta, rule, rule == name)
@@ -344,7 +323,11 @@ def largest_gaussian(
     promised = _shrunk(promised, fits)
     if as_you_go and rule == "promised":
         return promised
-    return _searched(fits, promised, alone, 40 if as_you_go else 12)
+    low, high = promised, alone
+    for _ in range(40 if as_you_go else 12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _checked(parts: Sequence[Part]) -> list[Part]:
@@ -352,10 +335,8 @@ def _checked(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         if not isinstance(part, Part):
             checks.fail("part", type(part).__name__, "to be a Part")
-    relations = sorted({part.profile.relation.value for part in parts})
-    if len(relations) > 1:
-        hint = "A guarantee for one relation says nothing about another; account all for one."
-        checks.fail("relations", " and ".join(relations), "to be one and the same", hint)
+    if parts:
+        one_relation([part.profile for part in parts])
     return parts
 
 
@@ -379,12 +360,12 @@ def _cheap_rules(parts: list[Part], delta: float) -> Iterator[Rule]:
     if math.fsum(part.delta for part in parts) <= delta * (1 + ROUNDING):
         yield PROMISED, lambda: math.fsum(part.epsilon for part in parts)
     mus = [part.profile.mu for part in parts]
-    costs = [_concentrated_cost(part.profile) for part in parts]
     if None not in mus:
         root = math.sqrt(math.fsum(mu * mu for mu in mus if mu is not None))
         yield GAUSSIAN, lambda: gaussian.epsilon(root, delta)
-    if None not in costs:
-        rho, xi = (math.fsum(column) for column in zip(*(c for c in costs if c), strict=True))
+    costs = [cost for part in parts if (cost := _concentrated_cost(part.profile))]
+    if len(costs) == len(parts):
+        rho, xi = (math.fsum(column) for column in zip(*costs, strict=True))
         relation = parts[0].profile.relation
         summed = ConcentratedProfile(rho=rho, xi=xi, relation=relation, theorem="zCDP")
         yield CONCENTRATED, lambda: summed.epsilon(delta)
@@ -410,7 +391,8 @@ def _costly_rules(parts: list[Part], delta: float) -> Iterator[Rule]:
         yield common, lambda: _compose_group(profiles).epsilon(delta)
     for grouped in _groupings(parts):
         members = [[part.profile for part in group] for group in grouped]
-        named = f"sum over kinds: {', '.join(_group_words(group) for group in members)}"
+        words = [f"{_language(g)} of {len(g)}" if len(g) > 1 else "one alone" for g in members]
+        named = f"sum over kinds: {', '.join(words)}"
         composed = [_compose_group(group) for group in members]
         promises = [math.fsum(part.delta for part in group) for group in grouped]
         for shares in _shares(promises, delta):
@@ -436,11 +418,15 @@ def _compose_group(profiles: list[Profile]) -> Profile:
 @functools.lru_cache(maxsize=512)
 def _moments(profile: Profile) -> RenyiProfile | None:
     """Its Renyi curve, if there is one; kept, as it takes longer than the composition."""
-    values = profile.renyi(ORDERS)
+    values = profile.renyi(renyi.ORDERS)
     if values is None or not np.isfinite(values).any():
         return None
-    curve = {"orders": tuple(ORDERS.tolist()), "values": tuple(values.tolist())}
-    return RenyiProfile(relation=profile.relation, theorem=profile.theorem, **curve)
+    return RenyiProfile(
+        orders=tuple(renyi.ORDERS.tolist()),
+        values=tuple(values.tolist()),
+        relation=profile.relation,
+        theorem=profile.theorem,
+    )
 
 
 def _groupings(parts: list[Part]) -> list[list[list[Part]]]:
@@ -463,10 +449,6 @@ def _groupings(parts: list[Part]) -> list[list[list[Part]]]:
     return found
 
 
-def _group_words(group: list[Profile]) -> str:
-    return f"{_language(group)} of {len(group)}" if len(group) > 1 else "one alone"
-
-
 def _shares(promised: list[float], delta: float) -> Iterator[list[float]]:
     """Delta cut into equal shares, and in proportion to what was promised."""
     yield [delta / len(promised)] * len(promised)
@@ -484,8 +466,8 @@ def _largest_mu(epsilon: float, delta: float) -> float:
     """The largest mu that proves (epsilon, delta) alone, rounded down."""
     if epsilon < 0 or delta <= 0:
         return 0.0
-    found = 1 / gaussian.sigma(epsilon, delta)
-    return _shrunk(found, lambda mu: gaussian.epsilon(mu, delta) <= epsilon)
+    mu = 1 / gaussian.sigma(epsilon, delta)
+    return _shrunk(mu, lambda mu: gaussian.epsilon(mu, delta) <= epsilon)
 
 
 def _shrunk(mu: float, fits: Callable[[float], bool]) -> float:
@@ -495,11 +477,3 @@ def _shrunk(mu: float, fits: Callable[[float], bool]) -> float:
             return mu
         mu *= 1 - 1e-15 * 4**power
     return 0.0
-
-
-def _searched(fits: Callable[[float], bool], low: float, high: float, rounds: int) -> float:
-    """The largest mu between the two that fits, rounded down; `low` is known to fit."""
-    for _ in range(rounds):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low

@@ -35,10 +35,6 @@ MOST_NOISE = 1e12
 """More noise is counted as this much, which hides less: its losses have no digits left."""
 LEAST_RATE = 1e-30
 """A record drawn more rarely is counted as drawn this often, which hides less."""
-_SAMPLING_HINT = (
-    "Say how batches are drawn: an accountant for one way is false for another (Poisson numbers "
-    "for shuffled batches are the field's usual mistake)."
-)
 
 
 @dataclass(frozen=True)
@@ -72,24 +68,20 @@ class NoisySteps:
 
     def __post_init__(self) -> None:
         hint = "Pass the noise's standard deviation over the clipping norm, such as 1.1."
-        checked = {
-            "noise_multiplier": checks.non_negative(
-                "noise_multiplier", self.noise_multiplier, hint, allow_infinite=True
-            ),
-            "sample_rate": checks.fraction(
-                "sample_rate", self.sample_rate, "It is batch size / records.", allow_zero=True
-            ),
-            "steps": checks.whole("steps", self.steps),
-        }
-        checks.one_of("sampling", self.sampling, list(Sampling), _SAMPLING_HINT)
-        object.__setattr__(self, "sampling", Sampling(self.sampling))
+        noise = checks.non_negative(
+            "noise_multiplier", self.noise_multiplier, hint, allow_infinite=True
+        )
+        hint = "It is batch size / records."
+        rate = checks.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
+        steps = checks.whole("steps", self.steps)
+        hint = "Say how batches are drawn: an accountant for one way is false for another."
+        sampling = Sampling(checks.one_of("sampling", self.sampling, list(Sampling), hint))
         if not isinstance(self.relation, Relation):
             hint = "Pass Relation.ADD_OR_REMOVE_ONE, say."
             checks.fail("relation", self.relation, "to be a Relation", hint)
         if self.steps_per_epoch is not None:
             checks.whole("steps_per_epoch", self.steps_per_epoch, at_least=1)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(noise_multiplier=noise, sample_rate=rate, steps=steps, sampling=sampling)
 
     @property
     def sensitivity(self) -> float:
@@ -191,22 +183,24 @@ def rdp(
 
 def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     """The profile where no batch is drawn at random, or nothing depends on it; else None."""
-    exact = {"relation": run.relation, "theorem": theorem}
+
+    def gaussian(mu: float) -> Profile:
+        return GaussianProfile(parameter=mu, relation=run.relation, theorem=theorem)
+
     refuse(run)
     if run.is_trivial:
-        return GaussianProfile(parameter=0.0, **exact)  # type: ignore[arg-type]
+        return gaussian(0.0)
     if run.noise_multiplier < LEAST_NOISE:
-        return GaussianProfile(parameter=math.inf, **exact)  # type: ignore[arg-type]
+        return gaussian(math.inf)
     mu = run.sensitivity / run.noise_multiplier
-    if run.sampling == Sampling.FULL or (run.sample_rate == 1 and run.sampling not in PASSES):
-        return GaussianProfile(parameter=mu * math.sqrt(run.steps), **exact)  # type: ignore[arg-type]
     if run.sampling not in PASSES:
-        return None
+        always = run.sampling == Sampling.FULL or run.sample_rate == 1
+        return gaussian(mu * math.sqrt(run.steps)) if always else None
     mus = tuple(mu * math.sqrt(count) for count, _ in run.visits)
     if len(mus) == 1:
-        return GaussianProfile(parameter=mus[0], **exact)  # type: ignore[arg-type]
+        return gaussian(mus[0])
     loss = GaussianLoss(mus, tuple(weight for _, weight in run.visits))
-    return LossProfile(components=((loss, 1),), **exact)  # type: ignore[arg-type]
+    return LossProfile(components=((loss, 1),), relation=run.relation, theorem=theorem)
 
 
 def refuse(run: NoisySteps) -> None:
@@ -215,14 +209,13 @@ def refuse(run: NoisySteps) -> None:
         return
     if run.sampling == Sampling.FIXED_SIZE:
         raise NotApplicable(
-            "Batches of fixed size cannot hide the number of records: adding one changes every "
-            "record's chance to be drawn. Use replace-one, or Poisson sampling."
+            "Batches of fixed size cannot hide the number of records. Use replace-one, or "
+            "Poisson sampling."
         )
     if run.sampling in PASSES:
         raise NotApplicable(
             f"In {run.sampling} order adding or removing a record moves all later records to "
-            "other batches, so more than one gradient sum changes. Use zero-out (a record with "
-            "zero gradient keeps its place) or replace-one, or Poisson sampling."
+            "other batches. Use zero-out, replace-one, or Poisson sampling."
         )
 
 
@@ -248,11 +241,9 @@ def _loss(run: NoisySteps) -> Loss:
 def _theorem(run: NoisySteps, method: str) -> str:
     exact = method == EXACT
     if run.sampling == Sampling.FULL:
-        return (
-            "Gaussian DP composition (Dong, Roth & Su 2022, Corollary 3.3)"
-            if exact
-            else f"{method} of the Gaussian mechanism (Mironov 2017)"
-        )
+        if exact:
+            return "Gaussian DP composition (Dong, Roth & Su 2022, Corollary 3.3)"
+        return f"{method} of the Gaussian mechanism (Mironov 2017)"
     if run.sampling in PASSES:
         means = "" if run.sampling == Sampling.CYCLIC else ", averaged over the secret order"
         rule = "Gaussian DP composition (Dong, Roth & Su 2022)" if exact else method

@@ -89,18 +89,11 @@ def sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     Analytic Gaussian mechanism (Balle & Wang 2018), valid for every epsilon >= 0.
     """
     epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
-    delta = _positive_delta(delta)
+    target = math.log(positive_delta(delta))
     sensitivity = checks.non_negative("sensitivity", sensitivity)
     if math.isinf(epsilon) or sensitivity == 0:
         return 0.0
-    target = math.log(delta)
-    high = 1.0
-    while log_delta(epsilon, 1 / high) > target:
-        high *= 2
-    low = high / 2
-    while log_delta(epsilon, 1 / low) <= target:
-        high, low = low, low / 2
-    value = sensitivity * least(lambda z: log_delta(epsilon, 1 / z) <= target, low, high)
+    value = sensitivity * least_above_zero(lambda z: log_delta(epsilon, 1 / z) <= target, 1.0)
     while log_delta(epsilon, sensitivity / value) > target:  # the product was rounded down
         value = math.nextafter(value, math.inf)
     return value
@@ -115,13 +108,12 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> f
         At epsilon >= 1, which the theorem does not cover; from epsilon about 8 on it is false.
     """
     epsilon = checks.positive("epsilon", epsilon)
-    delta = _positive_delta(delta)
+    delta = positive_delta(delta)
     sensitivity = checks.non_negative("sensitivity", sensitivity)
     if epsilon >= 1:
         raise NotApplicable(
-            f"The classical Gaussian formula is a theorem for epsilon < 1 only, and epsilon is "
-            f"{epsilon:.6g}; use the analytic Gaussian mechanism (sordino.accounting.gaussian"
-            ".sigma), which holds for every epsilon and needs less noise."
+            f"The classical Gaussian formula holds for epsilon < 1 only, not {epsilon:.6g}; use "
+            "the analytic one (sordino.accounting.gaussian.sigma)."
         )
     return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
@@ -132,19 +124,39 @@ def least(holds: Callable[[float], bool], low: float, high: float) -> float:
     `holds` must be false below some point and true above it; `high` is returned if it is true
     nowhere lower.
     """
+    return _halved(holds, low, high, 1e-14)[1]
+
+
+def most(holds: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
+    """The largest float in [low, high) where `holds`, which is true up to some point."""
+    return _halved(lambda value: not holds(value), low, high, tolerance)[0]
+
+
+def least_above_zero(holds: Callable[[float], bool], start: float) -> float:
+    """`least` among all positive numbers, looked for from `start` on."""
+    high = start
+    while not holds(high):
+        high *= 2
+    low = high / 2
+    while holds(low):
+        high, low = low, low / 2
+    return least(holds, low, high)
+
+
+def _halved(
+    holds: Callable[[float], bool], low: float, high: float, tolerance: float
+) -> tuple[float, float]:
     while (middle := low + (high - low) / 2) not in (low, high):
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-        if high - low <= 1e-14 * high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+        if high - low <= tolerance * high:
             break
-    return high
+    return low, high
 
 
-def _positive_delta(value: float) -> float:
-    number = checks.probability_below_one("delta", value)
-    if number == 0:
-        hint = "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual."
+def positive_delta(
+    value: float, hint: str = "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual."
+) -> float:
+    """Return `value` as a float if it is a delta above 0."""
+    if (number := checks.probability_below_one("delta", value)) == 0:
         checks.fail("delta", value, "> 0", hint)
     return number

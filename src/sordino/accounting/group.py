@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,24 +36,19 @@ def group(profile: Profile, size: int) -> Profile:
     size = checks.whole("size", size, "Pass the most records of any person.", at_least=1)
     if size == 1:
         return profile
-    about = {
-        "relation": profile.relation,
-        "notes": (*profile.notes, f"for {size} records of one person"),
-    }
+    notes = (*profile.notes, f"for {size} records of one person")
+    about: dict[str, Any] = {"relation": profile.relation, "notes": notes}
     if profile.mu is not None:
         theorem = f"Gaussian DP of {size} records (Dong, Roth & Su 2022), of: {profile.theorem}"
-        return GaussianProfile(parameter=size * profile.mu, theorem=theorem, **about)  # type: ignore[arg-type]
+        return GaussianProfile(parameter=size * profile.mu, theorem=theorem, **about)
     if isinstance(profile, ConcentratedProfile):
         theorem = f"zCDP of {size} records (Bun & Steinke 2016), of: {profile.theorem}"
-        costs = {"rho": size**2 * profile.rho, "xi": _harmonic(size) * profile.xi}
-        return ConcentratedProfile(**costs, theorem=theorem, **about)  # type: ignore[arg-type]
+        # The factor of xi, k (1 + 1/2 + ... + 1/k), rounded up: h_k = h_(k-1) k / (k - 1) + 1.
+        harmonic = size * math.fsum(1 / j for j in range(1, size + 1)) * (1 + 1e-14)
+        rho, xi = size**2 * profile.rho, harmonic * profile.xi
+        return ConcentratedProfile(rho=rho, xi=xi, theorem=theorem, **about)
     theorem = f"group privacy for {size} records (Vadhan 2017), of: {profile.theorem}"
-    return GroupProfile(one=profile, size=size, theorem=theorem, **about)  # type: ignore[arg-type]
-
-
-def _harmonic(size: int) -> float:
-    """The factor of xi, k (1 + 1/2 + ... + 1/k), rounded up: h_k = h_(k-1) k / (k - 1) + 1."""
-    return size * math.fsum(1 / j for j in range(1, size + 1)) * (1 + 1e-14)
+    return GroupProfile(one=profile, size=size, theorem=theorem, **about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,17 +77,14 @@ class GroupProfile(Profile):
             values = [self._chain(float(point), direction) for point in points]
             best = int(np.argmin(values))
             low, high = points[max(best - 1, 0)], points[min(best + 1, _TRIED)]
-            least = self._least(float(low), float(high), direction)
-            known[direction] = np.append(points, least[0]), np.append(values, least[1])
+            low, high = float(low), float(high)
+            for _ in range(70):  # by thirds: each is a proof
+                third = (high - low) / 3
+                left, right = (self._chain(low + step, direction) for step in (third, 2 * third))
+                low, high = (low, high - third) if left <= right else (low + third, high)
+            least = self._chain(high, direction)
+            known[direction] = np.append(points, high), np.append(values, least)
         return known[direction]
-
-    def _least(self, low: float, high: float, direction: Direction) -> tuple[float, float]:
-        """Where the sum is least between two epsilons, and that, by thirds: each is a proof."""
-        for _ in range(70):
-            third = (high - low) / 3
-            left, right = (self._chain(low + step, direction) for step in (third, 2 * third))
-            low, high = (low, high - third) if left <= right else (low + third, high)
-        return high, self._chain(high, direction)
 
     def _chain(self, epsilon: float, direction: Direction) -> float:
         """Ln of sum e^(j epsilon / k) delta(epsilon / k), at most 0."""

@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
-SCHEMA = 1
-"""Version of what `state_dict` holds."""
-
-_SAMPLING = "poisson"
 _RELATION = Relation.ADD_OR_REMOVE_ONE
-_STATE_HINT = "Pass what `state_dict` of a sordino Accountant returned."
+_STATE = {
+    "schema": 1,  # version of what `state_dict` holds
+    "mechanism": "sordino",
+    "sampling": "poisson",
+    "relation": _RELATION.value,
+}
 
 
 class Accountant:
@@ -64,6 +65,12 @@ class Accountant:
     ----------
     history
         (noise_multiplier, sample_rate, steps) of every stretch of equal steps, in order.
+
+    >>> accountant = Accountant()
+    >>> for _ in range(10):
+    ...     accountant.step(noise_multiplier=1.0, sample_rate=0.1)
+    >>> len(accountant), round(accountant.get_epsilon(1e-6), 3)
+    (10, 3.466)
     """
 
     def __init__(self) -> None:
@@ -84,10 +91,8 @@ class Accountant:
         for entry in self.history:
             noise_multiplier, sample_rate, steps = _entry("history", entry)
             totals[noise_multiplier, sample_rate] += steps
-        return compose(
-            [_opacus_steps(*pair, steps) for pair, steps in totals.items()]
-            or [_opacus_steps(1, 1, 0)]
-        )
+        runs = [(*pair, steps) for pair, steps in totals.items()] or [(1.0, 1.0, 0)]
+        return compose([dp_sgd.pld(*run, sampling="poisson", relation=_RELATION) for run in runs])
 
     def get_epsilon(self, delta: float, **kwargs: Any) -> float:
         """Epsilon spent so far at `delta`, an upper bound.
@@ -104,7 +109,7 @@ class Accountant:
     @classmethod
     def mechanism(cls) -> str:
         """The name to register this class by; `make_private_with_epsilon` looks it up again."""
-        return "sordino"
+        return str(_STATE["mechanism"])
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
         """What an Opacus optimizer calls after each step.
@@ -128,11 +133,8 @@ class Accountant:
     ) -> MutableMapping[str, Any]:
         """Everything needed to resume, as plain values that JSON can hold."""
         state = {} if destination is None else destination
-        state["schema"] = SCHEMA
-        state["mechanism"] = self.mechanism()
-        state["sampling"] = _SAMPLING
-        state["relation"] = _RELATION.value
-        state["history"] = [list(_entry("history", entry)) for entry in self.history]
+        history = [list(_entry("history", entry)) for entry in self.history]
+        state.update(_STATE, history=history)
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -143,19 +145,14 @@ class Accountant:
         InvalidArgument
             If it is anything else; then nothing was changed.
         """
+        hint = "Pass what `state_dict` of a sordino Accountant returned."
         if not isinstance(state_dict, Mapping) or not state_dict:
-            checks.fail("state_dict", state_dict, "to be a filled dictionary", _STATE_HINT)
-        known = {
-            "mechanism": self.mechanism(),
-            "schema": SCHEMA,
-            "sampling": _SAMPLING,
-            "relation": _RELATION.value,
-        }
-        for key, value in known.items():
+            checks.fail("state_dict", state_dict, "to be a filled dictionary", hint)
+        for key, value in _STATE.items():
             if state_dict.get(key) != value:
                 name = f'state_dict["{key}"]'
-                checks.fail(name, state_dict.get(key), f"to be {value}", _STATE_HINT)
-        entries = checks.sequence('state_dict["history"]', state_dict.get("history"), _STATE_HINT)
+                checks.fail(name, state_dict.get(key), f"to be {value}", hint)
+        entries = checks.sequence('state_dict["history"]', state_dict.get("history"), hint)
         self.history = [_entry('state_dict["history"]', entry) for entry in entries or ()]
 
 
@@ -177,26 +174,15 @@ def _rate(value: float) -> float:
     return checks.fraction("sample_rate", value, hint)
 
 
-def _opacus_steps(noise_multiplier: float, sample_rate: float, steps: int) -> Profile:
-    return dp_sgd.pld(noise_multiplier, sample_rate, steps, sampling=_SAMPLING, relation=_RELATION)
-
-
-SUPPORTED = (
-    "GaussianDpEvent, PoissonSampledDpEvent and SampledWithoutReplacementDpEvent of a "
-    "GaussianDpEvent, ZCDpEvent, NoOpDpEvent, NonPrivateDpEvent, and SelfComposedDpEvent and "
-    "ComposedDpEvent of these"
-)
-LARGEST_DATASET = 10**9
-"""A sample rate is written as a fraction with at most this denominator."""
-
-
 def from_event(event: DpEvent, relation: Relation) -> Profile:
     """Profile of what a `DpEvent` describes.
 
     Parameters
     ----------
     event
-        Any of the events named in `SUPPORTED`, nested as you like.
+        GaussianDpEvent, PoissonSampledDpEvent and SampledWithoutReplacementDpEvent of a
+        GaussianDpEvent, ZCDpEvent, NoOpDpEvent, NonPrivateDpEvent, and SelfComposedDpEvent and
+        ComposedDpEvent of these, nested as you like.
     relation
         What counts as a neighbouring dataset; an event does not say. A `ZCDpEvent` is taken at
         its word for whichever relation you pass.
@@ -205,6 +191,12 @@ def from_event(event: DpEvent, relation: Relation) -> Profile:
     ------
     NotApplicable
         For an event that has no profile here, or none under this relation.
+
+    >>> import dp_accounting
+    >>> from sordino import Relation
+    >>> event = dp_accounting.GaussianDpEvent(2.0)
+    >>> round(from_event(event, Relation.REPLACE_ONE).epsilon(1e-6), 4)
+    4.8866
     """
     import dp_accounting as dp
 
@@ -219,7 +211,7 @@ def from_event(event: DpEvent, relation: Relation) -> Profile:
         leaves[repr(leaf)] = leaf, count + leaves.get(repr(leaf), (leaf, 0))[1]
     profiles = [_leaf_profile(leaf, count, relation) for leaf, count in leaves.values()]
     lost = [profile for profile in profiles if profile.mu == math.inf]
-    return lost[0] if lost else compose(profiles or [_nothing(relation)])
+    return lost[0] if lost else compose(profiles or [_gaussian_profile(0.0, relation)])
 
 
 def to_event(profile: Profile) -> DpEvent:
@@ -234,6 +226,11 @@ def to_event(profile: Profile) -> DpEvent:
     ------
     NotApplicable
         If dp-accounting has no event for it.
+
+    >>> from sordino import Relation
+    >>> from sordino.accounting.profile import GaussianProfile
+    >>> to_event(GaussianProfile(parameter=0.5, relation=Relation.ZERO_OUT, theorem="GDP"))
+    GaussianDpEvent(noise_multiplier=2.0)
     """
     import dp_accounting as dp
 
@@ -243,13 +240,13 @@ def to_event(profile: Profile) -> DpEvent:
         return dp.ZCDpEvent(profile.rho, profile.xi)
     if profile.losses is None:
         raise NotApplicable(
-            f"dp-accounting has no DpEvent for a {type(profile).__name__} ({profile.theorem}), "
-            "which says what leaks and not what was done; build the profile with "
-            "accounting.subsampled.pld, or write its (epsilon, delta) down instead."
+            f"dp-accounting has no DpEvent for a {type(profile).__name__} ({profile.theorem}); "
+            "build the profile with accounting.dp_sgd.pld, or write its (epsilon, delta) down."
         )
-    steps = [
-        _repeated(_loss_event(loss, profile.relation), count) for loss, count in profile.losses
-    ]
+    steps = []
+    for loss, count in profile.losses:
+        event = _loss_event(loss, profile.relation)
+        steps.append(event if count == 1 else dp.SelfComposedDpEvent(event, count))
     return steps[0] if len(steps) == 1 else dp.ComposedDpEvent(steps)
 
 
@@ -270,48 +267,32 @@ def _leaf_profile(event: Any, count: int, relation: Relation) -> Profile:
     import dp_accounting as dp
 
     if isinstance(event, dp.NonPrivateDpEvent):
-        return _everything(relation)
+        return _gaussian_profile(math.inf, relation)
     if isinstance(event, dp.ZCDpEvent):
         theorem = "zCDP (Bun & Steinke 2016)"
         rho, xi = count * event.rho, count * event.xi
         return ConcentratedProfile(relation=relation, theorem=theorem, rho=rho, xi=xi)
-    if isinstance(event, dp.GaussianDpEvent):
-        return _steps(event, 1.0, count, Sampling.FULL, relation)
     sampled = isinstance(event, dp.PoissonSampledDpEvent | dp.SampledWithoutReplacementDpEvent)
-    if sampled and isinstance(event.event, dp.GaussianDpEvent):
-        if isinstance(event, dp.PoissonSampledDpEvent):
-            return _steps(
-                event.event, event.sampling_probability, count, Sampling.POISSON, relation
-            )
-        rate = _batch_rate(event.sample_size, event.source_dataset_size)
-        return _steps(event.event, rate, count, Sampling.FIXED_SIZE, relation)
-    raise NotApplicable(
-        f"There is no profile for {event}. Supported are {SUPPORTED}. If you know a zCDP bound of "
-        "this mechanism, pass a ZCDpEvent; otherwise ask dp-accounting's own accountants."
-    )
+    step = event.event if sampled else event
+    if not isinstance(step, dp.GaussianDpEvent):
+        raise NotApplicable(
+            f"There is no profile for {event}. Supported are GaussianDpEvent, sampled or not, "
+            "ZCDpEvent, NoOpDpEvent, NonPrivateDpEvent and compositions of these."
+        )
+    rate, sampling = 1.0, Sampling.FULL
+    if isinstance(event, dp.PoissonSampledDpEvent):
+        rate, sampling = event.sampling_probability, Sampling.POISSON
+    elif sampled:
+        size, records = checks.whole("sample_size", event.sample_size), event.source_dataset_size
+        if size > checks.whole("source_dataset_size", records, at_least=1):
+            checks.fail("sample_size", size, f"<= {records}, the number of records")
+        rate, sampling = size / records, Sampling.FIXED_SIZE
+    return dp_sgd.pld(step.noise_multiplier, rate, count, sampling=sampling, relation=relation)
 
 
-def _steps(
-    gaussian: Any, rate: float, count: int, sampling: Sampling, relation: Relation
-) -> Profile:
-    noise = gaussian.noise_multiplier
-    return dp_sgd.pld(noise, rate, count, sampling=sampling, relation=relation)
-
-
-def _batch_rate(sample_size: int, source_dataset_size: int) -> float:
-    size = checks.whole("sample_size", sample_size)
-    if size > checks.whole("source_dataset_size", source_dataset_size, at_least=1):
-        checks.fail("sample_size", size, f"<= {source_dataset_size}, the number of records")
-    return size / source_dataset_size
-
-
-def _everything(relation: Relation) -> Profile:
-    theorem = "nothing is promised"
-    return GaussianProfile(relation=relation, theorem=theorem, parameter=math.inf)
-
-
-def _nothing(relation: Relation) -> Profile:
-    return GaussianProfile(relation=relation, theorem="nothing was released", parameter=0.0)
+def _gaussian_profile(mu: float, relation: Relation) -> Profile:
+    theorem = "nothing is promised" if mu else "nothing was released"
+    return GaussianProfile(relation=relation, theorem=theorem, parameter=mu)
 
 
 def _gaussian(mu: float, relation: Relation) -> Any:
@@ -337,19 +318,13 @@ def _loss_event(loss: Loss, relation: Relation) -> Any:
         step = dp.GaussianDpEvent(loss.noise_multiplier)
         return dp.PoissonSampledDpEvent(loss.sample_rate, step)
     if isinstance(loss, FixedSizeLoss):
-        rate = Fraction(loss.sample_rate).limit_denominator(LARGEST_DATASET)
+        records = 10**9  # the largest denominator
+        rate = Fraction(loss.sample_rate).limit_denominator(records)
         if float(rate) < loss.sample_rate:  # a smaller one would claim too little
-            size = math.ceil(Fraction(loss.sample_rate) * LARGEST_DATASET)
-            rate = Fraction(size, LARGEST_DATASET)
+            rate = Fraction(math.ceil(Fraction(loss.sample_rate) * records), records)
         step = dp.GaussianDpEvent(loss.noise_multiplier)
         return dp.SampledWithoutReplacementDpEvent(rate.denominator, rate.numerator, step)
     raise NotApplicable(
-        f"dp-accounting has no DpEvent for {loss}; events exist for Gaussian steps on all records, "
-        "on Poisson samples and on batches of fixed size."
+        f"dp-accounting has no DpEvent for {loss}, only for Gaussian steps on all records, on "
+        "Poisson samples and on batches of fixed size."
     )
-
-
-def _repeated(event: Any, count: int) -> Any:
-    import dp_accounting as dp
-
-    return event if count == 1 else dp.SelfComposedDpEvent(event, count)

@@ -11,7 +11,7 @@ x, plus ln(1 + l'' k), k = X^2 / Lambda; it is bounded here by its maximum M ove
 (over the psi of both records where one is replaced). With mu = X / s:
 
 * any l: M <= kappa + max(0, N_mu), without kappa where the record leaves. Replaced: the maximum is
-  over the corners 0, x, -x', x - x' of a parallelogram (M is convex in psi), once kappa.
+  over the _corners 0, x, -x', x - x' of a parallelogram (M is convex in psi), once kappa.
 * logistic, l'' = psi (1 - psi): M <= max(f, N_mu) for every f >= max(0, k - mu^2/2). For if
   M(psi) > M(1), the slope of N in psi is less than psi k - (1 + psi) mu^2/2, so that M(psi) <=
   psi (k - mu^2/2). Replaced: M <= max(N_{x-x'}, N_x, N_{x'} + f, f), in the same way.
@@ -51,18 +51,18 @@ Terms = tuple[tuple[float, float], ...]
 """Offsets and mus: by the union bound delta(epsilon) <= sum dG(epsilon - offset; mu)."""
 
 
-def corners(replace: bool, mu: float, floor: float) -> Terms:
+def _corners(replace: bool, mu: float, floor: float) -> Terms:
     """The normals whose maximum, and that of `floor`, bounds the loss."""
     return ((0.0, 2 * mu), (0.0, mu), (floor, mu)) if replace else ((0.0, mu),)
 
 
-def log_sum(epsilon: float, terms: Terms) -> float:
+def _log_sum(epsilon: float, terms: Terms) -> float:
     """Ln of the sum of the Gaussian deltas of these terms, at most 0."""
     logs = [gaussian.log_delta(epsilon - offset, mu) for offset, mu in terms]
     return min(0.0, float(np.logaddexp.reduce(logs)))
 
 
-def continued(log_delta_at: Callable[[float], float], start: float, epsilon: float) -> float:
+def _continued(log_delta_at: Callable[[float], float], start: float, epsilon: float) -> float:
     """Ln delta also below `start`: 1 - e^(epsilon - start) (1 - delta(start)).
 
     Of any two laws: 1 - e^(epsilon - loss) is at most 1 - e^(epsilon - start) where the loss is
@@ -103,7 +103,7 @@ class ObjectiveLoss(Loss):
         """Constant part, lowest value of the rest, and the normals of its tail."""
         charged = self.replace or direction == "forward"
         jacobian, start = (self.jacobian, self.floor) if charged else (0.0, 0.0)
-        terms = corners(self.replace, self.mu, start)
+        terms = _corners(self.replace, self.mu, start)
         if _tail(start, terms) > 1:
             high = start + 4 * self.mu + 2 * self.mu**2  # 2, 4 and 4 deviations
             start = gaussian.least(lambda at: _tail(at, terms) <= 1, start, high)
@@ -122,7 +122,7 @@ class ObjectiveLoss(Loss):
 
     def log_delta(self, epsilon: float, direction: Direction) -> float:
         shift, start, terms = self._law(direction)
-        return continued(lambda e: log_sum(e - shift, terms), shift + start, epsilon)
+        return _continued(lambda e: _log_sum(e - shift, terms), shift + start, epsilon)
 
     def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
         shift, start, terms = self._law(direction)
@@ -182,7 +182,7 @@ class Problem(TypedDict):
     relation: Relation
 
 
-OUTPUT_SHARE = 0.01
+_OUTPUT_SHARE = 0.01
 """The mu of the noise that hides the solver's error, as a share of the mu of the objective's."""
 MOST_NOISE = 1e12
 _FLOORS = (1.0, 0.75, 0.5, 0.25, 0.0)
@@ -214,18 +214,18 @@ class ObjectiveProfile(Profile):
         charged = direction == "forward" or self._replaces
         kappa = self.kappa if charged else 0.0
         terms = self._terms(self.gradient_mu, 0.0)
-        best = continued(lambda e: log_sum(e - kappa, terms), kappa, epsilon)
+        best = _continued(lambda e: _log_sum(e - kappa, terms), kappa, epsilon)
         if self.leverage is None or not charged:
             return best
         for share in _FLOORS:
             floor = share * min(self.leverage, epsilon)
             mu = max(self.gradient_mu, math.sqrt(2 * (self.leverage - floor)))
-            best = min(best, log_sum(epsilon, self._terms(mu, floor)))
+            best = min(best, _log_sum(epsilon, self._terms(mu, floor)))
         return best
 
     def _terms(self, mu: float, floor: float) -> Terms:
         """The same normals plus the one that hides the solver's error."""
-        alone = (*corners(self._replaces, mu, floor), (floor, 0.0))
+        alone = (*_corners(self._replaces, mu, floor), (floor, 0.0))
         return tuple((offset, math.hypot(size, self.output_mu)) for offset, size in alone)
 
     @property
@@ -314,9 +314,7 @@ def noise(
         If epsilon does not exceed the cost of the determinant, which no noise lowers.
     """
     epsilon = checks.positive("epsilon", epsilon, allow_infinite=True)
-    delta = checks.probability_below_one("delta", delta)
-    if delta == 0:
-        checks.fail("delta", delta, "> 0", "For delta = 0 draw b as `pure_scale` says.")
+    delta = gaussian.positive_delta(delta, "For delta = 0 draw b as `pure_scale` says.")
     _, kappa = _costs(problem)
     lam, norm = problem["regulariser"], problem["norm"]
     gamma = checks.non_negative("minimum_error", minimum_error)
@@ -337,13 +335,7 @@ def noise(
     if problems > 1:
         found = least_noise(lambda multiplier: profile_at(multiplier * norm), epsilon, delta)
         return proved(profile_at, found * norm, epsilon, delta)
-    high = norm
-    while not holds(high):
-        high *= 2
-    low = high / 2
-    while holds(low):
-        high, low = low, low / 2
-    return proved(profile_at, gaussian.least(holds, low, high), epsilon, delta)
+    return proved(profile_at, gaussian.least_above_zero(holds, norm), epsilon, delta)
 
 
 def output_noise(*, sigma: float, regulariser: float, norm: float, minimum_error: float) -> float:
@@ -355,7 +347,7 @@ def output_noise(*, sigma: float, regulariser: float, norm: float, minimum_error
     regulariser = checks.positive("regulariser", regulariser)
     norm = checks.positive("norm", norm)
     gamma = checks.non_negative("minimum_error", minimum_error)
-    return 2 * gamma / regulariser * sigma / (OUTPUT_SHARE * norm)
+    return 2 * gamma / regulariser * sigma / (_OUTPUT_SHARE * norm)
 
 
 def pure_epsilon(*, scale: float, **problem: Unpack[Problem]) -> float:
@@ -412,6 +404,9 @@ def joint_norm(norm: float, problems: int, relation: Relation, *, softmax: bool 
     One-vs-rest: sqrt(K) X. Softmax: sqrt(2) X whatever K, since (p - e_y) has norm at most sqrt(2).
     Twice that where a record is replaced. For methods that add noise to gradients or weights: the
     determinant of objective perturbation is another matter.
+
+    >>> round(joint_norm(1.0, 10, Relation.REPLACE_ONE, softmax=True), 4)
+    2.8284
     """
     norm = checks.non_negative("norm", norm)
     problems = checks.whole("problems", problems, at_least=1)
@@ -441,8 +436,7 @@ def _too_costly(epsilon: float, kappa: float, regulariser: float, problems: int 
     needed = regulariser * math.expm1(kappa) / math.expm1(epsilon / problems)
     each = "" if problems == 1 else f" for each of {problems} problems"
     return (
-        f"One record may change the determinant of the objective's second derivative by e^kappa, "
-        f"kappa = {kappa:.6g}, and objective perturbation needs epsilon > kappa{each}; epsilon is "
-        f"{epsilon:.6g}. A regulariser (Lambda, of the sum of losses) above {needed:.6g} instead "
-        f"of {regulariser:.6g} would do, or a larger epsilon."
+        f"Objective perturbation needs epsilon > kappa = {kappa:.6g}{each}, not {epsilon:.6g}. "
+        f"Raise epsilon, or take a regulariser (Lambda, of the sum of losses) above {needed:.6g} "
+        f"instead of {regulariser:.6g}."
     )

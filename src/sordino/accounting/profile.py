@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
@@ -20,6 +21,7 @@ from sordino.accounting import gaussian, renyi
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.curve import DeltaCurve
 from sordino.accounting.pld.loss import DIRECTIONS, ApproximateLoss, Direction, GaussianLoss, Loss
+from sordino.accounting.pld.numerics import golden_section
 from sordino.privacy import Relation
 from sordino.types import Floats
 
@@ -72,7 +74,9 @@ class Profile(ABC):
 
     def log_delta(self, epsilon: float, direction: Which = "both") -> float:
         """Ln of `delta`, for the very small ones."""
-        epsilon = _real("epsilon", epsilon)
+        if epsilon != -math.inf:
+            size = checks.non_negative("epsilon", abs(epsilon), allow_infinite=True)
+            epsilon = math.copysign(size, epsilon)
         checks.one_of("direction", direction, (*DIRECTIONS, "both"))
         if direction == "both":
             return max(self.log_delta(epsilon, way) for way in DIRECTIONS)
@@ -125,7 +129,11 @@ class Profile(ABC):
         epsilons, heights = self._lines(direction)
         best = int(np.argmax(heights - np.exp(epsilons) * alpha))
         around = epsilons[max(best - 1, 0)], epsilons[min(best + 1, len(epsilons) - 1)]
-        value = self._best_line(alpha, direction, *around)
+
+        def below(epsilon: float) -> float:  # minus the line's height at alpha: each is valid
+            return math.exp(epsilon) * alpha - self._height(epsilon, direction)
+
+        value = -golden_section(below, *around, 12)
         value = max(value, float(heights[best] - math.exp(epsilons[best]) * alpha))
         return min(max(value, 0.0), 1 - alpha)
 
@@ -139,34 +147,13 @@ class Profile(ABC):
         """Lines under the trade-off function: ln of their slopes, and heights; kept once known."""
         known: dict[str, tuple[Floats, Floats]] = self.__dict__.setdefault("_known_lines", {})
         if direction not in known:
-            farthest = self._farthest()
+            # An epsilon beyond which delta is too small to move the trade-off function.
+            farthest = min(max(self.epsilon(1e-12), 1e-6), 500.0)
             sizes = np.geomspace(1e-4 * farthest, farthest, 50)
             epsilons = np.concatenate([-sizes[::-1], [0.0], sizes])
             heights = np.array([self._height(float(e), direction) for e in epsilons])
             known[direction] = epsilons, heights
         return known[direction]
-
-    def _best_line(self, alpha: float, direction: Which, low: float, high: float) -> float:
-        """The highest line at `alpha` between two slopes, by golden section: each line is valid."""
-        best = 0.0
-        ratio = (math.sqrt(5) - 1) / 2
-        points = [high - ratio * (high - low), low + ratio * (high - low)]
-        values = [self._height(e, direction) - math.exp(e) * alpha for e in points]
-        for _ in range(12):
-            best = max(best, *values)
-            if values[0] >= values[1]:
-                high, points[1], values[1] = points[1], points[0], values[0]
-                points[0] = high - ratio * (high - low)
-                values[0] = self._height(points[0], direction) - math.exp(points[0]) * alpha
-            else:
-                low, points[0], values[0] = points[0], points[1], values[1]
-                points[1] = low + ratio * (high - low)
-                values[1] = self._height(points[1], direction) - math.exp(points[1]) * alpha
-        return max(best, *values)
-
-    def _farthest(self) -> float:
-        """An epsilon beyond which delta is too small to move the trade-off function."""
-        return min(max(self.epsilon(1e-12), 1e-6), 500.0)
 
     def advantage(self) -> float:
         """How much better than chance the best guess of membership is: TPR - FPR, at most."""
@@ -175,6 +162,17 @@ class Profile(ABC):
     def noted(self, *notes: str, theorem: str | None = None) -> Self:
         """The same profile with notes added, and another theorem's name if one is given."""
         return replace(self, notes=(*self.notes, *notes), theorem=theorem or self.theorem)
+
+
+def one_relation(profiles: Sequence[Profile]) -> Relation:
+    """The relation of all these profiles; `InvalidArgument` if there are none, or two relations."""
+    if not profiles:
+        checks.fail("profiles", "[]", "to hold at least one profile")
+    relations = {profile.relation for profile in profiles}
+    if len(relations) > 1:
+        names = " and ".join(sorted(relation.value for relation in relations))
+        checks.fail("relations", names, "to be one and the same", "Account all for one relation.")
+    return relations.pop()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,10 +333,3 @@ class ApproximateProfile(Profile):
         epsilon, delta = self.budget
         steep = 1 - delta - math.exp(min(epsilon, 700.0)) * alpha if alpha > 0 else 1 - delta
         return max(0.0, steep, math.exp(-epsilon) * (1 - delta - alpha))
-
-
-def _real(name: str, value: float) -> float:
-    if value == -math.inf:
-        return value
-    size = checks.non_negative(name, abs(value), allow_infinite=True)
-    return math.copysign(size, value)

@@ -52,11 +52,11 @@ from sordino.serialize import (
 
 DEEPEST = 20
 """Profiles inside profiles, at most."""
-LARGEST_COUNT = 10**15
+_LARGEST_COUNT = 10**15
 """Larger counts are no whole numbers in float64."""
-LARGEST_GROUP = 10**4
+_LARGEST_GROUP = 10**4
 """Records of one person; a sum over them is taken whenever the profile is asked."""
-LONGEST_RUN = 10**9
+_LONGEST_RUN = 10**9
 """Steps of a run whose binomial law is written out whenever the profile is asked."""
 
 
@@ -87,20 +87,20 @@ def from_plain(values: object) -> Profile:
         return profile
 
 
-SIZE = Number(">= 0", lambda number: number >= 0)
-FINITE = Number(">= 0 and finite", lambda number: number >= 0, infinite=False)
-POSITIVE = Number("> 0 and finite", lambda number: number > 0, infinite=False)
-RATE = Number("in (0, 1]", lambda number: 0 < number <= 1, infinite=False)
-SHARE = Number("in [0, 1]", lambda number: 0 <= number <= 1, infinite=False)
-DELTA = Number("in [0, 1)", lambda number: 0 <= number < 1, infinite=False)
-ORDER = Number("> 1 and finite", lambda number: number > 1, infinite=False)
-COUNT = Whole(least=0, most=LARGEST_COUNT)
-SOME = Whole(least=1, most=LARGEST_COUNT)
+_SIZE = Number(">= 0", lambda number: number >= 0)
+_FINITE = Number(">= 0 and finite", lambda number: number >= 0, infinite=False)
+_POSITIVE = Number("> 0 and finite", lambda number: number > 0, infinite=False)
+_RATE = Number("in (0, 1]", lambda number: 0 < number <= 1, infinite=False)
+_SHARE = Number("in [0, 1]", lambda number: 0 <= number <= 1, infinite=False)
+_DELTA = Number("in [0, 1)", lambda number: 0 <= number < 1, infinite=False)
+_ORDER = Number("> 1 and finite", lambda number: number > 1, infinite=False)
+_COUNT = Whole(least=0, most=_LARGEST_COUNT)
+_SOME = Whole(least=1, most=_LARGEST_COUNT)
 LAWS: dict[str, RecordForm] = {}
 """Laws of privacy loss by their names in a file."""
 PROFILES: dict[str, RecordForm] = {}
 """Profiles by their names in a file."""
-LAW, PROFILE = Tagged(LAWS), Tagged(PROFILES, DEEPEST)
+_LAW, PROFILE = Tagged(LAWS), Tagged(PROFILES, DEEPEST)
 
 
 def _check_weights(loss: GaussianLoss) -> None:
@@ -143,62 +143,64 @@ def _check_inside(outer: Profile, inside: tuple[Profile, ...]) -> None:
 
 
 _COMMON = {"relation": Forms().of(Relation), "theorem": TEXT, "notes": listed(TEXT)}
-_SAMPLED = {"sample_rate": RATE, "noise_multiplier": POSITIVE}
+_SAMPLED = {"sample_rate": _RATE, "noise_multiplier": _POSITIVE}
 
 LAWS |= {
     "gaussian": RecordForm(
-        GaussianLoss, {"mus": listed(FINITE), "weights": listed(SHARE)}, check=_check_weights
+        GaussianLoss, {"mus": listed(_FINITE), "weights": listed(_SHARE)}, check=_check_weights
     ),
     "poisson": RecordForm(PoissonLoss, _SAMPLED),
     "poisson-replace": RecordForm(PoissonReplaceLoss, _SAMPLED),
     "fixed-size": RecordForm(FixedSizeLoss, _SAMPLED),
-    "linear": RecordForm(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=LONGEST_RUN)}),
-    "approximate": RecordForm(ApproximateLoss, {"epsilon": FINITE, "delta": DELTA}),
+    "linear": RecordForm(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=_LONGEST_RUN)}),
+    "approximate": RecordForm(ApproximateLoss, {"epsilon": _FINITE, "delta": _DELTA}),
     "objective": RecordForm(
-        ObjectiveLoss, {"mu": POSITIVE, "jacobian": FINITE, "floor": FINITE, "replace": FLAG}
+        ObjectiveLoss, {"mu": _POSITIVE, "jacobian": _FINITE, "floor": _FINITE, "replace": FLAG}
     ),
 }
 
 PROFILES |= {
     "gaussian": RecordForm(
-        GaussianProfile, {**_COMMON, "mu": SIZE}, attributes={"mu": "parameter"}
+        GaussianProfile, {**_COMMON, "mu": _SIZE}, attributes={"mu": "parameter"}
     ),
     "losses": RecordForm(
         LossProfile,
-        {**_COMMON, "laws": listed(RowForm((LAW, COUNT)))},
+        {**_COMMON, "laws": listed(RowForm((_LAW, _COUNT)))},
         check=_check_laws,
         attributes={"laws": "components"},
     ),
-    "renyi": RecordForm(RenyiProfile, {**_COMMON, "orders": listed(ORDER), "values": listed(SIZE)}),
-    "approximate": RecordForm(ApproximateProfile, {**_COMMON, "budget": RowForm((SIZE, DELTA))}),
-    "concentrated": RecordForm(ConcentratedProfile, {**_COMMON, "rho": SIZE, "xi": SIZE}),
+    "renyi": RecordForm(
+        RenyiProfile, {**_COMMON, "orders": listed(_ORDER), "values": listed(_SIZE)}
+    ),
+    "approximate": RecordForm(ApproximateProfile, {**_COMMON, "budget": RowForm((_SIZE, _DELTA))}),
+    "concentrated": RecordForm(ConcentratedProfile, {**_COMMON, "rho": _SIZE, "xi": _SIZE}),
     "objective": RecordForm(
         ObjectiveProfile,
         {
             **_COMMON,
-            "gradient_mu": POSITIVE,
-            "output_mu": FINITE,
-            "kappa": FINITE,
-            "leverage": Maybe(FINITE),
+            "gradient_mu": _POSITIVE,
+            "output_mu": _FINITE,
+            "kappa": _FINITE,
+            "leverage": Maybe(_FINITE),
         },
         check=_check_objective,
     ),
     "projected": RecordForm(
-        ProjectedProfile, {**_COMMON, "visit": SIZE, "later": SIZE, "count": COUNT}
+        ProjectedProfile, {**_COMMON, "visit": _SIZE, "later": _SIZE, "count": _COUNT}
     ),
     "group": RecordForm(
         GroupProfile,
-        {**_COMMON, "one": PROFILE, "size": Whole(least=1, most=LARGEST_GROUP)},
+        {**_COMMON, "one": PROFILE, "size": Whole(least=1, most=_LARGEST_GROUP)},
         check=lambda made: _check_inside(made, (made.one,)),
     ),
     "summed": RecordForm(
         SummedProfile,
-        {**_COMMON, "parts": listed(RowForm((PROFILE, SOME)))},
+        {**_COMMON, "parts": listed(RowForm((PROFILE, _SOME)))},
         check=lambda made: _check_inside(made, tuple(part for part, _ in made.parts)),
     ),
     "slack": RecordForm(
         WithSlack,
-        {**_COMMON, "base": PROFILE, "slack": RATE},
+        {**_COMMON, "base": PROFILE, "slack": _RATE},
         check=lambda made: _check_inside(made, (made.base,)),
     ),
 }

@@ -23,12 +23,9 @@ import numpy as np
 from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.gaussian import least
-from sordino.accounting.profile import Profile, RenyiProfile
+from sordino.accounting.profile import Profile, RenyiProfile, one_relation
 from sordino.errors import NotApplicable
 from sordino.types import Floats
-
-_LONGEST_PIECE = 500.0
-"""Means of Poisson laws drawn at once: e^-mean must not vanish."""
 
 
 def repeat_and_select(profiles: Sequence[Profile], *, mean: float, shape: float) -> RenyiProfile:
@@ -117,8 +114,8 @@ def draw_runs(mean: float, shape: float, uniform: Callable[[], float]) -> int:
     mean, shape = _law(mean, shape)
     if math.isfinite(shape):
         return 1 if mean == 1 else _inverted(_negative_binomial(mean, shape), uniform, first=1)
-    # A sum of independent Poisson numbers is one.
-    pieces = math.ceil(mean / _LONGEST_PIECE)
+    # A sum of independent Poisson numbers is one; e^-mean of a piece must not vanish.
+    pieces = math.ceil(mean / 500.0)
     return sum(_inverted(_poisson(mean / pieces), uniform, first=0) for _ in range(pieces))
 
 
@@ -163,18 +160,13 @@ def _distinct(profiles: Sequence[Profile]) -> list[Profile]:
     """The candidates without repetitions; all have Renyi curves and one relation."""
     profiles = checks.sequence("profiles", profiles, "Pass a list, one a candidate.")
     distinct = list(dict.fromkeys(profiles))
-    if not distinct:
-        checks.fail("profiles", "[]", "to hold at least one candidate")
-    relations = {profile.relation.value for profile in distinct}
-    if len(relations) > 1:
-        hint = "Account for all candidates under one relation."
-        checks.fail("relations", " and ".join(sorted(relations)), "to be one and the same", hint)
+    one_relation(distinct)
     for profile in distinct:
         if profile.renyi(renyi.ORDERS[:1]) is None:
             raise NotApplicable(
-                f"The best of several runs is bounded by Renyi DP, which a {type(profile).__name__}"
-                f" ({profile.theorem}) does not have; choose candidates with Gaussian noise, such "
-                "as output perturbation or noisy steps, or pay for every run by composition."
+                f"The best of several runs needs Renyi DP, which a {type(profile).__name__} "
+                f"({profile.theorem}) does not have; choose candidates with Gaussian noise, or "
+                "pay for every run."
             )
     return distinct
 

@@ -15,16 +15,14 @@ from fractions import Fraction
 import numpy as np
 
 from sordino import checks
-from sordino.accounting import renyi
+from sordino.accounting import gaussian, renyi
 from sordino.accounting.last_iterate.shifted import ratio
 from sordino.accounting.pld.loss import ApproximateLoss, Direction
+from sordino.accounting.pld.numerics import golden_section
 from sordino.accounting.profile import Profile
 from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 from sordino.types import Floats
-
-_WIDEST = 40.0
-"""How far from its guess, as a factor, the best order is looked for; any order is a proof."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +73,11 @@ def concentrated(*, rho: float, relation: Relation, theorem: str = "zCDP") -> Co
 
 
 def canonne_epsilon(rho: float, delta: float) -> float:
-    """Least epsilon of rho-zCDP at `delta` by Canonne, Kamath & Steinke 2020, Proposition 12."""
+    """Least epsilon of rho-zCDP at `delta` by Canonne, Kamath & Steinke 2020, Proposition 12.
+
+    >>> round(canonne_epsilon(rho=0.1, delta=1e-6), 4)
+    2.1419
+    """
 
     def convert(orders: Floats, values: Floats, delta: float) -> float:
         return float(renyi.canonne(orders, values, delta).min())
@@ -99,10 +101,7 @@ def bun_steinke(rho: float, delta: float) -> float:
 def rho(epsilon: float, delta: float) -> float:
     """The largest rho whose profile proves (epsilon, delta), rounded down."""
     epsilon = checks.positive("epsilon", epsilon, allow_infinite=True)
-    delta = checks.probability_below_one("delta", delta)
-    if delta == 0:
-        hint = "rho-zCDP alone proves nothing at delta = 0; 1e-6 is usual."
-        checks.fail("delta", delta, "> 0", hint)
+    delta = gaussian.positive_delta(delta, "rho-zCDP proves nothing at 0; 1e-6 is usual.")
     if math.isinf(epsilon):
         return math.inf
 
@@ -114,12 +113,7 @@ def rho(epsilon: float, delta: float) -> float:
         low /= 2
     while proves(high):
         low, high = high, 2 * high
-    while high - low > 1e-13 * low:
-        middle = low + (high - low) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if proves(middle) else (low, middle)
-    return low
+    return gaussian.most(proves, low, high, 1e-13)
 
 
 def _epsilon(
@@ -150,32 +144,19 @@ def _nearer(at: Callable[[Floats], float], guess: float) -> float:
 def _least_over_orders(at: Callable[[Floats], float], guess: float) -> float:
     """Least value over orders a > 1 near a - 1 = guess: a grid, then golden section around it.
 
+    The grid reaches a factor of 40 either way.
     `at` takes an array of orders and gives the least over them; every order is a proof.
     """
 
     def value(log_tilt: float) -> float:
         return at(np.array([1 + math.exp(log_tilt)]))
 
-    centre, reach = math.log(guess), math.log(_WIDEST)
+    centre, reach = math.log(guess), math.log(40.0)
     grid = np.linspace(centre - reach, centre + reach, 25)
     values = [value(float(point)) for point in grid]
     best = int(np.argmin(values))
     low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
-    share = (math.sqrt(5) - 1) / 2
-    left, right = high - share * (high - low), low + share * (high - low)
-    at_left, at_right = value(left), value(right)
-    least = min(values[best], at_left, at_right)
-    for _ in range(40):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - share * (high - low)
-            at_left = value(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + share * (high - low)
-            at_right = value(right)
-        least = min(least, at_left, at_right)
-    return least
+    return min(values[best], golden_section(value, low, high, 40))
 
 
 class Filter:
@@ -223,9 +204,8 @@ class Filter:
         """
         if not self.can_spend(rho):
             raise NotApplicable(
-                f"A zCDP filter needs the costs of all releases to sum to at most its total, "
-                f"{self.total:.6g}, and {self.left:.6g} of it is left for a release of {rho:.6g}; "
-                "stop here, or make this release with more noise."
+                f"A release of rho = {rho:.6g} needs more than the {self.left:.6g} that is left "
+                f"of the zCDP filter's {self.total:.6g}; stop here, or add more noise."
             )
         self._spent += Fraction(float(rho))
 

@@ -67,9 +67,9 @@ def nsgd(
 ) -> Sensitivity:
     """`contraction` of Chen, Lee & Kifer's NSGD: learning rate eta0 / s in the s-th epoch."""
     rates = _per_epoch(epochs, eta0, epochs, **batches)
-    found = contraction(rates=rates, relation=relation, **batches)
+    bound = contraction(rates=rates, relation=relation, **batches)
     theorem = "Chen, Lee & Kifer 2019, Lemma 2, rho taken epoch by epoch, R of the data term alone"
-    return dataclasses.replace(found, theorem=theorem)
+    return dataclasses.replace(bound, theorem=theorem)
 
 
 def rsgd_ar(
@@ -83,12 +83,12 @@ def rsgd_ar(
     """
     tau = checks.whole("tau", tau, at_least=1)
     rates = _per_epoch(epochs, eta0, tau, **batches)
-    found = contraction(rates=rates, relation=relation, average_every=tau, **batches)
+    bound = contraction(rates=rates, relation=relation, average_every=tau, **batches)
     theorem = (
         "Chen, Lee & Kifer 2019, Lemma 2 and Proposition 3, with the averaging and the restart "
         "that Algorithm 2 lacks"
     )
-    return dataclasses.replace(found, theorem=theorem)
+    return dataclasses.replace(bound, theorem=theorem)
 
 
 def reshuffled_contributions(
@@ -126,8 +126,7 @@ def bolt_on_convex(
     if len(loop.rates) and float((loop.rates * loop.smooth).max()) > 2:
         raise NotApplicable(
             f"The largest learning rate {loop.rates.max():.6g} is above 2 / smoothness = "
-            f"{2 / loop.smooth:.6g}, where a step can push two runs apart; lower it, or use the "
-            "contraction bound, which counts that in."
+            f"{2 / loop.smooth:.6g}; lower it, or use the contraction bound."
         )
     # A rate that is 2 / smoothness to the last bit may still expand by a rounding each step.
     visits = loop.visits(loop.rates) * (1 + 4 * EPS * (len(loop.rates) + 4))
@@ -207,9 +206,8 @@ def fixed_step_limit(*, rate: float, relation: Relation, **batches: Unpack[Batch
     gap = float(loop.gaps()[0])
     if gap <= 0:
         raise NotApplicable(
-            f"A step of learning rate {rate:.6g} does not contract: rho = {1 - gap:.6g}. Choose a "
-            f"rate below 2 / smoothness = {2 / loop.smooth:.6g} and an l2 term, or use the "
-            "contraction bound for a number of steps."
+            f"A step of learning rate {rate:.6g} does not contract (rho = {1 - gap:.6g}); use a "
+            f"rate below 2 / smoothness = {2 / loop.smooth:.6g} and an l2 term, or `contraction`."
         )
     many = len(loop.sizes)
     left = -math.expm1(many * math.log1p(-gap)) if gap < 1 else 1.0
@@ -241,8 +239,8 @@ def zhang_gradient_descent(
     mu, smooth = constants.strongly_convex, constants.smooth
     if mu == 0 or rate * (smooth + mu) > 2:
         raise NotApplicable(
-            f"It needs strong convexity, and a learning rate of at most 2 / (L + mu): these are "
-            f"{mu:.6g}, {rate:.6g} and {2 / (smooth + mu):.6g}."
+            "It needs mu > 0 and a learning rate of at most 2 / (L + mu) = "
+            f"{2 / (smooth + mu):.6g}, not {mu:.6g} and {rate:.6g}."
         )
     total = UP * 2.5 * loop.jump * (smooth + mu) / (n * mu * smooth)
     said = (f"rate {rate:.6g} <= 2 / (L + mu) = {2 / (smooth + mu):.6g}",)
@@ -266,7 +264,7 @@ def _geometric(gap: float, terms: int) -> float:
     exponent = terms * math.log1p(-gap)
     if exponent > 400:
         raise NotApplicable(
-            f"With rho = {1 - gap:.6g} distances grow beyond all bounds in {terms} steps; choose a "
-            "learning rate of at most 2 / smoothness."
+            f"With rho = {1 - gap:.6g} distances grow beyond all bounds in {terms} steps; lower "
+            "the learning rate to at most 2 / smoothness."
         )
     return -math.expm1(exponent) / gap * (1 + 8 * EPS * (2 + max(exponent, 0.0)))

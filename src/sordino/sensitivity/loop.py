@@ -138,12 +138,18 @@ class Loop:
         average_every: int | None = None,
         **batches: Unpack[Batches],
     ) -> None:
-        constants, divisor = batches["constants"], batches.get("divisor")
-        n = batches["n"]
-        _check_constants(constants)
-        self.constants = constants
+        n, divisor = batches["n"], batches.get("divisor")
+        constants = self.constants = _checked_constants(batches["constants"])
         self.relation = relation
-        self.jump = _jump(constants, relation)
+        if not isinstance(relation, Relation):
+            checks.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
+        if relation is Relation.ADD_OR_REMOVE_ONE:
+            raise NotApplicable(
+                "Under add-or-remove-one the number of records is private, and so are batches and "
+                "divisors; use Relation.REPLACE_ONE or Relation.ZERO_OUT."
+            )
+        # How far the differing record's gradients can be apart.
+        self.jump = (2 if relation is Relation.REPLACE_ONE else 1) * constants.lipschitz
         self.sizes = batch_sizes(n, batches["batch_size"], batches.get("drop_last", False))
         self.left_out = n - sum(self.sizes)
         places = (*self.sizes, self.left_out) if self.left_out else self.sizes
@@ -192,8 +198,8 @@ class Loop:
         found = np.array(steps), np.array(averages)
         if not all((part < LARGEST).all() for part in found):  # also refuses NaN
             raise NotApplicable(
-                f"With rho up to {max(rho):.4g} distances can grow beyond {LARGEST:g}; choose "
-                f"learning rates of at most 2 / smoothness = {2 / self.smooth:.6g}."
+                f"With rho up to {max(rho):.4g} distances grow beyond {LARGEST:g}; lower the "
+                f"learning rates to at most 2 / smoothness = {2 / self.smooth:.6g}."
             )
         return found
 
@@ -253,32 +259,21 @@ def column_sums(table: Floats) -> list[float]:
     return [UP * math.fsum(column) for column in table.T.tolist()]
 
 
-def _jump(constants: Constants, relation: Relation) -> float:
-    """How far the differing record's gradients can be apart."""
-    if not isinstance(relation, Relation):
-        checks.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
-    if relation is Relation.ADD_OR_REMOVE_ONE:
-        raise NotApplicable(
-            "Under add-or-remove-one the number of records is private, and batches and divisors "
-            "follow from it; use Relation.REPLACE_ONE or Relation.ZERO_OUT."
-        )
-    return (2 if relation is Relation.REPLACE_ONE else 1) * constants.lipschitz
-
-
-def _check_constants(constants: Constants) -> None:
+def _checked_constants(constants: Constants) -> Constants:
     if not isinstance(constants, Constants):
         checks.fail("constants", constants, "to be Constants", "ObjectiveSpec.constants has them.")
     lipschitz, smooth, mu = constants.lipschitz, constants.smooth, constants.strongly_convex
     if not (0 <= lipschitz < math.inf):
         raise NotApplicable(
-            f"Gradients of the data term must be bounded, and their bound is {lipschitz}; use a "
-            "Lipschitz loss, or clip gradients."
+            f"Gradients of the data term must be bounded, not by {lipschitz}; use a Lipschitz "
+            "loss, or clip gradients."
         )
     if not (0 <= mu <= smooth < math.inf and smooth > 0):
         raise NotApplicable(
-            "The loss must be convex and smooth, with 0 <= strongly_convex <= smooth and both "
-            f"finite, and these are {mu} and {smooth}."
+            "The loss must be convex and smooth: 0 <= strongly_convex <= smooth, both finite, not "
+            f"{mu} and {smooth}."
         )
+    return constants
 
 
 def _listed(numbers: Sequence[float] | Floats) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Unpack
 
 from sordino import checks
@@ -11,7 +10,7 @@ from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 from sordino.sensitivity.loop import LARGEST, Batches, Loop
 
-UNIT = 2.0**-53
+_UNIT = 2.0**-53
 """Relative error of one operation in float64."""
 
 
@@ -65,18 +64,25 @@ def rounding(
     """
     relation = Relation.REPLACE_ONE  # the loop wants one; a rounding does not depend on it
     loop = Loop(rates, relation, average_every, **batches)
-    constants = loop.constants
     d = checks.whole("features", features, at_least=1)
-    local = _local_error(loop, d, checks.positive("norm", norm), summed_apart)
+    norm = checks.positive("norm", norm)
+    mu, R = loop.constants.strongly_convex, loop.constants.lipschitz
+    X = max(norm, R)
+    slope = (loop.constants.smooth - mu) / norm**2
+    dot, link, terms = gamma(d), gamma(d + 10) * (2 + 2 * slope), gamma(max(loop.sizes) + 4)
+    touched = gamma(4) if checks.flag("summed_apart", summed_apart) else terms
     worth, averages_worth = (part.tolist() for part in loop.worth())
     total = 0.0
     size = checks.non_negative("start_norm", start_norm)
     sizes = 0.0  # sum of the norms since the last averaging
     for t, (rate, left) in enumerate(zip(loop.rates.tolist(), worth, strict=True)):
-        error = local(rate, size)
+        psi = slope * dot * size * X + link
+        data = rate * loop.crowding * (X * psi + terms * (R + X * psi))
+        slip = 2 * _UNIT * (1 + rate * mu)
+        error = data + (touched * (abs(1 - rate * mu) + slip) + slip) * size
         total += left * error
-        size = abs(1 - rate * constants.strongly_convex) * size
-        size = (size + rate * constants.lipschitz * loop.crowding + error) * (1 + 8 * UNIT)
+        size = abs(1 - rate * mu) * size
+        size = (size + rate * R * loop.crowding + error) * (1 + 8 * _UNIT)
         sizes += size
         if loop.window and (t + 1) % loop.window == 0:
             error = gamma(loop.window + 1) * sizes / loop.window
@@ -89,27 +95,6 @@ def rounding(
 
 def gamma(operations: int) -> float:
     """Bound on the relative error of so many operations."""
-    if operations * UNIT >= 0.01:
+    if operations * _UNIT >= 0.01:
         checks.fail("operations", operations, "to be few enough for float64")
-    return operations * UNIT / (1 - operations * UNIT)
-
-
-def _local_error(
-    loop: Loop, d: int, norm: float, summed_apart: bool
-) -> Callable[[float, float], float]:
-    """The error of one step, given its rate and the norm of the weights before it."""
-    constants = loop.constants
-    mu, R = constants.strongly_convex, constants.lipschitz
-    X = max(norm, R)
-    slope = (constants.smooth - mu) / norm**2
-    rows = max(loop.sizes)
-    dot, link, terms = gamma(d), gamma(d + 10) * (2 + 2 * slope), gamma(rows + 4)
-    touched = gamma(4) if checks.flag("summed_apart", summed_apart) else terms
-
-    def local(rate: float, size: float) -> float:
-        psi = slope * dot * size * X + link
-        data = rate * loop.crowding * (X * psi + terms * (R + X * psi))
-        slip = 2 * UNIT * (1 + rate * mu)
-        return data + (touched * (abs(1 - rate * mu) + slip) + slip) * size
-
-    return local
+    return operations * _UNIT / (1 - operations * _UNIT)

@@ -178,23 +178,18 @@ def full_batch(
     which is composition, at c >= 1. With a `diameter`, every iterate is projected onto a convex
     set of that diameter. Conditions: see the head of this module.
     """
-    numbers = _numbers(contraction, shift, noise)
+    contraction, shift, noise = _numbers(contraction, shift, noise)
     steps = checks.whole("steps", steps)
-    mu = _full_mu(*numbers, steps)
+    mu = composed = _composed(shift, noise, steps)
+    if contraction < 1 and steps > 0:
+        decay = -math.log(contraction) if contraction > 0 else math.inf
+        gain = math.tanh(steps * decay / 2) / math.tanh(decay / 2)
+        mu = shifted.ratio(shift, noise) * math.sqrt(gain)
     theorem = HIDDEN
     if not math.isinf(checks.non_negative("diameter", diameter, allow_infinite=True)):
-        contraction, shift, noise = numbers
         bounded = shifted.cyclic_mus(contraction, np.array([shift]), noise, steps, diameter)
         mu, theorem = min(mu, float(bounded[0])), HIDDEN + _IN_DOMAIN
-    return _least(mu, _composed(shift, noise, steps), relation, theorem)
-
-
-def _full_mu(contraction: float, shift: float, noise: float, steps: int) -> float:
-    if contraction >= 1 or steps == 0:
-        return _composed(shift, noise, steps)
-    decay = -math.log(contraction) if contraction > 0 else math.inf
-    gain = math.tanh(steps * decay / 2) / math.tanh(decay / 2)
-    return shifted.ratio(shift, noise) * math.sqrt(gain)
+    return _least(mu, composed, relation, theorem)
 
 
 def one_visit(
@@ -245,9 +240,8 @@ def cyclic(
     place = checks.index("position", position, len(mus), "Pass a batch's place, from 0.")
     visits = int(shifted.visit_counts(len(mus), steps)[place])
     theorem = HIDDEN if math.isinf(diameter) else HIDDEN + _IN_DOMAIN
-    return _least(
-        float(mus[place]), _composed(float(shifts[place]), noise, visits), relation, theorem
-    )
+    composed = _composed(float(shifts[place]), noise, visits)
+    return _least(float(mus[place]), composed, relation, theorem)
 
 
 def permuted_once(
@@ -314,8 +308,9 @@ def _least(mu: float, composed: float, relation: Relation, theorem: str) -> Gaus
     if mu < composed * (1 - 1e-12):
         note = f"the hidden state pays: composition of all steps gives mu = {composed:.6g}"
         notes = (note,) if math.isfinite(composed) else ()
-        return GaussianProfile(parameter=mu, relation=relation, theorem=theorem, notes=notes)
-    note = "the hidden state gains nothing here; this bound also covers releasing every iterate"
-    return GaussianProfile(
-        parameter=min(mu, composed), relation=relation, theorem=COMPOSITION, notes=(note,)
-    )
+    else:
+        mu, theorem = min(mu, composed), COMPOSITION
+        notes = (
+            "the hidden state gains nothing here; this bound also covers releasing every iterate",
+        )
+    return GaussianProfile(parameter=mu, relation=relation, theorem=theorem, notes=notes)

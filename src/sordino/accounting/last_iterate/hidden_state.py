@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from sordino.accounting.last_iterate.permuted import hockey_mixture
 from sordino.accounting.pld.loss import Direction
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.errors import NotApplicable
-from sordino.privacy import PASSES, Relation, Sampling
+from sordino.privacy import PASSES, Sampling
 from sordino.types import Floats
 
 MOST_WORK = 20_000_000
@@ -26,15 +26,6 @@ PLACES = 24
 
 Fewer in runs so long that each costs seconds.
 """
-
-
-class _Iteration(TypedDict):
-    contraction: float
-    shift: float
-    noise: float
-    steps: int
-    relation: Relation
-    diameter: float
 
 
 @dataclass(frozen=True)
@@ -76,23 +67,32 @@ class HiddenState:
         refuse(run)
         if run.sampling == Sampling.FIXED_SIZE:
             raise NotApplicable(
-                "No usable bound is proved for the last iterate with batches of fixed size; use "
-                "Poisson sampling, full batches or passes (cyclic, permute-once, shuffle)."
+                "Nothing is proved of the last iterate with batches of fixed size; use Poisson "
+                "sampling, full batches or passes."
             )
+        if run.sampling == Sampling.SHUFFLE:
+            return self._shuffled(run)
         if run.sampling in PASSES:
             return self._in_passes(run)
-        if run.sampling == Sampling.FULL:
-            return self._full(run)
-        always = run.sample_rate == 1
-        return self._unless_overflow(
-            self._full(run) if always else self._poisson(run, delta), run, delta
-        )
+        hidden: Profile
+        if run.sampling != Sampling.FULL and run.sample_rate < 1:
+            if not self.is_constant:
+                raise NotApplicable("With Poisson batches this needs a constant learning rate.")
+            spent, numbers = max(delta - self.overflow, delta / 2), self._constants(run)
+            hidden = convex.poisson(sample_rate=run.sample_rate, delta=spent, **numbers)
+        elif self.is_constant:
+            hidden = convex.full_batch(**self._constants(run))
+        else:
+            hidden = self._scheduled(run, np.ones(run.steps, dtype=bool))
+        if run.sampling == Sampling.FULL or self.overflow == 0:
+            return hidden
+        return self._unless_overflow(hidden, run, delta)
 
     def _numbers(self, run: NoisySteps) -> tuple[Floats, Floats, Floats]:
         unit = np.asarray(self.unit, dtype=np.float64)
         return np.asarray(self.contraction), run.sensitivity * unit, run.noise_multiplier * unit
 
-    def _constants(self, run: NoisySteps) -> _Iteration:
+    def _constants(self, run: NoisySteps) -> dict[str, Any]:
         contraction, shift, noise = self._numbers(run)
         return {
             "contraction": float(contraction),
@@ -103,11 +103,6 @@ class HiddenState:
             "diameter": self.diameter,
         }
 
-    def _full(self, run: NoisySteps) -> Profile:
-        if self.is_constant:
-            return convex.full_batch(**self._constants(run))
-        return self._scheduled(run, np.ones(run.steps, dtype=bool))
-
     def _scheduled(self, run: NoisySteps, met: npt.NDArray[np.bool_]) -> GaussianProfile:
         """Any schedule; `met` says which steps use the record."""
         contraction, shift, noise = self._numbers(run)
@@ -117,19 +112,8 @@ class HiddenState:
             return convex.schedule(*numbers, relation=run.relation)
         return convex.bounded_domain(*numbers, diameter=self.diameter, relation=run.relation)
 
-    def _poisson(self, run: NoisySteps, delta: float) -> Profile:
-        if not self.is_constant:
-            raise NotApplicable(
-                "With Poisson batches the last iterate is proved for a constant learning rate only."
-            )
-        spent = max(delta - self.overflow, delta / 2)
-        numbers = self._constants(run)
-        return convex.poisson(sample_rate=run.sample_rate, delta=spent, **numbers)
-
     def _unless_overflow(self, profile: Profile, run: NoisySteps, delta: float) -> Profile:
         """The profile with the chance of too large a batch, or composition, if that is less."""
-        if self.overflow == 0:
-            return profile
         note = f"delta includes {self.overflow:.3g} for a batch too large for the learning rate"
         hidden = WithSlack(
             base=profile,
@@ -148,15 +132,22 @@ class HiddenState:
         )
 
     def _in_passes(self, run: NoisySteps) -> Profile:
-        if run.sampling == Sampling.SHUFFLE:
-            return self._shuffled(run)
-        if not self.is_constant:
-            return self._scheduled_passes(run)
-        numbers = self._constants(run)
+        if self.is_constant:
+            numbers = self._constants(run)
+            if run.sampling == Sampling.CYCLIC:
+                return convex.cyclic(batches=run.batches, **numbers)
+            shares = self._shares(run)
+            return convex.permuted_once(batches=run.batches, weights=shares, **numbers)
+        if run.batches * run.steps > MOST_WORK:
+            raise NotApplicable(
+                f"{run.steps} steps times {run.batches} batches a pass are too many for a varying "
+                "learning rate; use a constant learning rate."
+            )
+        places = np.arange(run.steps) % run.batches
+        profiles = [self._scheduled(run, places == place) for place in range(run.batches)]
         if run.sampling == Sampling.CYCLIC:
-            return convex.cyclic(batches=run.batches, **numbers)
-        shares = self._shares(run)
-        return convex.permuted_once(batches=run.batches, weights=shares, **numbers)
+            return max(profiles, key=lambda profile: profile.mu)
+        return _mixture([profile.mu for profile in profiles], self._shares(run), run)
 
     def _shares(self, run: NoisySteps) -> tuple[float, ...]:
         """Share of each batch; records that no batch holds count with the last, the worst."""
@@ -166,18 +157,6 @@ class HiddenState:
         # Every batch has the common size but the last, which has what is left.
         met = np.minimum(np.arange(run.batches) * run.sample_rate, 1.0)
         return tuple(np.diff(np.append(met, 1.0)).tolist())
-
-    def _scheduled_passes(self, run: NoisySteps) -> Profile:
-        if run.batches * run.steps > MOST_WORK:
-            raise NotApplicable(
-                f"A varying learning rate over {run.steps} steps and {run.batches} batches a pass "
-                "is more than is gone through; use a constant learning rate."
-            )
-        places = np.arange(run.steps) % run.batches
-        profiles = [self._scheduled(run, places == place) for place in range(run.batches)]
-        if run.sampling == Sampling.CYCLIC:
-            return max(profiles, key=lambda profile: profile.mu)
-        return _mixture([profile.mu for profile in profiles], self._shares(run), run)
 
     def _shuffled(self, run: NoisySteps) -> Profile:
         """A new secret order each pass: the last meeting's place is random, earlier ones latest.
@@ -193,8 +172,8 @@ class HiddenState:
         """
         if not self.is_constant or float(np.max(self.contraction)) > 1:
             raise NotApplicable(
-                "With shuffled batches the last iterate is proved for a constant learning rate "
-                "and convex steps that do not expand."
+                "With shuffled batches this needs a constant learning rate and steps that do not "
+                "expand."
             )
         passes, rest = divmod(run.steps, run.batches)
         shares = self._shares(run)
@@ -250,9 +229,8 @@ class WithSlack(Profile):
 
     def log_delta_one_way(self, epsilon: float, direction: Direction) -> float:
         """Ln of the sum."""
-        return min(
-            0.0, float(np.logaddexp(self.base.log_delta(epsilon, direction), math.log(self.slack)))
-        )
+        value = self.base.log_delta(epsilon, direction)
+        return min(0.0, float(np.logaddexp(value, math.log(self.slack))))
 
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
         left = math.exp(log_delta) - self.slack

@@ -15,22 +15,22 @@ from scipy.special import logsumexp
 
 from sordino import checks
 from sordino.accounting.dp_sgd import LEAST_NOISE, within_range
-from sordino.accounting.pld.loss import Direction, PoissonLoss, ShiftedLoss
+from sordino.accounting.pld.loss import Direction, PoissonLoss, ShiftedLoss, World
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile
 from sordino.errors import NotApplicable
 from sordino.privacy import Estimate, Relation
 from sordino.types import Floats
 
-LOG_LEFT_OUT = -690.0
+_LOG_LEFT_OUT = -690.0
 """Counts with a probability below exp of this are left out and counted as disclosures."""
-MOST_FOR_MOMENTS = 300
+_MOST_FOR_MOMENTS = 300
 """Runs with more steps get the moments of all their iterates, an upper bound."""
-MOST_COUNTS = 3e5
+_MOST_COUNTS = 3e5
 """Runs with more counts that matter are refused: 230,000 take a second, with huge noise five."""
-CHUNK = 2_000_000
+_CHUNK = 2_000_000
 """Terms of a sum over counts held at once."""
 
-THEOREM = (
+_THEOREM = (
     "exact law of the last iterate for a linear loss (gradients independent of the weights), "
     "Poisson batches, iterates hidden"
 )
@@ -51,15 +51,10 @@ class LinearLoss(ShiftedLoss):
         return self.noise_multiplier * math.sqrt(self.steps)
 
     @property
-    def upper(self) -> tuple[Floats, Floats]:
-        """Means and weights of P: the counts that matter."""
+    def worlds(self) -> tuple[World, World]:
+        """P has the counts that matter, Q none."""
         counts, logs, _ = binomial(self.steps, self.sample_rate)
-        return counts, np.exp(logs)
-
-    @property
-    def lower(self) -> tuple[Floats, Floats]:
-        """Means and weights of Q."""
-        return np.array([0.0]), np.array([1.0])
+        return (counts, np.exp(logs)), (np.array([0.0]), np.array([1.0]))
 
     def largest(self, direction: Direction) -> float:
         """Without the record no count is ruled out, so the loss is at most that of count 0."""
@@ -76,7 +71,7 @@ class LinearLoss(ShiftedLoss):
         counts, logs, _ = binomial(self.steps, self.sample_rate)
         steady = logs - counts**2 / (2 * self.scale**2)
         values, slopes = np.empty(len(positions)), np.empty(len(positions))
-        rows = max(1, CHUNK // len(counts))
+        rows = max(1, _CHUNK // len(counts))
         for start in range(0, len(positions), rows):
             part = slice(start, start + rows)
             terms = np.outer(positions[part] / self.scale**2, counts) + steady
@@ -131,7 +126,7 @@ class LinearLoss(ShiftedLoss):
     def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
         """Exact for short runs that leave no count out; else those of all iterates, a bound."""
         complete = binomial(self.steps, self.sample_rate)[2] == -math.inf
-        if complete and self.steps <= MOST_FOR_MOMENTS:
+        if complete and self.steps <= _MOST_FOR_MOMENTS:
             return super().log_moments(thetas, direction)
         # The last iterate is post-processing of all of them.
         one_step = PoissonLoss(self.sample_rate, self.noise_multiplier)
@@ -156,10 +151,10 @@ def binomial(trials: int, rate: float) -> tuple[Floats, Floats, float]:
     at = mode - low
     logs = np.concatenate([-np.cumsum(steps[:at][::-1])[::-1], [0.0], np.cumsum(steps[at:])])
     logs -= float(logsumexp(logs))
-    kept = (logs > LOG_LEFT_OUT) | (np.abs(counts - mode) <= 1)
-    # Each count cut here lies below LOG_LEFT_OUT, and so does each side beyond the range.
+    kept = (logs > _LOG_LEFT_OUT) | (np.abs(counts - mode) <= 1)
+    # Each count cut here lies below _LOG_LEFT_OUT, and so does each side beyond the range.
     cut = (low > 0) + (high < trials) + int((~kept).sum())
-    return counts[kept], logs[kept], LOG_LEFT_OUT + math.log(cut) if cut else -math.inf
+    return counts[kept], logs[kept], _LOG_LEFT_OUT + math.log(cut) if cut else -math.inf
 
 
 def _far(trials: int, rate: float) -> float:
@@ -167,7 +162,7 @@ def _far(trials: int, rate: float) -> float:
 
     P(|J - mean| >= d) <= 2 exp(-d^2 / (2 (variance + d/3))).
     """
-    size = -LOG_LEFT_OUT
+    size = -_LOG_LEFT_OUT
     return size / 3 + math.sqrt(size**2 / 9 + 2 * size * trials * rate * (1 - rate)) + 2
 
 
@@ -200,27 +195,27 @@ def linear_loss(
     """
     if relation is Relation.REPLACE_ONE:
         raise NotApplicable(
-            "The exact law for linear losses is for a record present or absent, not replaced; ask "
+            "The exact law of linear losses is for a record present or absent, not replaced; ask "
             "for Relation.ADD_OR_REMOVE_ONE or Relation.ZERO_OUT."
         )
     noise = checks.non_negative("noise_multiplier", noise_multiplier)
     rate = checks.fraction("sample_rate", sample_rate, allow_zero=True)
     steps = checks.whole("steps", steps)
     if rate == 0 or steps == 0:
-        return GaussianProfile(parameter=0.0, relation=relation, theorem=THEOREM)
+        return GaussianProfile(parameter=0.0, relation=relation, theorem=_THEOREM)
     if noise < LEAST_NOISE:
-        return GaussianProfile(parameter=math.inf, relation=relation, theorem=THEOREM)
+        return GaussianProfile(parameter=math.inf, relation=relation, theorem=_THEOREM)
     noise, rate = within_range(noise, rate)
     # Less noise hides less; where the record's mean shift is below 1e-9 of the noise, its losses
     # are lost in the rounding of a sum over counts.
     noise = min(noise, max(1e9 * rate * math.sqrt(steps), 1e6))
-    if (width := 2 * _far(steps, rate)) > MOST_COUNTS:
+    if (width := 2 * _far(steps, rate)) > _MOST_COUNTS:
         raise NotApplicable(
-            f"The exact law for linear losses sums over {width:.1g} counts at so many steps, and "
-            f"{MOST_COUNTS:.0e} is what fits."
+            f"The exact law of linear losses would sum over {width:.1g} counts; at most "
+            f"{_MOST_COUNTS:.0e} fit."
         )
     loss = LinearLoss(rate, noise, steps)
-    return LossProfile(components=((loss, 1),), relation=relation, theorem=THEOREM)
+    return LossProfile(components=((loss, 1),), relation=relation, theorem=_THEOREM)
 
 
 def linear_heuristic(

@@ -28,11 +28,11 @@ from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, Re
 from sordino.privacy import Relation
 from sordino.types import Floats
 
-MOST_PLACES = 1024
+_MOST_PLACES = 1024
 """More distinct sensitivities than this are rounded up to this many."""
 MOST_SEQUENCES = 1024
 """Up to this many sequences of positions are enumerated; beyond, sums are rounded up to a grid."""
-GRID_COST = 2e8
+_GRID_COST = 2e8
 """Additions that the grid of sums may take: its spacing follows."""
 
 _NEEDS = "the permutation uniform, secret and independent of the data, and nothing else released"
@@ -171,7 +171,7 @@ def _on_grid(epochs: list[Floats], shares: Floats) -> tuple[Floats, Floats]:
     span = math.fsum(float(np.ptp(epoch)) for epoch in epochs)
     if span == 0:
         return np.array([math.fsum(floors)]), np.ones(1)
-    points = int(np.clip(GRID_COST / (len(epochs) * len(shares)), 2**10, 2**15))
+    points = int(np.clip(_GRID_COST / (len(epochs) * len(shares)), 2**10, 2**15))
     spacing = span / points
     law = np.ones(1)
     for epoch, floor in zip(epochs, floors, strict=True):
@@ -191,11 +191,11 @@ def fewer(mus: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Equal values merged; if still too many, values rounded up to a grid. Sorted."""
     values, where = np.unique(mus, return_inverse=True)
     odds = np.asarray(np.bincount(where, weights=weights), dtype=np.float64)
-    if len(values) <= MOST_PLACES:
+    if len(values) <= _MOST_PLACES:
         return values, odds
-    grid: Floats = np.linspace(values[0], values[-1], MOST_PLACES)
-    places = np.minimum(np.searchsorted(grid, values), MOST_PLACES - 1)
-    counted = np.bincount(places, weights=odds, minlength=MOST_PLACES)
+    grid: Floats = np.linspace(values[0], values[-1], _MOST_PLACES)
+    places = np.minimum(np.searchsorted(grid, values), _MOST_PLACES - 1)
+    counted = np.bincount(places, weights=odds, minlength=_MOST_PLACES)
     gathered = np.asarray(counted, dtype=np.float64)
     return grid[gathered > 0], gathered[gathered > 0]
 

@@ -17,10 +17,10 @@ from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 from sordino.types import Floats
 
-SEARCH_ORDERS: Floats = renyi.ORDERS[::6]
+_SEARCH_ORDERS: Floats = renyi.ORDERS[::6]
 """Orders of the search for a good split; the result is computed without them."""
-FRACTIONS: Floats = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9])
-COUNTS = 40
+_FRACTIONS: Floats = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9])
+_COUNTS = 40
 """Numbers of last steps tried in each round of the search."""
 
 HIDDEN = "shifted interpolation with Poisson batches (after Bok, Su & Altschuler 2024)"
@@ -156,13 +156,13 @@ def _better(run: Iteration, delta: float, relation: Relation) -> LossProfile:
 
 def _search(run: Iteration, delta: float) -> tuple[int, float]:
     """A good number of last steps and fraction, by the moments accountant: two rounds of a grid."""
-    one_step = run.sampled(0.0).log_moments(SEARCH_ORDERS - 1, "forward") / (SEARCH_ORDERS - 1)
-    best = renyi.epsilon(SEARCH_ORDERS, run.steps * one_step, delta), run.steps, 0.0
-    counts = np.unique(np.geomspace(1, run.steps, COUNTS).round().astype(int))
-    best = min(best, _best_on(run, counts, FRACTIONS, delta))
+    one_step = run.sampled(0.0).log_moments(_SEARCH_ORDERS - 1, "forward") / (_SEARCH_ORDERS - 1)
+    best = renyi.epsilon(_SEARCH_ORDERS, run.steps * one_step, delta), run.steps, 0.0
+    counts = np.unique(np.geomspace(1, run.steps, _COUNTS).round().astype(int))
+    best = min(best, _best_on(run, counts, _FRACTIONS, delta))
     if best[2] > 0:
-        ratio = (run.steps + 1.0) ** (1 / COUNTS)
-        near = np.geomspace(best[1] / ratio, best[1] * ratio, COUNTS // 2).round().astype(int)
+        ratio = (run.steps + 1.0) ** (1 / _COUNTS)
+        near = np.geomspace(best[1] / ratio, best[1] * ratio, _COUNTS // 2).round().astype(int)
         counts = np.unique(np.clip(near, 1, run.steps))
         fractions = np.clip(best[2] * np.array([0.4, 0.6, 0.8, 1.2, 1.6, 2.4]), 1e-4, 0.98)
         best = min(best, _best_on(run, counts, fractions, delta))
@@ -174,12 +174,12 @@ def _best_on(
 ) -> tuple[float, int, float]:
     # Mu of the past goes like 1 / sqrt(fraction).
     past = np.array([run.past(count, 1.0) for count in counts.tolist()])
-    thetas = SEARCH_ORDERS - 1
+    thetas = _SEARCH_ORDERS - 1
     found = []
     for fraction in fractions.tolist():
         one_step = run.sampled(fraction).log_moments(thetas, "forward") / thetas
-        rho = np.outer(counts, one_step) + np.outer(past**2 / fraction, SEARCH_ORDERS / 2)
-        epsilons = renyi.canonne(SEARCH_ORDERS, rho, delta).min(axis=1)
+        rho = np.outer(counts, one_step) + np.outer(past**2 / fraction, _SEARCH_ORDERS / 2)
+        epsilons = renyi.canonne(_SEARCH_ORDERS, rho, delta).min(axis=1)
         best = int(np.argmin(epsilons))
         found.append((max(0.0, float(epsilons[best])), int(counts[best]), float(fraction)))
     return min(found)

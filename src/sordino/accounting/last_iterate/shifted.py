@@ -19,9 +19,9 @@ from sordino.types import Floats
 
 Numbers = float | Sequence[float] | Floats
 
-EVERY_START = 256
+_EVERY_START = 256
 """Runs up to this long have every start tried; longer ones a geometric choice, then refined."""
-TRIED_STARTS = 60
+_TRIED_STARTS = 60
 TINY = sys.float_info.min
 """A mu that is positive but below every float is rounded up to this, never down to 0."""
 
@@ -50,7 +50,7 @@ def master_mu(
     float
         mu; infinite if a shift is followed by no noise at all, 0 without any shift.
     """
-    c, a, s = per_step(contractions, shifts, noises)
+    c, a, s = _per_step(contractions, shifts, noises)
     distance = checks.non_negative("initial_distance", initial_distance)
     if len(c) == 0:
         return math.inf if distance > 0 else 0.0
@@ -115,7 +115,7 @@ def domain_mu(
     After any step the two runs are at most `diameter` apart, so the master bound may start there
     with that distance. Every start gives a proof; on long runs some are left out.
     """
-    c, a, s = per_step(contractions, shifts, noises)
+    c, a, s = _per_step(contractions, shifts, noises)
     best = master_mu(c, a, s, min(initial_distance, diameter))
     if math.isinf(diameter):
         return best
@@ -124,12 +124,12 @@ def domain_mu(
         return master_mu(c[-count:], a[-count:], s[-count:], diameter)
 
     steps = len(c)
-    if steps <= EVERY_START:
+    if steps <= _EVERY_START:
         return min([best, *(of_last(count) for count in range(1, steps + 1))])
-    tried = np.unique(np.geomspace(1, steps, TRIED_STARTS).astype(int))
+    tried = np.unique(np.geomspace(1, steps, _TRIED_STARTS).astype(int))
     found = {int(count): of_last(int(count)) for count in tried}
     at = int(np.searchsorted(tried, min(found, key=lambda count: found[count])))
-    around = np.linspace(tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)], TRIED_STARTS)
+    around = np.linspace(tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)], _TRIED_STARTS)
     return min([best, *found.values(), *(of_last(int(count)) for count in around)])
 
 
@@ -268,14 +268,14 @@ def ratio(shift: float, noise: float) -> float:
 
 def composition_mu(shifts: Numbers, noises: Numbers) -> float:
     """sqrt(sum (a_k / s_k)^2): every iterate may be released (Dong, Roth & Su 2022)."""
-    _, a, s = per_step(0.0, shifts, noises)
+    _, a, s = _per_step(0.0, shifts, noises)
     moved = a > 0
     if (s[moved] == 0).any():
         return math.inf
     return float(np.linalg.norm(a[moved] / s[moved]))
 
 
-def per_step(
+def _per_step(
     contractions: Numbers, shifts: Numbers, noises: Numbers
 ) -> tuple[Floats, Floats, Floats]:
     """The three as arrays of one length, checked."""

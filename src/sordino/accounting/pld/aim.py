@@ -19,9 +19,9 @@ from sordino.types import Floats
 
 Components = Sequence[tuple[Loss, int]]
 
-COARSE_POINTS = 400
+_COARSE_POINTS = 400
 """Grid of the rough law that only chooses tilt, spacing and window."""
-DEVIATIONS = (6, 4, 3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -11, -15, -20, -26)
+_DEVIATIONS = (6, 4, 3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -11, -15, -20, -26)
 """Where a rough law of large losses has more points, in standard deviations."""
 _TILTS = np.concatenate([[0.0], np.geomspace(1e-4, 1e6, 41)])
 _WINDOW_STEPS = np.geomspace(0.01, 30, 12)
@@ -45,8 +45,8 @@ class Saddle:
     @property
     def log_delta(self) -> float:
         """Ln of about the delta at `mean`, to aim by."""
-        place = np.array([[self.tilt], [self.cumulant], [self.mean], [self.deviation**2]])
-        return float(_log_deltas(place)[0])
+        place = np.array([self.tilt, self.cumulant, self.mean, self.deviation**2])
+        return float(_log_deltas(place))
 
 
 class Rough:
@@ -159,10 +159,7 @@ class Rough:
         down = steps[4:]
         lows = (saddle.cumulant + log_outside - self.cumulants(saddle.tilt - down)) / down
         best, least = int(np.argmin(highs)), int(np.argmax(lows))
-        return (
-            *(float(lows[least]), float(highs[best])),
-            *(float(steps[best]), float(down[least])),
-        )
+        return float(lows[least]), float(highs[best]), float(steps[best]), float(down[least])
 
 
 def _saddle(column: Floats) -> Saddle:
@@ -194,13 +191,13 @@ def _coarse(loss: Loss, direction: Direction, log_tail: float) -> tuple[Floats, 
     """Log masses and losses of buckets whose width grows with the size of the loss."""
     low, high = loss.reach(log_tail, direction)
     size = max(abs(low), abs(high), 1e-300)
-    ladder = np.geomspace(1e-9, 1.0, COARSE_POINTS // 2) * size
+    ladder = np.geomspace(1e-9, 1.0, _COARSE_POINTS // 2) * size
     edges = np.concatenate([-ladder[::-1], [0.0], ladder])
     if loss.largest_finite(direction) < math.inf:  # most of it may lie just below its bound
         edges = np.concatenate([edges, high - ladder[::2]])
     inside = edges[(edges > low) & (edges < high)]
     if high > 100:  # so little noise that a large loss is all but certain: the ladder is too coarse
-        inside = np.append(inside, [loss.reach(float(log_ndtr(k)), direction) for k in DEVIATIONS])
+        inside = np.append(inside, [loss.reach(float(log_ndtr(k)), direction) for k in _DEVIATIONS])
         inside = inside[(inside > low) & (inside < high)]
     # The very ends belong to it: the largest loss of a bounded law holds most of its mass.
     edges = np.unique([low, *inside, np.nextafter(high, math.inf)])

@@ -26,11 +26,11 @@ from sordino.accounting.pld.loss import Direction, Loss
 from sordino.accounting.pld.numerics import log_add
 from sordino.types import Floats
 
-LOG_LOWER = -32.0
+_LOG_LOWER = -32.0
 """The least share of the low end of a law that is kept where it is: 1e-14."""
 
 
-LEAST_FREQUENCY = 1e-26
+_LEAST_FREQUENCY = 1e-26
 """Frequencies of the composed law that are taken for 0: ten digits below the rounding."""
 LOG_OUTSIDE = -25.0
 """Ln of the tilted probability left outside the window on either side, at most: 1e-11."""
@@ -92,7 +92,7 @@ def discretise(
 ) -> LossGrid:
     """Connect the dots: every bucket's mass goes to its two ends so that p and q are both kept."""
     # What is cut off below is not lost but moved up, so that its share may be larger.
-    low, _ = loss.reach(max(log_tail, LOG_LOWER), direction)
+    low, _ = loss.reach(max(log_tail, _LOG_LOWER), direction)
     _, high = loss.reach(log_tail, direction)
     first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
     if last - first > most:
@@ -126,7 +126,7 @@ def _power(
     transform: npt.NDArray[np.complex128], count: int
 ) -> tuple[npt.NDArray[np.complex128], npt.NDArray[np.bool_]]:
     """Transform ** count where that is not nothing (below 1e-26), and where that is: at few."""
-    kept = np.abs(transform) > LEAST_FREQUENCY ** (1 / count)
+    kept = np.abs(transform) > _LEAST_FREQUENCY ** (1 / count)
     power = np.zeros_like(transform)
     power[kept] = transform[kept] ** count
     return power, kept
@@ -248,7 +248,7 @@ class Composed:
             transform, kept = _power(fft.rfft(_folded(weight, grid.first - middle, size)), count)
             spectrum *= transform
             # Denormal numbers would take longer than all the rest.
-            spectrum[np.abs(spectrum) < LEAST_FREQUENCY] = 0.0
+            spectrum[np.abs(spectrum) < _LEAST_FREQUENCY] = 0.0
             # A relative error of 1 / |transform| of one step, `count` times.
             wrong[kept] += count * np.abs(transform[kept]) ** (-1 / count)
             start += count * middle
@@ -262,7 +262,7 @@ class Composed:
         # By Parseval, what is wrong in all frequencies is as large in all losses together.
         amiss = np.abs(spectrum) * (1 + wrong)  # multiplied first: either alone may overflow
         squares = 2 * _dot(amiss, amiss) / size
-        self._wrong = ROUNDING * math.log2(size) * math.sqrt(squares) + LEAST_FREQUENCY
+        self._wrong = ROUNDING * math.log2(size) * math.sqrt(squares) + _LEAST_FREQUENCY
 
     def log_noise(self, epsilon: float) -> float:
         """Ln of the most that rounding can have taken from delta at `epsilon`.

@@ -38,25 +38,25 @@ from sordino.accounting.pld.loss import ApproximateLoss, Direction, Loss
 from sordino.accounting.pld.numerics import first_below, log_add, log_any, rounded_up
 from sordino.types import Floats
 
-PRECISIONS = ((2e-5, 1 << 18), (1e-4, 1 << 21), (2e-3, 1 << 40))
+_PRECISIONS = ((2e-5, 1 << 18), (1e-4, 1 << 21), (2e-3, 1 << 40))
 """Relative errors of epsilon that the grid's spacing aims at, and the points each is worth.
 
 The error is always on the private side. Where even the last needs more points than the limit,
 the moments accountant answers.
 """
-SMALLEST_EPSILON = 1e-2
+_SMALLEST_EPSILON = 1e-2
 """Below this the error is relative to this."""
-LOG_NEGLIGIBLE = -14.0
+_LOG_NEGLIGIBLE = -14.0
 """Ln of the share of delta that losses cut off in all steps together may have: 8e-7."""
-LOG_DEEPEST = -160.0
+_LOG_DEEPEST = -160.0
 """Ln of the tail that a law is cut at before anything is known of delta."""
-LOG_LEAST = -650.0
+_LOG_LEAST = -650.0
 """Deltas below exp of this (1e-282) are left to the moments accountant."""
-HEAVY = 3.0
+_HEAVY = 3.0
 """How much wider a tilted law is than the composed one if rare large losses make it so."""
 MOST_STEPS = 10**12
 """A frequency to a larger power is rounding alone."""
-MOST_JUMPS = 12
+_MOST_JUMPS = 12
 """Large losses that are told apart; more of them count as a disclosure."""
 
 
@@ -76,17 +76,17 @@ class Workshop:
 
     def rough(self, log_delta: float) -> Rough:
         """The rough law, without losses too rare to matter for a delta of this size."""
-        log_tail = 10.0 * math.floor((log_delta + LOG_NEGLIGIBLE - math.log(self._steps)) / 10)
+        log_tail = 10.0 * math.floor((log_delta + _LOG_NEGLIGIBLE - math.log(self._steps)) / 10)
         log_tail = max(LOG_FARTHEST, log_tail)
         if log_tail not in self._roughs:
-            if log_tail <= LOG_DEEPEST:
+            if log_tail <= _LOG_DEEPEST:
                 rough = Rough.of(self._components, self._direction, log_tail)
             else:
-                if LOG_DEEPEST not in self._roughs:
-                    deep = Rough.of(self._components, self._direction, LOG_DEEPEST)
-                    self._roughs[LOG_DEEPEST] = deep
+                if _LOG_DEEPEST not in self._roughs:
+                    deep = Rough.of(self._components, self._direction, _LOG_DEEPEST)
+                    self._roughs[_LOG_DEEPEST] = deep
                 ends = [law.reach(log_tail, self._direction)[1] for law, _ in self._components]
-                rough = self._roughs[LOG_DEEPEST].below(ends, log_tail)
+                rough = self._roughs[_LOG_DEEPEST].below(ends, log_tail)
             self._roughs[log_tail] = rough
         return self._roughs[log_tail]
 
@@ -101,10 +101,11 @@ class Workshop:
         high = min(high, self.largest_finite)
         if self._steps > MOST_STEPS:
             raise TooLarge("more steps than a convolution has digits for")
-        if self.aimed((low + high) / 2)[1].log_delta < LOG_LEAST:
+        if self.aimed((low + high) / 2)[1].log_delta < _LOG_LEAST:
             raise TooLarge("a delta too small to be convolved")
         best: Piece | None = None
         refused = TooLarge("a stretch that no convolution reaches")
+        one_step = max(loss.log_delta(high, self._direction) for loss, _ in self._components)
         for way in self._ways(low, high):
             try:
                 piece = way()
@@ -112,7 +113,7 @@ class Workshop:
                 refused = reason
                 continue
             # No theorem needs this; a bound below it would be a mistake of ours.
-            if piece.bound(high)[0] < self._log_one_step(high) - 1e-9:
+            if piece.bound(high)[0] < one_step - 1e-9:
                 refused = TooLarge("a convolved delta below that of a single step")
                 continue
             if best is None or piece.bound(high) < best.bound(high):
@@ -123,17 +124,14 @@ class Workshop:
             raise refused
         return best
 
-    def _log_one_step(self, epsilon: float) -> float:
-        return max(loss.log_delta(epsilon, self._direction) for loss, _ in self._components)
-
     def _ways(self, low: float, high: float) -> Iterator[Callable[[], Piece]]:
         """A precise convolution if it is short; sums over large losses; a longer convolution."""
         aim = self.aimed((low + high) / 2)
-        yield lambda: self._plain(*aim, low, high, PRECISIONS[:1])
-        cheap = PRECISIONS[1][1] / 2
+        yield lambda: self._plain(*aim, low, high, _PRECISIONS[:1])
+        cheap = _PRECISIONS[1][1] / 2
         levels = self._levels(low, high)
         yield from (partial(self._counted, low, high, *at) for n, *at in levels if n < cheap)
-        yield lambda: self._plain(*aim, low, high, PRECISIONS[1:])
+        yield lambda: self._plain(*aim, low, high, _PRECISIONS[1:])
         yield from (partial(self._counted, low, high, *at) for n, *at in levels if n >= cheap)
 
     # ------------------------------------------------------------------ one convolution
@@ -141,7 +139,7 @@ class Workshop:
     def aimed(self, epsilon: float) -> tuple[Rough, Saddle]:
         """The rough law that reaches as far as delta at `epsilon` asks, and its tilt."""
         if epsilon not in self._aims:
-            rough = self.rough(LOG_DEEPEST / 2)
+            rough = self.rough(_LOG_DEEPEST / 2)
             for _ in range(4):
                 saddle = self._tilted(rough, epsilon)
                 following = self.rough(min(saddle.log_delta, 0.0))
@@ -157,7 +155,7 @@ class Workshop:
         low, high = 0.0, max(saddle.mean, 0.0)
         # Where rare large losses widen the tilted law, there is little of it around its mean.
         usual = self.rough(0.0).untilted.deviation
-        if len(self._components) == 1 and saddle.deviation > HEAVY * usual:
+        if len(self._components) == 1 and saddle.deviation > _HEAVY * usual:
             while high - low > 0.02 * high and high > 1e-9:
                 middle = (low + high) / 2
                 low, high = (middle, high) if self._log_delta(middle) > log_delta else (low, middle)
@@ -168,7 +166,7 @@ class Workshop:
         if epsilon <= 0:
             return 0.0
         ((loss, steps),) = self._components
-        below = self.rough(LOG_DEEPEST / 2).below([epsilon / 2], LOG_DEEPEST)
+        below = self.rough(_LOG_DEEPEST / 2).below([epsilon / 2], _LOG_DEEPEST)
         small, rest = below.saddle_for(epsilon), below.untilted
         one, before = (loss.log_delta(e, self._direction) for e in (epsilon, 0.98 * epsilon))
         if math.isinf(one):
@@ -270,8 +268,8 @@ class Workshop:
         widest = max(widest, window / (1 << 17))
         refused: TooLarge | None = None
         for relative, worth in precisions:
-            error = relative * max(epsilon, SMALLEST_EPSILON)
-            if (relative, worth) == PRECISIONS[-1]:  # rather coarse than not at all
+            error = relative * max(epsilon, _SMALLEST_EPSILON)
+            if (relative, worth) == _PRECISIONS[-1]:  # rather coarse than not at all
                 error = max(error, relative * saddle.deviation)
             most = min(worth, self._limit.points)
             spacing = min(self._spacing(error, max(1 + saddle.tilt, sharpness)), widest)
@@ -328,15 +326,14 @@ class Workshop:
             if not at[0] < level < at[-1]:
                 continue
             counts = _counts(steps, log_add(-math.inf, *log[at > level].tolist()), guess)
-            if counts[-1][1] >= guess + LOG_NEGLIGIBLE:  # not rare enough to be counted
+            if counts[-1][1] >= guess + _LOG_NEGLIGIBLE:  # not rare enough to be counted
                 continue
             jumps = len(counts) - 1
             part = rough.with_jumps(level, min(jumps, 2))
             saddle = self._tilted(rough.with_jumps(level, min(jumps, 1)), middle)
             bottom, top, *_ = part.window(self._tilted(part, middle), LOG_OUTSIDE)
-            spacing = self._spacing(
-                PRECISIONS[0][0] * max(middle, SMALLEST_EPSILON), 1 + saddle.tilt
-            )
+            error = _PRECISIONS[0][0] * max(middle, _SMALLEST_EPSILON)
+            spacing = self._spacing(error, 1 + saddle.tilt)
             found.append(((jumps + 1) * (top - bottom) / spacing, level, guess))
         return sorted(found)
 
@@ -345,10 +342,10 @@ class Workshop:
         ((_, steps),) = self._components
         middle = (low + high) / 2
         rough = self.rough(guess)
-        error = PRECISIONS[0][0] * max(middle, SMALLEST_EPSILON)
+        error = _PRECISIONS[0][0] * max(middle, _SMALLEST_EPSILON)
         tilt = self._tilted(rough.with_jumps(level, 1), middle).tilt
         sharpness = 1 + tilt
-        most = min(PRECISIONS[1][1], self._limit.points)
+        most = min(_PRECISIONS[1][1], self._limit.points)
         for _ in range(2):
             spacing = self._spacing(error, sharpness)
             ((grid, _),) = self._grids(spacing, rough.log_tail, most)
@@ -365,7 +362,7 @@ class Workshop:
                     saddle = part.saddle(tilt / 2)
                 saddle, at_most = _settled(pairs, part, saddle, low)
                 at_most += ways
-                if at_most < guess + LOG_NEGLIGIBLE:
+                if at_most < guess + _LOG_NEGLIGIBLE:
                     negligible.append(at_most)
                     continue
                 # What folds over must be little against delta, not against the tilted law.
@@ -403,22 +400,22 @@ def _counts(steps: int, log_large: float, log_delta: float) -> list[tuple[float,
     The last is where that no longer matters for a delta of this size.
     """
     counts, ways = [(0.0, 0.0)], 0.0
-    while counts[-1][1] >= log_delta + LOG_NEGLIGIBLE and len(counts) <= MOST_JUMPS:
+    while counts[-1][1] >= log_delta + _LOG_NEGLIGIBLE and len(counts) <= _MOST_JUMPS:
         jumps = len(counts)
         ways += math.log((steps - jumps + 1) / jumps) if jumps <= steps else -math.inf
         counts.append((ways, ways + jumps * log_large))
     return counts
 
 
-EVEN_STRETCHES = 8
+_EVEN_STRETCHES = 8
 """Stretches of epsilon as wide as the deviation; beyond, they grow by an eighth."""
-LOG_FALL = 40.0
+_LOG_FALL = 40.0
 """Ln of how far delta may fall within a stretch, about."""
-MOST_BACK = 40
+_MOST_BACK = 40
 """Stretches looked back over for a bound where there is none: a factor of 100 of epsilon."""
-STRAIGHT_STEPS = 6
+_STRAIGHT_STEPS = 6
 """Stretches that are looked for along straight lines, before those left are halved."""
-MOST_EPSILON = 1e9
+_MOST_EPSILON = 1e9
 """Beyond this only the moments accountant is asked."""
 
 
@@ -461,14 +458,14 @@ class DeltaCurve:
             return self._components[0][0].log_delta(epsilon, self._direction)
         if epsilon >= self._workshop.largest_finite:  # what is left are outright disclosures
             return self._log_told()
-        if epsilon < MOST_EPSILON:
+        if epsilon < _MOST_EPSILON:
             return min(self._bound(epsilon), self._log_apart)
-        return min(self._moments(epsilon), self._bound(math.nextafter(MOST_EPSILON, 0.0)))
+        return min(self._moments(epsilon), self._bound(math.nextafter(_MOST_EPSILON, 0.0)))
 
     def _bound(self, epsilon: float) -> float:
         """The bound of a stretch, never above that of those before it."""
         best, patience = math.inf, 6
-        for _ in range(MOST_BACK):
+        for _ in range(_MOST_BACK):
             start, end = self._stretch(epsilon)
             value, weak = self._own(start, end, epsilon)
             best = min(best, value)
@@ -503,7 +500,7 @@ class DeltaCurve:
         if log_delta == -math.inf:
             return self._largest_loss()
         if self._is_one_step:
-            return loss_epsilon(self._components[0][0], self._direction, log_delta)
+            return _loss_epsilon(self._components[0][0], self._direction, log_delta)
         if self._log_apart <= log_delta:
             return 0.0
         told = self._log_told() > log_delta
@@ -527,14 +524,14 @@ class DeltaCurve:
                 below = end
             if above <= below:  # where two stretches meet: one bound is above delta, one below it
                 return below
-            if below >= MOST_EPSILON:
+            if below >= _MOST_EPSILON:
                 return math.inf
             slope = (at_start - at_end) / (end - start)
             guess = start + min((at_start - log_delta) / max(slope, 1e-9), 100 * end)
-            if tried >= STRAIGHT_STEPS:  # straight lines mislead here: halve what is left
+            if tried >= _STRAIGHT_STEPS:  # straight lines mislead here: halve what is left
                 far = above if above < math.inf else max(1.0, 4 * below)
                 guess = math.sqrt(below * far) if 4 * below < far and below else (below + far) / 2
-            guess = min(max(guess, below), math.nextafter(above, 0.0), MOST_EPSILON)
+            guess = min(max(guess, below), math.nextafter(above, 0.0), _MOST_EPSILON)
         return first_below(lambda e: self._own(start, end, e)[0] - log_delta, start, end)
 
     def is_surely_below(self, epsilon: float, log_delta: float) -> bool:
@@ -553,11 +550,10 @@ class DeltaCurve:
         if not self._components or self._is_one_step or epsilon >= self._workshop.largest_finite:
             return None
         piece = self._piece(*self._stretch(epsilon))
+        reason = "rounding: delta is smaller than a convolution of these losses can tell"
         if isinstance(piece, TooLarge):
             reason = f"{piece}"
-        elif not piece.is_sound(epsilon):
-            reason = "rounding: delta is smaller than a convolution of these losses can tell"
-        else:
+        elif piece.is_sound(epsilon):
             return None
         return f"fallback: the moments accountant answered, because of {reason}"
 
@@ -568,11 +564,8 @@ class DeltaCurve:
 
     def _log_told(self) -> float:
         """Ln of the probability that some step discloses outright."""
-        told = [
-            (n, math.exp(loss.log_delta(MOST_EPSILON, self._direction)))
-            for loss, n in self._components
-        ]
-        return log_any(told)
+        logs = [(n, loss.log_delta(_MOST_EPSILON, self._direction)) for loss, n in self._components]
+        return log_any([(n, math.exp(log)) for n, log in logs])
 
     @functools.cached_property
     def _log_apart(self) -> float:
@@ -589,7 +582,7 @@ class DeltaCurve:
         if self._renyi is None:
             self._renyi = self.renyi(renyi.ORDERS)
         bound = renyi.log_delta(renyi.ORDERS, self._renyi, epsilon)
-        if epsilon < MOST_EPSILON:
+        if epsilon < _MOST_EPSILON:
             bound = min(bound, self._one_moment(epsilon))
         return min(bound, _log_pinsker(float(self._renyi.min())))
 
@@ -604,9 +597,9 @@ class DeltaCurve:
         law = self._workshop.rough(0.0).untilted
         share = (epsilon - law.mean) / max(law.deviation, 1e-12)
         index = math.floor(share)
-        if not -EVEN_STRETCHES <= share < EVEN_STRETCHES:
-            growth = math.log1p(1 / EVEN_STRETCHES)
-            far = EVEN_STRETCHES + math.log(abs(share) / EVEN_STRETCHES) / growth
+        if not -_EVEN_STRETCHES <= share < _EVEN_STRETCHES:
+            growth = math.log1p(1 / _EVEN_STRETCHES)
+            far = _EVEN_STRETCHES + math.log(abs(share) / _EVEN_STRETCHES) / growth
             index = math.floor(math.copysign(far, share))
         # Logarithms are rounded; edges decide.
         while epsilon < self._edge(law, index):
@@ -617,15 +610,15 @@ class DeltaCurve:
         for _ in range(14):
             middle, width = (start + end) / 2, end - start
             saddle = self._workshop.aimed(middle)[1]
-            if width <= 2 * saddle.deviation and width * saddle.tilt <= LOG_FALL:
+            if width <= 2 * saddle.deviation and width * saddle.tilt <= _LOG_FALL:
                 break
             start, end = (middle, end) if epsilon >= middle else (start, middle)
         return start, end
 
     @staticmethod
     def _edge(law: Saddle, index: int) -> float:
-        beyond = max(abs(index) - EVEN_STRETCHES, 0)
-        size = min(abs(index), EVEN_STRETCHES) * (1 + 1 / EVEN_STRETCHES) ** beyond
+        beyond = max(abs(index) - _EVEN_STRETCHES, 0)
+        size = min(abs(index), _EVEN_STRETCHES) * (1 + 1 / _EVEN_STRETCHES) ** beyond
         return law.mean + math.copysign(size, index) * max(law.deviation, 1e-12)
 
     def _piece(self, start: float, end: float) -> Piece | TooLarge:
@@ -645,22 +638,17 @@ def _log_pinsker(divergence: float) -> float:
     return math.log(divergence / 2) / 2 if divergence > 0 else -math.inf
 
 
-def loss_epsilon(loss: Loss, direction: Direction, log_delta: float) -> float:
-    """Least epsilon >= 0 of a single step, from its exact delta."""
-    return _search(lambda epsilon: loss.log_delta(epsilon, direction), log_delta, 1.0)
-
-
-def _search(log_delta_at: Callable[[float], float], log_delta: float, guess: float) -> float:
-    """Least epsilon >= 0 with log_delta_at(epsilon) <= log_delta; infinite if none is found."""
+def _loss_epsilon(loss: Loss, direction: Direction, log_delta: float) -> float:
+    """Least epsilon >= 0 of a single step, from its exact delta; infinite if none is found."""
 
     def excess(epsilon: float) -> float:
-        return log_delta_at(epsilon) - log_delta
+        return loss.log_delta(epsilon, direction) - log_delta
 
     if excess(0.0) <= 0:
         return 0.0
-    low, high = 0.0, guess
+    low, high = 0.0, 1.0
     while excess(high) > 0:
         low, high = high, 1.5 * high
-        if high > MOST_EPSILON:
+        if high > _MOST_EPSILON:
             return math.inf
     return first_below(excess, low, high)

@@ -20,15 +20,17 @@ from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 from sordino.accounting import gaussian
 from sordino.types import Floats
 
-MOST_PANELS = 512
+World = tuple[Floats, Floats]
+"""A mixture of Gaussians: means and weights."""
+_MOST_PANELS = 512
 """Orders that need a longer stretch than this are left out (infinite): they never win."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def log_moments(
-    upper: tuple[Floats, Floats],
-    lower: tuple[Floats, Floats],
+    upper: World,
+    lower: World,
     scale: float,
     loss: Callable[[Floats], Floats],
     thetas: Floats,
@@ -58,7 +60,7 @@ def log_moments(
         ends[:, 0] = start
     panels = np.ceil((ends[:, 1] - ends[:, 0]) / width)
     # Orders that need stretches of about the same length share one.
-    for size in 2.0 ** np.arange(3, math.log2(MOST_PANELS) + 1):
+    for size in 2.0 ** np.arange(3, math.log2(_MOST_PANELS) + 1):
         group = (panels <= size) & (panels > size / 2)
         if not group.any():
             continue
@@ -86,7 +88,7 @@ def _nodes(low: float, high: float, panels: int) -> tuple[Floats, Floats]:
     return x, np.tile(half * _WEIGHTS, panels)
 
 
-def _log_density(x: Floats, world: tuple[Floats, Floats], scale: float) -> Floats:
+def _log_density(x: Floats, world: World, scale: float) -> Floats:
     means, weights = world
     with np.errstate(divide="ignore"):
         logs = np.log(weights)[:, None]
@@ -205,13 +207,8 @@ class ShiftedLoss(Loss):
 
     @property
     @abstractmethod
-    def upper(self) -> tuple[Floats, Floats]:
-        """Means and weights of P."""
-
-    @property
-    @abstractmethod
-    def lower(self) -> tuple[Floats, Floats]:
-        """Means and weights of Q."""
+    def worlds(self) -> tuple[World, World]:
+        """Means and weights of P and of Q."""
 
     @abstractmethod
     def at(self, positions: Floats) -> Floats:
@@ -223,12 +220,12 @@ class ShiftedLoss(Loss):
 
     def masses(self, edges: Floats, direction: Direction) -> tuple[Floats, Floats]:
         if direction == "forward":
-            drawn, other = self._between(self.position(edges), self.upper, self.lower)
+            drawn, other = self._between(self.position(edges), *self.worlds)
             return drawn, other
-        drawn, other = self._between(self.position(-edges[::-1]), self.lower, self.upper)
+        drawn, other = self._between(self.position(-edges[::-1]), *self.worlds[::-1])
         return drawn[::-1], other[::-1]
 
-    def _between(self, cuts: Floats, *worlds: tuple[Floats, Floats]) -> list[Floats]:
+    def _between(self, cuts: Floats, *worlds: World) -> list[Floats]:
         below, above = np.zeros((2, len(cuts))), np.zeros((2, len(cuts)))
         for mean in {float(mean) for means, _ in worlds for mean in means}:
             left, right = ndtr((cuts - mean) / self.scale), ndtr((mean - cuts) / self.scale)
@@ -242,7 +239,7 @@ class ShiftedLoss(Loss):
     def log_delta(self, epsilon: float, direction: Direction) -> float:
         sign = 1.0 if direction == "forward" else -1.0
         cut = float(self.position(np.array([sign * epsilon]))[0])
-        drawn, other = (self.upper, self.lower)[:: int(sign)]
+        drawn, other = self.worlds[:: int(sign)]
         means = np.union1d(drawn[0], other[0])
         # Floored, so that an infinite epsilon has a delta of nothing and no NaN.
         logs = np.maximum(log_ndtr(sign * (means - cut) / self.scale), -1e300)
@@ -258,11 +255,11 @@ class ShiftedLoss(Loss):
         return min(0.0, top + math.log(left)) if left > 0 else -math.inf
 
     def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
-        return log_moments(self.upper, self.lower, self.scale, self.at, thetas, direction)
+        return log_moments(*self.worlds, self.scale, self.at, thetas, direction)
 
     def reach(self, log_tail: float, direction: Direction) -> tuple[float, float]:
         quantile = self.scale * float(ndtri_exp(log_tail))
-        means = (self.upper if direction == "forward" else self.lower)[0]
+        means = self.worlds[direction == "backward"][0]
         ends = self.at(np.array([means.min() + quantile, means.max() - quantile]))
         low, high = ends if direction == "forward" else -ends[::-1]
         return float(low), float(high)
@@ -281,9 +278,12 @@ class _SampledLoss(ShiftedLoss):
         return self.noise_multiplier
 
     @property
-    def upper(self) -> tuple[Floats, Floats]:
-        """Means and weights of P."""
-        return np.array([0.0, 1.0]), np.array([1 - self.sample_rate, self.sample_rate])
+    def worlds(self) -> tuple[World, World]:
+        """P shifts with probability q; Q never, unless the record is replaced."""
+        weights = np.array([1 - self.sample_rate, self.sample_rate])
+        absent = np.array([0.0]), np.array([1.0])
+        replaced = np.array([0.0, -1.0]), weights
+        return (np.array([0.0, 1.0]), weights), replaced if self.symmetric else absent
 
 
 @dataclass(frozen=True)
@@ -291,11 +291,6 @@ class PoissonLoss(_SampledLoss):
     """Poisson sampling, a record present or absent: (1-q) N(0, z^2) + q N(1, z^2), N(0, z^2)."""
 
     symmetric = False
-
-    @property
-    def lower(self) -> tuple[Floats, Floats]:
-        """Means and weights of Q."""
-        return np.array([0.0]), np.array([1.0])
 
     def at(self, positions: Floats) -> Floats:
         exponents = (2 * positions - 1) / (2 * self.noise_multiplier**2)
@@ -324,11 +319,6 @@ class PoissonReplaceLoss(_SampledLoss):
     """Poisson sampling, a record replaced: (1-q) N(0, z^2) + q N(+1, z^2) against N(-1, z^2)."""
 
     symmetric = True
-
-    @property
-    def lower(self) -> tuple[Floats, Floats]:
-        """Means and weights of Q."""
-        return np.array([0.0, -1.0]), np.array([1 - self.sample_rate, self.sample_rate])
 
     def at(self, positions: Floats) -> Floats:
         variance, q = self.noise_multiplier**2, self.sample_rate
@@ -397,8 +387,7 @@ class FixedSizeLoss(Loss):
             log_moments(mixture, plain, 1.0, at, thetas, way, start=mu / 2, excess=True)
             for way in DIRECTIONS
         ]
-        total = np.logaddexp(*parts)
-        return np.asarray(np.logaddexp(0.0, total), dtype=np.float64)
+        return np.logaddexp(0.0, np.logaddexp(*parts))
 
     def reach(self, log_tail: float, direction: Direction) -> tuple[float, float]:
         q, mu = self.sample_rate, 2 / self.noise_multiplier
@@ -451,7 +440,7 @@ class ApproximateLoss(Loss):
         return -self.epsilon, self.epsilon
 
 
-def _weights(means: Floats, world: tuple[Floats, Floats]) -> Floats:
+def _weights(means: Floats, world: World) -> Floats:
     """A world's weight on each of these sorted means."""
     places = np.searchsorted(means, world[0])
     return np.asarray(np.bincount(places, weights=world[1], minlength=len(means)), dtype=np.float64)

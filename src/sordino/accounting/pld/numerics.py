@@ -39,6 +39,27 @@ def rounded_up(counted: Iterable[tuple[int, float]]) -> float:
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
+def golden_section(
+    function: Callable[[float], float], low: float, high: float, rounds: int
+) -> float:
+    """The least value met between two points by so many golden sections."""
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = function(left), function(right)
+    least = min(at_left, at_right)
+    for _ in range(rounds):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = function(right)
+        least = min(least, at_left, at_right)
+    return least
+
+
 def first_below(
     function: Callable[[float], float], low: float, high: float, tolerance: float = 1e-9
 ) -> float:
