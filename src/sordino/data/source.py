@@ -243,13 +243,13 @@ def held_out(prepared: Prepared, percent: int = 20) -> tuple[Any, Any, Any, Any]
     X, y, test = prepared.X, prepared.y, prepared.test
     if test is not None:
         return X, y, test.X, test.y
-    from sordino.data import holdout
+    from sordino.data import preprocess
 
     rows = len(y)
     if rows < LEAST_ROWS:
         hint = f"{percent} % are held out to test, and the others must do to learn."
         checks.fail("rows", rows, f">= {LEAST_ROWS}", hint)
-    kept, held = holdout.shuffled(rows, 100 - percent, "assess")
+    kept, held = preprocess.shuffled(rows, 100 - percent, "assess")
     if len(set(y[kept].tolist())) < 2:
         hint = "There is nothing to learn."
         checks.fail("labels", f"[{len(kept)} records]", "to be of more than one class", hint)

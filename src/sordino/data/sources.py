@@ -107,6 +107,9 @@ class RawFile:
         return content
 
 
+Reader = Callable[[RawFile], bytes]
+
+
 class CorruptFileError(DataError):
     """A copy of a raw file that is not what its publisher made."""
 
