@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_LEVELS = 1000
+_MOST_LEVELS = 1000
 """A column of words with more of them, read off the rows, is taken for an identifier."""
 FEW_ROWS = 50
 """In so few rows values may all differ by chance."""
@@ -64,8 +64,8 @@ class Cells:
         words = sorted(self.words)
         if len(words) == 1:
             raise Unusable(self.name, "has one value only")
-        if len(words) > MOST_LEVELS:
-            why = f"has more than {MOST_LEVELS:,} different words (an identifier, or a date?)"
+        if len(words) > _MOST_LEVELS:
+            why = f"has more than {_MOST_LEVELS:,} different words (an identifier, or a date?)"
             raise Unusable(self.name, why)
         return Column(levels=(False, True) if self._flags else tuple(words))
 
@@ -90,14 +90,9 @@ class Cells:
 
     @property
     def identifies(self) -> bool:
-        """Whether every row has a word or whole number of its own: READS PRIVATE DATA."""
+        """Whether every row has a word of its own: READS PRIVATE DATA."""
         there = np.count_nonzero(~self.missing)
-        if there <= FEW_ROWS:
-            return False
-        if self.numeric:
-            values = np.unique(self.numbers[~self.missing])
-            return len(values) == there and bool((values == np.round(values)).all())
-        return len(self.words) == there
+        return bool(len(self.words) == there > FEW_ROWS)
 
     @property
     def words(self) -> set[str]:
@@ -138,7 +133,7 @@ class Cells:
         if self.numeric:
             values = np.unique(self.numbers[~self.missing])
             whole = (values == np.round(values)).all() and np.abs(values).max() < 2**53
-            if not whole or len(values) > MOST_LEVELS:
+            if not whole or len(values) > _MOST_LEVELS:
                 why = "is the target and holds numbers that are no classes"
                 raise Unusable(self.name, why, "Only classes can be predicted.")
             found = [int(value) for value in values]
@@ -149,8 +144,8 @@ class Cells:
         if len(found) < 2:
             hint = "Give the classes there can be."
             raise Unusable(self.name, "is the target and has one class only", hint)
-        if len(found) > MOST_LEVELS:
-            why = f"is the target and has more than {MOST_LEVELS:,} different labels"
+        if len(found) > _MOST_LEVELS:
+            why = f"is the target and has more than {_MOST_LEVELS:,} different labels"
             raise Unusable(self.name, why, "Is it an identifier?")
         return tuple(found)
 

@@ -7,7 +7,7 @@ a cell; nothing is proved by it and no column is left out because of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -24,11 +24,7 @@ MANY = 100
 """Different words from which on they may be people, and are too many to list."""
 _MOST_ROWS_EACH = 20
 """Rows a value on average, up to which values may be people."""
-_MOST_ROWS = 100_000
-"""Of a long table the first ones tell enough."""
 _NEARLY = 0.95
-_FEW_CODES = 20
-_ROWS_A_CODE = 5
 _YEARS = (1800, 2100)
 _DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/. ](\d{1,2}|[A-Za-z]{3,9})[-/. ]\d{2,4})([T ].*)?"
@@ -96,11 +92,18 @@ def look(cells: Cells, zeros_in_front: bool = False) -> Look | None:
     zeros_in_front
         Whether its numbers are written with zeros in front, which are lost once they are numbers.
     """
-    cells = replace(cells, series=cells.series.iloc[:_MOST_ROWS])
+    # Of a long table the first rows tell enough.
+    cells = replace(cells, series=cells.series.iloc[:100_000])
     try:
         there = int(np.count_nonzero(~cells.missing))
         if not cells.numeric:
-            return _look_of_words(cells.words, there)
+            words = cells.words
+            if sum(_DATE.fullmatch(word) is not None for word in words) >= _NEARLY * len(words) > 1:
+                return Look.DATES
+            if len(words) >= _NEARLY * there > _NEARLY * FEW_ROWS:
+                return Look.IDENTIFIER
+            people = len(words) > MANY and there <= _MOST_ROWS_EACH * len(words)
+            return Look.PEOPLE if people else None
         if there <= FEW_ROWS:
             return None
         numbers = cells.numbers[~cells.missing]
@@ -111,23 +114,18 @@ def look(cells: Cells, zeros_in_front: bool = False) -> Look | None:
     return _look_of_numbers(np.unique(numbers), there, zeros_in_front)
 
 
-def _look_of_words(words: Collection[str], there: int) -> Look | None:
-    if sum(_DATE.fullmatch(word) is not None for word in words) >= _NEARLY * len(words) > 1:
-        return Look.DATES
-    if len(words) >= _NEARLY * there > _NEARLY * FEW_ROWS:
-        return Look.IDENTIFIER
-    return Look.PEOPLE if len(words) > MANY and there <= _MOST_ROWS_EACH * len(words) else None
-
-
 def _look_of_numbers(whole: Floats, there: int, zeros_in_front: bool) -> Look | None:
     many, low, high = len(whole), whole[0], whole[-1]
     if many <= 2:
         return None  # as levels they would say the same
-    if _are_days(whole):
+    year, month, day = whole // 10_000, whole // 100 % 100, whole % 100  # written like 20261231?
+    first, last = _YEARS
+    dated = (first <= year) & (year <= last) & (month >= 1) & (month <= 12) & (day >= 1)
+    if (dated & (day <= 31)).all():
         return Look.DATES
     if many == there:
         return Look.IDENTIFIER
-    if low >= _YEARS[0] and high <= _YEARS[1]:
+    if low >= first and high <= last:
         return Look.YEARS
     digits = len(f"{high:.0f}")
     alike = zeros_in_front or (low >= 10 ** (digits - 1) and digits > 3)  # of one length
@@ -135,21 +133,13 @@ def _look_of_numbers(whole: Floats, there: int, zeros_in_front: bool) -> Look | 
     counted = many > MANY if alike else dense and many > 2 * MANY
     if counted and there <= _MOST_ROWS_EACH * many:
         return Look.IDENTIFIER if many >= _NEARLY * there else Look.PEOPLE
-    often = there >= _ROWS_A_CODE * many
+    often = there >= 5 * many
     if zeros_in_front or (alike and often):
         return Look.CODES
-    return Look.FEW_CODES if often and many <= _FEW_CODES else None
+    return Look.FEW_CODES if often and many <= 20 else None
 
 
-def _are_days(whole: Floats) -> bool:
-    """Whether all are written like 20261231."""
-    year, month, day = whole // 10_000, whole // 100 % 100, whole % 100
-    first, last = _YEARS
-    dated = (first <= year) & (year <= last) & (month >= 1) & (month <= 12) & (day >= 1)
-    return bool((dated & (day <= 31)).all())
-
-
-def told(looks: Mapping[str, Look], names: Sequence[str]) -> str:
+def listed(looks: Mapping[str, Look], names: Sequence[str]) -> str:
     """Columns by their place in the file and what they seem to be; empty if there are none."""
     places: dict[str, list[str]] = {}
     for name in sorted(looks, key=names.index):
