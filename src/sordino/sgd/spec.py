@@ -22,7 +22,7 @@ ORDERS = {
     "poisson": Sampling.POISSON,
 }
 """By the words that studies and certificates hold."""
-SCHEDULES = ("constant", "per-epoch", "strongly-convex")
+_SCHEDULES = ("constant", "per-epoch", "strongly-convex")
 INITS = ("vary", "fixed", "given")
 # What a training costs, by counting: the same on all machines. The constants were measured on two
 # cores of an ordinary machine of 2024; of another one they tell a minute from a year.
@@ -53,7 +53,7 @@ class Schedule:
     strongly_convex: float = 0.0
 
     def __post_init__(self) -> None:
-        checks.one_of("schedule", self.kind, SCHEDULES)
+        checks.one_of("schedule", self.kind, _SCHEDULES)
         needed = {"rate": "Pass a step size such as 0.5."}
         if self.kind == "strongly-convex":
             needed = {
@@ -190,9 +190,6 @@ class TrainSpec:
         checks.one_of("dtype", self.dtype, ("float32", "float64"))
         if self.radius is not None:
             _keep(self, "radius", checks.positive("radius", self.radius))
-        self._check_privacy_fields()
-
-    def _check_privacy_fields(self) -> None:
         if self.sample_rate is not None:
             _keep(self, "sample_rate", checks.fraction("sample_rate", self.sample_rate))
             if self.order != Sampling.POISSON:

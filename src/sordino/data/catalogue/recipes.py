@@ -135,20 +135,13 @@ _MADE_FROM: dict[str, tuple[_Builder, tuple[sources.RawFile, ...]]] = {
 }
 
 
-def _recipes() -> dict[str, Recipe]:
-    given = tomllib.loads(
-        resources.files("sordino.data.catalogue").joinpath("recipes.toml").read_text("utf-8")
-    )
-    return {name: _recipe(name, **each, known=given) for name, each in given["recipes"].items()}
-
-
-def _recipe(name: str, *, known: Any, reads: list[str], **given: Any) -> Recipe:
+def _recipe(name: str, *, reads: list[str], **given: Any) -> Recipe:
     build, made_from = _MADE_FROM[name]
     return Recipe(
         name,
         files=made_from,
         build=build,
-        publication=Publication(**known["publications"][given.pop("publication")]),
+        publication=Publication(**_GIVEN["publications"][given.pop("publication")]),
         rows=tuple(given.pop("rows", ())) or None,
         reads_private_data=tuple(_READS[each] for each in reads),
         network=Network(**given.pop("network")) if "network" in given else None,
@@ -157,7 +150,10 @@ def _recipe(name: str, *, known: Any, reads: list[str], **given: Any) -> Recipe:
     )
 
 
-RECIPES = _recipes()
+_GIVEN = tomllib.loads(
+    resources.files("sordino.data.catalogue").joinpath("recipes.toml").read_text("utf-8")
+)
+RECIPES = {name: _recipe(name, **each) for name, each in _GIVEN["recipes"].items()}
 _ALIASES = {"mnist-binary/pca": "mnist-binary"}
 
 
