@@ -55,6 +55,11 @@ class ObjectiveSpec:
         Hidden units of the dense layer of a network.
     classes
         Outputs of the softmax of the "cnn". The "mlp" is binary, as in the papers.
+
+    Examples
+    --------
+    >>> ObjectiveSpec("huber-svm", l2=0.25, intercept=False).constants(norm_bound=1.0)
+    Constants(lipschitz=1.0, smooth=1.25, strongly_convex=0.25)
     """
 
     kind: str

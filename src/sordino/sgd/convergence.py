@@ -45,6 +45,9 @@ def stop_position(scores: Sequence[float], patience: int = 3) -> int | None:
     """Position at which `scores` has failed to improve `patience` times in a row, or None.
 
     A score improves if it is above every score before it.
+
+    >>> stop_position([0.5, 0.7, 0.6, 0.7, 0.7])
+    4
     """
     checks.whole("patience", patience, at_least=1)
     best, failures = -np.inf, 0

@@ -196,7 +196,11 @@ _PATIENCE = 3.0
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a grid has come."""
+    """How far a grid has come.
+
+    >>> Progress(runs_done=50, runs_total=100, seconds=2.0).runs_per_second
+    25.0
+    """
 
     runs_done: int
     runs_total: int
@@ -292,6 +296,14 @@ def train(
     ------
     Interrupted
         On Ctrl-C, after the chunks under way; it carries what was finished.
+
+    Examples
+    --------
+    >>> from sordino.models import ObjectiveSpec
+    >>> data = Dataset([[0.6, 0.8], [0.0, 1.0], [1.0, 0.0]], [0, 1, 1])
+    >>> spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, batch_size=1, steps=4)
+    >>> train(spec, data, seeds=range(5)).shape
+    (5, 1, 1, 3)
     """
     grid = prepare(
         spec,

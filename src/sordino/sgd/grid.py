@@ -46,7 +46,11 @@ _RUNS_BESIDE_THE_COMMON_ONE = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """Seeds and neighbours trained together in one chunk."""
+    """Seeds and neighbours trained together in one chunk.
+
+    >>> Plan(seeds=10, neighbours=2)
+    Plan(seeds=10, neighbours=2)
+    """
 
     seeds: int
     neighbours: int
@@ -265,7 +269,14 @@ def prepare(
     memory: int | None = None,
     threads: int | None = None,
 ) -> Grid:
-    """Check everything and lay out the grid, before anything is trained. Arguments as `train`."""
+    """Check everything and lay out the grid, before anything is trained. Arguments as `train`.
+
+    >>> from sordino.models import ObjectiveSpec
+    >>> data = Dataset([[0.6, 0.8], [0.0, 1.0], [1.0, 0.0]], [0, 1, 1])
+    >>> spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, batch_size=1, steps=4)
+    >>> prepare(spec, data, range(5), checkpoints=[2, 4]).shape  # seeds, datasets, steps, weights
+    (5, 1, 2, 3)
+    """
     if not isinstance(dataset, Dataset):
         checks.fail("dataset", type(dataset).__name__, "to be a Dataset", "Pass Dataset(X, y).")
     neighbours = neighbouring.only(dataset) if neighbours is None else neighbours

@@ -45,6 +45,9 @@ class Schedule:
     kind "constant": `rate`. "per-epoch": `rate` / h in the h-th epoch since the last restart.
     "strongly-convex": min(1 / `smooth`, 1 / (`strongly_convex` t)) at the t-th update since the
     last restart.
+
+    >>> Schedule.per_epoch(0.5).at(update=7, epoch=2)
+    0.25
     """
 
     kind: str
@@ -144,6 +147,11 @@ class TrainSpec:
         `init_seed`; "given": passed to `train`, such as a public model to fine-tune.
     dtype
         "float32" or "float64".
+
+    Examples
+    --------
+    >>> TrainSpec(ObjectiveSpec("logistic"), 0.5, batch_size=32, epochs=2).total_steps(rows=100)
+    8
     """
 
     objective: ObjectiveSpec
