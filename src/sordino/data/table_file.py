@@ -22,10 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _cost, checks
-from sordino.data import frames, looks
-from sordino.data.cells import Cells, Unusable, spelled
+from sordino.data import frames
+from sordino.data.cells import MANY, Cells, Look, Unusable, describe_looks, look, spelled
 from sordino.data.columns import Column, Columns, Label, feature_names
-from sordino.data.looks import Look
 from sordino.data.sources import DataError
 from sordino.errors import PrivacyLeakWarning, printable, without_cells
 from sordino.types import Floats
@@ -119,8 +118,10 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
                 why = "has a word of its own in every row (an identifier?)"
                 raise Unusable(cells[name].name, why)
         coded = frames.zeros_in_front(path, names) if inferred else ()
-        kinds = {name: looks.look(cells[name], name in coded) for name in inferred}
-        odd = looks.listed({name: kind for name, kind in kinds.items() if kind and kind.odd}, names)
+        kinds = {name: look(cells[name], name in coded) for name in inferred}
+        odd = describe_looks(
+            {name: kind for name, kind in kinds.items() if kind and kind.odd}, names
+        )
         described = {**known.features, **inferred}
         if not described:
             raise DataError(f"{path} has no column to learn from beside the target {target}.")
@@ -239,7 +240,7 @@ def draft(path: str | Path, target: str) -> Draft:
         described, remarks, seen = {}, {}, {}
         for name in frame.columns:
             cells = Cells("", frame[name])
-            if kind := looks.look(cells, name in coded):
+            if kind := look(cells, name in coded):
                 seen[name] = kind
             described[name], remarks[name] = _drafted_column(cells, kind, codes.get(name, set()))
         if empty := np.count_nonzero(labels.missing):
@@ -248,7 +249,7 @@ def draft(path: str | Path, target: str) -> Draft:
         drafted = Columns(target, labels.classes(), described, read_from_data=True)
     return Draft(
         drafted.to_toml(_DESCRIBED, remarks),
-        looks.listed(seen, names),
+        describe_looks(seen, names),
         Look.PEOPLE in seen.values(),
     )
 
@@ -361,14 +362,14 @@ def _notes(
 def _drafted_column(cells: Cells, kind: Look | None, codes: set[str]) -> tuple[Column, str]:
     """A column as its rows are, by its `codes` if it has some; and a remark."""
     remark = kind.remark if kind else ""
-    if (kind and kind.left_out) or len(codes) > looks.MANY:
+    if (kind and kind.left_out) or len(codes) > MANY:
         return Column(ignore=True), remark
     try:
         column = cells.inferred()
     except Unusable as unusable:
         return Column(ignore=True), f"It {unusable.why}."
     levels = len(column.levels or ())
-    if levels > looks.MANY:
+    if levels > MANY:
         too_many = "more than can be gone through. Leave the column out (ignore = true), or group"
         return column, f"{levels:,} levels: {too_many} them."
     return Column(levels=tuple(sorted(codes))) if codes else column, remark
