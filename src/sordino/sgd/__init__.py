@@ -34,7 +34,7 @@ _HOMES = {
     "Convergence": "convergence",
     "DivergenceWarning": "engine",
     "Interrupted": "engine",
-    "Plan": "planning",
+    "Plan": "grid",
     "Progress": "engine",
     "convergence_point": "convergence",
     "prepare": "grid",
