@@ -24,7 +24,7 @@ from rich.console import Console
 from sordino import randomness
 from sordino.data import load as load_data
 from sordino.data import neighbours as neighbouring
-from sordino.data.catalogue.recipe import Splits
+from sordino.data.catalogue.recipes import Splits
 from sordino.intrinsic import directional
 from sordino.intrinsic.augment import Basis, augment, evaluate
 from sordino.intrinsic.grid import Measured, load

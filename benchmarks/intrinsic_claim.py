@@ -27,7 +27,7 @@ from intrinsic import PAPERS, SMOKE, Paper, logistic
 from rich.console import Console
 
 from sordino.data import load as load_data
-from sordino.data.catalogue.recipe import Splits
+from sordino.data.catalogue.recipes import Splits
 from sordino.intrinsic.grid import load
 from sordino.intrinsic.measure import measure
 from sordino.intrinsic.summary import Summary, summary

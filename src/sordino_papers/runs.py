@@ -27,7 +27,8 @@ from sordino_papers.claims import PaperRun
 from sordino_papers.quantities import Numbers
 
 if TYPE_CHECKING:
-    from sordino.data.catalogue.recipe import Form, Splits
+    from sordino.data.catalogue.recipes import Splits
+    from sordino.data.preprocess import Form
 
 _Make = Callable[[Mapping[str, Any], "RunStore"], Numbers]
 _Settings = TypeVar("_Settings")

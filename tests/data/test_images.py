@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from sordino.data.catalogue import files, images
-from sordino.data.catalogue.recipe import Reader
 from sordino.data.preprocess import READS_DIRECTIONS
-from sordino.data.sources import CorruptFileError, RawFile
+from sordino.data.sources import CorruptFileError, RawFile, Reader
 
 RAW = files.MNIST[0]
 

@@ -13,8 +13,8 @@ import pytest
 from damaged import HEADER, NUMBERS, WORDS, csv_file, damaged_file, leaked, said
 
 from sordino.data import frames, table_file
-from sordino.data.catalogue import files, ipums
-from sordino.data.catalogue.tabular import ParsedTable
+from sordino.data.catalogue import files
+from sordino.data.catalogue.tabular import ParsedTable, parse_ipums
 from sordino.data.columns import Columns
 from sordino.data.sources import DataError
 from sordino.errors import InvalidArgument
@@ -141,7 +141,7 @@ def test_an_extract_of_the_census_is_somebodys_own(tmp_path: Path) -> None:
         text = path.read_bytes().replace(b"age", b"AGE").replace(b"ill", b"LABEL")
         named = text.replace(b"name", b"SEX").replace(b"code", b"EDUC")
         for content in (text, named):
-            found, told = said(partial(ipums.parse, files.IPUMS, content))
+            found, told = said(partial(parse_ipums, files.IPUMS, content))
             assert not leaked(told), seed
             assert isinstance(found, DataError | ParsedTable), seed
 

@@ -10,7 +10,7 @@ import pytest
 
 import sordino.data
 from sordino.data.catalogue import recipes
-from sordino.data.catalogue.recipe import Recipe
+from sordino.data.catalogue.recipes import Recipe
 from sordino.data.sources import DataError, MissingFileError, RawFile
 from sordino.errors import InvalidArgument
 

@@ -465,7 +465,7 @@ def test_describing_warns_of_identifiers_dates_and_missing_labels(csv) -> None:
     assert known.columns["size"] == Column(bounds=(0.0, 51.0))
     assert known.columns["weight"].bounds is not None  # measurements all differ, too
     unwrapped = described.replace("\n# ", " ")
-    assert "refuses (fill them in or drop them): 2 of 404.\ntarget" in unwrapped
+    assert "refuses (fill or drop them): 2 of 404.\ntarget" in unwrapped
     assert known.classes == (0, 1)
     few = table_file.draft(csv("\n".join(lines[:51])), "y").toml  # 50 rows may differ by chance
     assert Columns.from_toml(few).ignored == []

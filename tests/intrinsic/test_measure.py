@@ -29,7 +29,7 @@ from sordino.intrinsic import measure as measuring
 from sordino.intrinsic.grid import load
 from sordino.intrinsic.measure import StudyProgress, arrays, attempt, measure
 from sordino.models.constants import ObjectiveSpec
-from sordino.sgd import DivergenceWarning, Plan, TrainSpec, planning, train
+from sordino.sgd import DivergenceWarning, Plan, TrainSpec, train
 from sordino.study import Study, StudyError
 
 distributed = pytest.importorskip("distributed")
@@ -127,7 +127,7 @@ def test_a_study_goes_on_as_it_was_cut_where_memory_is_short(
     with pytest.raises(KeyboardInterrupt):
         measure(spec, people, SEEDS, NEIGHBOURS, store=stopped, progress=Stop(2))
     monkeypatch.setattr(tasks, "available_cores", lambda: 2)
-    monkeypatch.setattr(planning, "default_memory", lambda: 22_000)
+    monkeypatch.setattr("sordino.sgd.grid.default_memory", lambda: 22_000)
     measure(spec, people, SEEDS, NEIGHBOURS, store=stopped)
     assert content(stopped) == content(whole)
     study = measure(spec, people, SEEDS, NEIGHBOURS, store=tmp_path / "other")

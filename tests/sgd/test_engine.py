@@ -27,7 +27,7 @@ from sordino.sgd import (
     train_chunks,
 )
 from sordino.sgd import batches as batches_module
-from sordino.sgd.planning import Plan, chunk_bytes
+from sordino.sgd.grid import Plan, chunk_bytes
 
 LOGISTIC = ObjectiveSpec("logistic")
 
@@ -73,7 +73,7 @@ SPECS = {
 def use_regime(regime, monkeypatch):
     """Single steps, shared products, or the torch loop of the networks: all must agree."""
     if regime == "torch":
-        monkeypatch.setattr("sordino.sgd.chunk.by_torch", lambda spec: True)
+        monkeypatch.setattr("sordino.sgd.engine._by_torch", lambda spec: True)
         # Compiled loops want rows followed by zeros, torch does not.
         monkeypatch.setattr("sordino.sgd.table._columns", lambda objective: objective.parameters)
     else:

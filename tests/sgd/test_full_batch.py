@@ -18,10 +18,10 @@ from sordino.data.dataset import Dataset
 from sordino.models import ObjectiveSpec
 from sordino.models.kernels import link
 from sordino.randomness import SeededStreams
-from sordino.sgd import Schedule, TrainSpec, planning, prepare, train, train_chunks
-from sordino.sgd.chunk import Chunk
+from sordino.sgd import Schedule, TrainSpec, prepare, train, train_chunks
+from sordino.sgd.engine import Chunk
+from sordino.sgd.grid import Plan, chunk_bytes
 from sordino.sgd.kernels import full_batch, linear
-from sordino.sgd.planning import Plan, chunk_bytes
 
 LOGISTIC = ObjectiveSpec("logistic", l2=0.01)
 HUBER = ObjectiveSpec("huber-svm", l2=0.01, huber_width=0.3)
@@ -229,7 +229,7 @@ def test_noise_is_drawn_ahead_and_never_more_than_is_used(ahead, monkeypatch):
     spec, dataset = make_spec("noise", 37), make_problem(37, 5)
     neighbours = neighbours_of(dataset, "replace")
     want = train(spec, dataset, range(9), neighbours, [3, 9, 13])
-    monkeypatch.setattr(planning, "NOISE_STEPS", ahead)
+    monkeypatch.setattr("sordino.sgd.grid.NOISE_STEPS", ahead)
     noise = CountedNoise()
     got = train(spec, dataset, range(9), neighbours, [3, 9, 13], noise=noise)
     np.testing.assert_array_equal(got, want)

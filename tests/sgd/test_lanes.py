@@ -13,9 +13,9 @@ from conftest import make_problem
 from sordino.data import neighbours as nb
 from sordino.models import ObjectiveSpec, build
 from sordino.randomness import SeededStreams
-from sordino.sgd import TrainSpec, batches, planning, prepare, train, train_chunks
+from sordino.sgd import TrainSpec, batches, prepare, train, train_chunks
+from sordino.sgd.grid import Need, Plan, make_plan
 from sordino.sgd.kernels.shared_runs import Lanes
-from sordino.sgd.planning import Plan
 
 NETWORKS = {
     "mlp": (ObjectiveSpec("mlp", hidden=4), {}),
@@ -160,7 +160,7 @@ def test_a_seeds_datasets_stay_together_where_they_are_rarely_met():
 
     def plan(steps, kind="cnn"):
         objective = ObjectiveSpec(kind)
-        need = planning.Need(
+        need = Need(
             spec=TrainSpec(objective, 0.1, 32, steps=steps),
             objective=build(objective, 784, (28, 28)),
             slots=54_000,
@@ -170,7 +170,7 @@ def test_a_seeds_datasets_stay_together_where_they_are_rarely_met():
             threads=2,
             table=0,
         )
-        return planning.make(need, memory=10**12)
+        return make_plan(need, memory=10**12)
 
     assert plan(1000) == Plan(1, 41)
     assert plan(10).neighbours == 41

@@ -20,7 +20,7 @@ from sordino.audit import pairs
 from sordino.audit.pairs import Pair
 from sordino.audit.runners.fits import class_dataset
 from sordino.data import Dataset, recipe
-from sordino.data.catalogue.recipe import Network, Recipe
+from sordino.data.catalogue.recipes import Network, Recipe
 from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared, held_out
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression

@@ -20,7 +20,7 @@ from sordino.cli.tables import print_table
 from sordino.cli.terminal import block, say, screen
 
 if TYPE_CHECKING:
-    from sordino.data.catalogue.recipe import Recipe
+    from sordino.data.catalogue.recipes import Recipe
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
 

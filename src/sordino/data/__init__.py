@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from sordino import _lazy
 
 if TYPE_CHECKING:
-    from sordino.data.catalogue.recipe import Recipe, Splits
-    from sordino.data.catalogue.recipes import load, names, recipe
+    from sordino.data.catalogue.recipes import Recipe, Splits, load, names, recipe
     from sordino.data.dataset import Dataset
     from sordino.data.sources import CorruptFileError, DataError, MissingFileError
 
@@ -31,8 +30,8 @@ __getattr__, __dir__ = _lazy.public_names(
         "DataError": "sources",
         "Dataset": "dataset",
         "MissingFileError": "sources",
-        "Recipe": "catalogue.recipe",
-        "Splits": "catalogue.recipe",
+        "Recipe": "catalogue.recipes",
+        "Splits": "catalogue.recipes",
         "load": "catalogue.recipes",
         "names": "catalogue.recipes",
         "recipe": "catalogue.recipes",

@@ -22,6 +22,7 @@ a file. `read_from_data = true` says that all this is a draft which was read off
 from __future__ import annotations
 
 import math
+import sys
 import textwrap
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,14 +37,9 @@ from sordino.serialize import toml, toml_key
 Label = str | int | float | bool
 """A level or a class, as a TOML file can write it."""
 
-_TOP_KEYS = ("read_from_data", "target", "classes", "columns")
-_COLUMN_KEYS = ("bounds", "levels", "ignore")
 _ONE_KEY = "Give bounds = [low, high], or levels = [...], or ignore = true."
-_DRAFT = (
-    "Delete the next line when every bound, level and class below is what you know without looking."
-)
+_DRAFT = "Delete the next line when every bound, level and class is what you know without looking."
 _LINE = 80
-_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -61,11 +57,11 @@ class Column:
     @classmethod
     def of(cls, name: str, given: object) -> Column:
         """Check what a file says about the column `name`."""
-        name = printable(name, _SHOWN)
+        name = printable(name, 60)
         if not isinstance(given, Mapping):
             checks.fail(f"column {name}", given, "to be a table", _ONE_KEY)
         for key in given:
-            checks.one_of(f"key of column {name}", key, _COLUMN_KEYS)
+            checks.one_of(f"key of column {name}", key, ("bounds", "levels", "ignore"))
         if len(given) != 1:
             checks.fail(f"column {name}", list(given), "to have exactly one key", _ONE_KEY)
         if "bounds" in given:
@@ -117,8 +113,9 @@ class Columns:
         except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise InvalidArgument(f"The description is not valid TOML: {error}.") from None
         for key in given:
+            keys = ("read_from_data", "target", "classes", "columns")
             hint = "Columns are described as [columns.NAME]."
-            checks.one_of("key of the description", key, _TOP_KEYS, hint)
+            checks.one_of("key of the description", key, keys, hint)
         target = given.get("target")
         if target is not None and not isinstance(target, str):
             checks.fail("target", target, "to be the name of a column, in quotes")
@@ -200,20 +197,14 @@ def _bounds(name: str, given: object) -> tuple[float, float]:
     what, hint = f"bounds of column {name}", "Write two numbers, such as [0, 120]."
     if not isinstance(given, list) or len(given) != 2:
         checks.fail(what, given, "to be [low, high]", hint)
-    low, high = (_number(what, value, hint) for value in given)
+    for value in given:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not -sys.float_info.max <= value <= sys.float_info.max:
+            checks.fail(what, value, "to be finite numbers", hint)
+    low, high = map(float, given)
     if not low < high or not math.isfinite(high - low):
         checks.fail(what, given, "to be [low, high] with low < high", hint)
     return low, high
-
-
-def _number(what: str, value: Any, hint: str) -> float:
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number) or isinstance(value, str):
-        checks.fail(what, value, "to be finite numbers", hint)
-    return number
 
 
 def _labels(what: str, given: object, *, at_least: int) -> tuple[Label, ...]:
@@ -225,7 +216,16 @@ def _labels(what: str, given: object, *, at_least: int) -> tuple[Label, ...]:
     listed = f"[{len(given)} of them]" if isinstance(given, list) else f"[{type(given).__name__}]"
     if not isinstance(given, list) or len(given) < at_least:
         checks.fail(what, listed, f"to be a list of {at_least} or more", hint)
-    if len({_kind(what, place, label) for place, label in enumerate(given, 1)}) > 1:
+    kinds = set()
+    for place, label in enumerate(given, 1):
+        number = isinstance(label, int | float) and math.isfinite(label)
+        word = isinstance(label, str) and label.strip() == label != ""
+        if not number and not word:
+            # A cell's surrounding blanks are taken away, and an empty cell is a missing one.
+            wanted = "to be words without blanks around them, or finite numbers"
+            checks.fail(what, f"[number {place}]", wanted)
+        kinds.add("word" if word else "flag" if isinstance(label, bool) else "number")
+    if len(kinds) > 1:
         checks.fail(what, listed, "to be all words, all numbers, or true and false", hint)
     if len(set(given)) < len(given):
         again = next(place for place, label in enumerate(given) if label in given[:place])
@@ -233,18 +233,6 @@ def _labels(what: str, given: object, *, at_least: int) -> tuple[Label, ...]:
         same = f"Number {first + 1} stands there again as number {again + 1}."
         checks.fail(what, listed, "to be all different", same)
     return tuple(given)
-
-
-def _kind(what: str, place: int, label: object) -> str:
-    if isinstance(label, bool):
-        return "flag"
-    if isinstance(label, int | float) and math.isfinite(label):
-        return "number"
-    if not isinstance(label, str) or label.strip() != label or not label:
-        # A cell's surrounding blanks are taken away, and an empty cell is a missing one.
-        wanted = "to be words without blanks around them, or finite numbers"
-        checks.fail(what, f"[number {place}]", wanted)
-    return "word"
 
 
 def _comment(text: str) -> list[str]:

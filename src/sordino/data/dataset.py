@@ -35,6 +35,16 @@ class Dataset:
         What people call it.
     image_shape
         (height, width) or (height, width, channels) if a row is a flattened image.
+
+    Raises
+    ------
+    InvalidArgument
+        If rows and labels do not fit together, are not finite, or a row exceeds the bound.
+
+    Examples
+    --------
+    >>> Dataset([[0.6, 0.8], [0.0, 1.0]], [0, 1], norm_bound=1.0, name="two")
+    Dataset(two: 2 x 2 float64, norm <= 1)
     """
 
     X: npt.NDArray[np.floating]

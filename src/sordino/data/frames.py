@@ -38,24 +38,18 @@ from sordino.errors import printable
 if TYPE_CHECKING:
     import pandas as pd
 
-CSV_ENDINGS = (".csv", ".csv.gz")
-PARQUET_ENDINGS = (".parquet", ".pq")
-ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS)
+_PARQUET_ENDINGS = (".parquet", ".pq")
+ENDINGS = (".csv", ".csv.gz", *_PARQUET_ENDINGS)
 MISSING = (
     *("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "<NA>"),
     *("#N/A", "#NA", "-nan", "-NaN"),
 )
 """Cells that hold nothing, where the column's words are not given."""
 
-_HEADER_CHARACTERS = 1 << 22
 _SEPARATORS = (",", ";", "\t")
-_ROWS_LOOKED_AT = 10_000
 _WHOLE = re.compile(r"\s*\d+\s*", re.ASCII)
 _ZERO_IN_FRONT = re.compile(r"\s*0\d+\s*", re.ASCII)
-# Before this version opening a file could run code that it carries (CVE-2023-47248).
-_SAFE_PYARROW = (14, 0, 1)
-MOST_LETTERS = 1000
-"""Of a name."""
+_UNPARSED = "has a header that cannot be parsed. Is a quote left open?"
 _SHOWN = 60
 _COUNTED = 3
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -78,8 +72,16 @@ def check_path(path: str | Path) -> Path:
         checks.fail("data", path, "to be a file that exists")
     with _files.explained("data", path, "read"), _files.opened(path):
         pass  # pandas would wait for a pipe
-    if name.endswith(PARQUET_ENDINGS):
-        _check_pyarrow(path)
+    if name.endswith(_PARQUET_ENDINGS):
+        try:
+            version = importlib.metadata.version("pyarrow")
+        except importlib.metadata.PackageNotFoundError:
+            hint = "pip install pyarrow, or save the table as CSV."
+            checks.fail("data", path, "to have pyarrow to read it", hint)
+        # Before this version opening a file could run code that it carries (CVE-2023-47248).
+        if tuple(int(part) for part in version.split(".")[:3] if part.isdigit()) < (14, 0, 1):
+            hint = "Older ones can run code from a file: pip install -U pyarrow."
+            checks.fail("pyarrow", version, "to be 14.0.1 or newer", hint)
     return path
 
 
@@ -90,7 +92,13 @@ def names(path: str | Path, declared: Collection[str] = ()) -> list[str]:
     """
     path = check_path(path)
     with _sentences(path):
-        found = _parquet_names(path) if _is_parquet(path) else _header(path)[0]
+        if _is_parquet(path):
+            stored = [str(name).strip() for name in _parquet_file(path).schema_arrow.names]
+            # So does pyarrow store the row numbers of a pandas table.
+            index = re.compile(r"__index_level_\d+__")
+            found = ["" if index.fullmatch(name) else name for name in stored]
+        else:
+            found = _header(path)[0]
     check_names(path, found, declared)
     return found
 
@@ -115,7 +123,9 @@ def read(
     wanted = [i for i, name in enumerate(found) if name and name not in leave_out]
     with _sentences(path):
         if _is_parquet(path):
-            frame = _parquet(path, wanted)
+            # Column by column: what pandas noted in the file about its index does not concern us.
+            table = _parquet_file(path).read().select(wanted)
+            frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
         else:
             frame = _csv(path, wanted, [i for i in wanted if found[i] in words])
     if not len(frame):
@@ -133,7 +143,7 @@ def zeros_in_front(path: str | Path, found: Sequence[str]) -> set[str]:
         return set()
     with _sentences(path):
         wanted = [i for i, name in enumerate(found) if name]
-        texts = _csv(path, wanted, wanted, rows=_ROWS_LOOKED_AT)
+        texts = _csv(path, wanted, wanted, rows=10_000)
     # An empty cell is NaN here, which is no text.
     columns = {i: [text for text in texts[i].unique() if isinstance(text, str)] for i in wanted}
     return {
@@ -145,7 +155,7 @@ def zeros_in_front(path: str | Path, found: Sequence[str]) -> set[str]:
 
 
 def _is_parquet(path: Path) -> bool:
-    return path.name.lower().endswith(PARQUET_ENDINGS)
+    return path.name.lower().endswith(_PARQUET_ENDINGS)
 
 
 @contextlib.contextmanager
@@ -157,9 +167,7 @@ def _sentences(path: Path) -> Iterator[None]:
     except UnicodeDecodeError:
         raise DataError(f"{path} is not text in UTF-8. Save it in that encoding.") from None
     except csv.Error:
-        raise DataError(
-            f"{path} has a header that cannot be parsed. Is a quote left open?"
-        ) from None
+        raise DataError(f"{path} {_UNPARSED}") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{path} cannot be decompressed. Was it cut short?") from None
     except (DataError, MemoryError):
@@ -223,8 +231,7 @@ def _csv(
             warnings.simplefilter("error", pd.errors.ParserWarning)  # it says that data are lost
             frame: pd.DataFrame = pd.read_csv(path, **options)
     except pd.errors.ParserWarning:
-        why = "has more fields in its rows than names in its header"
-        raise DataError(f"{path} {why}.") from None
+        raise DataError(f"{path} has more fields in its rows than names in its header.") from None
     except pd.errors.ParserError as error:
         # Of what pandas says, a line and the numbers of fields are taken.
         numbers = re.search(r"Expected \d+ fields in line \d+, saw \d+", str(error))
@@ -239,55 +246,28 @@ def _header(path: Path) -> tuple[list[str], str]:
         compressed = path.name.lower().endswith(".gz")
         content: Any = gzip.GzipFile(fileobj=raw) if compressed else raw
         with io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as text:
-            start = text.read(_HEADER_CHARACTERS)
+            start = text.read(1 << 22)
     if not start.strip():
         raise DataError(f"{path} is empty.")
     if "\0" in start:
         raise DataError(f"{path} is not a text file.")
-    first = {each: _first_record(start, each) for each in _SEPARATORS}
+    first: dict[str, list[str]] = {}
+    for each in _SEPARATORS:
+        # Blank lines before the header are skipped, as pandas does.
+        lines = csv.reader(io.StringIO(start.lstrip("\r\n"), newline=""), delimiter=each)
+        try:
+            first[each] = next(lines, [])
+        except csv.Error:  # a field of 100,000 characters: another separator, or a quote left open
+            first[each] = []
     separator = max(_SEPARATORS, key=lambda each: len(first[each]))
     if not first[separator]:
-        raise DataError(f"{path} has a header that cannot be parsed. Is a quote left open?")
+        raise DataError(f"{path} {_UNPARSED}")
     return [name.strip() for name in first[separator]], separator
-
-
-def _first_record(start: str, separator: str) -> list[str]:
-    # Blank lines before the header are skipped, as pandas does.
-    lines = csv.reader(io.StringIO(start.lstrip("\r\n"), newline=""), delimiter=separator)
-    try:
-        return next(lines, [])
-    except csv.Error:  # one field of 100,000 characters: another separator, or a quote left open
-        return []
-
-
-def _parquet_names(path: Path) -> list[str]:
-    stored = [str(name).strip() for name in _parquet_file(path).schema_arrow.names]
-    # So does pyarrow store the row numbers of a pandas table.
-    return ["" if re.fullmatch(r"__index_level_\d+__", name) else name for name in stored]
-
-
-def _parquet(path: Path, wanted: list[int]) -> pd.DataFrame:
-    table = _parquet_file(path).read()
-    # Column by column: what pandas noted in the file about its index does not concern us.
-    frame: pd.DataFrame = table.select(wanted).to_pandas(ignore_metadata=True)
-    return frame
 
 
 def _parquet_file(path: Path) -> Any:
     # Not by an import statement: it is no dependency of ours.
     return importlib.import_module("pyarrow.parquet").ParquetFile(path)
-
-
-def _check_pyarrow(path: Path) -> None:
-    try:
-        version = importlib.metadata.version("pyarrow")
-    except importlib.metadata.PackageNotFoundError:
-        hint = "pip install pyarrow, or save the table as CSV."
-        checks.fail("data", path, "to have pyarrow to read it", hint)
-    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
-    if numbers < _SAFE_PYARROW:
-        hint = "Older ones can run code from a file: pip install -U pyarrow."
-        checks.fail("pyarrow", version, "to be 14.0.1 or newer", hint)
 
 
 def check_names(path: str | Path, names: Sequence[str], declared: Collection[str] = ()) -> None:
@@ -309,10 +289,13 @@ def check_names(path: str | Path, names: Sequence[str], declared: Collection[str
 def strange(names: Sequence[str], declared: Collection[str] = ()) -> str:
     """Why these cannot be names of columns, telling places; empty if they can."""
     others = [(place, name) for place, name in enumerate(names, 1) if name not in declared]
-    if any(len(name) > MOST_LETTERS or printable(name) != name for _, name in others):
-        return "has a header that cannot be parsed. Is a quote left open?"
+    if any(len(name) > 1000 or printable(name) != name for _, name in others):
+        return _UNPARSED
     numbers = [(place, name) for place, name in others if name and is_number(name)]
-    if not numbers or _are_counted([name for _, name in numbers]):
+    # 0, 1, 2, ... or 1, 2, 3, ... is how pandas names columns that have no name.
+    many, listed = len(numbers), [name for _, name in numbers]
+    counts = ([str(start + place) for place in range(many)] for start in (0, 1))
+    if not numbers or (many >= _COUNTED and listed in counts):
         return ""
     where = _columns([place for place, _ in numbers])
     return (
@@ -352,13 +335,6 @@ def is_number(name: str) -> bool:
         return not letters or (letters == {"e"} and math.isfinite(float(name)))  # 1e5
     except ValueError:
         return False
-
-
-def _are_counted(numbers: Sequence[str]) -> bool:
-    """Whether they are 0, 1, 2, ... or 1, 2, 3, ..., as pandas names columns that have no name."""
-    many = len(numbers)
-    counts = ([str(start + place) for place in range(many)] for start in (0, 1))
-    return many >= _COUNTED and list(numbers) in counts
 
 
 def _columns(places: Sequence[int]) -> str:

@@ -5,6 +5,8 @@ statistics it took, because a release that depends on them is not covered by any
 training. The same step made from public knowledge (`MinMax.public`, `OneHot.public`, a random
 projection) reads nothing. Functions on single rows (`clip_rows`, `unit_rows`, `central_crop`)
 never do.
+
+Which rows are held out: the papers' rules, in one place.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +28,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+Form = Literal["papers", "erm"]
+Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 READS_RANGES = "minimum and maximum of every column of the training rows"
 READS_LEVELS = "levels of the categorical columns of the training rows"
 READS_DIRECTIONS = "mean and principal directions of the training rows"
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Prepared rows before they become datasets, and what the preparation read from them."""
+
+    train: Rows
+    validation: Rows | None
+    test: Rows | None
+    norm_bound: float | None
+    reads_private_data: tuple[str, ...]
+    image_shape: tuple[int, ...] | None = None
 
 
 def clip_rows(X: Floats, bound: float = 1.0) -> Floats:
@@ -179,3 +195,27 @@ class Projection:
     def apply(self, X: Floats) -> Floats:
         """Return the projected rows."""
         return np.asarray((X - self.centre) @ self.directions)
+
+
+Index = npt.NDArray[np.int64]
+
+
+def first_tenth(rows: int) -> tuple[slice, slice]:
+    """Return the positions of (the training rows, the validation rows): the first 10 % are held."""
+    cut = rows // 10
+    return slice(cut, rows), slice(0, cut)
+
+
+def shuffled(rows: int, train_percent: int, name: str) -> tuple[Index, Index]:
+    """Return shuffled positions of (train_percent %, the rest), always alike for one `name`."""
+    order = stream("split", name, train_percent).permutation(rows)
+    # Whole-number arithmetic: 0.85 * n in floating point may fall just below an integer.
+    cut = rows * train_percent // 100
+    return order[:cut], order[cut:]
+
+
+def papers(rows: int, train_percent: int, name: str) -> tuple[Index, Index, Index]:
+    """Return (train, validation, test): a shuffled test split, then the first tenth of the rest."""
+    rest, test = shuffled(rows, train_percent, name)
+    kept, held = first_tenth(len(rest))
+    return rest[kept], rest[held], test

@@ -28,9 +28,6 @@ _ADVICE = {
 }
 _TEN_DIGITS = ("digits", "mnist")
 """Datasets with ten classes; all others have two."""
-_STUDY = "The study"
-"""Where columns are described that no file describes."""
-_FEW_LABELS = 10
 LEAST_ROWS = 50
 """Rows of a file, below which nothing can be held out and learned from the rest."""
 
@@ -97,7 +94,11 @@ class Source:
             hint = "Pass a norm that you know without looking at the data, such as 1.0."
             checks.positive("--data-norm", self.data_norm, hint)
         if self.is_file:
-            self._check_file()
+            from sordino.data import frames
+
+            frames.check_path(self.data)
+            if self.target is None and self.described().target is None:
+                checks.fail_missing("--target COLUMN", "for a file", "Name the column to predict.")
         else:
             self._check_name()
 
@@ -105,14 +106,6 @@ class Source:
     def is_file(self) -> bool:
         """Whether a file of the user's is meant."""
         return names_file(self.data)
-
-    def _check_file(self) -> None:
-        from sordino.data import frames
-
-        frames.check_path(self.data)
-        known = self.described()
-        if self.target is None and known.target is None:
-            checks.fail_missing("--target COLUMN", "for a file", "Name the column to predict.")
 
     def _check_name(self) -> None:
         from sordino.data.catalogue.recipes import recipe
@@ -150,7 +143,7 @@ class Source:
     @property
     def _where(self) -> str:
         """What describes the columns."""
-        return self.columns if isinstance(self.columns, str) else _STUDY
+        return self.columns if isinstance(self.columns, str) else "The study"
 
     def read(self) -> Prepared:
         """Read and prepare the records; what that takes from them is warned about."""
@@ -168,7 +161,11 @@ class Source:
         except Unusable as error:
             raise self._with_next_command(error, known) from None
         if table.classes is None:
-            _check_labels(str(self.target or known.target), table.y)
+            labels = len(set(table.y.tolist()))
+            if labels > 10 and 2 * labels > len(table.y):
+                why = "is the target and has hardly a label that occurs twice (an identifier?)"
+                target = str(self.target or known.target)
+                raise Unusable(target, why, "Only classes can be predicted.")
         norm = 1.0 if self.data_norm is None else self.data_norm
         # What was read off the rows is not published: only that it was.
         public = not table.reads_private_data and table.classes is not None
@@ -243,13 +240,13 @@ def held_out(prepared: Prepared, percent: int = 20) -> tuple[Any, Any, Any, Any]
     X, y, test = prepared.X, prepared.y, prepared.test
     if test is not None:
         return X, y, test.X, test.y
-    from sordino.data import holdout
+    from sordino.data import preprocess
 
     rows = len(y)
     if rows < LEAST_ROWS:
         hint = f"{percent} % are held out to test, and the others must do to learn."
         checks.fail("rows", rows, f">= {LEAST_ROWS}", hint)
-    kept, held = holdout.shuffled(rows, 100 - percent, "assess")
+    kept, held = preprocess.shuffled(rows, 100 - percent, "assess")
     if len(set(y[kept].tolist())) < 2:
         hint = "There is nothing to learn."
         checks.fail("labels", f"[{len(kept)} records]", "to be of more than one class", hint)
@@ -270,16 +267,6 @@ def names_file(data: str, directory: str = "") -> bool:
 
 def _clipping(norm: float) -> str:
     return f"rows longer than {norm:g}, the intercept's 1 included, are scaled down to that norm"
-
-
-def _check_labels(target: str, y: Any) -> None:
-    """Refuse labels read off the rows that are no classes: hardly any occurs twice."""
-    from sordino.data.cells import Unusable
-
-    labels = len(set(y.tolist()))
-    if labels > _FEW_LABELS and 2 * labels > len(y):
-        why = "is the target and has hardly a label that occurs twice (an identifier?)"
-        raise Unusable(target, why, "Only classes can be predicted.")
 
 
 def listed_classes(listed: str) -> tuple[Label, ...]:

@@ -22,7 +22,6 @@ from typing import Literal
 
 from sordino import _files, checks
 
-TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 18
 
 Place = Literal["data-dir", "cache", "missing"]
@@ -37,7 +36,7 @@ class DownloadError(Exception):
     """One address did not give the file, or not the archive it should be; another one may."""
 
 
-def as_is(published: bytes) -> bytes:
+def _as_is(published: bytes) -> bytes:
     """Take the published bytes as the content."""
     return published
 
@@ -71,9 +70,9 @@ class RawFile:
     digest: str | None
     addresses: tuple[str, ...]
     home: str
-    unpack: Callable[[bytes], bytes] = as_is
-    canonical: Callable[[bytes], bytes] = as_is
-    fingerprint: Callable[[bytes], bytes] = as_is
+    unpack: Callable[[bytes], bytes] = _as_is
+    canonical: Callable[[bytes], bytes] = _as_is
+    fingerprint: Callable[[bytes], bytes] = _as_is
 
     @property
     def local_names(self) -> tuple[str, ...]:
@@ -105,6 +104,9 @@ class RawFile:
             why = f"the {algorithm} of its content is {found}, not {expected}"
             raise CorruptFileError(self, why, path)
         return content
+
+
+Reader = Callable[[RawFile], bytes]
 
 
 class CorruptFileError(DataError):
@@ -227,7 +229,7 @@ def _published(raw: RawFile, address: str) -> bytes:
     console, received = Console(stderr=True), bytearray()
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
     with (
-        urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as response,
+        urllib.request.urlopen(address, timeout=30) as response,
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
     ):
         length = response.headers.get("Content-Length")

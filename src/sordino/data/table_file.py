@@ -22,10 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import _cost, checks
-from sordino.data import frames, looks
-from sordino.data.cells import Cells, Unusable, spelled
+from sordino.data import frames
+from sordino.data.cells import MANY, Cells, Look, Unusable, describe_looks, look, spelled
 from sordino.data.columns import Column, Columns, Label, feature_names
-from sordino.data.looks import Look
 from sordino.data.sources import DataError
 from sordino.errors import PrivacyLeakWarning, printable, without_cells
 from sordino.types import Floats
@@ -34,12 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_COPIES = 4
-"""Of the prepared rows, at most, that are in memory at once: a fit scales them into a copy of its
-own, and an engine lays that out."""
 _FEW = 6
-_SHOWN = 60
-_DRAFTED = "drafted from the rows by `sordino data describe` and not declared public"
 _NUMBERS = (
     "numbers are scaled to [0, 1] between their bounds; values outside count as the nearer bound, "
     "missing ones as the middle"
@@ -54,8 +48,6 @@ A column has bounds = [low, high] (numbers), levels = [...] (words) or ignore = 
 Missing values need no care: a missing number counts as the middle of its bounds, and a missing or \
 unknown level is zero in all of the level's columns. Every record needs a label.
 The promise is for one row. Where a person may have several, pass --max-rows-per-person."""
-_TOO_MANY = "more than can be gone through. Leave the column out (ignore = true), or group them."
-_NO_LABEL = "Records without a label, which `sordino release` refuses (fill them in or drop them)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,15 +112,34 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
             name: Cells(frames.called(name, names, public), frame[name]) for name in frame.columns
         }
         y = cells.pop(target).labels(known.classes)
-        inferred = {name: _usable(cells[name]) for name in cells if name not in known.columns}
-        odd = _odd(path, names, {name: cells[name] for name in inferred})
+        inferred = {name: cells[name].inferred() for name in cells if name not in known.columns}
+        for name, column in inferred.items():
+            if column.levels is not None and cells[name].identifies:
+                why = "has a word of its own in every row (an identifier?)"
+                raise Unusable(cells[name].name, why)
+        coded = frames.zeros_in_front(path, names) if inferred else ()
+        kinds = {name: look(cells[name], name in coded) for name in inferred}
+        odd = describe_looks(
+            {name: kind for name, kind in kinds.items() if kind and kind.odd}, names
+        )
         described = {**known.features, **inferred}
         if not described:
             raise DataError(f"{path} has no column to learn from beside the target {target}.")
         X = _encoded(str(path), cells, described)
-    reads = (*_drafted(known, names), *_reads(inferred, names))
+    reads = _reads(inferred, names)
+    if known.read_from_data:
+        parts = [*_reads(known.columns, names)]
+        parts += ["which columns are left out"] if known.ignored else []
+        parts += ["which classes there are"] if known.classes is not None else []
+        source = "drafted from the rows by `sordino data describe` and not declared public"
+        reads = (*([f"{', '.join(parts)}: {source}"] if parts else []), *reads)
     if reads:
-        warnings.warn(_leak(reads, known, odd), PrivacyLeakWarning, stacklevel=2)
+        hint = "describe these columns by public knowledge (`sordino data describe`, --columns)"
+        if known.read_from_data:
+            hint = "correct the description, then delete read_from_data = true from it"
+        first = f" Look first at what may be {odd}." if odd else ""
+        sentence = f"Not private: {' and '.join(reads)}; {hint}.{first}"
+        warnings.warn(sentence, PrivacyLeakWarning, stacklevel=2)
     return UserTable(
         X,
         y,
@@ -172,7 +183,12 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
     what = "The table" if isinstance(source, pd.DataFrame) else str(source)
     with _no_cells(what):
         if isinstance(source, pd.DataFrame):
-            frame = _described_part(source, described)
+            frame = source.set_axis([str(name).strip() for name in source.columns], axis=1)
+            _check_described(described, list(frame.columns))
+            frame = frame[list(described)]
+            if frame.columns.has_duplicates:
+                twice = printable(repr(frame.columns[frame.columns.duplicated()][0]))
+                raise DataError(f"The table has more than one column called {twice}. Rename one.")
         else:
             names = frames.names(source, described)
             _check_described(described, names)
@@ -215,20 +231,25 @@ def draft(path: str | Path, target: str) -> Draft:
     with _no_cells(path):
         frame = frames.read(path, names, words=(), leave_out=())
         coded = frames.zeros_in_front(path, names) - {target}
-        codes = _codes(path, names, coded) if coded else {}
+        codes: dict[str, set[str]] = {}  # the different values, as they are written
+        if coded:
+            written = frames.read(path, names, words=coded, leave_out=set(names) - coded)
+            for name in coded:
+                codes[name] = Cells("", written[name]).words.difference(frames.MISSING)
         labels = Cells(frames.called(target, names, {target}), frame.pop(target))
         described, remarks, seen = {}, {}, {}
         for name in frame.columns:
             cells = Cells("", frame[name])
-            if kind := looks.look(cells, name in coded):
+            if kind := look(cells, name in coded):
                 seen[name] = kind
             described[name], remarks[name] = _drafted_column(cells, kind, codes.get(name, set()))
         if empty := np.count_nonzero(labels.missing):
-            remarks[target] = f"{_NO_LABEL}: {empty:,} of {len(frame):,}."
+            what = "Records without a label, which `sordino release` refuses (fill or drop them)"
+            remarks[target] = f"{what}: {empty:,} of {len(frame):,}."
         drafted = Columns(target, labels.classes(), described, read_from_data=True)
     return Draft(
         drafted.to_toml(_DESCRIBED, remarks),
-        looks.told(seen, names),
+        describe_looks(seen, names),
         Look.PEOPLE in seen.values(),
     )
 
@@ -244,28 +265,10 @@ def _declared(known: Columns) -> Collection[str]:
     return () if known.read_from_data else known.columns
 
 
-def _described_part(table: pd.DataFrame, described: Mapping[str, Column]) -> pd.DataFrame:
-    frame = table.set_axis([str(name).strip() for name in table.columns], axis=1)
-    _check_described(described, list(frame.columns))
-    frame = frame[list(described)]
-    if frame.columns.has_duplicates:
-        twice = printable(repr(frame.columns[frame.columns.duplicated()][0]))
-        raise DataError(f"The table has more than one column called {twice}. Rename one.")
-    return frame
-
-
-def _usable(cells: Cells) -> Column:
-    column = cells.inferred()
-    if column.levels is not None and cells.identifies:
-        raise Unusable(cells.name, "has a word of its own in every row (an identifier?)")
-    return column
-
-
 def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, list[str]]:
     """The target and all names, if arguments, description and file fit together."""
     if target is None and known.target is None:
-        hint = "Name the column to predict."
-        checks.fail("target", None, "to be given", hint)
+        checks.fail("target", None, "to be given", "Name the column to predict.")
     if target is not None and known.target not in (None, target):
         hint = f"The description says {known.target!r}."
         checks.fail("target", target, "to be the same everywhere", hint)
@@ -299,28 +302,25 @@ def _encoded(what: str, cells: Mapping[str, Cells], described: Mapping[str, Colu
     count, width = len(next(iter(cells.values())).series), len(feature_names(described))
     hint = "Leave out the columns with most levels (ignore = true in --columns), or rows."
     shown = f"[{count:,} rows, which become {width:,} columns]"
-    _cost.check_memory(what, shown, _COPIES * 8 * count * width, hint)
+    # Of the prepared rows four copies at most are in memory at once: a fit scales them into a copy
+    # of its own, and an engine lays that out.
+    _cost.check_memory(what, shown, 4 * 8 * count * width, hint)
     X, start = np.zeros((count, width)), 0
     for name, column in described.items():
-        end = start + len(column.levels or (name,))
-        _fill(X[:, start:end], cells[name], column)
-        start = end
+        each = cells[name]
+        if column.bounds is not None:
+            low, high = column.bounds
+            scaled = (np.clip(each.numbers, low, high) - low) / (high - low)
+            X[:, start] = np.where(np.isnan(scaled), 0.5, scaled)
+        else:
+            places = each.places(column.levels or ())
+            known = np.flatnonzero(places >= 0)
+            if not len(known) and not each.missing.all():
+                why = "has none of its levels in any row"
+                raise Unusable(each.name, why, "Check how they are spelled.")
+            X[known, start + places[known]] = 1.0
+        start += len(column.levels or (name,))
     return X
-
-
-def _fill(block: Floats, cells: Cells, column: Column) -> None:
-    """Write one column's part of the rows."""
-    if column.bounds is not None:
-        low, high = column.bounds
-        scaled = (np.clip(cells.numbers, low, high) - low) / (high - low)
-        block[:, 0] = np.where(np.isnan(scaled), 0.5, scaled)
-        return
-    places = cells.places(column.levels or ())
-    known = np.flatnonzero(places >= 0)
-    if not len(known) and not cells.missing.all():
-        why = "has none of its levels in any row"
-        raise Unusable(cells.name, why, "Check how they are spelled.")
-    block[known, places[known]] = 1.0
 
 
 def _reads(inferred: Mapping[str, Column], names: Sequence[str]) -> tuple[str, ...]:
@@ -329,34 +329,6 @@ def _reads(inferred: Mapping[str, Column], names: Sequence[str]) -> tuple[str, .
     levels = [name for name, column in inferred.items() if column.levels is not None]
     kinds = (("minimum and maximum", bounds), ("levels", levels))
     return tuple(f"{what} of {_places(few, names)}" for what, few in kinds if few)
-
-
-def _drafted(known: Columns, names: Sequence[str]) -> tuple[str, ...]:
-    """The same where the description itself was read off the rows: one sentence."""
-    if not known.read_from_data:
-        return ()
-    parts = [*_reads(known.columns, names)]
-    parts += ["which columns are left out"] if known.ignored else []
-    parts += ["which classes there are"] if known.classes is not None else []
-    return (f"{', '.join(parts)}: {_DRAFTED}",) if parts else ()
-
-
-def _odd(path: str | Path, names: Sequence[str], inferred: Mapping[str, Cells]) -> str:
-    """Columns that nobody described and that are hardly meant to be learned from, by place."""
-    coded = frames.zeros_in_front(path, names) if inferred else ()
-    found = {
-        name: looks.look(each, zeros_in_front=name in coded) for name, each in inferred.items()
-    }
-    kinds = {name: kind for name, kind in found.items() if kind and kind.odd}
-    return looks.told(kinds, names)
-
-
-def _leak(reads: Sequence[str], known: Columns, odd: str) -> str:
-    hint = "describe these columns by public knowledge (`sordino data describe`, --columns FILE)"
-    if known.read_from_data:
-        hint = "correct the description, then delete read_from_data = true from it"
-    first = f" Look first at what may be {odd}." if odd else ""
-    return f"Not private: {' and '.join(reads)}; {hint}.{first}"
 
 
 def _places(chosen: Sequence[str], names: Sequence[str]) -> str:
@@ -378,7 +350,7 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = []
     if known.ignored:
-        shown = [printable(name, _SHOWN) for name in known.ignored]
+        shown = [printable(name, 60) for name in known.ignored]
         left_out = _places(known.ignored, names) if known.read_from_data else _few(shown)
         notes.append(f"left out: {left_out}")
     notes += ["left out: a column without a name (row numbers?)"] if "" in names else []
@@ -387,22 +359,17 @@ def _notes(
     return tuple(notes)
 
 
-def _codes(path: str | Path, names: Sequence[str], coded: set[str]) -> dict[str, set[str]]:
-    """The different values of columns of codes, as they are written."""
-    frame = frames.read(path, names, words=coded, leave_out=set(names) - coded)
-    return {name: Cells("", frame[name]).words.difference(frames.MISSING) for name in coded}
-
-
 def _drafted_column(cells: Cells, kind: Look | None, codes: set[str]) -> tuple[Column, str]:
     """A column as its rows are, by its `codes` if it has some; and a remark."""
     remark = kind.remark if kind else ""
-    if (kind and kind.left_out) or len(codes) > looks.MANY:
+    if (kind and kind.left_out) or len(codes) > MANY:
         return Column(ignore=True), remark
     try:
         column = cells.inferred()
     except Unusable as unusable:
         return Column(ignore=True), f"It {unusable.why}."
     levels = len(column.levels or ())
-    if levels > looks.MANY:
-        return column, f"{levels:,} levels: {_TOO_MANY}"
+    if levels > MANY:
+        too_many = "more than can be gone through. Leave the column out (ignore = true), or group"
+        return column, f"{levels:,} levels: {too_many} them."
     return Column(levels=tuple(sorted(codes))) if codes else column, remark

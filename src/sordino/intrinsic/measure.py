@@ -27,7 +27,6 @@ from sordino import _cost, checks, tasks
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import EMPTY, SILENT, UNCHANGED, Neighbours
 from sordino.intrinsic import grid as grids
-from sordino.sgd import cost
 from sordino.sgd.spec import TrainSpec
 from sordino.study import Cell, Layout, Study, StudyError
 from sordino.types import Array
@@ -159,7 +158,7 @@ def measure(
     work: _Engine | _Function
     if train is None:
         work = _engine(spec, sets, numbers, init, initial_weights, checkpoints, present)
-        one = cost.of_run(work.spec, sets.size, dataset.features, len(sets)) / workers
+        one = work.spec.core_seconds(sets.size, dataset.features, len(sets)) / workers
         trained: dict[str, Any] = {
             "spec": {k: v for k, v in work.spec.to_dict().items() if k != "init"}
         }

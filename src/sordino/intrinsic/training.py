@@ -15,7 +15,7 @@ from sordino.data.source import Source
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
-    from sordino.data.catalogue.recipe import Network, Recipe
+    from sordino.data.catalogue.recipes import Network, Recipe
     from sordino.models.constants import ObjectiveSpec
     from sordino.sgd.spec import TrainSpec
 
@@ -85,7 +85,7 @@ class Training:
     def _read_file(self, source: Source) -> Material:
         import numpy as np
 
-        from sordino.data import Dataset, holdout, preprocess
+        from sordino.data import Dataset, preprocess
         from sordino.errors import PrivacyLeakWarning
 
         with warnings.catch_warnings():
@@ -99,7 +99,7 @@ class Training:
         everyone = Dataset(X.astype(np.float32), codes, bound, name)
         if self.steps is not None:
             return Material(everyone, None, None)
-        kept, held = holdout.shuffled(everyone.rows, 90, "measure")
+        kept, held = preprocess.shuffled(everyone.rows, 90, "measure")
         return Material(everyone.take(kept), everyone.take(held), None)
 
     def row_norm(self, data_norm: float | None) -> float:

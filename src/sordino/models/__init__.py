@@ -21,6 +21,9 @@ def build(
     """Make the objective that `spec` describes, for rows with this many features.
 
     A "cnn" also needs the shape of the image that a row holds.
+
+    >>> build(ObjectiveSpec("mlp", hidden=10), features=50).parameters
+    521
     """
     if spec.is_linear:
         from sordino.models.linear import Linear

@@ -87,7 +87,7 @@ class Objective(abc.ABC):
 
     def constants(self, norm_bound: float) -> Constants | None:
         """Return what is proved of this loss on rows of norm <= `norm_bound`, or None."""
-        return None
+        return self.spec.constants(norm_bound)
 
     def inputs(self, X: Array, dtype: torch.dtype) -> torch.Tensor:
         """Return rows as the model eats them, a fresh tensor (with a constant 1, if it has one)."""

@@ -18,8 +18,8 @@ from sordino.models.constants import ObjectiveSpec
 from sordino.models.kernels import cnn
 from sordino.types import Array
 
-FILTERS = 8
-KERNELS = (3, 2, 2)
+_FILTERS = 8
+_KERNELS = (3, 2, 2)
 
 
 class Cnn(Objective):
@@ -43,15 +43,15 @@ class Cnn(Objective):
         self.image = (rest[0] if rest else 1, height, width)
         if math.prod(self.image) != features:
             checks.fail("image_shape", image_shape, f"to hold the {features} numbers of a row")
-        if min(height, width) < 2 ** len(KERNELS):
+        if min(height, width) < 2 ** len(_KERNELS):
             checks.fail("image_shape", image_shape, "to be at least 8 x 8: it is halved thrice")
-        flat = FILTERS * (height >> len(KERNELS)) * (width >> len(KERNELS))
-        channels = (self.image[0], FILTERS, FILTERS)
+        flat = _FILTERS * (height >> len(_KERNELS)) * (width >> len(_KERNELS))
+        channels = (self.image[0], _FILTERS, _FILTERS)
         self.shapes = (
             *(
                 shape
-                for inputs, side in zip(channels, KERNELS, strict=True)
-                for shape in ((FILTERS, inputs, side, side), (FILTERS,))
+                for inputs, side in zip(channels, _KERNELS, strict=True)
+                for shape in ((_FILTERS, inputs, side, side), (_FILTERS,))
             ),
             (spec.hidden, flat),
             (spec.hidden,),
@@ -86,13 +86,13 @@ class Cnn(Objective):
         runs = params[0].shape[1]
         images = self._images(X).transpose(0, 1)
         hidden = images.reshape(examples, -1, *images.shape[3:])
-        for layer, side in enumerate(KERNELS):
+        for layer, side in enumerate(_KERNELS):
             kernel, bias = params[2 * layer], params[2 * layer + 1]
             # 'same' as Keras pads it: the odd one of an even kernel goes after.
             before, after = (side - 1) // 2, side // 2
             hidden = functional.conv2d(
                 functional.pad(hidden, (before, after, before, after)),
-                kernel.reshape(groups * runs * FILTERS, *kernel.shape[3:]),
+                kernel.reshape(groups * runs * _FILTERS, *kernel.shape[3:]),
                 bias.reshape(-1),
                 groups=groups if layer == 0 else groups * runs,
             )
@@ -170,7 +170,7 @@ class Cnn(Objective):
     @property
     def width(self) -> int:
         """The first feature maps: eight numbers a pixel."""
-        return FILTERS * self.image[1] * self.image[2]
+        return _FILTERS * self.image[1] * self.image[2]
 
 
 def _dense(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from sordino import checks
 
 LINEAR_KINDS = ("logistic", "huber-svm", "least-squares")
-NETWORK_KINDS = ("mlp", "cnn")
-KINDS = LINEAR_KINDS + NETWORK_KINDS
+KINDS = (*LINEAR_KINDS, "mlp", "cnn")
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,11 @@ class ObjectiveSpec:
         Hidden units of the dense layer of a network.
     classes
         Outputs of the softmax of the "cnn". The "mlp" is binary, as in the papers.
+
+    Examples
+    --------
+    >>> ObjectiveSpec("huber-svm", l2=0.25, intercept=False).constants(norm_bound=1.0)
+    Constants(lipschitz=1.0, smooth=1.25, strongly_convex=0.25)
     """
 
     kind: str
@@ -78,7 +82,7 @@ class ObjectiveSpec:
         # Kept as plain Python numbers, so that equal specs are equal text.
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if self.kind in NETWORK_KINDS and not self.intercept:
+        if not self.is_linear and not self.intercept:
             checks.fail("intercept", self.intercept, f"to be True for {self.kind}")
 
     @property

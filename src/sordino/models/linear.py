@@ -11,7 +11,7 @@ import torch
 
 from sordino import checks
 from sordino.models.batched import Objective, Params, Update, binary_log_loss, glorot
-from sordino.models.constants import Constants, ObjectiveSpec
+from sordino.models.constants import ObjectiveSpec
 from sordino.types import Array
 
 
@@ -78,9 +78,3 @@ class Linear(Objective):
         if weight is not None:
             psi.mul_(weight.unsqueeze(1))
         target[0].baddbmm_(psi, X, beta=keep, alpha=scale)
-
-    def constants(self, norm_bound: float) -> Constants:
-        """Those of the description: see `ObjectiveSpec.constants`."""
-        constants = self.spec.constants(norm_bound)
-        assert constants is not None
-        return constants

@@ -41,24 +41,18 @@ class Mlp(Objective):
 
     def scores(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Outputs before the sigmoid."""
-        return self._output(params, self._units(params, X))
+        product = self._products(params, X)
+        units = torch.relu(product).view(*product.shape[:2], *params[0].shape[1:3])
+        hidden, bias = params[1][:, None, :, :-1], params[1][:, None, :, -1]
+        return (units * hidden).sum(dim=3) + bias
 
     def losses(self, params: Params, X: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Cross-entropy of the sigmoid output."""
         return binary_log_loss(self.scores(params, X), y.unsqueeze(2))
 
-    def _units(self, params: Params, X: torch.Tensor) -> torch.Tensor:
-        """Hidden units after the relu, [group, example, run, unit]: one product a group."""
-        product = self._products(params, X)
-        return torch.relu(product).view(*product.shape[:2], *params[0].shape[1:3])
-
     def _products(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Hidden units before the relu, [group, example, run x unit]."""
         return torch.bmm(X, params[0].flatten(1, 2).transpose(1, 2))
-
-    def _output(self, params: Params, units: torch.Tensor) -> torch.Tensor:
-        hidden, bias = params[1][:, None, :, :-1], params[1][:, None, :, -1]
-        return (units * hidden).sum(dim=3) + bias
 
     def add_gradient(
         self, target: Params, params: Params, X: torch.Tensor, y: torch.Tensor, update: Update

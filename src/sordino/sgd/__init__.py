@@ -13,8 +13,7 @@ from sordino.sgd.spec import Schedule, TrainSpec
 if TYPE_CHECKING:
     from sordino.sgd.convergence import Convergence, convergence_point, stop_position
     from sordino.sgd.engine import DivergenceWarning, Interrupted, Progress, train, train_chunks
-    from sordino.sgd.grid import prepare
-    from sordino.sgd.planning import Plan
+    from sordino.sgd.grid import Plan, prepare
 
 __all__ = [
     "Convergence",
@@ -35,7 +34,7 @@ _HOMES = {
     "Convergence": "convergence",
     "DivergenceWarning": "engine",
     "Interrupted": "engine",
-    "Plan": "planning",
+    "Plan": "grid",
     "Progress": "engine",
     "convergence_point": "convergence",
     "prepare": "grid",

@@ -18,7 +18,7 @@ from sordino.randomness import Streams
 from sordino.sgd.spec import TrainSpec
 
 Index = npt.NDArray[np.int32]
-Hits = npt.NDArray[np.int64]
+_Hits = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +90,13 @@ def _poisson(
 
 
 @compiled
-def _count(hits: Hits, slots: int, counts: Hits) -> None:
+def _count(hits: _Hits, slots: int, counts: _Hits) -> None:
     for hit in hits:
         counts[hit // slots] += 1
 
 
 @compiled
-def _place(hits: Hits, slots: int, batches: Index) -> None:
+def _place(hits: _Hits, slots: int, batches: Index) -> None:
     step, place = np.int64(-1), 0
     for hit in hits:
         if hit // slots != step:
@@ -105,11 +105,11 @@ def _place(hits: Hits, slots: int, batches: Index) -> None:
         place += 1
 
 
-def _bernoulli_hits(generator: np.random.Generator, trials: int, rate: float) -> Hits:
+def _bernoulli_hits(generator: np.random.Generator, trials: int, rate: float) -> _Hits:
     """Positions of the successes among `trials` independent draws, by their geometric gaps."""
     if rate >= 1:
         return np.arange(trials)
-    found: list[Hits] = []
+    found: list[_Hits] = []
     last = -1
     while last < trials:
         expected = (trials - last) * rate
@@ -126,7 +126,7 @@ def _bernoulli_hits(generator: np.random.Generator, trials: int, rate: float) ->
 
 @compiled
 def _walk(
-    exponential: npt.NDArray[np.float64], last: int, trials: int, hits: Hits
+    exponential: npt.NDArray[np.float64], last: int, trials: int, hits: _Hits
 ) -> tuple[int, int]:
     """Add up gaps; how many positions lie inside, and where the last of all gaps ends."""
     inside = 0

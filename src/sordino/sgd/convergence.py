@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino import checks
 from sordino.data.dataset import Dataset
 from sordino.models import build
-from sordino.models.batched import Objective
 from sordino.sgd.engine import train
 from sordino.sgd.spec import TrainSpec
 
@@ -47,6 +45,9 @@ def stop_position(scores: Sequence[float], patience: int = 3) -> int | None:
     """Position at which `scores` has failed to improve `patience` times in a row, or None.
 
     A score improves if it is above every score before it.
+
+    >>> stop_position([0.5, 0.7, 0.6, 0.7, 0.7])
+    4
     """
     checks.whole("patience", patience, at_least=1)
     best, failures = -np.inf, 0
@@ -109,7 +110,9 @@ def convergence_point(
         points = [every * (i + 1) for i in range(horizon)]
         shorter = dataclasses.replace(spec, steps=points[-1], epochs=None)
         weights = train(shorter, train_data, seeds, checkpoints=points, **engine)[:, 0]
-        scores = [_mean_score(objective, weights[:, i], validation, score) for i in range(horizon)]
+        of, sign = (objective.accuracy, 1) if score == "accuracy" else (objective.loss, -1)
+        each = (of(weights[:, i], validation.X, validation.y) for i in range(horizon))
+        scores = [sign * float(values.mean()) for values in each]
         stop = stop_position(scores, patience)
         if stop is not None or horizon == longest:
             break
@@ -117,11 +120,3 @@ def convergence_point(
     last = horizon - 1 if stop is None else stop
     best = int(np.argmax(np.nan_to_num(scores[: last + 1], nan=-np.inf)))
     return Convergence(points[last], points[best], stop is not None, tuple(points), tuple(scores))
-
-
-def _mean_score(
-    objective: Objective, weights: npt.NDArray[Any], validation: Dataset, score: str
-) -> float:
-    if score == "accuracy":
-        return float(objective.accuracy(weights, validation.X, validation.y).mean())
-    return -float(objective.loss(weights, validation.X, validation.y).mean())

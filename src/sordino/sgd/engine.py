@@ -12,13 +12,14 @@ and for the noise ("noise", seed) of the injected noise source.
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,14 +28,165 @@ import scipy.linalg.cython_blas  # noqa: F401  (what compiled loops call; see _S
 import threadpoolctl
 import torch
 
+from sordino import checks
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.randomness import Streams
-from sordino.sgd.chunk import Chunk, Pulse, Stopped
-from sordino.sgd.grid import Grid, NoiseSource, prepare
-from sordino.sgd.planning import Plan
+from sordino.sgd import grid as grids
+from sordino.sgd.batches import Epoch, epochs
+from sordino.sgd.grid import Grid, NoiseSource, Plan, prepare
+from sordino.sgd.kernels import full_batch, linear, network
+from sordino.sgd.kernels.full_batch import FullBatch
+from sordino.sgd.kernels.shared_runs import Lanes
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Array
+
+
+class _Stopped(Exception):
+    """A chunk that was told to stop."""
+
+
+@dataclass
+class _Pulse:
+    """Between a chunk and whoever waits for it in another thread: how far it is, and stop."""
+
+    steps: int = 0
+    stop: bool = False
+
+
+class Chunk:
+    """One chunk's training: its weights, where they stand, and the loop over segments."""
+
+    def __init__(
+        self, grid: Grid, seeds: slice, neighbours: slice, pulse: _Pulse | None = None
+    ) -> None:
+        self.grid = grid
+        self.pulse = pulse or _Pulse()
+        self.spec = grid.spec
+        self.seeds = grid.seeds[seeds]
+        self.table = grid.table.of(neighbours)
+        start = np.stack(
+            [
+                grid.objective.init(grid.streams.stream("initial weights", seed))
+                if grid.initial is None
+                else grid.initial
+                for seed in self.seeds
+            ]
+        )
+        self.lanes = Lanes(
+            grid.objective,
+            torch.tensor(start, dtype=getattr(torch, self.spec.dtype)),
+            len(self.table.slot),
+            shares=_by_torch(self.spec),
+            averages=self.spec.average_every is not None,
+        )
+        wanted = self.seeds if self.spec.noise_multiplier else ()
+        self.noise = [grid.noise.stream("noise", seed) for seed in wanted]
+        self.drawn: torch.Tensor | None = None  # noise of coming steps, of full batches
+        self.full: FullBatch | None = None
+        many = grid.neighbours
+        if full_batch.applies(self.spec, grid.slots, len(grid.seeds) * many):
+            first, datasets = np.arange(seeds.start, seeds.stop) * many, range(many)[neighbours]
+            places = first[:, None] + np.array(datasets)
+            parameters = grid.objective.parameters
+            self.full = FullBatch(self.spec, self.table, grid.slots, parameters, places)
+        self.runs = len(self.seeds) * len(self.table.slot)
+
+    def train(self) -> Array:
+        """Train, and return [seed, neighbour, checkpoint, parameter]."""
+        grid, spec = self.grid, self.spec
+        steps = spec.total_steps(grid.slots)
+        kept = {step: place for place, step in enumerate(grid.checkpoints)}
+        shape = (len(self.seeds), len(self.table.slot), len(kept), grid.objective.parameters)
+        out = np.empty(shape, dtype=spec.dtype)
+        if 0 in kept:
+            out[:, :, kept[0]] = self.lanes.weights()
+        taken = updates = 0
+        since_average = since_restart = 0
+        if self.full is None:
+            orders = epochs(spec, grid.slots, self.seeds, grid.streams, self.table.nothing)
+        else:  # an epoch is one step, of all rows
+            orders = itertools.repeat(Epoch(np.empty((0, 1, 0), np.int32), np.array([grid.slots])))
+        while taken < steps:
+            epoch = next(orders)
+            length = min(len(epoch.width), steps - taken)
+            whole = length == len(epoch.width)
+            rates = spec.schedule.over(updates + 1, length, since_restart + 1)
+            averages = whole and spec.average_every == since_average + 1
+            for part in self._segments(taken, length):
+                self.pulse.steps = taken + part.start
+                if self.pulse.stop:
+                    raise _Stopped
+                self._descend(epoch.part(part), rates[part], steps - taken)
+                if averages and part.stop == length:
+                    self.lanes.average((spec.average_every or 1) * length)
+                if taken + part.stop in kept:
+                    out[:, :, kept[taken + part.stop]] = self.lanes.weights()
+            taken, updates = taken + length, updates + length
+            since_average = 0 if averages else since_average + 1
+            since_restart += 1
+            if since_restart == spec.restart_every:
+                since_restart = updates = 0
+        return out
+
+    def _segments(self, taken: int, length: int) -> list[slice]:
+        """Cut an epoch's steps at checkpoints, and into parts that are soon over.
+
+        Between parts a chunk can be stopped; and noise drawn ahead stays small.
+        """
+        cuts = {step - taken for step in self.grid.checkpoints if 0 < step - taken < length}
+        together = grids.NOISE_STEPS
+        if not self.spec.noise_multiplier:
+            each = self.grid.objective.step_operations(self.spec.batch_size) * self.runs
+            together = int(grids.CHUNK_OPERATIONS / each) + 1
+        cuts.update(range(together, length, together))
+        edges = [0, *sorted(cuts), length]
+        return [slice(a, b) for a, b in itertools.pairwise(edges)]
+
+    def _descend(self, epoch: Epoch, rates: npt.NDArray[np.float64], left: int) -> None:
+        """Take these steps, of `left` that are still to come."""
+        noise = self._draw(len(rates), left)
+        if _by_torch(self.spec):
+            args = (self.table, self.lanes, epoch, rates, noise)
+            network.descend(self.grid.objective, self.spec, *args)
+            return
+        weights = self.lanes.params[0]
+        total = None if self.lanes.total is None else self.lanes.total[0]
+        if self.full is not None:
+            self.full.descend(weights, total, rates, noise)
+        else:
+            linear.descend(self.spec, self.table, weights, total, epoch, rates, noise)
+
+    def _draw(self, steps: int, left: int) -> torch.Tensor | None:
+        """Noise of these steps [seed, step, parameter]; a stream gives the same in any parts."""
+        if not self.spec.noise_multiplier:
+            return None
+        if self.full is None:
+            return self._drawn(steps)
+        # One step at a time would be thousands of calls for a handful of numbers.
+        if self.drawn is None or not self.drawn.shape[1]:
+            self.drawn = self._drawn(min(left, grids.NOISE_STEPS))
+        now, self.drawn = self.drawn[:, :steps], self.drawn[:, steps:]
+        return now.contiguous()  # the layout that the loop was compiled for
+
+    def _drawn(self, steps: int) -> torch.Tensor:
+        shape = (len(self.noise), steps, self.grid.objective.parameters)
+        drawn = np.empty(shape, dtype=self.spec.dtype)
+        for run, noise in enumerate(self.noise):
+            # Drawn in float64 whatever the precision of the run, so that both see the same noise.
+            normal = np.asarray(noise.standard_normal((shape[1], shape[2])))
+            if normal.shape != shape[1:] or not np.isfinite(normal).all():
+                # Anything else would be spread over the steps, or take the noise away.
+                hint = "The noise source does not keep its promise; nothing was released."
+                checks.fail("noise", normal.shape, f"to be {shape[1:]} finite numbers", hint)
+            drawn[run] = normal
+        return torch.from_numpy(drawn)
+
+
+def _by_torch(spec: TrainSpec) -> bool:
+    """Whether steps are taken by `network`, where runs share a lane; else by a compiled loop."""
+    return not spec.objective.is_linear
+
 
 _BEAT = 0.5
 """Seconds between two looks at chunks under way."""
@@ -44,7 +196,11 @@ _PATIENCE = 3.0
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a grid has come."""
+    """How far a grid has come.
+
+    >>> Progress(runs_done=50, runs_total=100, seconds=2.0).runs_per_second
+    25.0
+    """
 
     runs_done: int
     runs_total: int
@@ -140,6 +296,14 @@ def train(
     ------
     Interrupted
         On Ctrl-C, after the chunks under way; it carries what was finished.
+
+    Examples
+    --------
+    >>> from sordino.models import ObjectiveSpec
+    >>> data = Dataset([[0.6, 0.8], [0.0, 1.0], [1.0, 0.0]], [0, 1, 1])
+    >>> spec = TrainSpec(ObjectiveSpec("logistic"), 0.5, batch_size=1, steps=4)
+    >>> train(spec, data, seeds=range(5)).shape
+    (5, 1, 1, 3)
     """
     grid = prepare(
         spec,
@@ -187,19 +351,21 @@ def train_chunks(
     waiting = list(reversed(grid.chunks() if only is None else only))
     done, total = 0, sum(_runs(*chunk) for chunk in waiting)
     steps = max(1, grid.spec.total_steps(grid.slots))
-    running: dict[Future[Finished], tuple[Pulse, int]] = {}
+    running: dict[Future[Finished], tuple[_Pulse, int]] = {}
     interrupted, patience = False, math.inf
     with (
         _single_threaded_blas,
-        ThreadPoolExecutor(grid.threads, initializer=_own_core) as pool,
-        _stopped_at_the_end(running),
+        ThreadPoolExecutor(grid.threads, "", torch.set_num_threads, (1,)) as pool,
+        # Whoever leaves early, by an error or for good, does not wait for chunks under way.
+        ExitStack() as end,
     ):
+        end.callback(_stop, running)
         while waiting or running:
             if time.perf_counter() > patience:
                 _stop(running)
             try:
                 while waiting and len(running) < grid.threads:
-                    box, pulse = waiting.pop(), Pulse()
+                    box, pulse = waiting.pop(), _Pulse()
                     future = pool.submit(_train_chunk, grid, box, pulse)
                     running[future] = pulse, _runs(*box)
                 finished, _ = wait(running, timeout=_BEAT, return_when=FIRST_COMPLETED)
@@ -212,7 +378,7 @@ def train_chunks(
                 continue
             for future in finished:
                 del running[future]
-                if isinstance(future.exception(), Stopped):
+                if isinstance(future.exception(), _Stopped):
                     continue
                 chunk = future.result()
                 yield chunk
@@ -227,29 +393,16 @@ def train_chunks(
         raise KeyboardInterrupt
 
 
-def _stop(running: dict[Future[Finished], tuple[Pulse, int]]) -> None:
+def _stop(running: dict[Future[Finished], tuple[_Pulse, int]]) -> None:
     for pulse, _ in running.values():
         pulse.stop = True
-
-
-@contextmanager
-def _stopped_at_the_end(running: dict[Future[Finished], tuple[Pulse, int]]) -> Iterator[None]:
-    """Whoever leaves early, by an error or for good, does not wait for chunks under way."""
-    try:
-        yield
-    finally:
-        _stop(running)
 
 
 def _runs(seeds: slice, neighbours: slice) -> int:
     return int((seeds.stop - seeds.start) * (neighbours.stop - neighbours.start))
 
 
-def _own_core() -> None:
-    torch.set_num_threads(1)  # of this worker's own products
-
-
-def _train_chunk(grid: Grid, box: tuple[slice, slice], pulse: Pulse) -> Finished:
+def _train_chunk(grid: Grid, box: tuple[slice, slice], pulse: _Pulse) -> Finished:
     with torch.no_grad():
         return Finished(*box, Chunk(grid, *box, pulse).train())
 

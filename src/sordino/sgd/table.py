@@ -18,7 +18,7 @@ from sordino.data.dataset import Dataset, row_norms
 from sordino.data.neighbours import EMPTY, Neighbours
 from sordino.models.batched import Objective
 
-LANES = 32
+_LANES = 32
 _BLOCK = 1 << 14
 
 
@@ -30,7 +30,7 @@ class RowTable:
     ----------
     X, y
         Inputs [row, input] and labels [row]. For linear objectives the inputs are followed by
-        zeros up to a multiple of `LANES`, so that compiled loops have no odd ends, and rows that
+        zeros up to a multiple of `_LANES`, so that compiled loops have no odd ends, and rows that
         came in float32 stay so, whatever the precision of the run: the numbers are the same, and
         half as many bytes are read.
     present
@@ -136,14 +136,14 @@ def _kept_dtype(objective: Objective, dataset: Dataset, dtype: torch.dtype) -> t
 
 def _columns(objective: Objective) -> int:
     inputs = objective.features + int(objective.has_constant_input)
-    return inputs + (-inputs % LANES if objective.spec.is_linear else 0)
+    return inputs + (-inputs % _LANES if objective.spec.is_linear else 0)
 
 
 def _records(
     dataset: Dataset, neighbours: Neighbours, rows: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.generic]]:
     """Features and labels of these rows, some of which may be the neighbours' own."""
-    if len(rows) and rows[-1] < dataset.rows and _consecutive(rows):
+    if len(rows) and rows[-1] < dataset.rows and (np.diff(rows) == 1).all():
         there = slice(int(rows[0]), int(rows[-1]) + 1)
         return dataset.X[there], dataset.y[there]
     own = rows >= dataset.rows
@@ -153,7 +153,3 @@ def _records(
         X[own] = neighbours.extra_X[rows[own] - dataset.rows]
         y[own] = neighbours.extra_y[rows[own] - dataset.rows].astype(np.float64)
     return X, y
-
-
-def _consecutive(rows: npt.NDArray[np.int64]) -> bool:
-    return bool(rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all())

@@ -282,9 +282,9 @@ class ErmQuantities(Quantities):
 
     def documented_columns(self, *, bins: list[int], intercept: bool, unknown: str) -> Answer:
         """Adult's documented levels, unknown left out, and so many bins of each of its numbers."""
-        from sordino.data.catalogue import adult
+        from sordino.data.catalogue.tabular import ADULT_LEVELS, ADULT_NUMERIC
 
-        if len(bins) != len(adult.NUMERIC):
+        if len(bins) != len(ADULT_NUMERIC):
             return Answer(math.nan)
-        levels = sum(level != unknown for each in adult.LEVELS.values() for level in each)
+        levels = sum(level != unknown for each in ADULT_LEVELS.values() for level in each)
         return Answer(float(levels + sum(bins) + intercept), words=f"{levels} levels")

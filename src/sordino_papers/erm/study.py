@@ -37,7 +37,7 @@ from sordino_papers.quantities import Numbers
 from sordino_papers.runs import NotHere, RunStore, read_settings
 
 if TYPE_CHECKING:
-    from sordino.data.catalogue.recipe import Splits
+    from sordino.data.catalogue.recipes import Splits
 
 AUTO, TUNED = "auto", "/tuned"
 _ALONE = 200_000

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sordino import checks, randomness
-from sordino.data import holdout, preprocess, sources
+from sordino.data import preprocess, sources
 from sordino.data.catalogue import files, images, recipes
 from sordino.data.dataset import Dataset
 from sordino.types import Floats
@@ -44,7 +44,7 @@ class Pixels:
 
     def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> Rows:
         """Rows of a projection; the first tenth is for validation, and is left out."""
-        kept, _ = holdout.first_tenth(len(self.X))
+        kept, _ = preprocess.first_tenth(len(self.X))
         made = []
         for X, y in ((self.X[kept], self.y[kept]), (self.X_test, self.y_test)):
             cast = projection.apply(X)

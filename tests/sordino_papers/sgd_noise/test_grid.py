@@ -154,7 +154,7 @@ def test_a_network_has_no_bound_and_follows_its_weights(tmp_path):
 
 
 def test_a_claimed_norm_gives_the_papers_bound_and_none_that_holds(tmp_path, monkeypatch):
-    from sordino.data.catalogue.recipe import Splits
+    from sordino.data.catalogue.recipes import Splits
     from sordino.data.dataset import Dataset
 
     real = load_data("digits/binary")

@@ -30,7 +30,6 @@ from sordino.estimators.fit import FitPlan, PlannedFit
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
 from sordino.report.result import Attack, Curve, curve
-from sordino.sgd import cost
 from sordino.types import Progress
 
 LEAST_RUNS = 200
@@ -82,7 +81,7 @@ def _seconds(plan: AssessmentPlan, *, plain: bool) -> float:
     """Core seconds of a run on both datasets."""
     spec = plan.plain if plain else None if plan.network is None else plan.network.spec
     if spec is not None:
-        return 2 * cost.of_run(spec, plan.D.rows, plan.D.features)
+        return 2 * spec.core_seconds(plan.D.rows, plan.D.features)
     assert plan.job is not None
     return 2 * cost_of_fit(plan.job.plan)
 

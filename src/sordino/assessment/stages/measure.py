@@ -38,8 +38,7 @@ from sordino.intrinsic.theory import theory
 from sordino.privacy import Estimate, Relation
 from sordino.randomness import stream
 from sordino.report.result import Curve, Estimated, Measure, OwnNoise, curve
-from sordino.sgd import cost
-from sordino.sgd.spec import TrainSpec
+from sordino.sgd.spec import OF_NORMAL, OF_NUMBER, TrainSpec
 from sordino.study import StudyError
 from sordino.types import Array, Floats, Progress
 
@@ -229,19 +228,19 @@ def cost_of_fit(fit: FitPlan) -> float:
     """
     task = fit.task
     if fit.spec is not None:
-        return task.problems * cost.of_run(fit.spec, task.rows, task.columns)
+        return task.problems * fit.spec.core_seconds(task.rows, task.columns)
     entries = task.rows * task.columns
     if fit.method == "objective":
-        work = _OF_PASS * _PASSES * entries + 2 * cost.OF_NORMAL * task.columns
+        work = _OF_PASS * _PASSES * entries + 2 * OF_NORMAL * task.columns
     else:
-        work = _OF_FIT + cost.OF_NUMBER * _FIT_PASSES * entries
+        work = _OF_FIT + OF_NUMBER * _FIT_PASSES * entries
     return task.problems * work
 
 
 def _sizes(plan: AssessmentPlan) -> tuple[int, int, int]:
     """Seeds and neighbours of the grid, and seeds of the attacked pair."""
     request, D, spec = plan.request, plan.D, plan.plain
-    each = cost.of_run(spec, D.rows, D.features)
+    each = spec.core_seconds(D.rows, D.features)
     seeds, many = request.limits.seeds, request.limits.neighbours
     if request.neighbours is None:
         many = affordable_neighbours(request.effort, each, seeds, many)
@@ -520,7 +519,7 @@ def _measured(
     client: Any,
 ) -> NoiseEvidence:
     D, request, parameters = plan.D, plan.request, plan.parameters(spec)
-    each = cost.of_run(spec, D.rows, D.features)
+    each = spec.core_seconds(D.rows, D.features)
     # With noise of known size on top there is little to learn, and the grid's seeds are enough.
     wanted = request.limits.seeds
     others = affordable(request.effort, each, len(drawn), wanted)

@@ -15,10 +15,10 @@ import numpy as np
 
 from sordino.data.sources import DownloadError, RawFile
 
-CIFAR_RECORD = 1 + 32 * 32 * 3
+_CIFAR_RECORD = 1 + 32 * 32 * 3
 """Bytes of one image in CIFAR-10's binary version: the label, then red, green, blue planes."""
-CIFAR_ARRAYS = ("x_train", "y_train", "x_test", "y_test", "index_train", "index_test")
-CIFAR_BATCHES = {
+_CIFAR_ARRAYS = ("x_train", "y_train", "x_test", "y_test", "index_train", "index_test")
+_CIFAR_BATCHES = {
     "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
     "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
     "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
@@ -55,17 +55,18 @@ def bank_csv(published: bytes) -> bytes:
     raise DownloadError("a zip file without bank-full.csv")
 
 
-def cifar_two_classes(published: bytes, batches: Mapping[str, str] = CIFAR_BATCHES) -> bytes:
+def cifar_two_classes(published: bytes, batches: Mapping[str, str] = _CIFAR_BATCHES) -> bytes:
     """Cut airplanes and birds out of the tar of CIFAR-10's binary version, as a NumPy archive.
 
     `batches` names the members, the test batch last, with the md5 of each.
     """
-    parts = [_cifar_batch(data) for data in _cifar_members(published, batches)]
+    members = _cifar_members(published, batches)
     arrays: dict[str, Any] = {}
-    for part, group in (("train", parts[:-1]), ("test", parts[-1:])):
-        labels = np.concatenate([labels for labels, _ in group])
+    for part, group in (("train", members[:-1]), ("test", members[-1:])):
+        records = np.frombuffer(b"".join(group), dtype=np.uint8).reshape(-1, _CIFAR_RECORD)
+        labels, planes = records[:, 0], records[:, 1:].reshape(-1, 3, 32, 32)
         kept = np.flatnonzero((labels == 0) | (labels == 2))
-        arrays[f"x_{part}"] = np.concatenate([images for _, images in group])[kept]
+        arrays[f"x_{part}"] = planes.transpose(0, 2, 3, 1)[kept]
         arrays[f"y_{part}"] = labels[kept]
         arrays[f"index_{part}"] = kept.astype(np.uint16)
     buffer = io.BytesIO()
@@ -77,7 +78,7 @@ def cifar_fingerprint(content: bytes) -> bytes:
     """Return the bytes of the arrays alone: a zip archive's own bytes depend on who packed it."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return b"".join(archive[name].tobytes() for name in CIFAR_ARRAYS)
+            return b"".join(archive[name].tobytes() for name in _CIFAR_ARRAYS)
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
         # Not an archive at all: its own bytes will not match the checksum either.
         return content
@@ -98,12 +99,6 @@ def _cifar_members(published: bytes, batches: Mapping[str, str]) -> list[bytes]:
         if hashlib.md5(found.get(name, b""), usedforsecurity=False).hexdigest() != expected:
             raise DownloadError(f"a tar file whose {name} is missing or not the published one")
     return [found[name] for name in batches]
-
-
-def _cifar_batch(data: bytes) -> tuple[np.ndarray, np.ndarray]:
-    records = np.frombuffer(data, dtype=np.uint8).reshape(-1, CIFAR_RECORD)
-    planes = records[:, 1:].reshape(-1, 3, 32, 32)
-    return records[:, 0], planes.transpose(0, 2, 3, 1)
 
 
 _UCI = "https://archive.ics.uci.edu/"

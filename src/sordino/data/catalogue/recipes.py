@@ -1,9 +1,11 @@
-"""The datasets by name, and `load`. What is known about each stands in recipes.toml."""
+"""The datasets by name: `Recipe`, what is known before one is read (recipes.toml), and `load`."""
 
 from __future__ import annotations
 
 import functools
 import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
@@ -11,55 +13,135 @@ from threadpoolctl import threadpool_limits
 
 from sordino import checks
 from sordino.data import sources
-from sordino.data.catalogue import adult, bank, embedded, files, forest, images, ipums, kddcup99
-from sordino.data.catalogue.recipe import (
-    Builder,
-    Erm,
-    Form,
-    Network,
-    Parts,
-    Publication,
-    Recipe,
-    Rows,
-    Splits,
-)
+from sordino.data.catalogue import files, images, tabular
 from sordino.data.dataset import Dataset
-from sordino.data.preprocess import READS_DIRECTIONS, READS_LEVELS, READS_RANGES
+from sordino.data.preprocess import READS_DIRECTIONS, READS_LEVELS, READS_RANGES, Form, Parts, Rows
+
+_Builder = Callable[[sources.Reader, Form], Parts]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Under which terms a dataset is given out, and how its authors are to be cited."""
+
+    licence: str
+    citation: str
+
+
+@dataclass(frozen=True)
+class Network:
+    """Settings of the papers for a network with one hidden layer (v2, Table 2)."""
+
+    hidden_size: int
+    learning_rate: float
+    batch_size: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Erm:
+    """The form of Chen, Lee and Kifer (2019): all rows in one set, and their settings.
+
+    `features` does not count the intercept; `paper_dimension` is the number printed in their
+    Table 1, which does.
+    """
+
+    paper_dimension: str
+    rows: int | None = None
+    features: int | None = None
+    regularisation: float = 0.001
+    batch_size: int = 4000
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A dataset by name: where it comes from, its sizes, and the papers' training settings.
+
+    Parameters
+    ----------
+    name
+        As `load` takes it; a variant is written after a slash ("mnist-binary/grp").
+    task
+        What is predicted, and which label is 1.
+    publication
+        Its licence and citation.
+    files
+        The raw files it is made from; empty for the sets that scikit-learn carries.
+    rows
+        Sizes of (train, validation, test) in the papers' form; None where a user's file decides.
+    features
+        Number of columns in the papers' form; None where a user's file decides.
+    learning_rate, batch_size, steps
+        Settings for logistic regression (for `mnist`: the convolutional network).
+    settings_from
+        Where these settings come from.
+    reads_private_data
+        Statistics the papers' form takes from the rows; empty if none.
+    network
+        Settings for the papers' one-hidden-layer network, where they have one.
+    erm
+        The same data in the form of Chen et al., where they use it.
+    """
+
+    name: str
+    task: str
+    publication: Publication
+    files: tuple[sources.RawFile, ...]
+    learning_rate: float
+    batch_size: int
+    steps: int
+    settings_from: str
+    reads_private_data: tuple[str, ...]
+    build: _Builder = field(repr=False, compare=False)
+    rows: tuple[int, int, int] | None = None
+    features: int | None = None
+    network: Network | None = None
+    erm: Erm | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it needs no file at all."""
+        return not self.files
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A recipe's datasets. In the form "erm" all rows are in `train` and the others are None."""
+
+    train: Dataset
+    validation: Dataset | None
+    test: Dataset | None
+    recipe: Recipe
+    reads_private_data: tuple[str, ...]
+
 
 _READS = {"ranges": READS_RANGES, "levels": READS_LEVELS, "directions": READS_DIRECTIONS}
-_MADE_FROM: dict[str, tuple[Builder, tuple[sources.RawFile, ...]]] = {
-    "adult": (adult.build, (files.ADULT_DATA, files.ADULT_TEST)),
-    "forest": (forest.build, (files.COVTYPE,)),
+_MADE_FROM: dict[str, tuple[_Builder, tuple[sources.RawFile, ...]]] = {
+    "adult": (tabular.adult, (files.ADULT_DATA, files.ADULT_TEST)),
+    "forest": (tabular.forest, (files.COVTYPE,)),
     "mnist-binary": (images.mnist_binary_pca, files.MNIST),
     "mnist-binary/grp": (images.mnist_binary_grp, files.MNIST),
     "mnist-binary/grp-raw": (images.mnist_binary_grp_raw, files.MNIST),
     "mnist-binary/crop": (images.mnist_binary_crop, files.MNIST),
     "cifar2": (images.cifar2, (files.CIFAR2,)),
     "mnist": (images.mnist, files.MNIST),
-    "bank": (bank.build, (files.BANK,)),
-    "kddcup99": (kddcup99.build_tenth, (files.KDD_TENTH,)),
-    "kddcup99/full": (kddcup99.build_full, (files.KDD_FULL,)),
-    "ipums": (ipums.build, (files.IPUMS,)),
-    "digits": (embedded.digits, ()),
-    "digits/binary": (functools.partial(embedded.digits, binary=True), ()),
-    "breast-cancer": (embedded.breast_cancer, ()),
+    "bank": (tabular.bank, (files.BANK,)),
+    "kddcup99": (tabular.kddcup99, (files.KDD_TENTH,)),
+    "kddcup99/full": (tabular.kddcup99_full, (files.KDD_FULL,)),
+    "ipums": (tabular.ipums, (files.IPUMS,)),
+    "digits": (images.digits, ()),
+    "digits/binary": (functools.partial(images.digits, binary=True), ()),
+    "breast-cancer": (tabular.breast_cancer, ()),
 }
 
 
-def _recipes() -> dict[str, Recipe]:
-    given = tomllib.loads(
-        resources.files("sordino.data.catalogue").joinpath("recipes.toml").read_text("utf-8")
-    )
-    return {name: _recipe(name, **each, known=given) for name, each in given["recipes"].items()}
-
-
-def _recipe(name: str, *, known: Any, reads: list[str], **given: Any) -> Recipe:
+def _recipe(name: str, *, reads: list[str], **given: Any) -> Recipe:
     build, made_from = _MADE_FROM[name]
     return Recipe(
         name,
         files=made_from,
         build=build,
-        publication=Publication(**known["publications"][given.pop("publication")]),
+        publication=Publication(**_GIVEN["publications"][given.pop("publication")]),
         rows=tuple(given.pop("rows", ())) or None,
         reads_private_data=tuple(_READS[each] for each in reads),
         network=Network(**given.pop("network")) if "network" in given else None,
@@ -68,17 +150,28 @@ def _recipe(name: str, *, known: Any, reads: list[str], **given: Any) -> Recipe:
     )
 
 
-RECIPES = _recipes()
+_GIVEN = tomllib.loads(
+    resources.files("sordino.data.catalogue").joinpath("recipes.toml").read_text("utf-8")
+)
+RECIPES = {name: _recipe(name, **each) for name, each in _GIVEN["recipes"].items()}
 _ALIASES = {"mnist-binary/pca": "mnist-binary"}
 
 
 def names() -> tuple[str, ...]:
-    """Return every name that `load` takes, in the order of docs/guide.md."""
+    """Return every name that `load` takes, in the order of docs/guide.md.
+
+    >>> "adult" in names()
+    True
+    """
     return tuple(RECIPES)
 
 
 def recipe(name: str) -> Recipe:
-    """Return the recipe called `name` without reading any data."""
+    """Return the recipe called `name` without reading any data.
+
+    >>> recipe("adult").rows
+    (29305, 3256, 16281)
+    """
     name = _ALIASES.get(name, name)
     return RECIPES[checks.one_of("name", name, names(), "`sordino data list` shows them all.")]
 
@@ -109,6 +202,18 @@ def load(
     -------
     Splits
         The datasets, the recipe, and which statistics were read from the rows.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no such dataset, or not in this form.
+    DataError
+        If a raw file is missing and cannot be downloaded, or is not the published one.
+
+    Examples
+    --------
+    >>> load("digits/binary").train
+    Dataset(digits/binary: 1,294 x 64 float32, norm <= 1)
     """
     chosen = recipe(name)
     checks.one_of("dtype", dtype, ("float32", "float64"))

@@ -41,7 +41,7 @@ def _sources() -> str:
     named after all of them cannot be stale.
     """
     digest = hashlib.sha256()
-    rooms = Path(__file__).parent, Path(__file__).parent.parent / "sgd"
-    for path in sorted(path for room in rooms for path in room.glob("*.py")):
+    package = Path(__file__).parents[2]
+    for path in sorted((*package.glob("models/kernels/*.py"), *package.glob("sgd/**/*.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -56,7 +56,7 @@ def scratch_numbers(parameters: int, slots: int) -> int:
     return WIDTH * (ROWS + 2 * parameters) + 2 * ROWS * parameters + slots
 
 
-class SharedRows(NamedTuple):
+class _SharedRows(NamedTuple):
     """The table as arrays. `most` is the largest |residual| that the clip leaves a row."""
 
     X: Array
@@ -65,7 +65,7 @@ class SharedRows(NamedTuple):
     slots: int
 
 
-class Runs(NamedTuple):
+class _Runs(NamedTuple):
     """What tells the runs of a chunk apart, each array [run].
 
     `slot` and `substitute` are the table's, `lane` is the place in a block, and blocks are the
@@ -80,7 +80,7 @@ class Runs(NamedTuple):
     datasets: int
 
 
-class BlockScratch(NamedTuple):
+class _BlockScratch(NamedTuple):
     """Working memory: one block of rows, one of runs, and the gradient of every run.
 
     Rows are also kept as columns (flat, as many as there are): BLAS is a third faster at scores
@@ -110,10 +110,13 @@ class FullBatch:
         self, spec: TrainSpec, table: RowTable, slots: int, parameters: int, places: Array
     ) -> None:
         self.law = law_of(spec)
-        self.rows = _rows(self.law, table, slots)
+        norms = table.norms.numpy()
+        most = np.full_like(norms, np.inf)
+        np.divide(self.law.clip, norms, out=most, where=norms > 0)
+        self.rows = _SharedRows(table.X.numpy(), table.y.numpy(), most, slots)
         self.runs = _runs(self.law, table, slots, places)
         runs, dtype = places.size, spec.dtype
-        self.scratch = BlockScratch(
+        self.scratch = _BlockScratch(
             X=np.empty((ROWS, parameters), dtype=dtype),
             columns=np.empty(ROWS * parameters, dtype=dtype),
             w=np.zeros((WIDTH, parameters), dtype=dtype),
@@ -145,14 +148,7 @@ class FullBatch:
         )
 
 
-def _rows(law: Law, table: RowTable, slots: int) -> SharedRows:
-    norms = table.norms.numpy()
-    most = np.full_like(norms, np.inf)
-    np.divide(law.clip, norms, out=most, where=norms > 0)
-    return SharedRows(X=table.X.numpy(), y=table.y.numpy(), most=most, slots=slots)
-
-
-def _runs(law: Law, table: RowTable, slots: int, places: Array) -> Runs:
+def _runs(law: Law, table: RowTable, slots: int, places: Array) -> _Runs:
     counted = table.counted.numpy() > 0
     # What counts in the size of the batch: a dataset's own record in place of the one it lacks.
     gained = np.where(table.slot >= 0, counted[table.substitute], 0)
@@ -161,7 +157,7 @@ def _runs(law: Law, table: RowTable, slots: int, places: Array) -> Runs:
     divisor = np.full(len(count), law.fixed_divisor) if law.fixed_divisor > 0 else count
     seeds, datasets = places.shape
     block = places.ravel() // WIDTH
-    return Runs(
+    return _Runs(
         slot=np.tile(table.slot, seeds),
         substitute=np.tile(table.substitute, seeds),
         divisor=np.tile(divisor.astype(np.float64), seeds),
@@ -174,9 +170,9 @@ def _runs(law: Law, table: RowTable, slots: int, places: Array) -> Runs:
 @compiled
 def _descend(
     law: Law,
-    rows: SharedRows,
-    runs: Runs,
-    scratch: BlockScratch,
+    rows: _SharedRows,
+    runs: _Runs,
+    scratch: _BlockScratch,
     weights: Array,
     total: Array,
     averages: bool,
@@ -200,7 +196,7 @@ def _descend(
 
 @compiled
 def _gradients(
-    law: Law, rows: SharedRows, runs: Runs, scratch: BlockScratch, weights: Array
+    law: Law, rows: _SharedRows, runs: _Runs, scratch: _BlockScratch, weights: Array
 ) -> None:
     """Set the sum of each run's clipped gradients, block of rows by block of rows."""
     _own_records(law, rows, runs, scratch, weights)
@@ -212,7 +208,7 @@ def _gradients(
 
 
 @compiled
-def _bring(scratch: BlockScratch, X: Array) -> None:
+def _bring(scratch: _BlockScratch, X: Array) -> None:
     """Copy rows near, in the precision of the run, without the zeros at their ends."""
     columns = scratch.columns[: len(X) * scratch.X.shape[1]].reshape(-1, len(X))
     for b in range(len(X)):
@@ -223,7 +219,7 @@ def _bring(scratch: BlockScratch, X: Array) -> None:
 
 @compiled
 def _own_records(
-    law: Law, rows: SharedRows, runs: Runs, scratch: BlockScratch, weights: Array
+    law: Law, rows: _SharedRows, runs: _Runs, scratch: _BlockScratch, weights: Array
 ) -> None:
     """Start each run's sum with the record that it alone has, or with nothing."""
     psi = scratch.psi[:1]
@@ -245,9 +241,9 @@ def _own_records(
 @compiled
 def _block(
     law: Law,
-    rows: SharedRows,
-    runs: Runs,
-    scratch: BlockScratch,
+    rows: _SharedRows,
+    runs: _Runs,
+    scratch: _BlockScratch,
     weights: Array,
     start: int,
     many: int,

@@ -32,7 +32,7 @@ from sordino.types import Array
 
 
 @compiled
-def few_scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
+def _few_scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
     """Set psi[k, b] = w[k] . X[batch[b]], two datasets at a time: rows are read once for both."""
     zero = w.dtype.type(0)
     for k in range(0, len(w) - 1, 2):
@@ -56,7 +56,7 @@ def few_scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
 
 
 @compiled
-def few_update(w: Array, X: Array, batch: Array, psi: Array, scale: float, keep: float) -> None:
+def _few_update(w: Array, X: Array, batch: Array, psi: Array, scale: float, keep: float) -> None:
     """Set w[k] = keep * w[k] + scale * sum_b psi[k, b] X[batch[b]], two datasets at a time."""
     for k in range(0, len(w) - 1, 2):
         u, v = w[k], w[k + 1]
@@ -129,7 +129,7 @@ class Law(NamedTuple):
     radius: float
 
 
-class Rows(NamedTuple):
+class _Rows(NamedTuple):
     """What a compiled step needs of a table, as arrays.
 
     `first` and `following` are `Table.replaced_by`.
@@ -146,7 +146,7 @@ class Rows(NamedTuple):
     has_empty: bool
 
 
-class Scratch(NamedTuple):
+class _Scratch(NamedTuple):
     """Working memory of one chunk: one batch, collected, and what is computed from it.
 
     `most` is the largest |psi| that the clip leaves an example, infinite where its row is zero.
@@ -177,10 +177,23 @@ def descend(
     padding = (0, table.X.shape[1] - parameters) if few else (0, 0)
     padded = _pad(weights, padding)
     sums = torch.zeros((1, 1, 1), dtype=weights.dtype) if total is None else _pad(total, padding)
+    wide, places = padded.shape[2], (epoch.index.shape[2] + 3) // 4 * 4
+    shapes = ((places, wide), places, places, datasets * places, (datasets, wide), (datasets, wide))
+    numbers = (np.empty(shape, dtype=padded.numpy().dtype) for shape in shapes)
+    batch, touched = np.empty(places, dtype=np.int32), np.empty(datasets, dtype=np.int32)
     _descend(
         law_of(spec),
-        _rows(table, spec.order == Sampling.POISSON),
-        _scratch(padded.numpy(), epoch.index.shape[2]),
+        _Rows(
+            table.X.numpy(),
+            table.y.numpy(),
+            table.counted.numpy(),
+            table.norms.numpy(),
+            table.slot,
+            table.substitute,
+            *table.replaced_by,
+            table.has_empty or spec.order == Sampling.POISSON,
+        ),
+        _Scratch._make([batch, *numbers, touched]),
         padded.numpy(),
         sums.numpy(),
         total is not None,
@@ -215,41 +228,11 @@ def law_of(spec: TrainSpec) -> Law:
     )
 
 
-def _rows(table: RowTable, padded: bool) -> Rows:
-    first, following = table.replaced_by
-    return Rows(
-        X=table.X.numpy(),
-        y=table.y.numpy(),
-        counted=table.counted.numpy(),
-        norms=table.norms.numpy(),
-        slot=table.slot,
-        substitute=table.substitute,
-        first=first,
-        following=following,
-        has_empty=table.has_empty or padded,
-    )
-
-
-def _scratch(weights: Array, places: int) -> Scratch:
-    datasets, parameters = weights.shape[1:]
-    places = (places + 3) // 4 * 4
-    return Scratch(
-        batch=np.empty(places, dtype=np.int32),
-        X=np.empty((places, parameters), dtype=weights.dtype),
-        y=np.empty(places, dtype=weights.dtype),
-        most=np.empty(places, dtype=weights.dtype),
-        psi=np.empty(datasets * places, dtype=weights.dtype),
-        gradient=np.empty((datasets, parameters), dtype=weights.dtype),
-        own=np.empty((datasets, parameters), dtype=weights.dtype),
-        touched=np.empty(datasets, dtype=np.int32),
-    )
-
-
 @compiled
 def _descend(
     law: Law,
-    rows: Rows,
-    scratch: Scratch,
+    rows: _Rows,
+    scratch: _Scratch,
     weights: Array,
     total: Array,
     averages: bool,
@@ -287,7 +270,7 @@ def _places(batch: Array, width: int, nothing: int) -> int:
 
 
 @compiled
-def _touched(rows: Rows, batch: Array, touched: Array, few: bool) -> int:
+def _touched(rows: _Rows, batch: Array, touched: Array, few: bool) -> int:
     """List the datasets that differ in this batch; return how many."""
     many = 0
     if few:
@@ -311,8 +294,8 @@ def _touched(rows: Rows, batch: Array, touched: Array, few: bool) -> int:
 @compiled
 def _shared_step(
     law: Law,
-    rows: Rows,
-    scratch: Scratch,
+    rows: _Rows,
+    scratch: _Scratch,
     w: Array,
     shared: Array,
     rate: float,
@@ -334,7 +317,7 @@ def _shared_step(
         return
     psi = scratch.psi[: len(w) * size].reshape(len(w), size)
     if few:
-        few_scores(psi, w, rows.X, batch)
+        _few_scores(psi, w, rows.X, batch)
     else:
         for b in range(size):
             copy_row(X[b], rows.X[batch[b]])
@@ -344,7 +327,7 @@ def _shared_step(
         if law.clip < np.inf:
             clip(psi[k], most)
     if few:
-        few_update(w, rows.X, batch, psi, scale, keep)
+        _few_update(w, rows.X, batch, psi, scale, keep)
     else:
         np.dot(psi, X, scratch.gradient)
         for k in range(w.shape[0]):
@@ -356,7 +339,7 @@ def _shared_step(
 
 @compiled
 def _large_step(
-    law: Law, rows: Rows, scratch: Scratch, w: Array, batch: Array, scale: float, keep: float
+    law: Law, rows: _Rows, scratch: _Scratch, w: Array, batch: Array, scale: float, keep: float
 ) -> None:
     """A step on a batch too large for the cache: block by block, each row fetched only once."""
     one = w.dtype.type(1)
@@ -368,12 +351,12 @@ def _large_step(
         stop = min(start + BLOCK, len(batch))
         part = batch[start:stop]
         psi = scratch.psi[: len(w) * len(part)].reshape(len(w), len(part))
-        few_scores(psi, w, rows.X, part)
+        _few_scores(psi, w, rows.X, part)
         for k in range(len(w)):
             link.residuals(law.kind, law.huber, psi[k], scratch.y[start:stop])
             if law.clip < np.inf:
                 clip(psi[k], scratch.most[start:stop])
-        few_update(gradient, rows.X, part, psi, one, one)
+        _few_update(gradient, rows.X, part, psi, one, one)
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             w[k, j] = keep * w[k, j] + scale * gradient[k, j]
@@ -382,8 +365,8 @@ def _large_step(
 @compiled
 def _single_step(
     law: Law,
-    rows: Rows,
-    scratch: Scratch,
+    rows: _Rows,
+    scratch: _Scratch,
     w: Array,
     k: int,
     shared: Array,
@@ -420,7 +403,7 @@ def _fill(batch: Array, shared: Array, nothing: int) -> Array:
 
 
 @compiled
-def _look_up(law: Law, rows: Rows, batch: Array, y: Array, most: Array, places: int) -> int:
+def _look_up(law: Law, rows: _Rows, batch: Array, y: Array, most: Array, places: int) -> int:
     """Collect what the batch's rows carry beside their features; return how many are records.
 
     The batch has `places` rows, and empty ones after them.

@@ -11,7 +11,7 @@ One step of SGD on `Params` [group, run, ...], in place: gradient, clip, noise, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,83 +26,50 @@ from sordino.sgd.table import RowTable
 from sordino.types import Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What one step reads: inputs [group, place, input], labels and weights [group, place].
+def _step(
+    objective: Objective,
+    spec: TrainSpec,
+    table: RowTable,
+    index: Index,
+    params: Params,
+    rate: float,
+    noise: Params | None,
+) -> None:
+    """Set w = Project(w - rate (sum of clipped gradients + z C noise) / divisor - rate l2 w).
 
-    `weight` is None where every place holds a record and counts 1 / `divisor`.
+    The rows of the batch are those that `index` [group, place] names.
     """
-
-    X: torch.Tensor
-    y: torch.Tensor
-    weight: torch.Tensor | None
-    divisor: float
-
-
-def gather(table: RowTable, index: Index, spec: TrainSpec, padded: bool) -> Batch:
-    """Collect the rows that `index` [group, place] names; `padded` if some may be empty."""
     flat = torch.from_numpy(index.reshape(-1))
     # index_select, not X[index]: advanced indexing is five times slower here.
     X = torch.index_select(table.X, 0, flat).view(*index.shape, -1)
     y = torch.index_select(table.y, 0, flat).view(index.shape)
-    if not padded:
-        return Batch(X, y, None, spec.batch_size if spec.divides_by_batch_size else index.shape[1])
-    weight = torch.index_select(table.present, 0, flat).view(index.shape)
-    if spec.divides_by_batch_size:
-        return Batch(X, y, weight, spec.batch_size)
-    counted = torch.index_select(table.counted, 0, flat).view(index.shape)
-    return Batch(X, y, weight / counted.sum(dim=1, keepdim=True).clamp_(min=1), 1.0)
-
-
-def step(
-    objective: Objective,
-    spec: TrainSpec,
-    params: Params,
-    batch: Batch,
-    rate: float,
-    noise: Params | None,
-) -> None:
-    """Set w = Project(w - rate (sum of clipped gradients + z C noise) / divisor - rate l2 w)."""
-    objective.add_gradient(
-        params,
-        params,
-        batch.X,
-        batch.y,
-        Update(
-            keep=1.0 - rate * spec.objective.l2,
-            scale=-rate / batch.divisor,
-            clip=spec.max_grad_norm,
-            weight=batch.weight,
-        ),
-    )
+    divisor = float(spec.batch_size if spec.divides_by_batch_size else index.shape[1])
+    weight = None  # where every place holds a record and counts 1 / divisor
+    if table.has_empty or spec.order == Sampling.POISSON:
+        weight = torch.index_select(table.present, 0, flat).view(index.shape)
+        if not spec.divides_by_batch_size:
+            counted = torch.index_select(table.counted, 0, flat).view(index.shape)
+            weight, divisor = weight / counted.sum(dim=1, keepdim=True).clamp_(min=1), 1.0
+    scale = -rate / divisor
+    update = Update(1.0 - rate * spec.objective.l2, scale, spec.max_grad_norm, weight)
+    objective.add_gradient(params, params, X, y, update)
     if noise is not None and spec.max_grad_norm is not None:
-        scale = -rate / batch.divisor * spec.noise_multiplier * spec.max_grad_norm
         for part, normal in zip(params, noise, strict=True):
-            part.add_(normal, alpha=scale)
+            part.add_(normal, alpha=scale * spec.noise_multiplier * spec.max_grad_norm)
     if spec.radius is not None:
-        _project(params, spec.radius)
+        squared = torch.stack([part.flatten(2).square().sum(dim=2) for part in params]).sum(dim=0)
+        factor = (spec.radius / squared.sqrt()).clamp_(max=1)
+        for part in params:
+            part.mul_(factor.view(*factor.shape, *[1] * (part.dim() - 2)))
 
 
-def _project(params: Params, radius: float) -> None:
-    squared = torch.stack([part.flatten(2).square().sum(dim=2) for part in params]).sum(dim=0)
-    factor = (radius / squared.sqrt()).clamp_(max=1)
-    for part in params:
-        part.mul_(factor.view(*factor.shape, *[1] * (part.dim() - 2)))
-
-
-@dataclass(frozen=True, eq=False)
-class Touched:
+class _Touched(NamedTuple):
     """Runs that a step must take with a batch of their own: the place that differs, and how."""
 
     seed: Ints
     neighbour: Ints
     place: Ints
     substitute: Index
-
-    def part(self, start: int, end: int) -> Touched:
-        """Return some of them."""
-        at = slice(start, end)
-        return Touched(self.seed[at], self.neighbour[at], self.place[at], self.substitute[at])
 
 
 def descend(
@@ -115,7 +82,6 @@ def descend(
     noise: torch.Tensor | None,
 ) -> None:
     """Take these steps, in place; add each new iterate to its sum if one is kept."""
-    padded = table.has_empty or spec.order == Sampling.POISSON
     for t, touched in enumerate(_touched(table, epoch)):
         now = epoch.index[:, t, : int(epoch.width[t])]
         rate = float(rates[t])
@@ -127,15 +93,15 @@ def descend(
             theirs = now[touched.seed]
             theirs[np.arange(len(theirs)), touched.place] = touched.substitute
             noise_of = None if normal is None else tuple(n[seed] for n in normal)
-            step(objective, spec, own, gather(table, theirs, spec, padded), rate, noise_of)
-        step(objective, spec, lanes.params, gather(table, now, spec, padded), rate, normal)
+            _step(objective, spec, table, theirs, own, rate, noise_of)
+        _step(objective, spec, table, now, lanes.params, rate, normal)
         if touched is not None:
             for part, mine in zip(lanes.params, own, strict=True):
                 part[at] = mine.squeeze(1)
         lanes.add_up()
 
 
-def _touched(table: RowTable, epoch: Epoch) -> Iterator[Touched | None]:
+def _touched(table: RowTable, epoch: Epoch) -> Iterator[_Touched | None]:
     """For each step, the runs whose batch holds the slot in which they differ."""
     by_slot = np.argsort(table.slot, kind="stable")
     slots = table.slot[by_slot]
@@ -156,8 +122,7 @@ def _touched(table: RowTable, epoch: Epoch) -> Iterator[Touched | None]:
         np.repeat(place, many)[order],
         table.substitute[neighbour].astype(np.int32),
     )
-    all_ = Touched(*columns)
     start = 0
     for end in np.searchsorted(when[order], np.arange(len(epoch.width)), "right").tolist():
-        yield all_.part(start, end) if end > start else None
+        yield _Touched._make(each[start:end] for each in columns) if end > start else None
         start = end

@@ -73,7 +73,9 @@ class Lanes:
             self._used[s] += 1
         more = int(self._used.max()) - self.params[0].shape[1]
         if more > 0:
-            self._each(lambda part: torch.cat([part, _repeated(part[:, :1], more)], dim=1))
+            self._each(
+                lambda part: torch.cat([part, part[:, :1].expand(-1, more, *part.shape[2:])], dim=1)
+            )
         at = torch.from_numpy(seed), torch.from_numpy(self.lane[seed, neighbour])
         for part in (*self.params, *(self.total or ())):
             part[at] = part[at[0], 0]
@@ -99,7 +101,3 @@ class Lanes:
         for part, sum_ in zip(self.params, self.total, strict=True):
             part.copy_(sum_ / steps)
             sum_.zero_()
-
-
-def _repeated(lane: torch.Tensor, times: int) -> torch.Tensor:
-    return lane.expand(-1, times, *lane.shape[2:])

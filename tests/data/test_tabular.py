@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sordino.data.catalogue import adult, bank, files, forest, ipums, kddcup99, tabular
-from sordino.data.catalogue.recipe import Reader
+from sordino.data.catalogue import files, tabular
 from sordino.data.preprocess import READS_LEVELS, READS_RANGES
-from sordino.data.sources import CorruptFileError, DataError, RawFile
+from sordino.data.sources import CorruptFileError, DataError, RawFile, Reader
 
 
 def _reader(**contents: bytes) -> Reader:
@@ -44,8 +43,8 @@ ADULT_TEST = (
 
 
 def test_adult_reads_labels_with_and_without_a_full_stop() -> None:
-    train = adult.parse(files.ADULT_DATA, ADULT_DATA, skip=0)
-    test = adult.parse(files.ADULT_TEST, ADULT_TEST, skip=1)
+    train = tabular.parse_adult(files.ADULT_DATA, ADULT_DATA, skip=0)
+    test = tabular.parse_adult(files.ADULT_TEST, ADULT_TEST, skip=1)
     assert train.y.tolist() == [0, 1] * 10
     assert test.y.tolist() == [1, 0]
     assert test.frame["native-country"].tolist() == ["United-States"] * 2
@@ -54,14 +53,14 @@ def test_adult_reads_labels_with_and_without_a_full_stop() -> None:
 
 
 def test_adult_documents_94_columns_of_levels() -> None:
-    assert sum(len(v) - 1 for v in adult.LEVELS.values()) == 94
-    assert len(adult.NUMERIC) == 6
+    assert sum(len(v) - 1 for v in tabular.ADULT_LEVELS.values()) == 94
+    assert len(tabular.ADULT_NUMERIC) == 6
     for column in ("workclass", "occupation", "native-country"):
-        assert sorted(adult.LEVELS[column])[0] == "?"
+        assert sorted(tabular.ADULT_LEVELS[column])[0] == "?"
 
 
 def test_adult_scales_by_the_training_rows_only() -> None:
-    parts = adult.build(_reader(ADULT_DATA=ADULT_DATA, ADULT_TEST=ADULT_TEST), "papers")
+    parts = tabular.adult(_reader(ADULT_DATA=ADULT_DATA, ADULT_TEST=ADULT_TEST), "papers")
     assert parts.validation is not None
     assert parts.test is not None
     assert [len(p[1]) for p in (parts.train, parts.validation, parts.test)] == [18, 2, 2]
@@ -76,7 +75,7 @@ def test_adult_scales_by_the_training_rows_only() -> None:
 
 
 def test_adult_in_erm_form_is_every_row_and_every_column() -> None:
-    parts = adult.build(_reader(ADULT_DATA=ADULT_DATA, ADULT_TEST=ADULT_TEST), "erm")
+    parts = tabular.adult(_reader(ADULT_DATA=ADULT_DATA, ADULT_TEST=ADULT_TEST), "erm")
     X, y = parts.train
     assert X.shape == (22, 100)
     assert y.tolist() == [0, 1] * 10 + [1, 0]
@@ -87,13 +86,13 @@ def test_adult_in_erm_form_is_every_row_and_every_column() -> None:
 
 def test_adult_refuses_an_unknown_label_and_a_missing_number() -> None:
     with pytest.raises(CorruptFileError, match="row 1 has another label"):
-        adult.parse(
+        tabular.parse_adult(
             files.ADULT_DATA,
             (_person(1, "?", "Male", 0, "<=50K") + _person(1, "?", "Male", 0, "maybe")).encode(),
             skip=0,
         )
     with pytest.raises(CorruptFileError, match="cannot be parsed"):
-        adult.parse(files.ADULT_DATA, ADULT_DATA.replace(b"25,", b",", 1), skip=0)
+        tabular.parse_adult(files.ADULT_DATA, ADULT_DATA.replace(b"25,", b",", 1), skip=0)
 
 
 # --- forest
@@ -109,13 +108,13 @@ def _forest_rows(labels: list[int]) -> bytes:
 
 
 def test_forest_keeps_cover_types_one_and_two() -> None:
-    table = forest.parse(files.COVTYPE, _forest_rows([5, 2, 1, 7, 2]))
+    table = tabular.parse_forest(files.COVTYPE, _forest_rows([5, 2, 1, 7, 2]))
     assert table.y.tolist() == [1, 0, 1]
     assert table.frame["0"].tolist() == [101, 102, 104]
 
 
 def test_forest_drops_constant_columns() -> None:
-    parts = forest.build(_reader(COVTYPE=_forest_rows([1, 2] * 50)), "papers")
+    parts = tabular.forest(_reader(COVTYPE=_forest_rows([1, 2] * 50)), "papers")
     assert parts.validation is not None
     assert parts.test is not None
     assert parts.train[0].shape == (77, 2)
@@ -125,7 +124,7 @@ def test_forest_drops_constant_columns() -> None:
 
 def test_forest_refuses_another_width() -> None:
     with pytest.raises(CorruptFileError, match="it has 3 columns, not 55"):
-        forest.parse(files.COVTYPE, b"1,2,3\n")
+        tabular.parse_forest(files.COVTYPE, b"1,2,3\n")
 
 
 # --- bank
@@ -146,7 +145,7 @@ def _bank(*rows: tuple[int, str, str]) -> bytes:
 
 
 def test_bank_counts_months_and_keeps_the_other_words() -> None:
-    table = bank.parse(files.BANK, _bank((58, "may", "no"), (33, "dec", "yes")))
+    table = tabular.parse_bank(files.BANK, _bank((58, "may", "no"), (33, "dec", "yes")))
     assert table.y.tolist() == [0, 1]
     assert table.frame["month"].tolist() == [5, 12]
     assert table.frame["poutcome"].tolist() == ["unknown", "unknown"]
@@ -154,17 +153,17 @@ def test_bank_counts_months_and_keeps_the_other_words() -> None:
 
 def test_bank_has_the_width_of_chen_et_al_less_the_intercept() -> None:
     content = _bank((58, "may", "no"), (33, "dec", "yes"))
-    parts = bank.build(_reader(BANK=content), "erm")
+    parts = tabular.bank(_reader(BANK=content), "erm")
     assert parts.train[0].shape == (2, 32)
 
 
 def test_bank_refuses_a_missing_column_and_a_strange_month() -> None:
     with pytest.raises(CorruptFileError, match="lacks the columns poutcome, previous"):
-        bank.parse(
+        tabular.parse_bank(
             files.BANK, BANK_HEAD.replace('"previous";"poutcome";', "").encode() + b"1;2;3\n"
         )
     with pytest.raises(CorruptFileError, match="row 1 has no known month"):
-        bank.parse(files.BANK, _bank((1, "may", "no"), (1, "mai", "no")))
+        tabular.parse_bank(files.BANK, _bank((1, "may", "no"), (1, "mai", "no")))
 
 
 # --- kddcup99
@@ -181,30 +180,32 @@ CONNECTIONS = "".join(
 
 
 def test_kddcup99_sets_normal_against_the_rest() -> None:
-    table = kddcup99.parse(files.KDD_TENTH, CONNECTIONS)
+    table = tabular.parse_kddcup99(files.KDD_TENTH, CONNECTIONS)
     assert table.y.tolist() == [1, 0, 0, 0] * 25
     assert len(table.numeric) == 38
 
 
 def test_kddcup99_learns_levels_and_says_so() -> None:
-    erm = kddcup99.build_tenth(_reader(KDD_TENTH=CONNECTIONS), "erm")
+    erm = tabular.kddcup99(_reader(KDD_TENTH=CONNECTIONS), "erm")
     assert erm.train[0].shape == (100, 38 + 0 + 1 + 0)
     assert erm.reads_private_data == (READS_LEVELS, READS_RANGES)
-    papers = kddcup99.build_full(_reader(KDD_FULL=CONNECTIONS), "papers")
+    papers = tabular.kddcup99_full(_reader(KDD_FULL=CONNECTIONS), "papers")
     assert papers.train[0].shape == (72, 2)
 
 
 def test_rows_are_the_same_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = kddcup99.build_tenth(_reader(KDD_TENTH=CONNECTIONS), "papers")
+    whole = tabular.kddcup99(_reader(KDD_TENTH=CONNECTIONS), "papers")
     monkeypatch.setattr(tabular, "BLOCK_ROWS", 7)
-    pieces = kddcup99.build_tenth(_reader(KDD_TENTH=CONNECTIONS), "papers")
+    pieces = tabular.kddcup99(_reader(KDD_TENTH=CONNECTIONS), "papers")
     assert np.array_equal(whole.train[0], pieces.train[0])
     assert np.array_equal(whole.train[1], pieces.train[1])
 
 
 def test_kddcup99_refuses_a_label_without_its_full_stop() -> None:
     with pytest.raises(CorruptFileError, match="row 100 has the label 'normal'"):
-        kddcup99.parse(files.KDD_TENTH, CONNECTIONS + _connection("http", "normal", 1).encode())
+        tabular.parse_kddcup99(
+            files.KDD_TENTH, CONNECTIONS + _connection("http", "normal", 1).encode()
+        )
 
 
 # --- ipums
@@ -215,16 +216,16 @@ EXTRACT = "age,SEX,marst, LABEL\n" + "".join(
 
 
 def _parse_ipums(text: str) -> None:
-    ipums.parse(files.IPUMS, text.encode())
+    tabular.parse_ipums(files.IPUMS, text.encode())
 
 
 def test_ipums_takes_any_of_the_documented_columns() -> None:
-    table = ipums.parse(files.IPUMS, EXTRACT.encode())
+    table = tabular.parse_ipums(files.IPUMS, EXTRACT.encode())
     assert (table.numeric, table.categorical) == (("AGE",), ("MARST", "SEX"))
     assert table.y.sum() == 19
-    parts = ipums.build(_reader(IPUMS=EXTRACT.encode()), "erm")
+    parts = tabular.ipums(_reader(IPUMS=EXTRACT.encode()), "erm")
     assert parts.train[0].shape == (50, 1 + 4 + 1)
-    split = ipums.build(_reader(IPUMS=EXTRACT.encode()), "papers")
+    split = tabular.ipums(_reader(IPUMS=EXTRACT.encode()), "papers")
     assert split.test is not None
     assert len(split.test[1]) == 10
 

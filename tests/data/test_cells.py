@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sordino.data import looks, table_file
-from sordino.data.cells import Cells
+from sordino.data import table_file
+from sordino.data.cells import Cells, Look, look
 from sordino.data.columns import Columns
-from sordino.data.looks import Look
 from sordino.errors import PrivacyLeakWarning
 
 Made = Callable[[np.random.Generator, int], list[str]]
@@ -117,4 +116,4 @@ def _without_words(path: Path) -> Path:
 
 def test_columns_that_cannot_be_used_have_no_look() -> None:
     for strange in ([float("inf")] * 99, [[1]] * 99, [None] * 99, [datetime.date.today()] * 99):
-        assert looks.look(Cells("", pd.Series(strange, dtype=object))) is None
+        assert look(Cells("", pd.Series(strange, dtype=object))) is None

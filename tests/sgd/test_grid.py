@@ -18,8 +18,8 @@ from sordino import tasks
 from sordino.data import neighbours as nb
 from sordino.errors import InvalidArgument
 from sordino.models import ObjectiveSpec
-from sordino.sgd import TrainSpec, planning, prepare
-from sordino.sgd.planning import Plan, chunk_bytes
+from sordino.sgd import TrainSpec, prepare
+from sordino.sgd.grid import Plan, chunk_bytes, default_memory
 
 SPECS = {
     "logistic": TrainSpec(ObjectiveSpec("logistic"), 0.5, 8, steps=5),
@@ -157,7 +157,7 @@ def test_the_plan_does_not_depend_on_threads_where_memory_is_ample(images):
 
 def test_defaults_are_a_quarter_of_memory_and_all_cores_of_the_process():
     pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert planning.default_memory() == pages // 4
+    assert default_memory() == pages // 4
     assert 1 <= tasks.available_cores() <= (os.cpu_count() or 1)
 
 
@@ -168,8 +168,8 @@ import gc, json, sys
 import numpy as np, torch
 from sordino.data import Dataset, neighbours as nb
 from sordino.sgd import TrainSpec, prepare
-from sordino.sgd.chunk import Chunk
-from sordino.sgd.planning import Plan, chunk_bytes
+from sordino.sgd.engine import Chunk
+from sordino.sgd.grid import Plan, chunk_bytes
 
 torch.set_num_threads(1)
 
