@@ -40,7 +40,6 @@ _NAMES = {"likelihood": "the likelihood ratio", "loss": "the loss of the record 
 SCORES = ("learned", *_NAMES)
 _GRID = 20  # thresholds of the Bonferroni bound: quantiles of the first half's scores
 _LEAST_RUNS = 16
-HALF = "tested runs a world, half of all,"
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +313,7 @@ def _tested_runs(runs: int, delta: float, confidence: float) -> int:
     """Runs a world of the second half."""
     runs = checks.whole("runs", runs, at_least=1)
     tested = runs - runs // 2
-    bounds.check_runs(tested, delta=delta, confidence=confidence, each=HALF)
+    bounds.check_runs(tested, delta=delta, confidence=confidence, half=True)
     if runs < _LEAST_RUNS:
         checks.fail("runs", runs, f">= {_LEAST_RUNS}", "Half of them learn, half of them test.")
     return tested

@@ -47,19 +47,14 @@ Folds = npt.NDArray[np.int64]
 Score = Callable[[Floats], npt.ArrayLike]
 Goal = Callable[[Floats, Floats], float]
 
-FOLDS = 4
+_FOLDS = range(4)
 LOSSES = "loss of the one record less that of the other"
 """The name of a score."""
 
-# Weights of the identity that are tried; at 1 the direction is the mean difference itself.
-_SHRINKAGES = np.array([1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0])
-_BETTER = 1.02  # by how much the bound must grow for a less plain attack to be taken
-_MOST_SQUARED = 200  # columns up to which squares are looked at
 _MOST_FEATURES = 1200
 _FAR = 1e60  # in standard units
 _GLANCE = 500  # runs a world in which a column that repeats shows it
 _SAMPLE = 200  # runs a world on which a given score is tried
-_SMOOTHING = 0.5  # added to every count: what was never seen is not impossible
 _MOST_COLUMNS = 400  # up to which the determinant of a Hessian is taken for every run
 _BLOCK_NUMBERS = 1 << 23  # runs x records x columns at once: 64 MB
 
@@ -91,44 +86,10 @@ class _Moments:
         sizes = np.maximum(sizes, 0.0)
         level = (float(sizes.mean()) if len(sizes) else 0.0) or 1.0
         gap = basis.T @ (means[1] - means[0])
-        rho = _SHRINKAGES[:, None]
+        # Weights of the identity; at 1 the direction is the mean difference itself.
+        rho = np.array([1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0])[:, None]
         found = (gap / ((1 - rho) * sizes + rho * level)) @ basis.T
         return found, found @ means.mean(axis=0)
-
-
-class Direction:
-    """The direction without each fold, and with all; made by `of`."""
-
-    def __init__(self, total: _Moments, scores: list[tuple[Floats, Floats]]) -> None:
-        self._total = total
-        self._scores = scores
-        self._best = int(np.argmax(np.mean([_separation(*each) for each in scores], axis=0)))
-
-    @classmethod
-    def of(
-        cls, first: Floats, second: Floats, first_folds: Folds, second_folds: Folds, *, folds: int
-    ) -> Self:
-        """Learn from rows of both worlds, each in one of the folds."""
-        inside = [(first[first_folds == k], second[second_folds == k]) for k in range(folds)]
-        parts = [_Moments.of(*rows) for rows in inside]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total.plus(part)
-        scores = []
-        for part, rows in zip(parts, inside, strict=True):
-            along, offsets = total.plus(part, -1).paths()
-            scores.append((rows[0] @ along.T - offsets, rows[1] @ along.T - offsets))
-        return cls(total, scores)
-
-    def held_out(self, fold: int) -> tuple[Floats, Floats]:
-        """Scores of the runs of a fold, along the direction learned from the others."""
-        first, second = self._scores[fold]
-        return first[:, self._best], second[:, self._best]
-
-    def whole(self) -> Callable[[Floats], Floats]:
-        """The score along the direction learned from all runs."""
-        along, offsets = (found[self._best] for found in self._total.paths())
-        return lambda rows: np.asarray(rows @ along - offsets)
 
 
 def _separation(first: Floats, second: Floats) -> Floats:
@@ -247,12 +208,15 @@ def learned(negative: Floats, positive: Floats, goal: Goal, stream: np.random.Ge
     stream
         Parts the runs into folds.
     """
-    folds = [np.asarray(stream.permutation(len(runs)) % FOLDS) for runs in (negative, positive)]
+    folds = [
+        np.asarray(stream.permutation(len(runs)) % len(_FOLDS)) for runs in (negative, positive)
+    ]
     most, best = 0.0, None
     for name, attack in _attacks(negative, positive):
         cross, whole = attack(negative, positive, folds)
         worth = goal(*cross)
-        if best is None or worth > _BETTER * most:
+        # The bound must grow by 2 % for a less plain attack to be taken.
+        if best is None or worth > 1.02 * most:
             most, best = worth, (name, whole, cross)
     assert best is not None
     name, whole, cross = best
@@ -263,7 +227,7 @@ def _attacks(negative: Floats, positive: Floats) -> list[tuple[str, _Attack]]:
     """Those that may do something here, the plainest first: it stays if no other is better."""
     name = "a learned direction"
     attacks: list[tuple[str, _Attack]] = [(name, functools.partial(_along, squares=False))]
-    if negative.shape[1] <= _MOST_SQUARED:
+    if negative.shape[1] <= 200:
         squares = functools.partial(_along, squares=True)
         attacks.append((f"{name} of outputs and their squares", squares))
     both = np.concatenate([negative, positive])
@@ -278,10 +242,10 @@ def _attacks(negative: Floats, positive: Floats) -> list[tuple[str, _Attack]]:
     return attacks
 
 
-def _cross(folds: list[Folds], held_out: Callable[[int], tuple[Floats, Floats]]) -> list[Floats]:
+def _cross(folds: list[Folds], held_out: Callable[[int], list[Floats]]) -> list[Floats]:
     """Scores of all runs, each by what was learned without its fold."""
     cross = [np.empty(len(each)) for each in folds]
-    for fold in range(FOLDS):
+    for fold in _FOLDS:
         for scores, each, part in zip(cross, folds, held_out(fold), strict=True):
             scores[each == fold] = part
     return cross
@@ -290,15 +254,23 @@ def _cross(folds: list[Folds], held_out: Callable[[int], tuple[Floats, Floats]])
 def _along(
     negative: Floats, positive: Floats, folds: list[Folds], *, squares: bool
 ) -> tuple[list[Floats], Callable[[], Score]]:
-    """A learned direction."""
+    """A direction: learned without each fold for the runs in it, and from all runs."""
     features = _features(negative, positive, squares=squares)
-    direction = Direction.of(features(negative), features(positive), *folds, folds=FOLDS)
+    worlds = features(negative), features(positive)
+    inside = [[rows[each == k] for rows, each in zip(worlds, folds, strict=True)] for k in _FOLDS]
+    parts = [_Moments.of(*rows) for rows in inside]
+    total = functools.reduce(_Moments.plus, parts)
+    scores = []
+    for part, rows in zip(parts, inside, strict=True):
+        along, offsets = total.plus(part, -1).paths()
+        scores.append([each @ along.T - offsets for each in rows])
+    best = int(np.argmax(np.mean([_separation(*each) for each in scores], axis=0)))
 
     def whole() -> Score:
-        along = direction.whole()
-        return lambda outputs: along(features(outputs))
+        along, offsets = (found[best] for found in total.paths())
+        return lambda outputs: np.asarray(features(outputs) @ along - offsets)
 
-    return _cross(folds, direction.held_out), whole
+    return _cross(folds, lambda fold: [each[:, best] for each in scores[fold]]), whole
 
 
 def _features(negative: Floats, positive: Floats, *, squares: bool) -> Callable[[Floats], Floats]:
@@ -355,9 +327,9 @@ def _repeated(
 
         return total
 
-    def held_out(fold: int) -> tuple[Floats, Floats]:
+    def held_out(fold: int) -> list[Floats]:
         total = score(fold)
-        return total(keys[0][folds[0] == fold]), total(keys[1][folds[1] == fold])
+        return [total(key[each == fold]) for key, each in zip(keys, folds, strict=True)]
 
     def whole() -> Score:
         total = score(-1)
@@ -371,8 +343,9 @@ def _log_ratios(
 ) -> tuple[npt.NDArray[np.uint64], Floats]:
     """Keys, and the log ratio of the shares of each in the two worlds."""
     keys, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+    # What was never seen is not impossible.
     seen = [
-        np.bincount(part, minlength=len(keys)) + _SMOOTHING
+        np.bincount(part, minlength=len(keys)) + 0.5
         for part in (places[: len(first)], places[len(first) :])
     ]
     return keys, np.log(seen[1] / seen[0]) - math.log(len(second) / len(first))

@@ -57,7 +57,6 @@ ALONG = (
     "takes the noise along the direction for Gaussian, and alike for both datasets; a lower "
     "estimate, since the direction is learned from few seeds"
 )
-_WISHART = "takes the noise for Gaussian, and alike for both datasets"
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,8 @@ class Directional:
         if self.corrected is None:
             return None
         method = f"{EXACT} of the Mahalanobis distance, corrected for the number of seeds"
-        return exact_epsilon(self.corrected, delta, method=method, caveat=_WISHART)
+        caveat = "takes the noise for Gaussian, and alike for both datasets"
+        return exact_epsilon(self.corrected, delta, method=method, caveat=caveat)
 
 
 def between(

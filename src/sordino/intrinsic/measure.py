@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 Train = Callable[[Array, Array, int], npt.ArrayLike]
 
 _Outcome = Array | str  # the weights of a cell, or why it has none
-_CELL = (1, 10)  # seeds and neighbours of a function's cell: what a kill or a failure costs
-_TRIALS = 10
 
 
 @dataclass(frozen=True)
@@ -453,7 +451,8 @@ def _function(
 ) -> _Function:
     """Its grid has one checkpoint: nobody knows how many steps a function takes."""
     if present is None:
-        cut, parameters = _CELL, _parameters(train, sets, seeds)
+        # One seed and ten neighbours a cell: what a kill or a failure costs.
+        cut, parameters = (1, 10), _parameters(train, sets, seeds)
     else:
         cut, parameters = cell_size(present), present.parameters
     axes = ("vary",), seeds, tuple(sets.labels.tolist()), (1,), parameters
@@ -466,7 +465,7 @@ def _parameters(train: Train, sets: Neighbours, seeds: Sequence[int]) -> int:
     reasons: list[str] = []
     trial = functools.partial(attempt, train, sets, place=0)
     for _, found in tasks.run(
-        trial, seeds[:_TRIALS], workers=1, lost=lambda seed: tasks.ENDED, argument="train"
+        trial, seeds[:10], workers=1, lost=lambda seed: tasks.ENDED, argument="train"
     ):
         if isinstance(found, str):
             reasons.append(found)

@@ -117,7 +117,15 @@ def joint(
     if len(X) < 8:
         checks.fail("seeds", len(X), ">= 8", "Measure more of them.")
     draws = checks.whole("draws", draws, at_least=99)
-    X = _independent(X)
+    # Without the directions in which nothing varies, such as a weight that is a copy.
+    X = X[:, np.ptp(X, axis=0) > 0]
+    if X.shape[1] == 0:
+        checks.fail("weights", f"shape {X.shape}", "to vary", "All seeds gave the same weights.")
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    _, sizes, basis = np.linalg.svd(scaled, full_matrices=False)
+    rank = int((sizes > 1e-6 * sizes[0]).sum())  # below is rounding of single precision
+    if rank != min(X.shape[1], len(X) - 1):
+        X = np.asarray(scaled @ basis[:rank].T)
     if directions is None and X.shape[1] + 2 <= len(X):
         p_value, kurtosis = _kurtosis_test(X, stream, draws)
         return JointNormality(p_value, kurtosis, X.shape[1], len(X), halved=False)
@@ -131,17 +139,6 @@ def joint(
     ]
     p_value, kurtosis = min(found)
     return JointNormality(min(1.0, 2 * p_value), kurtosis, q, len(X), halved=True)
-
-
-def _independent(X: Floats) -> Floats:
-    """Runs without the directions in which nothing varies, such as a weight that is a copy."""
-    X = X[:, np.ptp(X, axis=0) > 0]
-    if X.shape[1] == 0:
-        checks.fail("weights", f"shape {X.shape}", "to vary", "All seeds gave the same weights.")
-    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    _, sizes, basis = np.linalg.svd(scaled, full_matrices=False)
-    rank = int((sizes > 1e-6 * sizes[0]).sum())  # below is rounding of single precision
-    return X if rank == min(X.shape[1], len(X) - 1) else np.asarray(scaled @ basis[:rank].T)
 
 
 def _principal(rows: Floats, many: int) -> Floats:

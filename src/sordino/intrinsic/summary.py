@@ -30,8 +30,6 @@ from sordino.types import Floats
 
 _MOST_TESTS, _MOST_DATASETS = 6000, 50
 """Weights tested for normality: v1 took 25 datasets, v2 50, and they are nearly copies."""
-_SHOWN_RUNS = 20
-"""Runs whose weights are followed through the training."""
 _MOST_BYTES = 2**29
 """Of weights held at once where all kept steps are gone through."""
 _SIGMAS: dict[str, tuple[spread.Aggregate, spread.Variant]] = {
@@ -317,7 +315,8 @@ def _by_steps(
     largest, spreads, followed = [], [], []
     for start in range(0, len(steps), size):
         W = measured.weights(init, steps=steps[start : start + size])
-        followed.append(W[:_SHOWN_RUNS, at][:, :, moved])
+        # Runs whose weights are followed through the training.
+        followed.append(W[:20, at][:, :, moved])
         for place in range(W.shape[2]):
             one = W[:, places, place]
             largest.append(float(distances.largest_by_pair(one).max()))

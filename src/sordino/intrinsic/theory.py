@@ -68,7 +68,16 @@ def theory(
             )
         # The staircase, at so many numbers of steps.
         places = sorted({round(step) for step in np.linspace(0, steps, 200)})
-        bounds = [_bound(spec, constants, records, step, relation) for step in (*places, steps)]
+        rates, how = rates_of(spec, records), batches_of(spec, constants, records)
+        bounds = [
+            bolt_on_convex(
+                rates=np.full(step, rates[0]) if len(rates) == 1 else rates[:step],
+                relation=relation,
+                same_order=spec.order != Sampling.SHUFFLE,
+                **how,
+            )
+            for step in (*places, steps)
+        ]
     except NotApplicable as refusal:
         return Theory(None, str(refusal), None, (), nothing, nothing)
     printed, fractions = None, nothing
@@ -79,18 +88,6 @@ def theory(
         fractions = printed.value * np.array(places) / max(steps, 1)
     heights = np.array([bound.worst for bound in bounds[:-1]])
     return Theory(bounds[-1], "", printed, tuple(places), heights, fractions)
-
-
-def _bound(
-    spec: TrainSpec, constants: Constants, records: int, steps: int, relation: Relation
-) -> Sensitivity:
-    rates = rates_of(spec, records)
-    return bolt_on_convex(
-        rates=np.full(steps, rates[0]) if len(rates) == 1 else rates[:steps],
-        relation=relation,
-        same_order=spec.order != Sampling.SHUFFLE,
-        **batches_of(spec, constants, records),
-    )
 
 
 def printed_sensitivity(

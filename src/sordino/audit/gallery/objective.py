@@ -26,8 +26,6 @@ from sordino.types import Floats
 
 NORM = 100.0
 _HUBER = ObjectiveSpec("huber-svm", intercept=False)
-_HALVINGS = 80
-"""More than enough for the last bit of a float64 between two numbers of this size."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,8 @@ class NoisyMinimiser:
         x = data.X[:, 0]
         high = (np.abs(x).sum() + np.abs(linear)) / self.regulariser
         low = -high
-        for _ in range(_HALVINGS):
+        # More than enough for the last bit of a float64 between two numbers of this size.
+        for _ in range(80):
             w = (low + high) / 2
             slope = x @ risk.derivatives(np.outer(x, w)) + self.regulariser * w + linear
             low, high = np.where(slope < 0, w, low), np.where(slope < 0, high, w)

@@ -195,22 +195,18 @@ def unnoised_bias() -> Case:
     claim = Claim(1.0, 1e-3, Relation.REPLACE_ONE)
     right = proved(_SPEC, _ROWS, features=_WEIGHTS, norm=math.sqrt(2))
     scale = right.sigma(claim.epsilon, claim.delta)
+    # Neighbours that differ in the first label; all other rows are empty, with labels by turns.
+    X = np.zeros((_ROWS, 1))
+    X[0] = 1.0
+    y = np.arange(_ROWS) % 2
     return Case(
-        *_flipped(),
+        Dataset(X, y, norm_bound=1.0, name="gallery"),
+        Dataset(X, np.where(np.arange(_ROWS) == 0, 1 - y, y), 1.0, "gallery neighbour"),
         broken=NoisedWeights(scale, noised=_WEIGHTS - 1),
         correct=NoisedWeights(scale, noised=_WEIGHTS),
         claim=claim,
         true_epsilon=math.inf,
     )
-
-
-def _flipped() -> tuple[Dataset, Dataset]:
-    """Neighbours that differ in the first label; all other rows are empty, with labels by turns."""
-    X = np.zeros((_ROWS, 1))
-    X[0] = 1.0
-    y = np.arange(_ROWS) % 2
-    D = Dataset(X, y, norm_bound=1.0, name="gallery")
-    return D, Dataset(X, np.where(np.arange(_ROWS) == 0, 1 - y, y), 1.0, "gallery neighbour")
 
 
 @entry(

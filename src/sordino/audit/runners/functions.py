@@ -49,11 +49,8 @@ _GENERATORS = (
     *(np.random.SeedSequence, random.Random),
 )
 _BATCH = 1000  # runs of one call of a batched function; part of what a seed stands for
-_LEAST = 4  # runs of a block, from which on a repeated one is noticed
-_CHANCE = 1e-6  # that a mechanism which keeps the contract is stopped
 _QUICK_SECONDS = 2.0  # what takes less stays in this process
 _BLOCK_SECONDS = 0.5
-_BLOCK_BYTES = 1 << 26
 _SHAPES = "Every run must give real, finite numbers of one shape."
 
 
@@ -114,8 +111,9 @@ class Functions(Runner):
             yield from _by_world(block, values)
             if self.batched:
                 continue
-            room = min(_BLOCK_SECONDS / max(each, 1e-7), _BLOCK_BYTES / values[0, 0].nbytes)
-            size = max(_LEAST, int(min(room, 4 * size))) if blocks > 1 else 1
+            room = min(_BLOCK_SECONDS / max(each, 1e-7), (1 << 26) / values[0, 0].nbytes)
+            # From 4 runs on a repeated block is noticed.
+            size = max(4, int(min(room, 4 * size))) if blocks > 1 else 1
             seconds = each * sum(map(len, left))
             # The first block does not count, which also loads and compiles.
             if blocks > 1 and seconds > _QUICK_SECONDS and (workers > 1 or client is not None):
@@ -250,7 +248,8 @@ def check_repeats(worlds: Sequence[Floats], blocks: Sequence[range]) -> None:
     alike = (equal + 1) / (pairs + 1)
     if alike >= 1:
         return
-    least = math.ceil(math.log(_CHANCE / len(blocks) ** 2) / math.log(alike) / 2)
+    # A mechanism which keeps the contract is stopped with a chance of 1e-6.
+    least = math.ceil(math.log(1e-6 / len(blocks) ** 2) / math.log(alike) / 2)
     begun = [keys[:, each.start : each.start + least] for each in blocks if len(each) >= least]
     if len({each.tobytes() for each in begun}) < len(begun):
         hint = "Make no generator of your own; a function that must keep one needs workers=1."
