@@ -161,9 +161,8 @@ def confident_points(
     checks.one_of("method", method, METHODS)
     tables = [METHODS[method](len(world), level / 2) for world in (negative, positive)]
     if tables[0][0] + tables[1][0] >= 1:
-        hint = "A test without any error would not be noticed; take more."
         wanted = f"to be enough runs a world for a band at confidence {confidence:.6g}"
-        checks.fail("runs", min(len(negative), len(positive)), wanted, hint)
+        checks.fail("runs", min(len(negative), len(positive)), wanted)
     thresholds = np.unique(np.concatenate([negative, positive]))
     errors = error_counts(negative, positive, thresholds)
     alpha, beta = (table[many] for table, many in zip(tables, errors, strict=True))
@@ -236,8 +235,7 @@ def _parameters(given: Sequence[float] | Floats | None) -> Floats | None:
     values = np.asarray(given, dtype=np.float64)
     rising = values.ndim == 1 and len(values) >= 2 and bool(np.all(np.diff(values) > 0))
     if not rising or not np.isfinite(values).all() or values[0] < 0:
-        hint = "Pass (low, high), or a longer grid."
-        checks.fail("parameters", given, "to be two or more rising epsilons >= 0", hint)
+        checks.fail("parameters", given, "to be two or more rising epsilons >= 0")
     return values
 
 
@@ -282,10 +280,8 @@ def equal_precision(runs: int, level: float) -> Floats:
     return np.asarray(table[np.searchsorted(ranks, np.arange(1, runs + 2))])
 
 
-METHODS: dict[str, Callable[[int, float], Floats]] = {
-    "dkw": dkw,
-    "equal-precision": equal_precision,
-}
+_Table = Callable[[int, float], Floats]
+METHODS: dict[str, _Table] = {"dkw": dkw, "equal-precision": equal_precision}
 """Tables of n runs at a level: entry k for k errors, k = 0..n."""
 
 

@@ -176,8 +176,7 @@ def split(
     halves = [len(negative) // 2, len(positive) // 2]
     tested = min(len(negative) - halves[0], len(positive) - halves[1])
     if min(halves) == 0:
-        hint = "One run chooses the threshold, another tests it."
-        checks.fail("runs", min(len(negative), len(positive)), ">= 2 a world", hint)
+        checks.fail("runs", min(len(negative), len(positive)), ">= 2 a world")
     how: dict[str, Any] = {"delta": delta, "confidence": confidence}
     check_runs(tested, half=True, **how)
     first = negative[: halves[0]], positive[: halves[1]]
@@ -254,8 +253,7 @@ def positive_delta(delta: float) -> float:
     """`delta` if a Gaussian mechanism can have it."""
     delta = checks.probability_below_one("delta", delta)
     if delta == 0:
-        hint = "No Gaussian mechanism is (epsilon, 0)-DP; 1e-5 is usual."
-        checks.fail("delta", delta, "> 0 under the Gaussian hypothesis", hint)
+        checks.fail("delta", delta, "> 0 under the Gaussian hypothesis", "1e-5 is usual.")
     return delta
 
 

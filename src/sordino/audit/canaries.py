@@ -106,8 +106,7 @@ class Canaries:
         """
         scores = checked_scores("scores", scores)
         if len(scores) != len(self):
-            hint = "Score included and excluded canaries alike, in the order of X."
-            checks.fail("len(scores)", len(scores), f"== {len(self)}, one a canary", hint)
+            checks.fail("len(scores)", len(scores), f"== {len(self)}, one a canary, in or out")
         guesses = self.default_guesses if guesses is None else checks.whole("guesses", guesses)
         if guesses > len(self):
             checks.fail("guesses", guesses, f"<= {len(self)}, the number of canaries")

@@ -325,8 +325,7 @@ def _checked_claim(
     """The claim and its delta; refused if it is about other neighbours than these."""
     if not isinstance(claim, Claim):
         if delta is None:
-            hint = "1e-5 is usual; 0 for pure differential privacy."
-            checks.fail("delta", None, "to be given where the claim does not name one", hint)
+            checks.fail("delta", None, "to be given where the claim does not name one")
         delta = checks.probability_below_one("delta", delta)
         if claim is None:
             return None, delta
@@ -377,8 +376,7 @@ def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relat
             checks.fail("D", type(D).__name__, "to hold records that can be compared", hint)
         return D, D_prime, None, False
     if not apart.in_order and not (trained and mechanism.spec.order != Sampling.CYCLIC):
-        hint = "What is run may depend on the order: the new record belongs where the other was."
-        checks.fail("D_prime", "[another order]", "to hold the records in the order of D", hint)
+        checks.fail("D_prime", "[another order]", "to hold the records in the order of D")
     if trained:  # whether a record of zeros has no gradient, as far as can be seen
         linear = mechanism.spec.objective.is_linear and not mechanism.spec.objective.intercept
     else:

@@ -525,9 +525,8 @@ def worst_of_grid(
     if measured.study.description["neighbours"]["how"] != DRAWN:
         raise NotApplicable("The study was given its neighbours; a worst pair needs drawn ones.")
     init = measured.inits[0] if init is None else checks.one_of("init", init, measured.inits)
-    worst = directional.worst_pair(
-        measured.final(init), stream=stream("audit pair"), repeats=repeats
-    )
+    weights = measured.final(init)
+    worst = directional.worst_pair(weights, stream=stream("audit pair"), repeats=repeats)
     lacking = tuple(measured.neighbours[place] for place in worst.pair)
     rows = [np.arange(1, dataset.rows) for _ in lacking]
     for each, record in zip(rows, lacking, strict=True):

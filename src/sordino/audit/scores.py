@@ -31,10 +31,9 @@ from scipy.special import expit
 
 from sordino import checks
 from sordino.audit.pairs import difference
-from sordino.audit.runners.functions import is_estimator
+from sordino.audit.runners.functions import error_text, is_estimator, row_hashes
 from sordino.audit.runners.minimised import SingleFit
 from sordino.audit.runners.outputs import as_dataset, outputs
-from sordino.audit.runners.runner import error_text, row_hashes
 from sordino.audit.runners.trained import TrainedRelease, is_deterministic
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -45,7 +44,7 @@ from sordino.types import Array, Floats
 
 Folds = npt.NDArray[np.int64]
 Score = Callable[[Floats], npt.ArrayLike]
-Goal = Callable[[Floats, Floats], float]
+_Goal = Callable[[Floats, Floats], float]
 
 _FOLDS = range(4)
 LOSSES = "loss of the one record less that of the other"
@@ -79,9 +78,8 @@ class _Moments:
     def paths(self) -> tuple[Floats, Floats]:
         """Directions [shrinkage, feature], each like a log likelihood ratio, and their offsets."""
         means = self.sums / np.array(self.runs)[:, None]
-        within = self.products - sum(
-            many * np.outer(mean, mean) for many, mean in zip(self.runs, means, strict=True)
-        )
+        worlds = zip(self.runs, means, strict=True)
+        within = self.products - sum(many * np.outer(mean, mean) for many, mean in worlds)
         sizes, basis = np.linalg.eigh(within / max(1, sum(self.runs) - 2))
         sizes = np.maximum(sizes, 0.0)
         level = (float(sizes.mean()) if len(sizes) else 0.0) or 1.0
@@ -150,8 +148,7 @@ def given(score: Score, negative: Floats, positive: Floats, stream: np.random.Ge
     # Sums in another order differ in their last digits.
     slack = math.sqrt(np.finfo(np.result_type(wanted, np.float32)).eps) * largest
     if not np.allclose(alone, wanted, rtol=0.0, atol=slack):
-        hint = "Its number for a run must not change with the other runs it is given."
-        checks.fail("score", "[one that looks at all runs]", "to judge each run by itself", hint)
+        checks.fail("score", "[one that looks at all runs]", "to judge each run by itself")
     name = f"the score {getattr(score, '__name__', type(score).__name__)}"
     return Fitted(name, score, *_judge(score, negative, positive, stream), stream)
 
@@ -196,7 +193,7 @@ _Attack = Callable[[Floats, Floats, list[Folds]], tuple[list[Floats], Callable[[
 """From outputs and their folds to scores of each run learned without its fold, and the score."""
 
 
-def learned(negative: Floats, positive: Floats, goal: Goal, stream: np.random.Generator) -> Fitted:
+def learned(negative: Floats, positive: Floats, goal: _Goal, stream: np.random.Generator) -> Fitted:
     """The best attack of those above, and its scores on runs that it did not learn from.
 
     Parameters
@@ -208,9 +205,8 @@ def learned(negative: Floats, positive: Floats, goal: Goal, stream: np.random.Ge
     stream
         Parts the runs into folds.
     """
-    folds = [
-        np.asarray(stream.permutation(len(runs)) % len(_FOLDS)) for runs in (negative, positive)
-    ]
+    many = len(_FOLDS)
+    folds = [np.asarray(stream.permutation(len(runs)) % many) for runs in (negative, positive)]
     most, best = 0.0, None
     for name, attack in _attacks(negative, positive):
         cross, whole = attack(negative, positive, folds)
@@ -343,11 +339,9 @@ def _log_ratios(
 ) -> tuple[npt.NDArray[np.uint64], Floats]:
     """Keys, and the log ratio of the shares of each in the two worlds."""
     keys, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+    parts = places[: len(first)], places[len(first) :]
     # What was never seen is not impossible.
-    seen = [
-        np.bincount(part, minlength=len(keys)) + 0.5
-        for part in (places[: len(first)], places[len(first) :])
-    ]
+    seen = [np.bincount(part, minlength=len(keys)) + 0.5 for part in parts]
     return keys, np.log(seen[1] / seen[0]) - math.log(len(second) / len(first))
 
 
@@ -453,8 +447,7 @@ def loss(mechanism: Any, D: Any, D_prime: Any) -> Score:
     if not is_estimator(mechanism):
         linear = isinstance(mechanism, TrainedRelease) and mechanism.spec.objective.is_linear
         if not linear or mechanism.checkpoints is not None:
-            hint = 'That is a linear TrainedRelease or an estimator. Use score="learned".'
-            checks.fail("score", "loss", "to be used for linear weights", hint)
+            checks.fail("score", "loss", "to be used for linear weights", 'Use score="learned".')
         objective = mechanism.spec.objective
     return _fit_of(_records(D, D_prime), 1, objective.kind, objective.huber_width)
 

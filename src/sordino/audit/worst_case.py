@@ -132,9 +132,8 @@ class WorstCase:
         """
         final, all_iterates = np.empty((2, checks.whole("runs", runs, at_least=1)))
         for part in _blocks(runs):
-            final[part], all_iterates[part] = self._run(
-                part.stop - part.start, with_record, generator, told
-            )
+            many = part.stop - part.start
+            final[part], all_iterates[part] = self._run(many, with_record, generator, told)
         return final, all_iterates
 
     def gradient(self, x: float, weights: Floats) -> Floats:
@@ -282,11 +281,10 @@ def _blocks(runs: int) -> Iterator[slice]:
 
 
 def _training(sample_rate: float, steps: int, noise_multiplier: float) -> dict[str, object]:
-    hint = "Pass the noise's standard deviation over the clipping norm, such as 1.1."
     return {
         "sample_rate": checks.fraction("sample_rate", sample_rate),
         "steps": checks.whole("steps", steps, at_least=1),
-        "noise_multiplier": checks.positive("noise_multiplier", noise_multiplier, hint),
+        "noise_multiplier": checks.positive("noise_multiplier", noise_multiplier),
     }
 
 
@@ -311,9 +309,8 @@ class Family:
             checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
         ever = -math.expm1(self.steps * math.log1p(-self.sample_rate)) if sample_rate < 1 else 1.0
         if ever <= self.delta:
-            hint = "Without any noise epsilon would be 0: there is nothing to audit."
             most = f"< {ever:.3g}, the chance that a record is drawn at all"
-            checks.fail("delta", self.delta, most, hint)
+            checks.fail("delta", self.delta, most)
         self._members: dict[float, tuple[float, Profile]] = {}
 
     @property
@@ -434,10 +431,7 @@ def restricted_estimate(
     low, high = _INSIDE
     inside = (alphas >= low) & (alphas <= high) & (betas >= low) & (betas <= high)
     if not inside.any():
-        raise NotApplicable(
-            f"No threshold has both error rates in [{low}, {high}]: the worlds are too easily told "
-            "apart, or the runs too few."
-        )
+        raise NotApplicable(f"No threshold has both error rates in [{low}, {high}].")
     epsilon = _smallest((alphas[inside], betas[inside]), family, grid, direction)
     method = f"Annamalai's Algorithm 2 at thresholds with FPR and FNR in [{low}, {high}]"
     return _estimate(epsilon, family, method, _CAVEAT)
@@ -608,23 +602,15 @@ class WorstCaseAudit:
             return f"violation: observed {said} ({plain}), above the claimed {claimed}"
         everything = rounded(self.all_iterates.epsilon, up=False, digits=3)
         linear = f"a linear loss's last iterate (epsilon {rounded(self.linear.epsilon, digits=3)})"
-        shown = (
-            f"it shows {said}; all iterates of the same runs show {everything}, and {claimed} is "
-            "claimed for them"
-        )
+        said = f"it shows {said}; all iterates of the same runs show {everything}, and {claimed}"
+        start, said = "no violation found by the final iterate", f"{said} is claimed for them"
         if not self.hides_less_than_linear:
-            return (
-                f"no violation found by the final iterate; {shown}; it may leak no more than "
-                f"{linear}"
-            )
-        refuted = f"that it leaks no more than {linear} is refuted"
+            return f"{start}; {said}; it may leak no more than {linear}"
         # From 97 % on the final iterate is said to show as much.
-        if found < 0.97 * self.all_iterates.epsilon:
-            return f"no violation found by the final iterate; {shown}; {refuted}"
-        return (
-            "no violation found, and no amplification: the final iterate shows as much as all "
-            f"iterates; {shown}; {refuted}"
-        )
+        if found >= 0.97 * self.all_iterates.epsilon:
+            as_much = "the final iterate shows as much as all iterates"
+            start = f"no violation found, and no amplification: {as_much}"
+        return f"{start}; {said}; that it leaks no more than {linear} is refuted"
 
     def curves(self, order: Order = "presence") -> Mapping[str, Worlds]:
         """Error rates for a figure: "observed", "composed" (all iterates) and "linear".
@@ -769,8 +755,7 @@ def _claim(
     family: Family, epsilon: float | None, noise_multiplier: float | None
 ) -> tuple[Claim, float]:
     if (epsilon is None) == (noise_multiplier is None):
-        hint = "Pass one of the two."
-        checks.fail("epsilon, noise_multiplier", (epsilon, noise_multiplier), "to be one", hint)
+        checks.fail("epsilon, noise_multiplier", (epsilon, noise_multiplier), "to be one of them")
     if epsilon is not None:
         epsilon = checks.positive("epsilon", epsilon, "Pass the budget you promise, such as 1.0.")
         noise_multiplier, profile = family.noise(epsilon), family(epsilon)

@@ -158,9 +158,8 @@ def measure(
     if train is None:
         work = _engine(spec, sets, numbers, init, initial_weights, checkpoints, present)
         one = cost.of_run(work.spec, sets.size, dataset.features, len(sets)) / workers
-        trained: dict[str, Any] = {
-            "spec": {k: v for k, v in work.spec.to_dict().items() if k != "init"}
-        }
+        plain = {name: value for name, value in work.spec.to_dict().items() if name != "init"}
+        trained: dict[str, Any] = {"spec": plain}
         if work.start is not None:
             text = np.ascontiguousarray(work.start, dtype="<f8").tobytes()
             trained["initial_weights_sha256"] = hashlib.sha256(text).hexdigest()
@@ -316,19 +315,16 @@ def _engine(
     from sordino.sgd import Plan, prepare
 
     if not isinstance(spec, TrainSpec):
-        hint = "Pass how to train, or train= a function of your own."
-        checks.fail("spec", type(spec).__name__, "to be a TrainSpec", hint)
+        checks.fail("spec", type(spec).__name__, "to be a TrainSpec", "Or pass train=.")
     start: Array | None = None
     inits: tuple[str, ...] = ("given",)
     if weights is None:
         if spec.init == "given":
-            hint = 'Pass them, or use "vary" or "fixed"; init= of measure says which are measured.'
-            checks.fail("spec.init", "given", "not to be given without initial_weights", hint)
+            checks.fail("spec.init", "given", "not to be given without initial_weights")
         inits = grids.starts(grids.INITS if init is None else init)
     else:
         if spec.init != "given":
-            hint = 'Without spec.init="given" nothing starts from them.'
-            checks.fail("initial_weights", "[given]", "to be None", hint)
+            checks.fail("initial_weights", "[given]", 'to be None without spec.init="given"')
         if init is not None:
             checks.fail("init", init, "to be None where the initial weights are given")
         start = checks.finite("initial_weights", np.asarray(weights, dtype=np.float64))
@@ -430,19 +426,15 @@ def _described(
     if initial_weights is not None:
         checks.fail("initial_weights", "[given]", "to be None with train", own)
     if not callable(train):
-        hint = "Pass a function (X, y, seed) that returns its weights."
-        checks.fail("train", type(train).__name__, "to be a function", hint)
+        checks.fail("train", type(train).__name__, "to be a function (X, y, seed) -> weights")
     if (sets.occupant[sets.slot != UNCHANGED] == SILENT).any():
-        hint = "A function is given rows; use neighbours.replace or neighbours.remove."
-        checks.fail("neighbours", "[silent records]", "to be records, replaced or removed", hint)
+        checks.fail("neighbours", "[silent records]", "to be records, replaced or removed")
     if checkpoints is not None:
-        hint = "Only the final weights of a function are known."
-        checks.fail("checkpoints", checkpoints, "to be None with train", hint)
+        checks.fail("checkpoints", checkpoints, "to be None with train")
     if init is not None and grids.starts(init) != ("vary",):
         checks.fail("init", init, 'to be "vary" with train', own)
     if settings is not None and not isinstance(settings, Mapping):
-        hint = "A function has its own; pass None, or what is to be recorded of it."
-        checks.fail("spec", type(settings).__name__, "to be a mapping with train", hint)
+        checks.fail("spec", type(settings).__name__, "to be a mapping or None with train")
     return {"function": {**tasks.identity(train), "settings": dict(settings or {})}}
 
 
@@ -489,7 +481,7 @@ def _check_repeats(study: Study) -> None:
         different = len(np.unique(rows, axis=0))
         if 1 < different < len(rows):
             raise StudyError(
-                f"Expected study={study.directory} to hold weights of independent runs, and "
-                f"{len(rows)} seeds gave {different} different ones for dataset {place}: the "
-                "function must draw from its seed alone. Mend it, and use another directory."
+                f"Expected study={study.directory} to hold independent runs; {len(rows)} seeds "
+                f"gave {different} results for dataset {place}. Draw from the seed alone, and use "
+                "another directory."
             )

@@ -55,17 +55,12 @@ def theory(
         if spec is None:
             raise NotApplicable("Nothing is proved of a training function of your own.")
         if norm_bound is None:
-            raise NotApplicable(
-                "No bound on the rows' norm is claimed, so none on their gradients is."
-            )
+            raise NotApplicable("No bound on the rows' norm is claimed.")
         constants = spec.objective.constants(norm_bound)
         convex_constants(spec, constants)
         assert constants is not None  # a linear loss has some
         if spec.order == Sampling.POISSON:
-            raise NotApplicable(
-                "With Poisson sampling a record can be met at any step, and no bound on how often "
-                "is sure; use order='shuffle'."
-            )
+            raise NotApplicable("Poisson batches may meet a record at any step; shuffle them.")
         # The staircase, at so many numbers of steps.
         places = sorted({round(step) for step in np.linspace(0, steps, 200)})
         rates, how = rates_of(spec, records), batches_of(spec, constants, records)

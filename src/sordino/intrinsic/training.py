@@ -54,8 +54,7 @@ class Training:
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.until_converged:
-            hint = "Without both, a dataset by name is trained as long as in the papers."
-            checks.fail("--steps", self.steps, "or --until-converged, not both", hint)
+            checks.fail("--steps", self.steps, "or --until-converged, not both")
         for name in ("steps", "batch_size"):
             if (value := getattr(self, name)) is not None:
                 checks.whole(f"--{name.replace('_', '-')}", value, at_least=1)
@@ -68,8 +67,7 @@ class Training:
         if source.is_file:
             return self._read_file(source)
         if source.data_norm is not None:
-            hint = "It has its own bound."
-            checks.fail("--data-norm", source.data_norm, "to be left out for a dataset", hint)
+            checks.fail("--data-norm", source.data_norm, "to be left out: a dataset has its own")
         from sordino.data import load
 
         splits = load(source.data, data_dir=source.data_dir)
@@ -103,9 +101,7 @@ class Training:
             return data_norm
         if data_norm <= 1:
             with_it = math.hypot(data_norm, 1.0)
-            hint = (
-                f"The intercept's 1 counts, too: pass {with_it:.16g} for rows within {data_norm}."
-            )
+            hint = f"The intercept's 1 counts: pass {with_it:.16g} for rows within {data_norm}."
             checks.fail("--data-norm", data_norm, "> 1", hint)
         # So many digits that hypot(row norm, 1), typed again, is the same row norm.
         return float(f"{math.sqrt((data_norm - 1) * (data_norm + 1)):.12g}")
@@ -121,10 +117,7 @@ class Training:
 
         there = Document.read(Path(study))
         if there and there.description.get("dataset", {}).get("norm_bound") == data_norm:
-            hint = (
-                "Its rows alone lie within that norm: an older sordino left the intercept's 1 out "
-                "of --data-norm, and now it counts. Pass that number to resume it."
-            )
+            hint = "The intercept's 1 counts, and did not then. Pass that number to resume it."
             with_it = math.hypot(data_norm, 1.0)
             checks.fail("--data-norm", data_norm, f"to be {with_it:.16g} for {study}", hint)
 
@@ -149,8 +142,7 @@ class Training:
         if self.steps is not None or (steps is not None and not self.until_converged):
             return spec, "as given" if recipe is None or self.steps else recipe.settings_from
         if material.validation is None:
-            hint = "Pass --steps: this dataset has no validation rows."
-            checks.fail("--until-converged", "", "to have rows to judge by", hint)
+            checks.fail("--until-converged", "", "to have validation rows", "Pass --steps.")
         from sordino.sgd import convergence_point
 
         # It may take ten times the papers' steps to converge; for a file, a hundred passes.

@@ -57,9 +57,8 @@ def lay_out(D: Dataset, overlay: Neighbours) -> tuple[Dataset, Dataset]:
     rows = overlay.members.copy(), overlay.members.copy()
     occupant = int(overlay.occupant[0])
     rows[1][overlay.slot[0]] = len(X) - 1 if occupant == SILENT else occupant
-    first, second = (
-        Dataset(X[each[each >= 0]], y[each[each >= 0]], D.norm_bound, D.name) for each in rows
-    )
+    kept = [each[each >= 0] for each in rows]
+    first, second = (Dataset(X[each], y[each], D.norm_bound, D.name) for each in kept)
     return first, second
 
 
@@ -158,8 +157,7 @@ def worst_case(
 
 def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PlannedFit:
     if not isinstance(estimator, PrivateLinearClassifier):
-        hint = "Pass another estimator to audit itself."
-        checks.fail("estimator", type(estimator).__name__, "to be one of sordino's", hint)
+        checks.fail("estimator", type(estimator).__name__, "to be one of sordino's")
     check_estimator(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # of a fit that nobody releases

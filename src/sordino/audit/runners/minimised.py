@@ -55,9 +55,8 @@ class SingleFit:
     def __call__(self, data: Dataset, generator: object) -> Floats:
         """Train on rows within the norm, and add the noise of the release."""
         plan, randomness = self.plan, Randomness.of_system()
-        trained = methods.named(plan.method).train(
-            plan, records_of(plan, data), randomness, self.start
-        )
+        method, records = methods.named(plan.method), records_of(plan, data)
+        trained = method.train(plan, records, randomness, self.start)
         released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
         return np.ravel(released)
 
@@ -241,8 +240,7 @@ class _Mixing:
         right = turns @ step[:, :, None]
         # Zeros for runs where there is no solution to be found.
         sound = np.isfinite(np.concatenate([gram, right], axis=2)).all(axis=(1, 2))[:, None, None]
-        shares = np.linalg.solve(
-            np.where(sound, gram, np.eye(len(self._turns))), np.where(sound, right, 0.0)
-        )
+        gram = np.where(sound, gram, np.eye(len(self._turns)))
+        shares = np.linalg.solve(gram, np.where(sound, right, 0.0))
         along = np.stack(self._moves, axis=1) + turns
         return np.asarray(weights + step - (shares.transpose(0, 2, 1) @ along)[:, 0])

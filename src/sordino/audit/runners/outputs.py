@@ -136,9 +136,8 @@ def outputs(
             take(kept.blocks())
             take(runner(runs, _missing(done), cores, client), kept)
     if isinstance(runner, Functions):
-        functions.check_repeats(
-            (values[0], values[1]), [range(at, at + many) for at, many in starts.items()]
-        )
+        blocks = [range(at, at + many) for at, many in starts.items()]
+        functions.check_repeats((values[0], values[1]), blocks)
     return values[0], values[1]
 
 
