@@ -197,7 +197,7 @@ def test_a_direction_is_the_discriminant():
     gap = np.array([1.0, 0, 0, 0.5])
     worlds = [rng.standard_normal((20_000, 4)) @ mixed.T + k * gap for k in (0, 1)]
     folds = [rng.integers(4, size=20_000) for _ in worlds]
-    along = scores._along(*worlds, folds, squares=False)[1]()
+    along = scores.direction(worlds, folds, 4)[1]()
     found = along(np.eye(4)) - along(np.zeros((1, 4)))
     np.testing.assert_allclose(found, np.linalg.solve(mixed @ mixed.T, gap), rtol=0.1, atol=0.05)
 

@@ -90,6 +90,30 @@ class _Moments:
         return found, found @ means.mean(axis=0)
 
 
+def direction(
+    worlds: list[Floats], folds: list[Folds], many: int
+) -> tuple[list[list[Floats]], Callable[[], Callable[[Floats], Floats]]]:
+    """Scores of each fold's runs in both worlds along the direction that the other folds learned.
+
+    And what gives the score along the direction learned from all runs.
+    """
+    pairs = list(zip(worlds, folds, strict=True))
+    inside = [[rows[each == fold] for rows, each in pairs] for fold in range(many)]
+    parts = [_Moments.of(*rows) for rows in inside]
+    total = functools.reduce(_Moments.plus, parts)
+    scores = []
+    for part, rows in zip(parts, inside, strict=True):
+        along, offsets = total.plus(part, -1).paths()
+        scores.append([each @ along.T - offsets for each in rows])
+    best = int(np.argmax(np.mean([_separation(*each) for each in scores], axis=0)))
+
+    def whole() -> Callable[[Floats], Floats]:
+        along, offsets = (found[best] for found in total.paths())
+        return lambda rows: np.asarray(rows @ along - offsets)
+
+    return [[each[:, best] for each in both] for both in scores], whole
+
+
 def _separation(first: Floats, second: Floats) -> Floats:
     """How many standard deviations apart two worlds are, for each column."""
     gap = second.mean(axis=0) - first.mean(axis=0)
@@ -250,23 +274,15 @@ def _cross(folds: list[Folds], held_out: Callable[[int], list[Floats]]) -> list[
 def _along(
     negative: Floats, positive: Floats, folds: list[Folds], *, squares: bool
 ) -> tuple[list[Floats], Callable[[], Score]]:
-    """A direction: learned without each fold for the runs in it, and from all runs."""
+    """A learned direction."""
     features = _features(negative, positive, squares=squares)
-    worlds = features(negative), features(positive)
-    inside = [[rows[each == k] for rows, each in zip(worlds, folds, strict=True)] for k in _FOLDS]
-    parts = [_Moments.of(*rows) for rows in inside]
-    total = functools.reduce(_Moments.plus, parts)
-    scores = []
-    for part, rows in zip(parts, inside, strict=True):
-        along, offsets = total.plus(part, -1).paths()
-        scores.append([each @ along.T - offsets for each in rows])
-    best = int(np.argmax(np.mean([_separation(*each) for each in scores], axis=0)))
+    held_out, learn = direction([features(negative), features(positive)], folds, len(_FOLDS))
 
     def whole() -> Score:
-        along, offsets = (found[best] for found in total.paths())
-        return lambda outputs: np.asarray(features(outputs) @ along - offsets)
+        along = learn()
+        return lambda outputs: along(features(outputs))
 
-    return _cross(folds, lambda fold: [each[:, best] for each in scores[fold]]), whole
+    return _cross(folds, held_out.__getitem__), whole
 
 
 def _features(negative: Floats, positive: Floats, *, squares: bool) -> Callable[[Floats], Floats]:

@@ -26,6 +26,8 @@ from sordino.types import Floats
 
 NORM = 100.0
 _HUBER = ObjectiveSpec("huber-svm", intercept=False)
+_HALVINGS = 80
+"""More than enough for the last bit of a float64 between two numbers of this size."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,7 @@ class NoisyMinimiser:
         x = data.X[:, 0]
         high = (np.abs(x).sum() + np.abs(linear)) / self.regulariser
         low = -high
-        # More than enough for the last bit of a float64 between two numbers of this size.
-        for _ in range(80):
+        for _ in range(_HALVINGS):
             w = (low + high) / 2
             slope = x @ risk.derivatives(np.outer(x, w)) + self.regulariser * w + linear
             low, high = np.where(slope < 0, w, low), np.where(slope < 0, high, w)
