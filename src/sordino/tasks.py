@@ -28,11 +28,13 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module, metadata
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino import checks
 from sordino.errors import Refused, printable
-from sordino.types import Progress
+
+if TYPE_CHECKING:  # the help of commands does without numpy
+    from sordino.types import Progress
 
 ENDED = "ended its process: crashed, killed, or out of memory"
 """What happened to a task that is lost, as a verb."""
@@ -315,6 +317,7 @@ def _in_processes(
     loky sends functions by value, so that those of a prompt or a notebook work.
     """
     loky = import_module("joblib.externals.loky")
+    kill_process_tree = import_module("joblib.externals.loky.backend.utils").kill_process_tree
 
     def drive(waiting: list[int], many: int, suspects: list[int]) -> Iterator[tuple[int, Any]]:
         pool = loky.ProcessPoolExecutor(
@@ -330,11 +333,15 @@ def _in_processes(
                 hint = f"Make what it needs inside the function. Python says: {error}."
                 checks.fail(argument, "[the function]", "to be fit for another process", hint)
 
+        running: dict[Any, int] = {}
         try:
             gone = (loky.BrokenProcessPool,)
-            yield from _drive(submit, tasks, waiting, many, gone, suspects, {})
+            yield from _drive(submit, tasks, waiting, many, gone, suspects, running)
         finally:
-            pool.shutdown(wait=True, kill_workers=True)
+            # `kill_workers` of shutdown can raise in loky's thread while a task is handed over.
+            for process in [*(pool._processes or {}).values()] if running else []:
+                kill_process_tree(process)
+            pool.shutdown(wait=True)
 
     waiting = list(reversed(range(len(tasks))))
     while waiting:
