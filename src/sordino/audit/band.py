@@ -39,18 +39,12 @@ Family = Callable[[float], Profile]
 Method = Literal["dkw", "equal-precision"]
 
 _DIRECTIONS = ("forward", "backward", "both")
-_CLOSE = 5e-3
-"""A profile's 81 lines lie at most about this far below its curve."""
-_REFINED = 24
-"""Points at which the curve itself is asked, where its lines do not decide."""
 _LEAST, _MOST = 0.01, 512.0
 """Epsilons between which the search goes where no interval is given."""
 _SPACING = 0.5
 """Distance of the ranks that are bounded, in standard errors of a rank."""
 _MOST_EXACT = 100_000
 """With more runs than this Bonferroni's inequality stands for the exact computation."""
-_ROUNDING = 1e-8
-"""More than all rounding errors of `stay_below`, in probability; its cuts err on the safe side."""
 _REACH = 9.0
 """Poisson counts farther from their mean, in standard deviations, are left out: under 1e-16."""
 _NAMES = {"dkw": "DKW band", "equal-precision": "equal-precision (Berk-Jones) band"}
@@ -121,7 +115,11 @@ def band(
     def refuted(epsilon: float) -> bool:
         nonlocal named_right
         profile = family(epsilon)
-        named_right = named_right or _check_name(profile, epsilon, delta)
+        # A family whose members have another epsilon at delta would make the answer false.
+        if not named_right and (actual := profile.epsilon(delta)) < 0.99 * epsilon:
+            wanted = f"to have epsilon {epsilon:.4g} at delta = {delta:.3g}"
+            checks.fail("family(epsilon)", f"[epsilon {actual:.4g}]", wanted, "Use one delta.")
+        named_right = True
         return _violated(points, profile, direction)
 
     tolerance = checks.positive("tolerance", tolerance)
@@ -163,9 +161,8 @@ def confident_points(
     checks.one_of("method", method, METHODS)
     tables = [METHODS[method](len(world), level / 2) for world in (negative, positive)]
     if tables[0][0] + tables[1][0] >= 1:
-        hint = "A test without any error would not be noticed; take more."
         wanted = f"to be enough runs a world for a band at confidence {confidence:.6g}"
-        checks.fail("runs", min(len(negative), len(positive)), wanted, hint)
+        checks.fail("runs", min(len(negative), len(positive)), wanted)
     thresholds = np.unique(np.concatenate([negative, positive]))
     errors = error_counts(negative, positive, thresholds)
     alpha, beta = (table[many] for table, many in zip(tables, errors, strict=True))
@@ -187,8 +184,10 @@ def _violated(points: tuple[Floats, Floats], profile: Profile, direction: Which)
     margin = highest - beta
     if np.any(margin > 0):
         return True
-    near = np.flatnonzero(margin > np.max(margin) - _CLOSE)
-    for group in np.array_split(near, min(_REFINED, len(near))):
+    # A profile's 81 lines lie at most about this far below its curve.
+    near = np.flatnonzero(margin > np.max(margin) - 5e-3)
+    # At 24 points the curve itself is asked, where its lines do not decide.
+    for group in np.array_split(near, min(24, len(near))):
         best = group[np.argmax(margin[group])]
         if beta[best] < profile.beta(float(alpha[best]), direction):
             return True
@@ -236,18 +235,8 @@ def _parameters(given: Sequence[float] | Floats | None) -> Floats | None:
     values = np.asarray(given, dtype=np.float64)
     rising = values.ndim == 1 and len(values) >= 2 and bool(np.all(np.diff(values) > 0))
     if not rising or not np.isfinite(values).all() or values[0] < 0:
-        hint = "Pass (low, high), or a longer grid."
-        checks.fail("parameters", given, "to be two or more rising epsilons >= 0", hint)
+        checks.fail("parameters", given, "to be two or more rising epsilons >= 0")
     return values
-
-
-def _check_name(profile: Profile, epsilon: float, delta: float) -> bool:
-    """True; a family whose members have another epsilon at delta would make the answer false."""
-    actual = profile.epsilon(delta)
-    if actual < 0.99 * epsilon:
-        condition = f"to have epsilon {epsilon:.4g} at delta = {delta:.3g}"
-        checks.fail("family(epsilon)", f"[epsilon {actual:.4g}]", condition, "Use one delta.")
-    return True
 
 
 # Upper bounds on an error rate at every threshold at once, with one level for all of them. Entry k
@@ -275,15 +264,24 @@ def equal_precision(runs: int, level: float) -> Floats:
     Between two of the ranks that are bounded the higher one's bound holds.
     """
     ranks = _ranks(runs, _SPACING if runs <= _MOST_EXACT else 4 * _SPACING)
-    each = _level_of_each(ranks, runs, level)
-    bounds = np.append(_beta_bounds(ranks, runs, each), 1.0)
-    return np.asarray(bounds[np.searchsorted(ranks, np.arange(1, runs + 2))])
+
+    def bounds(each: float) -> Floats:
+        return np.asarray(betainccinv(ranks, runs - ranks + 1.0, each))
+
+    # The largest level of a single bound, to 1 %, with which all hold; the low end is
+    # Bonferroni's, true in any case.
+    low, high = level / len(ranks), level
+    while runs <= _MOST_EXACT and high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        # 1e-8 is more than all rounding errors of `stay_below`; its cuts err on the safe side.
+        holds = 1 - stay_below(ranks, bounds(middle), runs) + 1e-8 <= level
+        low, high = (middle, high) if holds else (low, middle)
+    table = np.append(bounds(low), 1.0)
+    return np.asarray(table[np.searchsorted(ranks, np.arange(1, runs + 2))])
 
 
-METHODS: dict[str, Callable[[int, float], Floats]] = {
-    "dkw": dkw,
-    "equal-precision": equal_precision,
-}
+_Table = Callable[[int, float], Floats]
+METHODS: dict[str, _Table] = {"dkw": dkw, "equal-precision": equal_precision}
 """Tables of n runs at a level: entry k for k errors, k = 0..n."""
 
 
@@ -329,20 +327,3 @@ def _ranks(runs: int, spacing: float) -> Ints:
     while (rank := ranks[-1]) < runs:
         ranks.append(rank + max(1, int(spacing * math.sqrt(rank * (runs - rank) / runs))))
     return np.array([rank for rank in ranks if rank <= runs], dtype=np.int64)
-
-
-def _beta_bounds(ranks: Ints, runs: int, level: float) -> Floats:
-    return np.asarray(betainccinv(ranks, runs - ranks + 1.0, level))
-
-
-def _level_of_each(ranks: Ints, runs: int, level: float) -> float:
-    """The largest level of a single bound, to 1 %, with which all hold at `level`."""
-    low, high = level / len(ranks), level  # the low end is Bonferroni's, true in any case
-    while runs <= _MOST_EXACT and high > 1.01 * low:
-        middle = math.sqrt(low * high)
-        held = stay_below(ranks, _beta_bounds(ranks, runs, middle), runs)
-        if 1 - held + _ROUNDING <= level:
-            low = middle
-        else:
-            high = middle
-    return low

@@ -39,10 +39,6 @@ from sordino.types import Floats, Ints
 
 GAUSSIAN_HYPOTHESIS = "if the mechanism is Gaussian (mu-GDP)"
 """What every bound within the Gaussian family says of itself."""
-_FINENESS = 1.04
-"""Ratio of neighbouring error counts among the thresholds that `best_threshold` compares."""
-_PESSIMISM = 0.16
-"""Level of the upper bounds that stand for the unknown rates there: one standard error."""
 _CONFIDENCE_HINT = "Pass a confidence such as 0.95."
 
 
@@ -155,7 +151,8 @@ def best_threshold(
     values, errors = _candidates(negative, positive)
 
     def expected(world: int) -> Floats:
-        rates = upper(errors[world], seen[world], _PESSIMISM)
+        # 0.16 is the level of one standard error.
+        rates = upper(errors[world], seen[world], 0.16)
         return upper(rates * tested[world], tested[world], level / 2)
 
     found = epsilon_of_rates(expected(0), expected(1), delta)
@@ -179,19 +176,14 @@ def split(
     halves = [len(negative) // 2, len(positive) // 2]
     tested = min(len(negative) - halves[0], len(positive) - halves[1])
     if min(halves) == 0:
-        hint = "One run chooses the threshold, another tests it."
-        checks.fail("runs", min(len(negative), len(positive)), ">= 2 a world", hint)
-    check_runs(tested, delta=delta, confidence=confidence, each="tested runs a world, half of all,")
-    threshold = best_threshold(
-        negative[: halves[0]],
-        positive[: halves[1]],
-        delta=delta,
-        confidence=confidence,
-        runs=tested,
-    )
+        checks.fail("runs", min(len(negative), len(positive)), ">= 2 a world")
+    how: dict[str, Any] = {"delta": delta, "confidence": confidence}
+    check_runs(tested, half=True, **how)
+    first = negative[: halves[0]], positive[: halves[1]]
+    threshold = best_threshold(*first, runs=tested, **how)
     counts = counts_at(negative[halves[0] :], positive[halves[1] :], threshold)
-    said = by(attack, "Clopper-Pearson at the threshold that the other half of the runs chose")
-    return replace(from_counts(*counts, delta=delta, confidence=confidence), attack=said)
+    text = by(attack, "Clopper-Pearson at the threshold that the other half of the runs chose")
+    return replace(from_counts(*counts, **how), attack=text)
 
 
 def bonferroni(
@@ -237,14 +229,15 @@ def epsilon_of_rates(false_positive: Floats, false_negative: Floats, delta: floa
     return np.asarray(np.maximum(*both))
 
 
-def check_runs(runs: int, *, delta: float, confidence: float, each: str = "runs a world") -> None:
-    """Refuse so few runs that even an attack without any error would show nothing."""
+def check_runs(runs: int, *, delta: float, confidence: float, half: bool = False) -> None:
+    """Refuse so few runs, or a tested `half`, that an attack without any error shows nothing."""
     delta = checks.probability_below_one("delta", delta)
     level = level_of(confidence)
     # 1 - (level/2)^(1/n) < (1 - delta)/2, solved for n.
     least = math.floor(math.log(level / 2) / math.log1p((delta - 1) / 2)) + 1
     if runs < least:
         hint = f"A confidence of {confidence:.6g} at delta = {delta:.3g} needs at least {least}."
+        each = "tested runs a world, half of all," if half else "runs a world"
         checks.fail("runs", runs, f"to be enough {each} for this confidence", hint)
 
 
@@ -260,8 +253,7 @@ def positive_delta(delta: float) -> float:
     """`delta` if a Gaussian mechanism can have it."""
     delta = checks.probability_below_one("delta", delta)
     if delta == 0:
-        hint = "No Gaussian mechanism is (epsilon, 0)-DP; 1e-5 is usual."
-        checks.fail("delta", delta, "> 0 under the Gaussian hypothesis", hint)
+        checks.fail("delta", delta, "> 0 under the Gaussian hypothesis", "1e-5 is usual.")
     return delta
 
 
@@ -288,7 +280,8 @@ def _candidates(negative: Floats, positive: Floats) -> tuple[Floats, tuple[Float
     false_positives, false_negatives = error_counts(negative, positive, distinct)
     # Of the thresholds with at most k false positives the lowest misses least, and vice versa.
     most = max(len(negative), len(positive))
-    steps = 2 + math.ceil(math.log(most) / math.log(_FINENESS))
+    # 1.04 is the ratio of neighbouring error counts.
+    steps = 2 + math.ceil(math.log(most) / math.log(1.04))
     few = np.unique(np.geomspace(1, most, steps))
     few = np.concatenate([[0], np.unique(few.astype(np.int64))])
     lowest = np.searchsorted(-false_positives, -few)

@@ -33,7 +33,6 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -50,15 +49,7 @@ from sordino.privacy import Observation
 from sordino.study.files import UNREADABLE
 from sordino.types import Floats, Ints
 
-_MOST_MU = 40.0
-"""No count of canaries shows more; normal tails have no digits beyond."""
-_AT_ONCE = 64
-"""Candidates for mu that go through the recursion together."""
 _FORMAT = 1
-_GUESSED = 5
-"""One canary in so many is guessed, unless asked otherwise: good for weak and strong signals."""
-_INWARD = 1 - 2.0**-48
-"""So that no rounding takes a canary's norm above the bound."""
 
 
 class CanaryFileError(Refused):
@@ -115,8 +106,7 @@ class Canaries:
         """
         scores = checked_scores("scores", scores)
         if len(scores) != len(self):
-            hint = "Score included and excluded canaries alike, in the order of X."
-            checks.fail("len(scores)", len(scores), f"== {len(self)}, one a canary", hint)
+            checks.fail("len(scores)", len(scores), f"== {len(self)}, one a canary, in or out")
         guesses = self.default_guesses if guesses is None else checks.whole("guesses", guesses)
         if guesses > len(self):
             checks.fail("guesses", guesses, f"<= {len(self)}, the number of canaries")
@@ -129,7 +119,8 @@ class Canaries:
     @property
     def default_guesses(self) -> int:
         """How many canaries are guessed if nothing else was fixed: a fifth, half each way."""
-        return min(len(self), max(2, 2 * (len(self) // (2 * _GUESSED))))
+        # A fifth is good for weak and strong signals.
+        return min(len(self), max(2, 2 * (len(self) // 10)))
 
     def bound(
         self,
@@ -222,7 +213,8 @@ def make_canaries(
     streams = randomness.OsStreams() if seed is None else randomness.SeededStreams()
     name = ("canaries", 0 if seed is None else checks.whole("seed", seed))
     X = streams.stream(*name, "directions").standard_normal((canaries, columns))
-    X *= norm * _INWARD / np.linalg.norm(X, axis=1, keepdims=True)
+    # So that no rounding takes a canary's norm above the bound.
+    X *= norm * (1 - 2.0**-48) / np.linalg.norm(X, axis=1, keepdims=True)
     y = streams.stream(*name, "labels").integers(classes, size=canaries)
     included = streams.stream(*name, "coins").integers(2, size=canaries) == 1
     return Canaries(X, y, included, norm)
@@ -250,9 +242,14 @@ def steinke(
     def rejected(epsilon: float) -> bool:
         return steinke_p_value(canaries, guesses, correct, epsilon, delta) < level
 
+    low, high = 0.0, 1.0 if rejected(0.0) else 0.0
+    while high > 0 and rejected(high):
+        low, high = high, 2 * high
+    while high - low > 1e-13 * high and (middle := low + (high - low) / 2) not in (low, high):
+        low, high = (middle, high) if rejected(middle) else (low, middle)
     text = f"one run, {correct} of {guesses} guesses right among {canaries} canaries"
     text = by(attack, f"{text} (Steinke, Nasr & Jagielski 2023)")
-    return Observation(_last_rejected(rejected), delta, confidence, text, canaries)
+    return Observation(low, delta, confidence, text, canaries)
 
 
 def steinke_p_value(
@@ -300,43 +297,22 @@ def f_dp_mu(canaries: int, guesses: int, correct: int, *, confidence: float) -> 
     """
     _check_counts(canaries, guesses, correct)
     level = level_of(confidence)
-    low, high = 0.0, _MOST_MU
+    # No count of canaries shows more; normal tails have no digits beyond.
+    low, high = 0.0, 40.0
     while high - low > 1e-9 * high and high > 1e-9:
-        mus = np.linspace(low, high, _AT_ONCE + 2)[1:-1]
-        refuted = _f_dp_refuted(mus, canaries, guesses, correct, level)
+        # 64 candidates go through the recursion of docs/math.md 7.4 together; the letters r and h
+        # are the paper's: right and wrong guesses over canaries.
+        mus = np.linspace(low, high, 66)[1:-1]
+        r = np.full(len(mus), level * correct / canaries)
+        h = np.full(len(mus), level * (guesses - correct) / canaries)
+        for i in range(correct - 1, -1, -1):
+            # The inverse of 1 - f: Phi(Phi^-1(x) - mu).
+            raised = np.maximum(h, ndtr(ndtri(np.minimum(r, 1.0)) - mus))
+            r += i / (guesses - i) * (raised - h)
+            h = raised
+        refuted = r + h > guesses / canaries
         last = int(np.count_nonzero(np.logical_and.accumulate(refuted)))  # larger mu, less refuted
         low, high = (float(np.r_[low, mus, high][i]) for i in (last, last + 1))
-    return low
-
-
-def _f_dp_refuted(
-    mus: Floats, canaries: int, guesses: int, correct: int, level: float
-) -> npt.NDArray[np.bool_]:
-    """Whether each mu-GDP is refuted at `level` (docs/math.md 7.4).
-
-    The letters r and h of the paper's recursion: right and wrong guesses over canaries.
-    """
-    r = np.full(len(mus), level * correct / canaries)
-    h = np.full(len(mus), level * (guesses - correct) / canaries)
-    for i in range(correct - 1, -1, -1):
-        # The inverse of 1 - f: Phi(Phi^-1(x) - mu).
-        raised = np.maximum(h, ndtr(ndtri(np.minimum(r, 1.0)) - mus))
-        r += i / (guesses - i) * (raised - h)
-        h = raised
-    return np.asarray(r + h > guesses / canaries)
-
-
-def _last_rejected(rejected: Callable[[float], bool]) -> float:
-    """The largest epsilon that is rejected, from below, or 0."""
-    if not rejected(0.0):
-        return 0.0
-    low, high = 0.0, 1.0
-    while rejected(high):
-        low, high = high, 2 * high
-    while (middle := low + (high - low) / 2) not in (low, high):
-        low, high = (middle, high) if rejected(middle) else (low, middle)
-        if high - low <= 1e-13 * high:
-            break
     return low
 
 

@@ -40,7 +40,6 @@ _NAMES = {"likelihood": "the likelihood ratio", "loss": "the loss of the record 
 SCORES = ("learned", *_NAMES)
 _GRID = 20  # thresholds of the Bonferroni bound: quantiles of the first half's scores
 _LEAST_RUNS = 16
-HALF = "tested runs a world, half of all,"
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +313,7 @@ def _tested_runs(runs: int, delta: float, confidence: float) -> int:
     """Runs a world of the second half."""
     runs = checks.whole("runs", runs, at_least=1)
     tested = runs - runs // 2
-    bounds.check_runs(tested, delta=delta, confidence=confidence, each=HALF)
+    bounds.check_runs(tested, delta=delta, confidence=confidence, half=True)
     if runs < _LEAST_RUNS:
         checks.fail("runs", runs, f">= {_LEAST_RUNS}", "Half of them learn, half of them test.")
     return tested
@@ -326,8 +325,7 @@ def _checked_claim(
     """The claim and its delta; refused if it is about other neighbours than these."""
     if not isinstance(claim, Claim):
         if delta is None:
-            hint = "1e-5 is usual; 0 for pure differential privacy."
-            checks.fail("delta", None, "to be given where the claim does not name one", hint)
+            checks.fail("delta", None, "to be given where the claim does not name one")
         delta = checks.probability_below_one("delta", delta)
         if claim is None:
             return None, delta
@@ -378,8 +376,7 @@ def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relat
             checks.fail("D", type(D).__name__, "to hold records that can be compared", hint)
         return D, D_prime, None, False
     if not apart.in_order and not (trained and mechanism.spec.order != Sampling.CYCLIC):
-        hint = "What is run may depend on the order: the new record belongs where the other was."
-        checks.fail("D_prime", "[another order]", "to hold the records in the order of D", hint)
+        checks.fail("D_prime", "[another order]", "to hold the records in the order of D")
     if trained:  # whether a record of zeros has no gradient, as far as can be seen
         linear = mechanism.spec.objective.is_linear and not mechanism.spec.objective.intercept
     else:

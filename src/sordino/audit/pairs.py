@@ -33,20 +33,13 @@ if TYPE_CHECKING:
     from sordino.intrinsic.grid import Measured
 
 _NUMBERS = "fiubc"
-_ALIKE = "USmM"  # compared by numpy where both are of the same kind
-_MISSING = ("NAType", "NaTType")  # of pandas, which need not be loaded
 _PLAIN = (str, bytes, datetime.date, datetime.time, datetime.timedelta)
 
 _MOST_COLUMNS = 2000  # above, the quietest direction is looked for among the columns alone
-_MODEL_L2 = 1e-3  # of the model that a canary is to be misclassified by
 _TILTS = np.linspace(0.0, 0.9, 91)
 _WITHIN = 1 - 1e-9  # of the norm bound, so that rounding stays inside
-_START_TILT = 0.02
-_FAR = 1e6  # a start, over the norm: steep until a thousandth is left; noise grows by 1e-5 at most
-_GUESSED_L2 = 0.01  # for rows of norm 1, where nobody says what holds a model back
 _MOST_PULL = 0.27846  # the largest v / (1 + e^v): a well classified record pulls so much / |w|,
 _PULLS_AT = 1.27846  # if its score is this v (they are W(1/e) and 1 + W(1/e))
-_MOST_CLASSES = 100
 
 
 @dataclass(frozen=True)
@@ -161,7 +154,8 @@ def _comparable(first: Any, second: Any) -> tuple[Array, Array]:
     by_row = sparse.issparse(first) or sparse.issparse(second)
     if not by_row:
         kinds = first.dtype.kind + second.dtype.kind
-        if not kinds.strip(_NUMBERS) or (kinds[0] == kinds[1] and kinds[0] in _ALIKE):
+        # Texts and times are compared by numpy where both are of the same kind.
+        if not kinds.strip(_NUMBERS) or (kinds[0] == kinds[1] and kinds[0] in "USmM"):
             return first, second
     table: dict[Hashable, int] = {}  # the same whole number for the same key
     codes = []
@@ -189,7 +183,8 @@ def _key(value: Any) -> Hashable:
     """Equal for equal plain values of one kind; 1 and 1.0 are equal, and so are NaN and NaN."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or type(value).__name__ in _MISSING:
+    # The names of what pandas has for a missing value; it need not be loaded.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return (None,)
     if isinstance(value, numbers.Number):
         return isinstance(value, bool), value if value == value else "nan"
@@ -477,11 +472,12 @@ def worst_case_pair(
     rows = checks.whole("rows", rows, at_least=2)
     columns = checks.whole("columns", columns, at_least=2)
     norm = checks.positive("norm", norm) * _WITHIN
-    tilt, length = _START_TILT, norm
+    tilt, length = 0.02, norm
     if not start:
         # Others of length s take the model to the w where s / (1 + e^(s w)) = l2 w: farthest, if
         # they can be so long, where s w = `_PULLS_AT`; if not, less far, and the best tilt is flat.
-        farthest = math.sqrt(_MOST_PULL / (l2 or _GUESSED_L2 * norm**2))
+        # 0.01 is a guess, for rows of norm 1.
+        farthest = math.sqrt(_MOST_PULL / (l2 or 0.01 * norm**2))
         tilt = _tilted(np.array([[farthest, 0.0]]), [1], 1, norm)[2]
         length = min(norm, _PULLS_AT / farthest)
     X = np.zeros((rows, columns))
@@ -492,7 +488,8 @@ def worst_case_pair(
     y = np.ones(rows, dtype=np.int64)
     D, D_prime = (Dataset(each, y, norm / _WITHIN, "worst case") for each in (X, mirrored))
     far = np.zeros(columns)
-    far[0] = _FAR / norm
+    # Steep until a thousandth is left; noise grows by 1e-5 at most
+    far[0] = 1e6 / norm
     return CraftedPair(D, D_prime, far if start else None)
 
 
@@ -528,9 +525,8 @@ def worst_of_grid(
     if measured.study.description["neighbours"]["how"] != DRAWN:
         raise NotApplicable("The study was given its neighbours; a worst pair needs drawn ones.")
     init = measured.inits[0] if init is None else checks.one_of("init", init, measured.inits)
-    worst = directional.worst_pair(
-        measured.final(init), stream=stream("audit pair"), repeats=repeats
-    )
+    weights = measured.final(init)
+    worst = directional.worst_pair(weights, stream=stream("audit pair"), repeats=repeats)
     lacking = tuple(measured.neighbours[place] for place in worst.pair)
     rows = [np.arange(1, dataset.rows) for _ in lacking]
     for each, record in zip(rows, lacking, strict=True):
@@ -552,7 +548,7 @@ def _extreme(
     found = np.unique(dataset.y)
     if np.isin(found, (0, 1)).all():
         classes = [1]  # those that have a model of their own: the second of two, or all
-    elif np.issubdtype(found.dtype, np.integer) and len(found) <= _MOST_CLASSES:
+    elif np.issubdtype(found.dtype, np.integer) and len(found) <= 100:
         classes = [int(each) for each in found]
     else:
         return norm * quiet, norm * quiet, (0, 1)
@@ -598,7 +594,8 @@ def _model(dataset: Dataset, label: int, l2: float | None) -> Floats:
     from sordino.estimators.risk import Risk
 
     X = dataset.X.astype(np.float64)
-    l2 = l2 or _MODEL_L2 * float(np.einsum("ij,ij->", X, X)) / len(X)
+    # A guess for the model that a canary is to be misclassified by.
+    l2 = l2 or 1e-3 * float(np.einsum("ij,ij->", X, X)) / len(X)
     if l2 == 0:
         return np.zeros(X.shape[1])
     return Risk(X=X, y=(dataset.y == label).astype(np.float64), l2=l2).minimise(tolerance=1e-3)

@@ -21,7 +21,6 @@ from sordino.types import Floats
 
 _POINTS = 81
 """Thresholds compared at a time; the bound is flat around the best one."""
-_MOST_RUNS = 1 << 40
 
 
 def ceiling(runs: int, *, delta: float, confidence: float) -> float:
@@ -78,7 +77,7 @@ def runs_needed(claimed: float, true: float, *, delta: float, confidence: float)
     low, high = 0, 1
     while not shown(high) > claimed:
         low, high = high, 2 * high
-        if high > _MOST_RUNS:
+        if high > (1 << 40):
             return None
     while high - low > 1:
         middle = (low + high) // 2

@@ -31,10 +31,9 @@ from scipy.special import expit
 
 from sordino import checks
 from sordino.audit.pairs import difference
-from sordino.audit.runners.functions import is_estimator
+from sordino.audit.runners.functions import error_text, is_estimator, row_hashes
 from sordino.audit.runners.minimised import SingleFit
 from sordino.audit.runners.outputs import as_dataset, outputs
-from sordino.audit.runners.runner import error_text, row_hashes
 from sordino.audit.runners.trained import TrainedRelease, is_deterministic
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -45,21 +44,16 @@ from sordino.types import Array, Floats
 
 Folds = npt.NDArray[np.int64]
 Score = Callable[[Floats], npt.ArrayLike]
-Goal = Callable[[Floats, Floats], float]
+_Goal = Callable[[Floats, Floats], float]
 
-FOLDS = 4
+_FOLDS = range(4)
 LOSSES = "loss of the one record less that of the other"
 """The name of a score."""
 
-# Weights of the identity that are tried; at 1 the direction is the mean difference itself.
-_SHRINKAGES = np.array([1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0])
-_BETTER = 1.02  # by how much the bound must grow for a less plain attack to be taken
-_MOST_SQUARED = 200  # columns up to which squares are looked at
 _MOST_FEATURES = 1200
 _FAR = 1e60  # in standard units
 _GLANCE = 500  # runs a world in which a column that repeats shows it
 _SAMPLE = 200  # runs a world on which a given score is tried
-_SMOOTHING = 0.5  # added to every count: what was never seen is not impossible
 _MOST_COLUMNS = 400  # up to which the determinant of a Hessian is taken for every run
 _BLOCK_NUMBERS = 1 << 23  # runs x records x columns at once: 64 MB
 
@@ -84,51 +78,40 @@ class _Moments:
     def paths(self) -> tuple[Floats, Floats]:
         """Directions [shrinkage, feature], each like a log likelihood ratio, and their offsets."""
         means = self.sums / np.array(self.runs)[:, None]
-        within = self.products - sum(
-            many * np.outer(mean, mean) for many, mean in zip(self.runs, means, strict=True)
-        )
+        worlds = zip(self.runs, means, strict=True)
+        within = self.products - sum(many * np.outer(mean, mean) for many, mean in worlds)
         sizes, basis = np.linalg.eigh(within / max(1, sum(self.runs) - 2))
         sizes = np.maximum(sizes, 0.0)
         level = (float(sizes.mean()) if len(sizes) else 0.0) or 1.0
         gap = basis.T @ (means[1] - means[0])
-        rho = _SHRINKAGES[:, None]
+        # Weights of the identity; at 1 the direction is the mean difference itself.
+        rho = np.array([1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0])[:, None]
         found = (gap / ((1 - rho) * sizes + rho * level)) @ basis.T
         return found, found @ means.mean(axis=0)
 
 
-class Direction:
-    """The direction without each fold, and with all; made by `of`."""
+def direction(
+    worlds: list[Floats], folds: list[Folds], many: int
+) -> tuple[list[list[Floats]], Callable[[], Callable[[Floats], Floats]]]:
+    """Scores of each fold's runs in both worlds along the direction that the other folds learned.
 
-    def __init__(self, total: _Moments, scores: list[tuple[Floats, Floats]]) -> None:
-        self._total = total
-        self._scores = scores
-        self._best = int(np.argmax(np.mean([_separation(*each) for each in scores], axis=0)))
+    And what gives the score along the direction learned from all runs.
+    """
+    pairs = list(zip(worlds, folds, strict=True))
+    inside = [[rows[each == fold] for rows, each in pairs] for fold in range(many)]
+    parts = [_Moments.of(*rows) for rows in inside]
+    total = functools.reduce(_Moments.plus, parts)
+    scores = []
+    for part, rows in zip(parts, inside, strict=True):
+        along, offsets = total.plus(part, -1).paths()
+        scores.append([each @ along.T - offsets for each in rows])
+    best = int(np.argmax(np.mean([_separation(*each) for each in scores], axis=0)))
 
-    @classmethod
-    def of(
-        cls, first: Floats, second: Floats, first_folds: Folds, second_folds: Folds, *, folds: int
-    ) -> Self:
-        """Learn from rows of both worlds, each in one of the folds."""
-        inside = [(first[first_folds == k], second[second_folds == k]) for k in range(folds)]
-        parts = [_Moments.of(*rows) for rows in inside]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total.plus(part)
-        scores = []
-        for part, rows in zip(parts, inside, strict=True):
-            along, offsets = total.plus(part, -1).paths()
-            scores.append((rows[0] @ along.T - offsets, rows[1] @ along.T - offsets))
-        return cls(total, scores)
-
-    def held_out(self, fold: int) -> tuple[Floats, Floats]:
-        """Scores of the runs of a fold, along the direction learned from the others."""
-        first, second = self._scores[fold]
-        return first[:, self._best], second[:, self._best]
-
-    def whole(self) -> Callable[[Floats], Floats]:
-        """The score along the direction learned from all runs."""
-        along, offsets = (found[self._best] for found in self._total.paths())
+    def whole() -> Callable[[Floats], Floats]:
+        along, offsets = (found[best] for found in total.paths())
         return lambda rows: np.asarray(rows @ along - offsets)
+
+    return [[each[:, best] for each in both] for both in scores], whole
 
 
 def _separation(first: Floats, second: Floats) -> Floats:
@@ -189,8 +172,7 @@ def given(score: Score, negative: Floats, positive: Floats, stream: np.random.Ge
     # Sums in another order differ in their last digits.
     slack = math.sqrt(np.finfo(np.result_type(wanted, np.float32)).eps) * largest
     if not np.allclose(alone, wanted, rtol=0.0, atol=slack):
-        hint = "Its number for a run must not change with the other runs it is given."
-        checks.fail("score", "[one that looks at all runs]", "to judge each run by itself", hint)
+        checks.fail("score", "[one that looks at all runs]", "to judge each run by itself")
     name = f"the score {getattr(score, '__name__', type(score).__name__)}"
     return Fitted(name, score, *_judge(score, negative, positive, stream), stream)
 
@@ -235,7 +217,7 @@ _Attack = Callable[[Floats, Floats, list[Folds]], tuple[list[Floats], Callable[[
 """From outputs and their folds to scores of each run learned without its fold, and the score."""
 
 
-def learned(negative: Floats, positive: Floats, goal: Goal, stream: np.random.Generator) -> Fitted:
+def learned(negative: Floats, positive: Floats, goal: _Goal, stream: np.random.Generator) -> Fitted:
     """The best attack of those above, and its scores on runs that it did not learn from.
 
     Parameters
@@ -247,12 +229,14 @@ def learned(negative: Floats, positive: Floats, goal: Goal, stream: np.random.Ge
     stream
         Parts the runs into folds.
     """
-    folds = [np.asarray(stream.permutation(len(runs)) % FOLDS) for runs in (negative, positive)]
+    many = len(_FOLDS)
+    folds = [np.asarray(stream.permutation(len(runs)) % many) for runs in (negative, positive)]
     most, best = 0.0, None
     for name, attack in _attacks(negative, positive):
         cross, whole = attack(negative, positive, folds)
         worth = goal(*cross)
-        if best is None or worth > _BETTER * most:
+        # The bound must grow by 2 % for a less plain attack to be taken.
+        if best is None or worth > 1.02 * most:
             most, best = worth, (name, whole, cross)
     assert best is not None
     name, whole, cross = best
@@ -263,7 +247,7 @@ def _attacks(negative: Floats, positive: Floats) -> list[tuple[str, _Attack]]:
     """Those that may do something here, the plainest first: it stays if no other is better."""
     name = "a learned direction"
     attacks: list[tuple[str, _Attack]] = [(name, functools.partial(_along, squares=False))]
-    if negative.shape[1] <= _MOST_SQUARED:
+    if negative.shape[1] <= 200:
         squares = functools.partial(_along, squares=True)
         attacks.append((f"{name} of outputs and their squares", squares))
     both = np.concatenate([negative, positive])
@@ -278,10 +262,10 @@ def _attacks(negative: Floats, positive: Floats) -> list[tuple[str, _Attack]]:
     return attacks
 
 
-def _cross(folds: list[Folds], held_out: Callable[[int], tuple[Floats, Floats]]) -> list[Floats]:
+def _cross(folds: list[Folds], held_out: Callable[[int], list[Floats]]) -> list[Floats]:
     """Scores of all runs, each by what was learned without its fold."""
     cross = [np.empty(len(each)) for each in folds]
-    for fold in range(FOLDS):
+    for fold in _FOLDS:
         for scores, each, part in zip(cross, folds, held_out(fold), strict=True):
             scores[each == fold] = part
     return cross
@@ -292,13 +276,13 @@ def _along(
 ) -> tuple[list[Floats], Callable[[], Score]]:
     """A learned direction."""
     features = _features(negative, positive, squares=squares)
-    direction = Direction.of(features(negative), features(positive), *folds, folds=FOLDS)
+    held_out, learn = direction([features(negative), features(positive)], folds, len(_FOLDS))
 
     def whole() -> Score:
-        along = direction.whole()
+        along = learn()
         return lambda outputs: along(features(outputs))
 
-    return _cross(folds, direction.held_out), whole
+    return _cross(folds, held_out.__getitem__), whole
 
 
 def _features(negative: Floats, positive: Floats, *, squares: bool) -> Callable[[Floats], Floats]:
@@ -355,9 +339,9 @@ def _repeated(
 
         return total
 
-    def held_out(fold: int) -> tuple[Floats, Floats]:
+    def held_out(fold: int) -> list[Floats]:
         total = score(fold)
-        return total(keys[0][folds[0] == fold]), total(keys[1][folds[1] == fold])
+        return [total(key[each == fold]) for key, each in zip(keys, folds, strict=True)]
 
     def whole() -> Score:
         total = score(-1)
@@ -371,10 +355,9 @@ def _log_ratios(
 ) -> tuple[npt.NDArray[np.uint64], Floats]:
     """Keys, and the log ratio of the shares of each in the two worlds."""
     keys, places = np.unique(np.concatenate([first, second]), return_inverse=True)
-    seen = [
-        np.bincount(part, minlength=len(keys)) + _SMOOTHING
-        for part in (places[: len(first)], places[len(first) :])
-    ]
+    parts = places[: len(first)], places[len(first) :]
+    # What was never seen is not impossible.
+    seen = [np.bincount(part, minlength=len(keys)) + 0.5 for part in parts]
     return keys, np.log(seen[1] / seen[0]) - math.log(len(second) / len(first))
 
 
@@ -480,8 +463,7 @@ def loss(mechanism: Any, D: Any, D_prime: Any) -> Score:
     if not is_estimator(mechanism):
         linear = isinstance(mechanism, TrainedRelease) and mechanism.spec.objective.is_linear
         if not linear or mechanism.checkpoints is not None:
-            hint = 'That is a linear TrainedRelease or an estimator. Use score="learned".'
-            checks.fail("score", "loss", "to be used for linear weights", hint)
+            checks.fail("score", "loss", "to be used for linear weights", 'Use score="learned".')
         objective = mechanism.spec.objective
     return _fit_of(_records(D, D_prime), 1, objective.kind, objective.huber_width)
 

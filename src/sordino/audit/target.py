@@ -98,8 +98,7 @@ def of_function(
         codes = np.unique(np.asarray(prepared.y)[:rows], return_inverse=True)[1]
         first, second, words = _crafted(Dataset(X, codes, norm_bound=norm), craft, relation, None)
         if not isinstance(second, Dataset):
-            hint = "A silent record is only known to sordino's own SGD."
-            checks.fail("relation", relation.value, "to be another one here", hint)
+            checks.fail("relation", relation.value, "to be another", "Silent records need our SGD.")
         pair = (first.X, first.y), (second.X, second.y)
         words = (
             f"(X, y), {first.rows:,} rows of {first.features} numbers of {source.data} within norm "
@@ -165,8 +164,7 @@ def _crafted(
         words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
         return *pairs.canary(dataset, relation=relation, l2=l2), words
     if relation is not Relation.REPLACE_ONE:
-        hint = "The synthetic pair has one record replaced; use a canary."
-        checks.fail("relation", relation.value, "to be replace-one", hint)
+        checks.fail("relation", relation.value, "to be replace-one", "Or use a canary.")
     assert dataset.norm_bound is not None
     size = dataset.rows, dataset.features, dataset.norm_bound
     D, D_prime, _ = pairs.worst_case_pair(*size, start=False, l2=l2)

@@ -41,10 +41,6 @@ Told = Callable[[float], None]
 _TOLD_EVERY = 256
 """Steps of a block of runs: less than a second. What `told` raises stops the runs."""
 
-_SPREADS = 6.5
-"""Noise so many standard deviations wide is still decoded: one step in 10^10 is not."""
-_MANY_STEPS = 256
-"""Rounding of so many steps adds up: from here on l is kept with four decimals."""
 _MOST_RECORDS = 10**15
 """Binomial counts were checked up to here."""
 _LARGEST_EXPONENT = 700.0
@@ -96,7 +92,8 @@ class WorstCase:
         }
         if self.records > _MOST_RECORDS:
             checks.fail("records", self.records, f"<= {_MOST_RECORDS}")
-        base = 2 * (_SPREADS * self.noise_multiplier + 1) if self.base is None else self.base
+        # Noise 6.5 standard deviations wide is still decoded: one step in 10^10 is not.
+        base = 2 * (6.5 * self.noise_multiplier + 1) if self.base is None else self.base
         checked["base"] = checks.positive("base", base)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -105,7 +102,8 @@ class WorstCase:
     def choose(cls, sample_rate: float, steps: int, noise_multiplier: float) -> Self:
         """Digits enough for so many steps, and zeros enough for the digits."""
         _training(sample_rate, steps, noise_multiplier)
-        units, records = (1e3, 10**12) if steps <= _MANY_STEPS else (1e4, 10**15)
+        # Rounding of many steps adds up: from 257 on l is kept with four decimals.
+        units, records = (1e3, 10**12) if steps <= 256 else (1e4, 10**15)
         return cls(sample_rate, steps, noise_multiplier, units, records)
 
     @classmethod
@@ -134,9 +132,8 @@ class WorstCase:
         """
         final, all_iterates = np.empty((2, checks.whole("runs", runs, at_least=1)))
         for part in _blocks(runs):
-            final[part], all_iterates[part] = self._run(
-                part.stop - part.start, with_record, generator, told
-            )
+            many = part.stop - part.start
+            final[part], all_iterates[part] = self._run(many, with_record, generator, told)
         return final, all_iterates
 
     def gradient(self, x: float, weights: Floats) -> Floats:
@@ -284,11 +281,10 @@ def _blocks(runs: int) -> Iterator[slice]:
 
 
 def _training(sample_rate: float, steps: int, noise_multiplier: float) -> dict[str, object]:
-    hint = "Pass the noise's standard deviation over the clipping norm, such as 1.1."
     return {
         "sample_rate": checks.fraction("sample_rate", sample_rate),
         "steps": checks.whole("steps", steps, at_least=1),
-        "noise_multiplier": checks.positive("noise_multiplier", noise_multiplier, hint),
+        "noise_multiplier": checks.positive("noise_multiplier", noise_multiplier),
     }
 
 
@@ -313,9 +309,8 @@ class Family:
             checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
         ever = -math.expm1(self.steps * math.log1p(-self.sample_rate)) if sample_rate < 1 else 1.0
         if ever <= self.delta:
-            hint = "Without any noise epsilon would be 0: there is nothing to audit."
             most = f"< {ever:.3g}, the chance that a record is drawn at all"
-            checks.fail("delta", self.delta, most, hint)
+            checks.fail("delta", self.delta, most)
         self._members: dict[float, tuple[float, Profile]] = {}
 
     @property
@@ -436,10 +431,7 @@ def restricted_estimate(
     low, high = _INSIDE
     inside = (alphas >= low) & (alphas <= high) & (betas >= low) & (betas <= high)
     if not inside.any():
-        raise NotApplicable(
-            f"No threshold has both error rates in [{low}, {high}]: the worlds are too easily told "
-            "apart, or the runs too few."
-        )
+        raise NotApplicable(f"No threshold has both error rates in [{low}, {high}].")
     epsilon = _smallest((alphas[inside], betas[inside]), family, grid, direction)
     method = f"Annamalai's Algorithm 2 at thresholds with FPR and FNR in [{low}, {high}]"
     return _estimate(epsilon, family, method, _CAVEAT)
@@ -547,13 +539,6 @@ def bounded(scores: Worlds, family: Family, confidence: float, attack: str = "")
 
 Order = Literal["presence", "absence"]
 
-_OF_STEP = 8.0e-8
-"""Seconds of one step of a run in each of the two worlds, on two cores of a machine of 2024."""
-_OF_RUN = 200
-"""Bytes of the scores of a run in each world, and of what is sorted."""
-_POINTS = 400
-_AS_MUCH = 0.97
-"""Share of what all iterates show, from which on the final one is said to show as much."""
 _RATES = np.concatenate([np.geomspace(1e-5, 0.02, 40)[:-1], np.linspace(0.02, 1.0, 60)])
 _FINAL = "likelihood ratio that the worst-case loss wrote into the final iterate"
 _ALL = "likelihood ratio of all iterates of the same runs"
@@ -617,22 +602,15 @@ class WorstCaseAudit:
             return f"violation: observed {said} ({plain}), above the claimed {claimed}"
         everything = rounded(self.all_iterates.epsilon, up=False, digits=3)
         linear = f"a linear loss's last iterate (epsilon {rounded(self.linear.epsilon, digits=3)})"
-        shown = (
-            f"it shows {said}; all iterates of the same runs show {everything}, and {claimed} is "
-            "claimed for them"
-        )
+        said = f"it shows {said}; all iterates of the same runs show {everything}, and {claimed}"
+        start, said = "no violation found by the final iterate", f"{said} is claimed for them"
         if not self.hides_less_than_linear:
-            return (
-                f"no violation found by the final iterate; {shown}; it may leak no more than "
-                f"{linear}"
-            )
-        refuted = f"that it leaks no more than {linear} is refuted"
-        if found < _AS_MUCH * self.all_iterates.epsilon:
-            return f"no violation found by the final iterate; {shown}; {refuted}"
-        return (
-            "no violation found, and no amplification: the final iterate shows as much as all "
-            f"iterates; {shown}; {refuted}"
-        )
+            return f"{start}; {said}; it may leak no more than {linear}"
+        # From 97 % on the final iterate is said to show as much.
+        if found >= 0.97 * self.all_iterates.epsilon:
+            as_much = "the final iterate shows as much as all iterates"
+            start = f"no violation found, and no amplification: {as_much}"
+        return f"{start}; {said}; that it leaks no more than {linear} is refuted"
 
     def curves(self, order: Order = "presence") -> Mapping[str, Worlds]:
         """Error rates for a figure: "observed", "composed" (all iterates) and "linear".
@@ -644,12 +622,15 @@ class WorstCaseAudit:
         assert self.claimed.profile is not None
         way: Literal["forward", "backward"] = "forward" if order == "presence" else "backward"
         training = self.setting.sample_rate, self.setting.steps, self.setting.noise_multiplier
-        observed = _thinned(*error_rates(self.negative, self.positive))
-        linear = _RATES, linear_curve(*training, _RATES)
-        if order == "absence":
-            observed, linear = _exchanged(observed), _exchanged(linear)
-        composed = _RATES, tradeoff(self.claimed.profile, _RATES, way)
-        return {"observed": observed, "composed": composed, "linear": linear}
+        curves = {
+            "observed": _thinned(*error_rates(self.negative, self.positive)),
+            "composed": (_RATES, tradeoff(self.claimed.profile, _RATES, way)),
+            "linear": (_RATES, linear_curve(*training, _RATES)),
+        }
+        if order == "absence":  # the worlds exchanged, from the lowest rate on
+            for name in ("observed", "linear"):
+                curves[name] = curves[name][1][::-1], curves[name][0][::-1]
+        return curves
 
 
 def audit_worst_case(
@@ -690,32 +671,24 @@ def audit_worst_case(
     if (family.sample_rate, family.steps, family.delta) != (sample_rate, steps, delta):
         checks.fail("family", family.name, "to be that of this training and delta")
     runs = checks.whole("runs", runs, at_least=2)
-    each = "tested runs a world, half of all,"
-    bounds.check_runs(runs - runs // 2, delta=delta, confidence=confidence, each=each)
+    bounds.check_runs(runs - runs // 2, delta=delta, confidence=confidence, half=True)
     check_cost(steps, runs)  # before anything is calibrated, which takes time for many steps
     claimed, noise = _claim(family, epsilon, noise_multiplier)
     setting = WorstCase.choose(sample_rate, steps, noise)
-    (negative, all_negative), (positive, all_positive) = play(
-        setting, runs, ("audit", seed), progress=progress
-    )
-    training: dict[str, Any] = {
-        "noise_multiplier": noise,
-        "sample_rate": sample_rate,
-        "steps": steps,
-    }
+    worlds = play(setting, runs, ("audit", seed), progress=progress)
+    (negative, all_negative), (positive, all_positive) = worlds
+    training: dict[str, Any] = {"sample_rate": sample_rate, "steps": steps}
+    training["noise_multiplier"] = noise
+    how: dict[str, Any] = {"confidence": confidence}
     return WorstCaseAudit(
         claimed=claimed,
         setting=setting,
-        observed=bounds.split(
-            negative, positive, delta=delta, confidence=confidence, attack=_FINAL
-        ),
+        observed=bounds.split(negative, positive, delta=delta, attack=_FINAL, **how),
         within_family=bounded((negative, positive), family, confidence, _FINAL),
         all_iterates=bounded((all_negative, all_positive), family, confidence, _ALL),
         linear=linear_heuristic(**training, delta=delta),
         hides_less_than_linear=refutes(
-            *(negative, positive, linear_loss(**training)),
-            confidence=confidence,
-            direction="forward",
+            negative, positive, linear_loss(**training), direction="forward", **how
         ),
         negative=negative,
         positive=positive,
@@ -766,8 +739,10 @@ def check_cost(steps: int, runs: int) -> float:
     InvalidArgument
         In a sentence that says what is needed and what to lower.
     """
-    _cost.check_memory("runs", runs, _OF_RUN * runs, "Lower runs; 50,000 are usual.")
-    seconds = _cost.total(_OF_STEP, steps, runs)
+    # Bytes of the scores of a run in each world, and of what is sorted.
+    _cost.check_memory("runs", runs, 200 * runs, "Lower runs; 50,000 are usual.")
+    # Seconds of one step of a run in each of the two worlds, on two cores of a machine of 2024.
+    seconds = _cost.total(8.0e-8, steps, runs)
     _cost.check_time("steps", steps, seconds, "Lower steps or runs.")
     return seconds
 
@@ -780,8 +755,7 @@ def _claim(
     family: Family, epsilon: float | None, noise_multiplier: float | None
 ) -> tuple[Claim, float]:
     if (epsilon is None) == (noise_multiplier is None):
-        hint = "Pass one of the two."
-        checks.fail("epsilon, noise_multiplier", (epsilon, noise_multiplier), "to be one", hint)
+        checks.fail("epsilon, noise_multiplier", (epsilon, noise_multiplier), "to be one of them")
     if epsilon is not None:
         epsilon = checks.positive("epsilon", epsilon, "Pass the budget you promise, such as 1.0.")
         noise_multiplier, profile = family.noise(epsilon), family(epsilon)
@@ -795,17 +769,12 @@ def _claim(
     return Claim(epsilon, family.delta, relation, profile, source), noise_multiplier
 
 
-def _exchanged(curve: Worlds) -> Worlds:
-    """The same test with its two worlds exchanged, from the lowest rate on."""
-    return curve[1][::-1], curve[0][::-1]
-
-
 def _thinned(alphas: Floats, betas: Floats) -> Worlds:
     """Some hundred points, dense at both ends, where logarithmic axes look."""
     last = len(alphas) - 1
-    if last < _POINTS:
+    if last < 400:
         return alphas, betas
-    ends = np.geomspace(1, last + 1, _POINTS // 4) - 1
-    places = np.concatenate([ends, last - ends, np.linspace(0, last, _POINTS // 2)])
+    ends = np.geomspace(1, last + 1, 100) - 1
+    places = np.concatenate([ends, last - ends, np.linspace(0, last, 200)])
     kept = np.unique(places.round().astype(np.intp))
     return alphas[kept], betas[kept]

@@ -54,7 +54,7 @@ from sordino.privacy import Estimate
 from sordino.types import Floats, Indices, Ints
 
 Formula = Literal["exact", "printed"]
-EstimatedOn = Literal["public", "private"]
+_EstimatedOn = Literal["public", "private"]
 FORMULAS = {
     "exact": EXACT,
     "printed": "the papers' sqrt(2 ln(1.25/delta)) Delta / epsilon, a theorem for epsilon < 1 only",
@@ -101,11 +101,10 @@ class Basis:
     sensitivity: float
     sensitivity_name: str
     sigma_i: float | Interval
-    estimated_on: EstimatedOn
+    estimated_on: _EstimatedOn
 
     def __post_init__(self) -> None:
-        hint = "With 0 nothing would depend on the data."
-        checks.positive("sensitivity", self.sensitivity, hint)
+        checks.positive("sensitivity", self.sensitivity)
         if not isinstance(self.sensitivity_name, str) or not self.sensitivity_name.strip():
             hint = f"Say which one it is: {', '.join(_SENSITIVITIES)}, or a name of your own."
             checks.fail("sensitivity_name", repr(self.sensitivity_name), "to be a name", hint)
@@ -219,8 +218,7 @@ def target_sigma(
     1 on, and too small from about 8 on.
     """
     epsilon = checks.positive("epsilon", epsilon, "Pass the target, such as 1.0.")
-    hint = "With 0 nothing would depend on the data."
-    sensitivity = checks.positive("sensitivity", sensitivity, hint)
+    sensitivity = checks.positive("sensitivity", sensitivity)
     checks.one_of("formula", formula, FORMULAS)
     if checks.probability_below_one("delta", delta) == 0:
         checks.fail("delta", delta, "> 0", "No Gaussian noise is (epsilon, 0)-DP; 1e-6 is usual.")
@@ -460,9 +458,8 @@ def evaluate(
             )
         )
     accuracies = noiseless / len(y), deterministic / len(y), random / len(y)
-    return Utility(
-        seeds, neighbours, *accuracies, mean(accuracies[0]), tuple(rows), test_rows=len(y)
-    )
+    drawn = seeds, neighbours, *accuracies, mean(accuracies[0])
+    return Utility(*drawn, tuple(rows), test_rows=len(y))
 
 
 def paired_test(gains: npt.ArrayLike) -> tuple[float, float]:

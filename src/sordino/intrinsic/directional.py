@@ -48,7 +48,7 @@ from sordino.intrinsic.interval import Interval, checked_level, percentile
 from sordino.privacy import Estimate
 from sordino.types import Floats, Indices
 
-SHRINKAGES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0])
+_SHRINKAGES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0])
 """Weights of the identity that are tried; at 1 the direction is the mean difference itself."""
 LEAST_SEEDS = 20
 """Of a cross-fitted estimate with 5 folds."""
@@ -57,7 +57,6 @@ ALONG = (
     "takes the noise along the direction for Gaussian, and alike for both datasets; a lower "
     "estimate, since the direction is learned from few seeds"
 )
-_WISHART = "takes the noise for Gaussian, and alike for both datasets"
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,8 @@ class Directional:
         if self.corrected is None:
             return None
         method = f"{EXACT} of the Mahalanobis distance, corrected for the number of seeds"
-        return exact_epsilon(self.corrected, delta, method=method, caveat=_WISHART)
+        caveat = "takes the noise for Gaussian, and alike for both datasets"
+        return exact_epsilon(self.corrected, delta, method=method, caveat=caveat)
 
 
 def between(
@@ -276,7 +276,7 @@ def _direction(first: Floats, second: Floats, how: _CrossFit) -> Floats:
     gap = np.where(still, first[0] - second[0], 0.0)
     if gap.any() and how.added == 0:
         return gap  # weights that never vary, and differ: one look tells the datasets apart
-    tested = [_Tested(how.added) for _ in SHRINKAGES]
+    tested = [_Tested(how.added) for _ in _SHRINKAGES]
     for learn, test in _partition(len(first), how, 4):
         path = _directions(first[learn], second[learn], how.added)
         for one, v in zip(tested, path, strict=True):
@@ -297,9 +297,9 @@ def _directions(first: Floats, second: Floats, added: float) -> Floats:
     centred = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)])
     sizes, basis, level = _spectrum(centred / math.sqrt(2 * (len(first) - 1)))
     if level + added == 0:
-        return np.tile(_unit(difference), (len(SHRINKAGES), 1))
+        return np.tile(_unit(difference), (len(_SHRINKAGES), 1))
     along = basis @ difference
-    rho = SHRINKAGES[:, None]
+    rho = _SHRINKAGES[:, None]
     inside = along / ((1 - rho) * sizes + rho * level + added)
     found = inside @ basis + (difference - along @ basis) / (rho * level + added)
     norms = np.sqrt(np.maximum(found @ difference, 0.0))[:, None]
@@ -320,7 +320,7 @@ def _furthest(W: Floats, *, added: float = 0.0, against: int | None = None) -> t
         # Ledoit & Wolf's weight of the identity: noise of the covariance over its spread.
         noise = (np.mean(np.sum(rows**2, axis=1) ** 2) - np.sum(sizes**2)) / n
         spread = float(np.sum(sizes**2)) - rows.shape[1] * level**2
-        rho = 1.0 if noise >= spread else max(float(noise / spread), SHRINKAGES[0])
+        rho = 1.0 if noise >= spread else max(float(noise / spread), _SHRINKAGES[0])
         along = means @ basis.T
         scale = np.sqrt((1 - rho) * sizes + rho * level + added)
         rest = math.sqrt(rho * level + added)
@@ -409,8 +409,7 @@ def _rows(name: str, weights: npt.ArrayLike, like: npt.ArrayLike | None = None) 
     """Weights [seed, parameter] of one dataset, checked: finite, and as many as of the other."""
     X = np.asarray(weights, dtype=np.float64)
     if X.ndim != 2 or (like is not None and X.shape != np.shape(like)):
-        hint = "Pass weights[seed, parameter] of two datasets, as many runs of one as of the other."
-        checks.fail(name, f"shape {X.shape}", "to be runs of one dataset", hint)
+        checks.fail(name, f"shape {X.shape}", "to be 2-d, as many runs of one as of the other")
     checks.finite(name, X)
     return X
 

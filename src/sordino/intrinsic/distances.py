@@ -100,7 +100,7 @@ def between_both(
         a, b = np.nonzero(~np.eye(many, dtype=bool))
         (r, s), (a, b) = np.repeat((r, s), len(a), axis=1), np.tile((a, b), len(r))
     else:
-        rng = _needed(stream, pairs, most)
+        rng = _needed(stream, pairs)
         r, a = rng.integers(0, seeds, most), rng.integers(0, many, most)
         s = (r + rng.integers(1, seeds, most)) % seeds
         b = (a + rng.integers(1, many, most)) % many
@@ -237,8 +237,7 @@ def grid(weights: npt.ArrayLike, *, seeds: int = 1, neighbours: int = 1) -> Floa
     """Weights [seed, neighbour, parameter] in float64, checked: finite, and enough of them."""
     W = np.asarray(weights, dtype=np.float64)
     if W.ndim != 3 or W.shape[2] == 0:
-        hint = "Pass weights[seed, neighbour, parameter] of one step of training."
-        checks.fail("weights", f"shape {W.shape}", "to have three dimensions", hint)
+        checks.fail("weights", f"shape {W.shape}", "to have three dimensions", "Pass one step.")
     for name, many, least in (("seeds", W.shape[0], seeds), ("neighbours", W.shape[1], neighbours)):
         if many < least:
             checks.fail(name, many, f">= {least}", "Measure more of them.")
@@ -256,7 +255,7 @@ def _within(
         i, j = np.full(many - 1, against), np.delete(np.arange(many), against)
     one, pairs, kept = len(i), groups * len(i), None
     if pairs > checks.whole("most", most, at_least=1):
-        kept = np.sort(_needed(stream, pairs, most).choice(pairs, most, replace=False))
+        kept = np.sort(_needed(stream, pairs).choice(pairs, most, replace=False))
     values, top, where = [], -1.0, (0, 0, 0)
     for group, rows in enumerate(W):
         if against is None:
@@ -300,8 +299,7 @@ def _parts(many: int, parameters: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, many, step)]
 
 
-def _needed(stream: Any, pairs: int, most: int) -> np.random.Generator:
+def _needed(stream: Any, pairs: int) -> np.random.Generator:
     if not isinstance(stream, np.random.Generator):
-        hint = f"There are {pairs:,} pairs, and {most:,} are to be sampled."
-        checks.fail("stream", stream, "to be a stream of sordino.randomness", hint)
+        checks.fail("stream", stream, f"to be a stream, for a sample of {pairs:,} pairs")
     return stream

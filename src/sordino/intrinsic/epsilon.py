@@ -28,10 +28,8 @@ from sordino.intrinsic.interval import Interval, applied
 from sordino.privacy import Estimate, default_delta
 from sordino.types import Floats
 
-_PRINTED = "the papers' formula sqrt(2 ln(1.25/delta)) Delta / sigma"
 EXACT = "the exact Gaussian formula"
 ISOTROPIC = "takes SGD's noise for Gaussian and equally large in all directions"
-_OUTSIDE = "the formula is a theorem for epsilon < 1 only"
 OBSERVED = (
     "the sensitivity is the largest of the pairs tried, a lower estimate; the interval is of "
     "sigma alone"
@@ -65,8 +63,10 @@ def intrinsic_epsilon(
     """
     caveat = f"{ISOTROPIC}; {OBSERVED}" if observed else ISOTROPIC
     distance = ratio(sensitivity, sigma)
+    printed = "the papers' formula sqrt(2 ln(1.25/delta)) Delta / sigma"
+    outside = f"{caveat}; the formula is a theorem for epsilon < 1 only"
     return IntrinsicEpsilon(
-        printed_epsilon(distance, delta, caveat=f"{caveat}; {_OUTSIDE}"),
+        _estimate(distance, delta, _classical, printed, outside),
         exact_epsilon(distance, delta, caveat=caveat),
     )
 
@@ -76,11 +76,6 @@ def exact_epsilon(
 ) -> Estimate:
     """The exact epsilon of two Gaussians `distance` standard deviations apart."""
     return _estimate(distance, delta, gaussian.epsilon, method, caveat)
-
-
-def printed_epsilon(distance: float | Interval, delta: float, *, caveat: str) -> Estimate:
-    """The papers' epsilon for two Gaussians `distance` standard deviations apart."""
-    return _estimate(distance, delta, _classical, _PRINTED, caveat)
 
 
 def ratio(sensitivity: float, sigma: float | Interval) -> float | Interval:
@@ -128,18 +123,14 @@ def pairwise_epsilon(distances: npt.ArrayLike, sigma: float, delta: float) -> Pa
     if not 0 < delta < 1:
         checks.fail("delta", delta, "in (0, 1)", "At 0 every epsilon would be infinite.")
     mu = values / checks.positive("sigma", sigma, "Without noise every epsilon is infinite.")
-    printed = mu * _classical(1.0, delta)
-    return PairwiseEpsilon(printed, _interpolated(mu, delta), delta, ISOTROPIC)
-
-
-def _interpolated(mu: Floats, delta: float) -> Floats:
-    # Up to here epsilon is 0: the total variation 2 Phi(mu/2) - 1 is at most delta.
+    exact = np.zeros_like(mu)
+    # Up to `start` epsilon is 0: the total variation 2 Phi(mu/2) - 1 is at most delta.
     start, top = 2 * float(ndtri((1 + delta) / 2)), float(mu[-1])
-    if top <= start:
-        return np.zeros_like(mu)
-    knots = np.unique(np.geomspace(start, top, 400).clip(start, top))
-    curve = PchipInterpolator(knots, [gaussian.epsilon(float(knot), delta) for knot in knots])
-    return np.asarray(np.where(mu > start, curve(mu.clip(start, top)), 0.0), dtype=np.float64)
+    if top > start:
+        knots = np.unique(np.geomspace(start, top, 400).clip(start, top))
+        curve = PchipInterpolator(knots, [gaussian.epsilon(float(knot), delta) for knot in knots])
+        exact = np.asarray(np.where(mu > start, curve(mu.clip(start, top)), 0.0), np.float64)
+    return PairwiseEpsilon(mu * _classical(1.0, delta), exact, delta, ISOTROPIC)
 
 
 def _estimate(

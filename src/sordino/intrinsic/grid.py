@@ -64,9 +64,8 @@ def datasets(dataset: Dataset, neighbours: int | Neighbours) -> Neighbours:
     others = dataset.rows - 1
     if many > others:
         checks.fail("neighbours", many, f"<= {others}, the records but the first", hint)
-    made = neighbouring.replace_by_first(
-        dataset, 1 + stream("neighbours").permutation(others)[:many]
-    )
+    records = 1 + stream("neighbours").permutation(others)[:many]
+    made = neighbouring.replace_by_first(dataset, records)
     return dataclasses.replace(
         made,
         slot=np.append(neighbouring.UNCHANGED, made.slot),
@@ -234,9 +233,7 @@ def load(
     study = directory if isinstance(directory, Study) else Study.open(directory)
     layout, described = study.layout, study.description
     if "neighbours" not in described or not {"spec", "function"} & set(described):
-        raise StudyError(
-            f"Expected study={study.directory} to be made by measure. Pass another directory."
-        )
+        raise StudyError(f"Expected study={study.directory} to be made by measure.")
     wanted = layout.inits if init is None else (init,) if isinstance(init, str) else tuple(init)
     for label in wanted:
         checks.one_of("init", label, layout.inits)
@@ -285,10 +282,9 @@ def _whole(done: _Flags) -> tuple[_Flags, _Flags]:
     """Seeds and neighbours of a box without gaps: what has the largest share of gaps goes first."""
     seeds, neighbours = (np.ones(size, dtype=bool) for size in done.shape)
     while not (part := done[np.ix_(seeds, neighbours)]).all():
-        shares = [1 - part.mean(axis=1), 1 - part.mean(axis=0)]
-        flags, share = (
-            (seeds, shares[0]) if shares[0].max() >= shares[1].max() else (neighbours, shares[1])
-        )
+        flags, share = seeds, 1 - part.mean(axis=1)
+        if share.max() < (of_neighbours := 1 - part.mean(axis=0)).max():
+            flags, share = neighbours, of_neighbours
         # Of equals the last: the dataset itself stands first.
         flags[np.flatnonzero(flags)[np.flatnonzero(share == share.max())[-1]]] = False
     if not (seeds.any() and neighbours.any()):

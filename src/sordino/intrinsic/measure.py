@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 Train = Callable[[Array, Array, int], npt.ArrayLike]
 
 _Outcome = Array | str  # the weights of a cell, or why it has none
-_CELL = (1, 10)  # seeds and neighbours of a function's cell: what a kill or a failure costs
-_TRIALS = 10
 
 
 @dataclass(frozen=True)
@@ -159,9 +157,8 @@ def measure(
     if train is None:
         work = _engine(spec, sets, numbers, init, initial_weights, checkpoints, present)
         one = work.spec.core_seconds(sets.size, dataset.features, len(sets)) / workers
-        trained: dict[str, Any] = {
-            "spec": {k: v for k, v in work.spec.to_dict().items() if k != "init"}
-        }
+        plain = {name: value for name, value in work.spec.to_dict().items() if name != "init"}
+        trained: dict[str, Any] = {"spec": plain}
         if work.start is not None:
             text = np.ascontiguousarray(work.start, dtype="<f8").tobytes()
             trained["initial_weights_sha256"] = hashlib.sha256(text).hexdigest()
@@ -317,19 +314,16 @@ def _engine(
     from sordino.sgd import Plan, prepare
 
     if not isinstance(spec, TrainSpec):
-        hint = "Pass how to train, or train= a function of your own."
-        checks.fail("spec", type(spec).__name__, "to be a TrainSpec", hint)
+        checks.fail("spec", type(spec).__name__, "to be a TrainSpec", "Or pass train=.")
     start: Array | None = None
     inits: tuple[str, ...] = ("given",)
     if weights is None:
         if spec.init == "given":
-            hint = 'Pass them, or use "vary" or "fixed"; init= of measure says which are measured.'
-            checks.fail("spec.init", "given", "not to be given without initial_weights", hint)
+            checks.fail("spec.init", "given", "not to be given without initial_weights")
         inits = grids.starts(grids.INITS if init is None else init)
     else:
         if spec.init != "given":
-            hint = 'Without spec.init="given" nothing starts from them.'
-            checks.fail("initial_weights", "[given]", "to be None", hint)
+            checks.fail("initial_weights", "[given]", 'to be None without spec.init="given"')
         if init is not None:
             checks.fail("init", init, "to be None where the initial weights are given")
         start = checks.finite("initial_weights", np.asarray(weights, dtype=np.float64))
@@ -431,19 +425,15 @@ def _described(
     if initial_weights is not None:
         checks.fail("initial_weights", "[given]", "to be None with train", own)
     if not callable(train):
-        hint = "Pass a function (X, y, seed) that returns its weights."
-        checks.fail("train", type(train).__name__, "to be a function", hint)
+        checks.fail("train", type(train).__name__, "to be a function (X, y, seed) -> weights")
     if (sets.occupant[sets.slot != UNCHANGED] == SILENT).any():
-        hint = "A function is given rows; use neighbours.replace or neighbours.remove."
-        checks.fail("neighbours", "[silent records]", "to be records, replaced or removed", hint)
+        checks.fail("neighbours", "[silent records]", "to be records, replaced or removed")
     if checkpoints is not None:
-        hint = "Only the final weights of a function are known."
-        checks.fail("checkpoints", checkpoints, "to be None with train", hint)
+        checks.fail("checkpoints", checkpoints, "to be None with train")
     if init is not None and grids.starts(init) != ("vary",):
         checks.fail("init", init, 'to be "vary" with train', own)
     if settings is not None and not isinstance(settings, Mapping):
-        hint = "A function has its own; pass None, or what is to be recorded of it."
-        checks.fail("spec", type(settings).__name__, "to be a mapping with train", hint)
+        checks.fail("spec", type(settings).__name__, "to be a mapping or None with train")
     return {"function": {**tasks.identity(train), "settings": dict(settings or {})}}
 
 
@@ -452,7 +442,8 @@ def _function(
 ) -> _Function:
     """Its grid has one checkpoint: nobody knows how many steps a function takes."""
     if present is None:
-        cut, parameters = _CELL, _parameters(train, sets, seeds)
+        # One seed and ten neighbours a cell: what a kill or a failure costs.
+        cut, parameters = (1, 10), _parameters(train, sets, seeds)
     else:
         cut, parameters = cell_size(present), present.parameters
     axes = ("vary",), seeds, tuple(sets.labels.tolist()), (1,), parameters
@@ -465,7 +456,7 @@ def _parameters(train: Train, sets: Neighbours, seeds: Sequence[int]) -> int:
     reasons: list[str] = []
     trial = functools.partial(attempt, train, sets, place=0)
     for _, found in tasks.run(
-        trial, seeds[:_TRIALS], workers=1, lost=lambda seed: tasks.ENDED, argument="train"
+        trial, seeds[:10], workers=1, lost=lambda seed: tasks.ENDED, argument="train"
     ):
         if isinstance(found, str):
             reasons.append(found)
@@ -489,7 +480,7 @@ def _check_repeats(study: Study) -> None:
         different = len(np.unique(rows, axis=0))
         if 1 < different < len(rows):
             raise StudyError(
-                f"Expected study={study.directory} to hold weights of independent runs, and "
-                f"{len(rows)} seeds gave {different} different ones for dataset {place}: the "
-                "function must draw from its seed alone. Mend it, and use another directory."
+                f"Expected study={study.directory} to hold independent runs; {len(rows)} seeds "
+                f"gave {different} results for dataset {place}. Draw from the seed alone, and use "
+                "another directory."
             )

@@ -59,8 +59,7 @@ def shapiro_wilk(
     if datasets is not None:
         W = W[:, : checks.whole("datasets", datasets, at_least=1)]
     if W.shape[0] > MOST_SEEDS:
-        hint = "Shapiro and Wilk's p-values end there."
-        checks.fail("seeds", W.shape[0], f"<= {MOST_SEEDS}", hint)
+        checks.fail("seeds", W.shape[0], f"<= {MOST_SEEDS}, where the p-values end")
     flat = W.reshape(W.shape[0], -1)
     p_values = np.full(flat.shape[1], np.nan)
     for column in np.flatnonzero(np.ptp(flat, axis=0) > 0):
@@ -111,13 +110,20 @@ def joint(
     """
     X = np.asarray(weights, dtype=np.float64)
     if X.ndim != 2:
-        hint = "Pass weights[seed, parameter] of one dataset."
-        checks.fail("weights", f"shape {X.shape}", "to have two dimensions", hint)
+        checks.fail("weights", f"shape {X.shape}", "to have two dimensions: seed, parameter")
     checks.finite("weights", X)
     if len(X) < 8:
         checks.fail("seeds", len(X), ">= 8", "Measure more of them.")
     draws = checks.whole("draws", draws, at_least=99)
-    X = _independent(X)
+    # Without the directions in which nothing varies, such as a weight that is a copy.
+    X = X[:, np.ptp(X, axis=0) > 0]
+    if X.shape[1] == 0:
+        checks.fail("weights", f"shape {X.shape}", "to vary", "All seeds gave the same weights.")
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    _, sizes, basis = np.linalg.svd(scaled, full_matrices=False)
+    rank = int((sizes > 1e-6 * sizes[0]).sum())  # below is rounding of single precision
+    if rank != min(X.shape[1], len(X) - 1):
+        X = np.asarray(scaled @ basis[:rank].T)
     if directions is None and X.shape[1] + 2 <= len(X):
         p_value, kurtosis = _kurtosis_test(X, stream, draws)
         return JointNormality(p_value, kurtosis, X.shape[1], len(X), halved=False)
@@ -125,23 +131,9 @@ def joint(
     if q + 2 > len(X) // 2:
         checks.fail("directions", q, f"<= {len(X) // 2 - 2}, half the seeds less two")
     halves = np.array_split(stream.permutation(len(X)), 2)
-    found = [
-        _kurtosis_test(X[test] @ _principal(X[learn], q).T, stream, draws)
-        for learn, test in (halves, halves[::-1])
-    ]
-    p_value, kurtosis = min(found)
+    turns = ((X[learn], X[test]) for learn, test in (halves, halves[::-1]))
+    p_value, kurtosis = min(_kurtosis_test(b @ _principal(a, q).T, stream, draws) for a, b in turns)
     return JointNormality(min(1.0, 2 * p_value), kurtosis, q, len(X), halved=True)
-
-
-def _independent(X: Floats) -> Floats:
-    """Runs without the directions in which nothing varies, such as a weight that is a copy."""
-    X = X[:, np.ptp(X, axis=0) > 0]
-    if X.shape[1] == 0:
-        checks.fail("weights", f"shape {X.shape}", "to vary", "All seeds gave the same weights.")
-    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    _, sizes, basis = np.linalg.svd(scaled, full_matrices=False)
-    rank = int((sizes > 1e-6 * sizes[0]).sum())  # below is rounding of single precision
-    return X if rank == min(X.shape[1], len(X) - 1) else np.asarray(scaled @ basis[:rank].T)
 
 
 def _principal(rows: Floats, many: int) -> Floats:
@@ -149,8 +141,7 @@ def _principal(rows: Floats, many: int) -> Floats:
     _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
     rank = int((sizes > sizes[:1] * 1e-10).sum())
     if rank < many:
-        hint = "Test in fewer directions."
-        checks.fail("directions", many, f"<= {rank}, the directions with any noise", hint)
+        checks.fail("directions", many, f"<= {rank}, the directions with any noise")
     return np.asarray(directions[:many])
 
 

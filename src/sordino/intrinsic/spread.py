@@ -64,9 +64,8 @@ class AcrossDatasets:
 def across_datasets(weights: npt.ArrayLike, *, variant: Variant = "pooled") -> AcrossDatasets:
     """How much sigma_a depends on which neighbour it was measured on."""
     found = sigmas(weights, variant=variant)
-    return AcrossDatasets(
-        float(found.min()), float(np.median(found)), float(found.max()), len(found)
-    )
+    low, middle, high = (float(pick(found)) for pick in (np.min, np.median, np.max))
+    return AcrossDatasets(low, middle, high, len(found))
 
 
 def sigma(

@@ -30,8 +30,6 @@ from sordino.types import Floats
 
 _MOST_TESTS, _MOST_DATASETS = 6000, 50
 """Weights tested for normality: v1 took 25 datasets, v2 50, and they are nearly copies."""
-_SHOWN_RUNS = 20
-"""Runs whose weights are followed through the training."""
 _MOST_BYTES = 2**29
 """Of weights held at once where all kept steps are gone through."""
 _SIGMAS: dict[str, tuple[spread.Aggregate, spread.Variant]] = {
@@ -41,7 +39,7 @@ _SIGMAS: dict[str, tuple[spread.Aggregate, spread.Variant]] = {
     "norm": ("minimum", "norm"),
 }
 
-NamedStream = Callable[..., np.random.Generator]
+_NamedStream = Callable[..., np.random.Generator]
 _Found = TypeVar("_Found")
 
 
@@ -182,7 +180,7 @@ def _exact(found: IntrinsicEpsilon | None) -> float | None:
 
 
 def summary(
-    measured: Measured, *, delta: float | None = None, stream: NamedStream = randomness.stream
+    measured: Measured, *, delta: float | None = None, stream: _NamedStream = randomness.stream
 ) -> Summary:
     """Compute every statistic of a measured grid; some seconds for 98 seeds x 100 neighbours.
 
@@ -204,19 +202,14 @@ def summary(
     notes = [f"{said[0].upper()}{said[1:]}." for said in measured.left_out]
     seeds, datasets = len(measured.seeds), len(measured.neighbours)
     if min(seeds, datasets) < 2:
-        raise StudyError(
-            f"Expected study={measured.study.directory} to have 2 seeds and 2 datasets whose runs "
-            f"are finished, and it has {seeds} and {datasets}. Measure more of them."
-        )
+        wanted = f"Expected study={measured.study.directory} to have 2 seeds and 2 datasets"
+        raise StudyError(f"{wanted} finished, and it has {seeds} and {datasets}. Measure more.")
     if delta is None:
         delta = default_delta(n, exact=True)
     elif checks.probability_below_one("delta", delta, "Pass less than 1 / records.") == 0:
         checks.fail("delta", delta, "in (0, 1)", "At 0 every epsilon would be infinite.")
     elif delta > 1 / (10 * n):
-        notes.append(
-            f"delta = {delta:.3g} is large for {n:,} records: at 1/n publishing a record at random "
-            "would pass."
-        )
+        notes.append(f"delta = {delta:.3g} is large for {n:,} records; at 1/n one may be leaked.")
     bounds = theory(measured.spec, n, measured.dataset.norm_bound, last, measured.relation)
     if bounds.reason:
         notes.append(f"No theoretical bound: {bounds.reason}")
@@ -233,7 +226,7 @@ def _summary_of(
     init: str,
     delta: float,
     bounds: Theory,
-    streams: NamedStream,
+    streams: _NamedStream,
     notes: list[str],
 ) -> InitSummary:
     """The statistics of one kind of initial weights."""
@@ -270,16 +263,13 @@ def _summary_of(
     sigma, base, worst, from_base = sigmas["minimum"], measured.base, None, None
     by_steps, trajectories = _by_steps(measured, init, everything, places)
     if base is not None:
-        from_base = distances.between_datasets(
-            everything, stream=stream("delta_S", "dataset itself"), against=base
-        )
-    pairwise = attempt(
-        "pairwise epsilon", epsilon.pairwise_epsilon, delta_s.values, sigma.value, delta
-    )
+        own = stream("delta_S", "dataset itself")
+        from_base = distances.between_datasets(everything, stream=own, against=base)
+    gaps = delta_s.values, sigma.value, delta
+    pairwise = attempt("pairwise epsilon", epsilon.pairwise_epsilon, *gaps)
     if not (W[:1, :1] == W).all():  # or neither seed nor record moved anything
-        worst = attempt(
-            "directional estimate", directional.worst_pair, W, stream=stream("directions")
-        )
+        folds = stream("directions")
+        worst = attempt("directional estimate", directional.worst_pair, W, stream=folds)
     datasets = max(1, min(_MOST_DATASETS, _MOST_TESTS // W.shape[2]))
     return InitSummary(
         init=init,
@@ -317,7 +307,8 @@ def _by_steps(
     largest, spreads, followed = [], [], []
     for start in range(0, len(steps), size):
         W = measured.weights(init, steps=steps[start : start + size])
-        followed.append(W[:_SHOWN_RUNS, at][:, :, moved])
+        # Runs whose weights are followed through the training.
+        followed.append(W[:20, at][:, :, moved])
         for place in range(W.shape[2]):
             one = W[:, places, place]
             largest.append(float(distances.largest_by_pair(one).max()))

@@ -55,20 +55,24 @@ def theory(
         if spec is None:
             raise NotApplicable("Nothing is proved of a training function of your own.")
         if norm_bound is None:
-            raise NotApplicable(
-                "No bound on the rows' norm is claimed, so none on their gradients is."
-            )
+            raise NotApplicable("No bound on the rows' norm is claimed.")
         constants = spec.objective.constants(norm_bound)
         convex_constants(spec, constants)
         assert constants is not None  # a linear loss has some
         if spec.order == Sampling.POISSON:
-            raise NotApplicable(
-                "With Poisson sampling a record can be met at any step, and no bound on how often "
-                "is sure; use order='shuffle'."
-            )
+            raise NotApplicable("Poisson batches may meet a record at any step; shuffle them.")
         # The staircase, at so many numbers of steps.
         places = sorted({round(step) for step in np.linspace(0, steps, 200)})
-        bounds = [_bound(spec, constants, records, step, relation) for step in (*places, steps)]
+        rates, how = rates_of(spec, records), batches_of(spec, constants, records)
+        bounds = [
+            bolt_on_convex(
+                rates=np.full(step, rates[0]) if len(rates) == 1 else rates[:step],
+                relation=relation,
+                same_order=spec.order != Sampling.SHUFFLE,
+                **how,
+            )
+            for step in (*places, steps)
+        ]
     except NotApplicable as refusal:
         return Theory(None, str(refusal), None, (), nothing, nothing)
     printed, fractions = None, nothing
@@ -79,18 +83,6 @@ def theory(
         fractions = printed.value * np.array(places) / max(steps, 1)
     heights = np.array([bound.worst for bound in bounds[:-1]])
     return Theory(bounds[-1], "", printed, tuple(places), heights, fractions)
-
-
-def _bound(
-    spec: TrainSpec, constants: Constants, records: int, steps: int, relation: Relation
-) -> Sensitivity:
-    rates = rates_of(spec, records)
-    return bolt_on_convex(
-        rates=np.full(steps, rates[0]) if len(rates) == 1 else rates[:steps],
-        relation=relation,
-        same_order=spec.order != Sampling.SHUFFLE,
-        **batches_of(spec, constants, records),
-    )
 
 
 def printed_sensitivity(

@@ -15,16 +15,13 @@ from sordino.data.source import Source
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
+    from sordino.data.catalogue.recipe import Network, Recipe
     from sordino.data.catalogue.recipes import Network, Recipe
-    from sordino.models.constants import ObjectiveSpec
     from sordino.sgd.spec import TrainSpec
 
 _RATE, _BATCH, _HIDDEN = 0.5, 32, 10
 """Settings of most of the papers' experiments, for a file of the user's own."""
 _EVERY = 50
-_LONGEST = 10
-"""Times the papers' steps that a training may take to converge; for a file, ten times as many
-passes over the records."""
 
 
 class TrainedModel(StrEnum):
@@ -34,9 +31,6 @@ class TrainedModel(StrEnum):
     SVM = "svm"
     MLP = "mlp"
     CNN = "cnn"
-
-
-_KINDS = {TrainedModel.SVM: "huber-svm"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +55,7 @@ class Training:
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.until_converged:
-            hint = "Without both, a dataset by name is trained as long as in the papers."
-            checks.fail("--steps", self.steps, "or --until-converged, not both", hint)
+            checks.fail("--steps", self.steps, "or --until-converged, not both")
         for name in ("steps", "batch_size"):
             if (value := getattr(self, name)) is not None:
                 checks.whole(f"--{name.replace('_', '-')}", value, at_least=1)
@@ -75,8 +68,7 @@ class Training:
         if source.is_file:
             return self._read_file(source)
         if source.data_norm is not None:
-            hint = "It has its own bound."
-            checks.fail("--data-norm", source.data_norm, "to be left out for a dataset", hint)
+            checks.fail("--data-norm", source.data_norm, "to be left out: a dataset has its own")
         from sordino.data import load
 
         splits = load(source.data, data_dir=source.data_dir)
@@ -110,9 +102,7 @@ class Training:
             return data_norm
         if data_norm <= 1:
             with_it = math.hypot(data_norm, 1.0)
-            hint = (
-                f"The intercept's 1 counts, too: pass {with_it:.16g} for rows within {data_norm}."
-            )
+            hint = f"The intercept's 1 counts: pass {with_it:.16g} for rows within {data_norm}."
             checks.fail("--data-norm", data_norm, "> 1", hint)
         # So many digits that hypot(row norm, 1), typed again, is the same row norm.
         return float(f"{math.sqrt((data_norm - 1) * (data_norm + 1)):.12g}")
@@ -128,51 +118,38 @@ class Training:
 
         there = Document.read(Path(study))
         if there and there.description.get("dataset", {}).get("norm_bound") == data_norm:
-            hint = (
-                "Its rows alone lie within that norm: an older sordino left the intercept's 1 out "
-                "of --data-norm, and now it counts. Pass that number to resume it."
-            )
+            hint = "The intercept's 1 counts, and did not then. Pass that number to resume it."
             with_it = math.hypot(data_norm, 1.0)
             checks.fail("--data-norm", data_norm, f"to be {with_it:.16g} for {study}", hint)
 
     def spec(self, material: Material) -> tuple[TrainSpec, str]:
         """The training, and how its length came about."""
+        from sordino.models.constants import ObjectiveSpec
         from sordino.sgd.spec import TrainSpec
 
         recipe = material.recipe
+        network = None if recipe is None else recipe.network
         found: Recipe | Network | None = recipe
         if self.model is TrainedModel.MLP and recipe is not None:
-            found = recipe.network
+            found = network
         steps = None if found is None else found.steps
         rate = _RATE if found is None else found.learning_rate
         batch = self.batch_size or (_BATCH if found is None else found.batch_size)
-        spec = TrainSpec(
-            self._objective(recipe),
-            self.learning_rate or rate,
-            batch,
-            steps=self.steps or steps or 1,
-        )
+        kind = "huber-svm" if self.model is TrainedModel.SVM else self.model.value
+        hidden = _HIDDEN if network is None else network.hidden_size
+        objective = ObjectiveSpec(kind, l2=self.l2, hidden=hidden)
+        length = self.steps or steps or 1
+        spec = TrainSpec(objective, self.learning_rate or rate, batch, steps=length)
         if self.steps is not None or (steps is not None and not self.until_converged):
             return spec, "as given" if recipe is None or self.steps else recipe.settings_from
-        longest = _LONGEST * (steps or 10 * spec.steps_per_epoch(material.train.rows))
-        return _converged(dataclasses.replace(spec, steps=max(longest, _EVERY)), material)
+        if material.validation is None:
+            checks.fail("--until-converged", "", "to have validation rows", "Pass --steps.")
+        from sordino.sgd import convergence_point
 
-    def _objective(self, recipe: Recipe | None) -> ObjectiveSpec:
-        from sordino.models.constants import ObjectiveSpec
-
-        network = None if recipe is None else recipe.network
-        hidden = _HIDDEN if network is None else network.hidden_size
-        return ObjectiveSpec(_KINDS.get(self.model, self.model.value), l2=self.l2, hidden=hidden)
-
-
-def _converged(spec: TrainSpec, material: Material) -> tuple[TrainSpec, str]:
-    """The same training, stopped by the papers' rule."""
-    from sordino.sgd import convergence_point
-
-    if material.validation is None:
-        hint = "Pass --steps: this dataset has no validation rows."
-        checks.fail("--until-converged", "", "to have rows to judge by", hint)
-    point = convergence_point(spec, material.train, material.validation, every=_EVERY)
-    judged = f"{len(material.validation.y):,} validation rows every {_EVERY} steps"
-    said = f"converged, by {judged}" if point.converged else f"NOT converged, by {judged}"
-    return dataclasses.replace(spec, steps=point.step), said
+        # It may take ten times the papers' steps to converge; for a file, a hundred passes.
+        longest = 10 * (steps or 10 * spec.steps_per_epoch(material.train.rows))
+        spec = dataclasses.replace(spec, steps=max(longest, _EVERY))
+        point = convergence_point(spec, material.train, material.validation, every=_EVERY)
+        judged = f"by {len(material.validation.y):,} validation rows every {_EVERY} steps"
+        outcome = f"converged, {judged}" if point.converged else f"NOT converged, {judged}"
+        return dataclasses.replace(spec, steps=point.step), outcome

@@ -180,8 +180,7 @@ def _product(left: Sequence[int], right: Sequence[int]) -> list[int]:
 def _records(n: int) -> int:
     n = checks.whole("n", n, at_least=1)
     if n > _MOST_RECORDS:
-        hint = "Exact counts are for small datasets; `chebyshev` and `bounds` take any size."
-        checks.fail("n", n, f"<= {_MOST_RECORDS}", hint)
+        checks.fail("n", n, f"<= {_MOST_RECORDS}", "`chebyshev` and `bounds` take any size.")
     return n
 
 

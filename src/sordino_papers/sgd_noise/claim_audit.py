@@ -39,7 +39,7 @@ from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
 from sordino.audit import band, bounds
 from sordino.audit.pairs import Claim
-from sordino.audit.scores import Direction
+from sordino.audit.scores import direction
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
@@ -362,9 +362,8 @@ def _learned(first: Floats, second: Floats) -> tuple[Callable[[Floats], Floats],
     Row r of both is one seed, and learns or tests as a whole.
     """
     folds = np.arange(len(first)) % _FOLDS
-    found = Direction.of(first, second, folds, folds, folds=_FOLDS)
-    inside = [np.stack(found.held_out(fold)) for fold in range(_FOLDS)]
-    return found.whole(), np.concatenate(inside, axis=1)
+    held_out, whole = direction([first, second], [folds, folds], _FOLDS)
+    return whole(), np.concatenate([np.stack(each) for each in held_out], axis=1)
 
 
 def _mu_at(negative: Floats, positive: Floats, threshold: float, confidence: float) -> float:

@@ -60,9 +60,8 @@ QUICK = ("dp-sgd",)
 def test_runs_are_those_of_fit(method):
     """Means and spreads of weights agree with those of real fits."""
     private = estimator(method, epsilon=20.0, steps=10 if method == "dp-agd" else None)
-    prepared = fits.mechanism(private, X, Y)
-    other = pairs.canary(prepared.D).D_prime
-    mine, _ = outputs(prepared.mechanism, prepared.D, other, 120, workers=1)
+    mechanism, D, _ = fits.mechanism(private, X, Y)
+    mine, _ = outputs(mechanism, D, pairs.canary(D).D_prime, 120, workers=1)
     real = []
     for _ in range(40):
         private.fit(X, Y)
@@ -223,7 +222,7 @@ def test_records_as_long_as_pull_most(method):
         return TestAttained.moved(pair, 30).mean()
 
     plain = pairs.worst_case_pair(4000, start=False, l2=1.0)  # all of full length
-    l2 = fits.held_back(fits.mechanism(private, plain.D.X, plain.D.y).mechanism, 4000)
+    l2 = fits.held_back(fits.mechanism(private, plain.D.X, plain.D.y)[0], 4000)
     X, mirrored = plain.D.X.copy(), plain.D.X.copy()
     X[0], mirrored[0] = [-0.35, 0.93], [-0.35, -0.93]
     worlds = (Dataset(each, plain.D.y, norm_bound=1.0) for each in (X, mirrored))

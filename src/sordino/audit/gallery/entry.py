@@ -11,21 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from sordino.audit.game import Audit, audit
 from sordino.audit.pairs import Claim
-from sordino.data.dataset import Dataset
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
-from sordino.proofs.output import OutputPerturbation, output_perturbation
 from sordino.proofs.steps import run_of
 from sordino.proofs.theorems import noise_for_steps
 from sordino.sgd.spec import Schedule, TrainSpec
 from sordino.types import Progress
 
-COLUMNS = 2
-"""Of the pair that most share: one for the record, one for nothing but noise, as models have."""
 _ROUNDING = 1e-9  # noise and epsilon of a formula are rounded to the safe side, by far less
 
 
@@ -201,21 +195,6 @@ def play(
     return Played(entry, case, broken, correct, *epsilons, time.perf_counter() - started)
 
 
-def antipodal(rows: int, slot: int = 0) -> tuple[Dataset, Dataset]:
-    """Neighbours D and D' (one record replaced) that pull a linear model opposite ways.
-
-    The record in `slot` is (1, 0) in D and (-1, 0) in D', with the same label; all others are
-    empty, so that nothing pulls the two trainings together again. As long as the weights stay
-    small, a Huber loss has slope 1 on both, and sensitivity theorems are met with equality.
-    """
-    X = np.zeros((rows, COLUMNS))
-    y = np.ones(rows, dtype=np.int64)
-    X[slot, 0] = 1.0
-    D = Dataset(X, y, norm_bound=1.0, name="gallery")
-    X[slot, 0] = -1.0
-    return D, Dataset(X, y, norm_bound=1.0, name="gallery neighbour")
-
-
 def huber(
     rate: float | Schedule, *, l2: float = 0.0, intercept: bool = False, **how: Any
 ) -> TrainSpec:
@@ -229,16 +208,6 @@ def constants_of(objective: ObjectiveSpec) -> Constants:
     constants = objective.constants(1.0)
     assert constants is not None
     return constants
-
-
-def proved(
-    spec: TrainSpec, rows: int, *, features: int = COLUMNS, norm: float = 1.0
-) -> OutputPerturbation:
-    """What the library proves of noise on the final weights, for one record replaced."""
-    constants = constants_of(spec.objective)
-    return output_perturbation(
-        spec, constants, rows, Relation.REPLACE_ONE, features=features, norm=norm
-    )
 
 
 def noise_needed(spec: TrainSpec, rows: int, relation: Relation, claim: Claim, **how: Any) -> float:

@@ -21,27 +21,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sordino.accounting import gaussian
-from sordino.audit.gallery.entry import (
-    COLUMNS,
-    Case,
-    antipodal,
-    constants_of,
-    entry,
-    huber,
-    noise_needed,
-    proved,
-)
+from sordino.audit.gallery.entry import Case, constants_of, entry, huber, noise_needed
 from sordino.audit.pairs import Claim
 from sordino.audit.runners.trained import TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
-from sordino.proofs.output import OutputPerturbation
+from sordino.proofs.output import OutputPerturbation, output_perturbation
 from sordino.release.noise import SeededNoise
 from sordino.sgd.spec import Schedule, TrainSpec
 from sordino.types import Floats
 
 _L2 = 4.0
+_COLUMNS = 2
+"""Of the pair that most share: one for the record, one for nothing but noise, as models have."""
 
 
 @entry(
@@ -57,7 +50,7 @@ def bolt_on_extra_batch() -> Case:
     constants = constants_of(ObjectiveSpec("huber-svm", l2=_L2, intercept=False))
     rate = Schedule.strongly_convex_rate(constants.smooth, constants.strongly_convex)
     spec = huber(rate, l2=_L2, batch_size=10, epochs=3, order="fixed")
-    right = proved(spec, rows=40)
+    right = _proved(spec, rows=40)
     wrong = replace(right, sensitivity=right.sensitivity.scaled(1 / spec.batch_size))
     return _case(right, wrong, Claim(1.0, 1e-5, Relation.REPLACE_ONE), rows=40)
 
@@ -75,7 +68,7 @@ def fractional_passes() -> Case:
     """
     rows = 100
     spec = huber(0.4, batch_size=2, steps=51, order="fixed")
-    right = proved(spec, rows)
+    right = _proved(spec, rows)
     passes = 51 * spec.batch_size / rows
     wrong = replace(right, sensitivity=right.sensitivity.scaled(passes / math.ceil(passes)))
     # At a delta of 1e-5 a factor below 2 would take some hundred thousand runs to see.
@@ -98,8 +91,8 @@ def averages_without_step_reset() -> Case:
     window: dict[str, Any] = {"average_every": 2, "restart_every": 2}
     schedule = Schedule.per_epoch(0.1)
     spec = huber(schedule, l2=0.001, batch_size=4, epochs=20, order="fixed", **window)
-    wrong = proved(replace(spec, restart_every=None), rows)
-    return _case(proved(spec, rows), wrong, Claim(1.0, 1e-5, Relation.REPLACE_ONE), rows)
+    wrong = _proved(replace(spec, restart_every=None), rows)
+    return _case(_proved(spec, rows), wrong, Claim(1.0, 1e-5, Relation.REPLACE_ONE), rows)
 
 
 def _case(right: OutputPerturbation, wrong: OutputPerturbation, claim: Claim, rows: int) -> Case:
@@ -109,7 +102,7 @@ def _case(right: OutputPerturbation, wrong: OutputPerturbation, claim: Claim, ro
     spec, budget = right.spec, (claim.epsilon, claim.delta)
     too_little = wrong.sigma(*budget)
     return Case(
-        *antipodal(rows, slot=farthest * spec.batch_size),
+        *_antipodal(rows, slot=farthest * spec.batch_size),
         broken=_release(spec, too_little),
         correct=_release(spec, right.sigma(*budget)),
         claim=claim,
@@ -118,7 +111,7 @@ def _case(right: OutputPerturbation, wrong: OutputPerturbation, claim: Claim, ro
 
 
 def _release(spec: TrainSpec, scale: float = 0.0) -> TrainedRelease:
-    return TrainedRelease(spec, scale, initial_weights=(0.0,) * COLUMNS)
+    return TrainedRelease(spec, scale, initial_weights=(0.0,) * _COLUMNS)
 
 
 @entry(
@@ -144,7 +137,7 @@ def forgotten_factor_two() -> Case:
         for relation in (Relation.ZERO_OUT, Relation.REPLACE_ONE)
     )
     return Case(
-        *antipodal(rows),
+        *_antipodal(rows),
         broken=_release(replace(spec, noise_multiplier=too_little)),
         correct=_release(replace(spec, noise_multiplier=enough)),
         claim=claim,
@@ -193,24 +186,20 @@ def unnoised_bias() -> Case:
     infinite.
     """
     claim = Claim(1.0, 1e-3, Relation.REPLACE_ONE)
-    right = proved(_SPEC, _ROWS, features=_WEIGHTS, norm=math.sqrt(2))
+    right = _proved(_SPEC, _ROWS, features=_WEIGHTS, norm=math.sqrt(2))
     scale = right.sigma(claim.epsilon, claim.delta)
+    # Neighbours that differ in the first label; all other rows are empty, with labels by turns.
+    X = np.zeros((_ROWS, 1))
+    X[0] = 1.0
+    y = np.arange(_ROWS) % 2
     return Case(
-        *_flipped(),
+        Dataset(X, y, norm_bound=1.0, name="gallery"),
+        Dataset(X, np.where(np.arange(_ROWS) == 0, 1 - y, y), 1.0, "gallery neighbour"),
         broken=NoisedWeights(scale, noised=_WEIGHTS - 1),
         correct=NoisedWeights(scale, noised=_WEIGHTS),
         claim=claim,
         true_epsilon=math.inf,
     )
-
-
-def _flipped() -> tuple[Dataset, Dataset]:
-    """Neighbours that differ in the first label; all other rows are empty, with labels by turns."""
-    X = np.zeros((_ROWS, 1))
-    X[0] = 1.0
-    y = np.arange(_ROWS) % 2
-    D = Dataset(X, y, norm_bound=1.0, name="gallery")
-    return D, Dataset(X, np.where(np.arange(_ROWS) == 0, 1 - y, y), 1.0, "gallery neighbour")
 
 
 @entry(
@@ -248,7 +237,7 @@ class SeededRelease:
 
     def __call__(self, data: Dataset, generator: np.random.Generator, runs: int) -> Floats:
         """Weights of `runs` releases, [run, weight]."""
-        trained = _trained(_SEEDED, data, COLUMNS)
+        trained = _trained(_SEEDED, data, _COLUMNS)
         seeds = [int.from_bytes(generator.bytes(self.seed_bytes), "big") for _ in range(runs)]
         return np.stack([SeededNoise(seed).perturb(trained, self.scale) for seed in seeds])
 
@@ -275,11 +264,34 @@ def one_byte_seed() -> Case:
 
 def _seeded(seed_bytes: int) -> Case:
     claim = Claim(1.0, 1e-5, Relation.REPLACE_ONE)
-    scale = proved(_SEEDED, _ROWS).sigma(claim.epsilon, claim.delta)
+    scale = _proved(_SEEDED, _ROWS).sigma(claim.epsilon, claim.delta)
     return Case(
-        *antipodal(_ROWS),
+        *_antipodal(_ROWS),
         broken=SeededRelease(scale, seed_bytes),
         correct=SeededRelease(scale, seed_bytes=32),
         claim=claim,
         true_epsilon=math.inf,
     )
+
+
+def _antipodal(rows: int, slot: int = 0) -> tuple[Dataset, Dataset]:
+    """Neighbours D and D' (one record replaced) that pull a linear model opposite ways.
+
+    The record in `slot` is (1, 0) in D and (-1, 0) in D', with the same label; all others are
+    empty, so that nothing pulls the two trainings together again. As long as the weights stay
+    small, a Huber loss has slope 1 on both, and sensitivity theorems are met with equality.
+    """
+    X = np.zeros((rows, _COLUMNS))
+    y = np.ones(rows, dtype=np.int64)
+    X[slot, 0] = 1.0
+    D = Dataset(X, y, norm_bound=1.0, name="gallery")
+    X[slot, 0] = -1.0
+    return D, Dataset(X, y, norm_bound=1.0, name="gallery neighbour")
+
+
+def _proved(
+    spec: TrainSpec, rows: int, *, features: int = _COLUMNS, norm: float = 1.0
+) -> OutputPerturbation:
+    """What the library proves of noise on the final weights, for one record replaced."""
+    constants, relation = constants_of(spec.objective), Relation.REPLACE_ONE
+    return output_perturbation(spec, constants, rows, relation, features=features, norm=norm)

@@ -44,12 +44,11 @@ def noise_on_mean() -> Case:
     claim = Claim(1.0, 1e-3, Relation.ZERO_OUT)
     correct = _calibrated(_spec(batch_size=size, steps=rows // size), rows, claim)
     too_little = correct.noise_multiplier / size
-    really = dp_sgd.pld(
-        *(too_little, size / rows, rows // size), sampling="poisson", relation=claim.relation
-    )
+    training = too_little, size / rows, rows // size
+    really = dp_sgd.pld(*training, sampling="poisson", relation=claim.relation)
     return Case(
-        pulling([0] * rows),
-        pulling([1] + [0] * (rows - 1)),
+        _pulling([0] * rows),
+        _pulling([1] + [0] * (rows - 1)),
         broken=_all_iterates(replace(correct, noise_multiplier=too_little)),
         correct=_all_iterates(correct),
         claim=claim,
@@ -77,8 +76,8 @@ def shuffled_as_poisson() -> Case:
     noise = correct.noise_multiplier
     really = dp_sgd.pld(noise, 1 / rows, rows, sampling=Sampling.SHUFFLE, relation=claim.relation)
     return Case(
-        pulling([0] + [-1] * (rows - 1)),
-        pulling([1] + [-1] * (rows - 1)),
+        _pulling([0] + [-1] * (rows - 1)),
+        _pulling([1] + [-1] * (rows - 1)),
         broken=_all_iterates(replace(correct, order=Sampling.SHUFFLE)),
         correct=_all_iterates(correct),
         claim=claim,
@@ -106,8 +105,8 @@ def private_divisor() -> Case:
     noise = correct.noise_multiplier
     D, D_prime = (1.0, noise / (public - 1)), ((public - 2) / public, noise / public)
     return Case(
-        pulling([1] * (public - 1)),
-        pulling([1] * (public - 1) + [-1]),
+        _pulling([1] * (public - 1)),
+        _pulling([1] * (public - 1) + [-1]),
         broken=DividedByRows(correct),
         correct=TrainedRelease(correct, initial_weights=(0.0,)),
         claim=claim,
@@ -115,7 +114,7 @@ def private_divisor() -> Case:
     )
 
 
-def pulling(gradients: Sequence[int]) -> Dataset:
+def _pulling(gradients: Sequence[int]) -> Dataset:
     """One record a gradient, each -1, 0 or 1 at every weight that is met here."""
     wanted = np.asarray(gradients)
     X = np.abs(wanted)[:, None].astype(np.float64)

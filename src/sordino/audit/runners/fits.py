@@ -32,16 +32,8 @@ FitMechanism = TrainedRelease | TrainedProblems | SingleFit
 """A fit as a mechanism; a `MinimisedFit` is a `SingleFit`, too."""
 
 
-class PreparedFit(NamedTuple):
-    """A mechanism, the records as it trains on them, and what it claims."""
-
-    mechanism: FitMechanism
-    D: Dataset
-    claim: Claim
-
-
 class PreparedPair(NamedTuple):
-    """The same for two neighbouring datasets."""
+    """A mechanism, the records of two neighbouring datasets as it trains on them, and its claim."""
 
     mechanism: FitMechanism
     D: Dataset
@@ -65,17 +57,18 @@ def lay_out(D: Dataset, overlay: Neighbours) -> tuple[Dataset, Dataset]:
     rows = overlay.members.copy(), overlay.members.copy()
     occupant = int(overlay.occupant[0])
     rows[1][overlay.slot[0]] = len(X) - 1 if occupant == SILENT else occupant
-    first, second = (
-        Dataset(X[each[each >= 0]], y[each[each >= 0]], D.norm_bound, D.name) for each in rows
-    )
+    kept = [each[each >= 0] for each in rows]
+    first, second = (Dataset(X[each], y[each], D.norm_bound, D.name) for each in kept)
     return first, second
 
 
-def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PreparedFit:
-    """What `estimator.fit(X, y)` would run and promise.
+def mechanism(
+    estimator: PrivateLinearClassifier, X: Any, y: Any
+) -> tuple[FitMechanism, Dataset, Claim]:
+    """What `estimator.fit(X, y)` would run, the records it trains on, and what it would promise.
 
-    `D` holds the rows as they are trained on: the intercept's column last, scaled into the norm;
-    labels are class numbers, from 0 on. Neighbours may be crafted from it: theorems are about all
+    The rows are as they are trained on: the intercept's column last, scaled into the norm; labels
+    are class numbers, from 0 on. Neighbours may be crafted from it: theorems are about all
     such rows. Of more than two classes, the output are the weights of all problems in one row.
 
     Raises
@@ -86,7 +79,7 @@ def mechanism(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PreparedFit
         If the fit would promise nothing.
     """
     job = _job(estimator, X, y)
-    return PreparedFit(mechanism_of(job), class_dataset(job), claim_of(job))
+    return mechanism_of(job), class_dataset(job), claim_of(job)
 
 
 def mechanism_of(job: PlannedFit) -> FitMechanism:
@@ -157,15 +150,14 @@ def worst_case(
     if methods.named(estimator.method).starts:
         estimator.initial_weights = pair.initial_weights
     else:
-        l2 = held_back(mechanism(estimator, pair.D.X, pair.D.y).mechanism, rows)
+        l2 = held_back(mechanism(estimator, pair.D.X, pair.D.y)[0], rows)
         pair = worst_case_pair(rows, columns, norm, start=False, l2=l2)
     return prepare(estimator, (pair.D.X, pair.D.y), (pair.D_prime.X, pair.D_prime.y))
 
 
 def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PlannedFit:
     if not isinstance(estimator, PrivateLinearClassifier):
-        hint = "Pass another estimator to audit itself."
-        checks.fail("estimator", type(estimator).__name__, "to be one of sordino's", hint)
+        checks.fail("estimator", type(estimator).__name__, "to be one of sordino's")
     check_estimator(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # of a fit that nobody releases

@@ -28,15 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks, tasks
-from sordino.audit.runners.runner import (
-    Blocks,
-    Runner,
-    Stretch,
-    digest,
-    error_text,
-    in_both,
-    row_hashes,
-)
+from sordino.audit.runners.runner import Blocks, Runner, Stretch, digest, in_both
 from sordino.data.dataset import Dataset
 from sordino.types import Array, Floats
 
@@ -49,11 +41,8 @@ _GENERATORS = (
     *(np.random.SeedSequence, random.Random),
 )
 _BATCH = 1000  # runs of one call of a batched function; part of what a seed stands for
-_LEAST = 4  # runs of a block, from which on a repeated one is noticed
-_CHANCE = 1e-6  # that a mechanism which keeps the contract is stopped
 _QUICK_SECONDS = 2.0  # what takes less stays in this process
 _BLOCK_SECONDS = 0.5
-_BLOCK_BYTES = 1 << 26
 _SHAPES = "Every run must give real, finite numbers of one shape."
 
 
@@ -71,8 +60,7 @@ def check_estimator(estimator: Any) -> None:
         value = given[name]
         generator = isinstance(value, _GENERATORS) or type(value).__name__ == "Generator"  # torch's
         if generator or (name.rpartition("__")[2] in _SEEDS and value is not None):
-            hint = "Every run would repeat the same noise: the bound would be about that seed."
-            checks.fail(name, value, "to be None", hint)
+            checks.fail(name, value, "to be None", "The bound would be about that seed.")
     if is_open():
         checks.fail("ledger", "[open]", "to be closed while estimators are audited")
 
@@ -93,8 +81,7 @@ class Functions(Runner):
         digests = {name: digest(part) for name, part in parts.items()}
         for name, known in digests.items():
             if known is None:
-                hint = "Nobody could tell whether a file is of the same: leave out file=."
-                checks.fail(name, type(parts[name]).__name__, "to be plain values or code", hint)
+                checks.fail(name, type(parts[name]).__name__, "to be plain", "Or leave out file=.")
         return {**digests, "seed": self.seed}
 
     def __call__(self, runs: int, missing: list[Stretch], workers: int, client: Any) -> Blocks:
@@ -114,8 +101,9 @@ class Functions(Runner):
             yield from _by_world(block, values)
             if self.batched:
                 continue
-            room = min(_BLOCK_SECONDS / max(each, 1e-7), _BLOCK_BYTES / values[0, 0].nbytes)
-            size = max(_LEAST, int(min(room, 4 * size))) if blocks > 1 else 1
+            room = min(_BLOCK_SECONDS / max(each, 1e-7), (1 << 26) / values[0, 0].nbytes)
+            # From 4 runs on a repeated block is noticed.
+            size = max(4, int(min(room, 4 * size))) if blocks > 1 else 1
             seconds = each * sum(map(len, left))
             # The first block does not count, which also loads and compiles.
             if blocks > 1 and seconds > _QUICK_SECONDS and (workers > 1 or client is not None):
@@ -187,7 +175,7 @@ class Functions(Runner):
         if self.output is not None:
             given = self.output(given)
         elif fits:
-            given = linear_weights(given)
+            given = _linear_weights(given)
         kind = type(given).__name__
         try:
             values = np.asarray(given)
@@ -219,7 +207,7 @@ def _by_world(block: range, values: Floats) -> Blocks:
     return ((world, block.start, rows[world]) for world in (0, 1))
 
 
-def linear_weights(fitted: Any) -> Array:
+def _linear_weights(fitted: Any) -> Array:
     """coef_ and intercept_ of a fitted estimator, in one row."""
     if not hasattr(fitted, "coef_"):
         raise _WrongRunError("has no coef_ after fit: pass output=, a function of the estimator")
@@ -250,7 +238,8 @@ def check_repeats(worlds: Sequence[Floats], blocks: Sequence[range]) -> None:
     alike = (equal + 1) / (pairs + 1)
     if alike >= 1:
         return
-    least = math.ceil(math.log(_CHANCE / len(blocks) ** 2) / math.log(alike) / 2)
+    # A mechanism which keeps the contract is stopped with a chance of 1e-6.
+    least = math.ceil(math.log(1e-6 / len(blocks) ** 2) / math.log(alike) / 2)
     begun = [keys[:, each.start : each.start + least] for each in blocks if len(each) >= least]
     if len({each.tobytes() for each in begun}) < len(begun):
         hint = "Make no generator of your own; a function that must keep one needs workers=1."
@@ -300,3 +289,22 @@ def _fresh_randomness() -> Iterator[None]:
         random.setstate(pythons)
         if torch is not None:
             torch.set_rng_state(torchs)
+
+
+def error_text(error: BaseException, most: int = 300) -> str:
+    """What an error of a user's function says, on one line."""
+    try:
+        return " ".join(str(error).split())[:most]
+    except Exception:  # an error that cannot even say what it is
+        return "no words"
+
+
+def row_hashes(rows: Floats) -> npt.NDArray[np.uint64]:
+    """64 bits for each row: equal for equal rows, and next to never for others."""
+    mixed = np.ascontiguousarray(rows + 0.0).view(np.uint64).copy()  # -0.0 is 0.0
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    odd = np.random.default_rng(0).integers(0, 1 << 63, rows.shape[1], dtype=np.uint64) * 2 + 1
+    return np.asarray((mixed * odd.astype(np.uint64)).sum(axis=1, dtype=np.uint64))

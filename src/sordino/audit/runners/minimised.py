@@ -31,12 +31,8 @@ from sordino.estimators.rules import mechanism
 from sordino.types import Floats
 
 _TOGETHER = 64  # runs minimised together; part of what a seed stands for
-_MIXED = 5  # steps that are mixed into the next one
 _PASSES = 16  # over the records, before another Hessian is tried
-_REFRESHED = 8  # runs whose Hessians make the next one, on the average
-_ROWS = 1024  # and their scores, of so many runs, stay in a core's own cache
-_MANY_ROWS = 1 << 22  # above, sums by so few rows would be longer than those of a fit
-_TINY = float(np.finfo(np.float64).tiny)
+_MIXED = 5  # steps that are mixed into the next one
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +55,8 @@ class SingleFit:
     def __call__(self, data: Dataset, generator: object) -> Floats:
         """Train on rows within the norm, and add the noise of the release."""
         plan, randomness = self.plan, Randomness.of_system()
-        trained = methods.named(plan.method).train(
-            plan, records_of(plan, data), randomness, self.start
-        )
+        method, records = methods.named(plan.method), records_of(plan, data)
+        trained = method.train(plan, records, randomness, self.start)
         released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
         return np.ravel(released)
 
@@ -154,7 +149,9 @@ class Minimisers:
         self.norm = norm
         self.start = start
         self.rows, self.columns = risk.X.shape
-        many = _ROWS if self.rows <= _MANY_ROWS else BLOCK
+        # 1024 rows and their scores stay in a core's own cache; above 2^22 rows, sums by so few
+        # would be longer than those of a fit.
+        many = 1024 if self.rows <= (1 << 22) else BLOCK
         parts = [slice(first, first + many) for first in range(0, self.rows, many)]
         self._parts = [dataclasses.replace(risk, X=risk.X[some], y=risk.y[some]) for some in parts]
         self._centre = risk.minimise(None, tolerance, start)
@@ -167,7 +164,8 @@ class Minimisers:
         with np.errstate(over="ignore", invalid="ignore"):  # of runs that go astray, and are left
             self._descend(best, norms, linear, self._factor)
             if len(left := np.flatnonzero(norms > self.tolerance)):
-                hessians = [self.risk.hessian(w) for w in best[left[:_REFRESHED]]]
+                # The next Hessian is the mean of those of eight runs.
+                hessians = [self.risk.hessian(w) for w in best[left[:8]]]
                 factor = cho_factor(np.mean(hessians, axis=0))
                 self._descend(best, norms, linear, factor)
         for run in np.flatnonzero(norms > self.tolerance):
@@ -238,12 +236,11 @@ class _Mixing:
         turns = np.stack(self._turns, axis=1)  # [run, step, column]
         gram = turns @ turns.transpose(0, 2, 1)
         size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
-        gram += (1e-12 * size + _TINY) * np.eye(len(self._turns))
+        gram += (1e-12 * size + float(np.finfo(np.float64).tiny)) * np.eye(len(self._turns))
         right = turns @ step[:, :, None]
         # Zeros for runs where there is no solution to be found.
         sound = np.isfinite(np.concatenate([gram, right], axis=2)).all(axis=(1, 2))[:, None, None]
-        shares = np.linalg.solve(
-            np.where(sound, gram, np.eye(len(self._turns))), np.where(sound, right, 0.0)
-        )
+        gram = np.where(sound, gram, np.eye(len(self._turns)))
+        shares = np.linalg.solve(gram, np.where(sound, right, 0.0))
         along = np.stack(self._moves, axis=1) + turns
         return np.asarray(weights + step - (shares.transpose(0, 2, 1) @ along)[:, 0])

@@ -31,11 +31,9 @@ from sordino.errors import InvalidArgument, Refused
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats, Progress
 
-_OF_RUN = 64  # bytes that a run takes beside its output: its score, and what bounds make of scores
 _FORMAT = "sordino audit outputs, version 1"
 _HEAD = struct.Struct("<4sqqqqI")
 _MARK = b"runs"
-_MOST_HEADER = 1 << 20
 
 
 def outputs(
@@ -138,9 +136,8 @@ def outputs(
             take(kept.blocks())
             take(runner(runs, _missing(done), cores, client), kept)
     if isinstance(runner, Functions):
-        functions.check_repeats(
-            (values[0], values[1]), [range(at, at + many) for at, many in starts.items()]
-        )
+        blocks = [range(at, at + many) for at, many in starts.items()]
+        functions.check_repeats((values[0], values[1]), blocks)
     return values[0], values[1]
 
 
@@ -158,7 +155,8 @@ def identity(mechanism: Any, D: Any, D_prime: Any) -> str | None:
 def check_memory(runs: int, numbers: int) -> None:
     """Refuse more runs, of so many numbers each in both worlds, than this machine can hold."""
     hint = "Ask for fewer; in Python, output= may say what of a run an attacker looks at."
-    _cost.check_memory("runs", runs, 2 * runs * (_OF_RUN + 16 * numbers), hint)
+    # 64 bytes beside the output: a score, and what bounds make of scores.
+    _cost.check_memory("runs", runs, 2 * runs * (64 + 16 * numbers), hint)
 
 
 def _missing(done: Any) -> list[Stretch]:
@@ -279,7 +277,7 @@ class OutputFile:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._refuse(f"Expected file={self.path} to be free; another audit is writing it.")
-        line = self._file.readline(_MOST_HEADER)
+        line = self._file.readline(1 << 20)
         beginning = f'{{"format": "{_FORMAT}"'.encode()
         if not line.endswith(b"\n") and beginning.startswith(line[: len(beginning)]):
             self._file.seek(0)

@@ -16,7 +16,6 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sordino.data.dataset import Dataset
 from sordino.randomness import RESULTS, Name, SeededStreams
@@ -152,22 +151,3 @@ def _code(value: Any) -> list[Any]:
         raise TypeError(named.__qualname__)
     source = None if text is None else hashlib.sha256(text.encode()).hexdigest()
     return [f"{named.__module__}.{named.__qualname__}", version, source, _plain(settings)]
-
-
-def error_text(error: BaseException, most: int = 300) -> str:
-    """What an error of a user's function says, on one line."""
-    try:
-        return " ".join(str(error).split())[:most]
-    except Exception:  # an error that cannot even say what it is
-        return "no words"
-
-
-def row_hashes(rows: Floats) -> npt.NDArray[np.uint64]:
-    """64 bits for each row: equal for equal rows, and next to never for others."""
-    mixed = np.ascontiguousarray(rows + 0.0).view(np.uint64).copy()  # -0.0 is 0.0
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    odd = np.random.default_rng(0).integers(0, 1 << 63, rows.shape[1], dtype=np.uint64) * 2 + 1
-    return np.asarray((mixed * odd.astype(np.uint64)).sum(axis=1, dtype=np.uint64))

@@ -156,8 +156,7 @@ class _ByEngine(Runner):
 
         for chunk in train_chunks(grid, only=only):
             if not np.isfinite(chunk.weights).all():
-                hint = "Lower the learning rate, or clip."
-                checks.fail("spec", "[a training that diverges]", "to give finite weights", hint)
+                checks.fail("spec", "[it diverges]", "to end finite", "Lower the learning rate.")
             yield chunk
 
 
