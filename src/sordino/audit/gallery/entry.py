@@ -18,7 +18,7 @@ from sordino.audit.pairs import Claim
 from sordino.data.dataset import Dataset
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
-from sordino.proofs.output import OutputPerturbation, output_perturbation
+from sordino.proofs.output import OutputEvidence, OutputPerturbation
 from sordino.proofs.steps import run_of
 from sordino.proofs.theorems import noise_for_steps
 from sordino.sgd.spec import Schedule, TrainSpec
@@ -235,10 +235,9 @@ def proved(
     spec: TrainSpec, rows: int, *, features: int = COLUMNS, norm: float = 1.0
 ) -> OutputPerturbation:
     """What the library proves of noise on the final weights, for one record replaced."""
-    constants = constants_of(spec.objective)
-    return output_perturbation(
-        spec, constants, rows, Relation.REPLACE_ONE, features=features, norm=norm
-    )
+    return OutputEvidence(
+        spec=spec, rows=rows, norm=norm, sigma=1.0, relation=Relation.REPLACE_ONE, columns=features
+    ).done(constants_of(spec.objective))
 
 
 def noise_needed(spec: TrainSpec, rows: int, relation: Relation, claim: Claim, **how: Any) -> float:
