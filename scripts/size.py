@@ -141,15 +141,19 @@ def words_of(text: str) -> Counter[str]:
     return Counter(re.findall(r"[A-Za-z_]\w*", text))
 
 
-def only_tests_call(modules: list[Module], tests: Path) -> dict[str, int]:
+def only_tests_call(modules: list[Module], root: Path) -> dict[str, int]:
     """Functions, classes and methods that the source mentions only where they are defined.
 
-    A name that a package exports in its `__init__` is public and counts as called.
+    A name that a package exports in its `__init__` is public and counts as called, and so does one
+    that a data file of the source asks for (the claims of the papers name their quantities).
     """
     mentioned: Counter[str] = Counter()
     for module in modules:
         mentioned += words_of(module.text)
+    for path in sorted(root.rglob("*.toml")):
+        mentioned += words_of(path.read_text(encoding="utf-8"))
     in_tests: Counter[str] = Counter()
+    tests = root.parent / "tests"
     for path in sorted(tests.rglob("*.py")) if tests.is_dir() else []:
         in_tests.update(set(words_of(path.read_text(encoding="utf-8"))))
     found = {}
@@ -181,7 +185,7 @@ def measure(root: Path) -> dict[str, object]:
     twice = {name: places for name, places in sorted(classes.items()) if len(places) > 1}
     rings = cycles({module.name: module.imports(known, at_load=True) for module in modules})
     alone = [m.name for m in modules if not m.is_package and importers[m.name] == 1]
-    tests_only = only_tests_call(modules, root.parent / "tests")
+    tests_only = only_tests_call(modules, root)
     return {
         "code_lines": sum(lines.values()),
         **{f"code_lines_{package}": count for package, count in sorted(lines.items())},

@@ -43,3 +43,9 @@ def test_the_examples_in_docstrings_run(path: Path) -> None:
     found = doctest.testmod(importlib.import_module(".".join(parts)))
     assert found.attempted
     assert not found.failed
+
+
+def test_the_pages_are_few_and_short() -> None:
+    sizes = {page.name: len(page.read_text().split()) for page in (ROOT / "docs").glob("*.md")}
+    assert len(sizes) <= 9, sorted(sizes)
+    assert max(sizes.values()) <= 4000, sizes

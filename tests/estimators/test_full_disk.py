@@ -146,7 +146,8 @@ def tuned(place: Path, subject: AssessmentPlan) -> None:
 
 
 def assessed(place: Path, subject: AssessmentPlan) -> None:
-    release._released(subject, place, place.with_name("mark"))
+    assert subject.job is not None
+    release._release(subject, subject.job, place, place.with_name("mark"))
 
 
 HANDED_OVER = (in_turn, tuned)

@@ -14,7 +14,7 @@ from ledger_files import Files, charge, opened, spent
 
 from sordino.release.ledger import Head, Ledger, LedgerError, LedgerWentBack
 from sordino.release.ledger.file import LedgerFile
-from sordino.release.ledger.rows import Rows
+from sordino.release.ledger.rows import LedgerRows
 from sordino.release.mechanism import ReleaseRefused
 
 
@@ -178,7 +178,7 @@ def _never_sealed(file: LedgerFile, head: Head) -> None:
     """A twin that forgets to say how far it came."""
 
 
-def _extends_anything(rows: Rows, head: Head) -> bool:
+def _extends_anything(rows: LedgerRows, head: Head) -> bool:
     return True
 
 
@@ -186,8 +186,8 @@ def _extends_anything(rows: Rows, head: Head) -> bool:
     ("owner", "name", "twin"),
     [
         (LedgerFile, "_seal", _never_sealed),
-        (Rows, "extends", _extends_anything),
-        (Rows, "check_tables", lambda _: None),
+        (LedgerRows, "extends", _extends_anything),
+        (LedgerRows, "check_tables", lambda _: None),
         (LedgerFile, "_remember", lambda *_: None),
     ],
 )

@@ -33,7 +33,7 @@ from sordino.release.ledger.rows import (
     VERSION,
     Event,
     Head,
-    Rows,
+    LedgerRows,
     Seal,
     refuse_damaged,
 )
@@ -239,7 +239,7 @@ class LedgerFile:
 
     # --- The rows, under the seal
 
-    def read(self, work: Callable[[Rows], _Answer]) -> _Answer:
+    def read(self, work: Callable[[LedgerRows], _Answer]) -> _Answer:
         """Run `work` on one state of the ledger, which holds all that was seen of it before."""
         self._check_there()
         while True:
@@ -259,7 +259,7 @@ class LedgerFile:
                 if self._read_seal() == seal:
                     raise  # else somebody sealed it between the two looks
 
-    def write(self, work: Callable[[Rows], _Answer]) -> tuple[_Answer, Rows]:
+    def write(self, work: Callable[[LedgerRows], _Answer]) -> tuple[_Answer, LedgerRows]:
         """The same, and what `work` adds is on the disk afterwards and sealed, or nothing is.
 
         Raises
@@ -273,7 +273,7 @@ class LedgerFile:
         """
         self._check_there()
 
-        def within(on: sqlite3.Connection) -> tuple[_Answer, Rows]:
+        def within(on: sqlite3.Connection) -> tuple[_Answer, LedgerRows]:
             seal = self._read_seal()
             rows = self._rows(on, seal, self._seen)
             if not rows.begun:
@@ -305,7 +305,7 @@ class LedgerFile:
         except LedgerError:
             self.identity = self._seen = None  # what was seen before does not count any more
 
-        def within(on: sqlite3.Connection) -> Rows:
+        def within(on: sqlite3.Connection) -> LedgerRows:
             rows = self._rows(on, Seal(), None, anew=True)
             if not rows.begun:
                 rows.begin()
@@ -326,8 +326,8 @@ class LedgerFile:
 
     def _rows(
         self, on: sqlite3.Connection, seal: Seal | None, seen: Head | None, *, anew: bool = False
-    ) -> Rows:
-        rows = Rows(on, self.path)
+    ) -> LedgerRows:
+        rows = LedgerRows(on, self.path)
         rows.load(seal, anew=anew)
         if self.identity not in (None, rows.identity):
             refuse(self.path, "to be the file that it was before", "Put that file back.")
@@ -335,7 +335,7 @@ class LedgerFile:
             rows.check_reaches(seen, "this process has seen")
         return rows
 
-    def _remember(self, rows: Rows) -> None:
+    def _remember(self, rows: LedgerRows) -> None:
         self.identity = rows.identity
         if rows.begun and (self._seen is None or self._seen.count < rows.head.count):
             self._seen = rows.head

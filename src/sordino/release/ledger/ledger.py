@@ -20,7 +20,7 @@ from sordino.accounting.compose import Total
 from sordino.privacy import Relation
 from sordino.release.ledger.budget import Budget, Charge, LedgerError, Line, Status, refuse
 from sordino.release.ledger.file import LedgerFile, NotSealed, SealedWarning
-from sordino.release.ledger.rows import Event, Head, Rows
+from sordino.release.ledger.rows import Event, Head, LedgerRows
 
 OPEN = "SORDINO_LEDGER_OPEN"
 """Set while a ledger is open: a process started meanwhile must not release without one."""
@@ -65,7 +65,9 @@ class Entry:
 
     def _mark(self, status: str, place: str) -> None:
         file = LedgerFile(self.path, self.wait)
-        file.transact(lambda on: Rows(on, file.path).mark(self.id, status, place), writes=True)
+        file.transact(
+            lambda on: LedgerRows(on, file.path).mark(self.id, status, place), writes=True
+        )
 
 
 class Ledger:
@@ -165,7 +167,7 @@ class Ledger:
             If rows were changed.
         """
 
-        def work(rows: Rows) -> Head | None:
+        def work(rows: LedgerRows) -> Head | None:
             for budget in rows.budgets():
                 rows.lines(budget.dataset)
             if head is not None:
@@ -186,7 +188,7 @@ class Ledger:
         """Make the file and the budget if they are not there; whether the budget is new."""
         self._make_file()
 
-        def work(rows: Rows) -> bool:
+        def work(rows: LedgerRows) -> bool:
             new = rows.budget(self.dataset) is None
             self._budget(rows, create=True)
             return new
@@ -206,7 +208,7 @@ class Ledger:
         if not self._may_create:
             checks.fail("epsilon", None, "to be given", "Pass the settings it should have.")
 
-        def work(rows: Rows) -> Budget:
+        def work(rows: LedgerRows) -> Budget:
             before = rows.budget(self.dataset)
             if before is None:
                 self._refuse_unknown(rows)
@@ -219,7 +221,7 @@ class Ledger:
 
         return self._write(work)
 
-    def _write(self, work: Callable[[Rows], _Answer]) -> _Answer:
+    def _write(self, work: Callable[[LedgerRows], _Answer]) -> _Answer:
         answer, rows = self._file.write(work)
         self._known = True
         for doubt in rows.doubts:
@@ -257,7 +259,7 @@ class Ledger:
         self._make_file()
         line = new_id() if line is None else line
 
-        def work(rows: Rows) -> Total:
+        def work(rows: LedgerRows) -> Total:
             budget = self._budget(rows, create=True)
             # Others wait meanwhile: any rule that proves enough will do.
             would_be = budget.admit(rows.lines(self.dataset), charge, enough=budget.epsilon)
@@ -334,14 +336,14 @@ class Ledger:
         if self._is_to_make():
             return self._wanted, []
 
-        def work(rows: Rows) -> tuple[Budget, list[Line]]:
+        def work(rows: LedgerRows) -> tuple[Budget, list[Line]]:
             budget = self._budget(rows, create=False)
             self._known = rows.budget(self.dataset) is not None
             return budget, rows.lines(self.dataset) if self._known else []
 
         return self._file.read(work)
 
-    def _budget(self, rows: Rows, *, create: bool) -> Budget:
+    def _budget(self, rows: LedgerRows, *, create: bool) -> Budget:
         budget = rows.budget(self.dataset)
         if budget is not None:
             budget.check_same(self.path, self._wanted, complete=self._may_create)
@@ -352,7 +354,7 @@ class Ledger:
             rows.write_budget(self._wanted, None)
         return self._wanted
 
-    def _refuse_unknown(self, rows: Rows) -> NoReturn:
+    def _refuse_unknown(self, rows: LedgerRows) -> NoReturn:
         known = [budget.dataset for budget in rows.budgets()]
         near = difflib.get_close_matches(self.dataset, known, n=1)
         meant = f"Did you mean {near[0]!r}? " if near else ""
@@ -360,7 +362,7 @@ class Ledger:
         hint = f"{meant}It has {names}. For other people's data, open one: sordino ledger init."
         refuse(self.path, f"to have a budget for {self.dataset!r}", hint)
 
-    def _doubt(self, rows: Rows, charge: Charge) -> None:
+    def _doubt(self, rows: LedgerRows, charge: Charge) -> None:
         """Note what is odd about the data of this name."""
         if charge.fingerprint is None:
             return

@@ -132,7 +132,7 @@ class Event:
     note: str
 
 
-class Rows:
+class LedgerRows:
     """The rows of an open ledger, inside one transaction; after `load` they can be added to."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
