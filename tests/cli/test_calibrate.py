@@ -193,7 +193,7 @@ MOST = {"find": "steps", "steps": None, "noise_multiplier": 1}
 )
 def test_what_cannot_be_is_refused_before_any_work(refused, monkeypatch, changed, argument):
     if "plot" in changed:
-        monkeypatch.setattr(theorems, "calibrated", lambda *_: pytest.fail("refused too late"))
+        monkeypatch.setattr(theorems, "least_noise", lambda *_: pytest.fail("refused too late"))
     assert refused("calibrate", *options(**changed)) == argument
 
 
