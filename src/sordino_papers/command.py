@@ -25,24 +25,19 @@ _Which = Annotated[
     list[str],
     typer.Argument(
         metavar="WHICH...",
-        help="**all**; a paper, such as **v2**; a table or figure, such as **v2/table-3**; a row "
-        "of one, such as **v2/table-3/sigma**. **list** (or **list v2**) names tables and figures.",
+        help="**all**, a paper (**v2**), a table or figure (**v2/table-3**), a row of one "
+        "(**v2/table-3/sigma**). **list** (or **list v2**) names tables and figures.",
     ),
 ]
 _Quick = Annotated[
     bool,
-    typer.Option(
-        "--quick",
-        help="Small sizes: minutes. Claims that need the full size are not judged, and a printed "
-        "number also counts as met where our wider interval holds it.",
-    ),
+    typer.Option("--quick", help="Small sizes: minutes. Claims of the full size are not judged."),
 ]
 _Out = Annotated[
     str,
     typer.Option(
         metavar="DIR",
-        help="Everything is kept here and shared by all claims: the same command, or another, "
-        "computes only what is not there. INTERNAL.",
+        help="Everything is kept here; only what is not there is computed. INTERNAL.",
     ),
 ]
 _Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]

@@ -43,19 +43,10 @@ _SCHEMA = 1
 """Of the JSON document; another number means that fields changed their meaning."""
 _STYLE = Path(__file__).parent / "templates" / "page.css"
 _LOOKS = {
-    ClaimVerdict.REPRODUCED: (
-        "reproduced",
-        "our number is within the tolerance that the claim states",
-    ),
-    ClaimVerdict.EXPLAINED: (
-        "explained",
-        "it is not, and a run of ours supports the reason that is given",
-    ),
+    ClaimVerdict.REPRODUCED: ("reproduced", "our number is within the claim's tolerance"),
+    ClaimVerdict.EXPLAINED: ("explained", "it is not, for a reason that a run of ours supports"),
     ClaimVerdict.DIFFERS: ("differs", "it is not, and nobody knows why"),
-    ClaimVerdict.NOT_RUNNABLE: (
-        "not runnable",
-        "it could not be judged on this machine, at this size",
-    ),
+    ClaimVerdict.NOT_RUNNABLE: ("not runnable", "it could not be judged here, at this size"),
 }
 """In a word, which is also its class of the style sheet; and what it means."""
 _TITLE = "The papers' numbers beside ours"
@@ -244,10 +235,7 @@ class _Account:
         )
 
     def summary(self) -> Page:
-        legend = (
-            "The command writes the full page, with every number, tolerance, run and check, into "
-            "its directory, and this one with `--summary FILE`."
-        )
+        legend = "The command writes the full page, and this one with `--summary FILE`."
         sections = [
             Section("score", "The score", (Text(legend), self._by_paper(-1))),
             Section("differences", "What differs", tuple(self._reasons())),
@@ -285,11 +273,8 @@ class _Account:
         return listed(caption, ("Paper", *_COUNTS)[:last], *(row[:last] for row in rows))
 
     def _score(self) -> tuple[Block, ...]:
-        took = (
-            f"This call took {seconds(self.whole.wall_seconds)}. All runs together took "
-            f"{seconds(sum(self.whole.seconds.values()))} when they were made, in this call or an "
-            "earlier one; papers share some of them, so the rows above add up to more."
-        )
+        now, all_runs = seconds(self.whole.wall_seconds), seconds(sum(self.whole.seconds.values()))
+        took = f"This call took {now}; all runs, which papers share, {all_runs} when made."
         legend = tuple(
             (_signed(verdict, str(verdict)), f": {meaning}")
             for verdict, (_, meaning) in _LOOKS.items()

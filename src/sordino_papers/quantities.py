@@ -32,6 +32,12 @@ class Answer:
     high: float | None = None
     words: str = ""
 
+    @classmethod
+    def share(cls, cases: Array) -> Answer:
+        """How many of these cases are so."""
+        many = int(cases.sum())
+        return cls(many / cases.size, words=f"{many:,} of {cases.size:,}")
+
 
 class Quantities:
     """What claims may ask of the runs of one kind: every public method of a subclass, by its name.

@@ -9,19 +9,10 @@ from sordino.report.numbers import percent_down, seconds
 from sordino_papers.claims import KEYS, Paper, Place
 from sordino_papers.reproduction import NEEDS_FULL, ClaimVerdict, Reproduction, Result
 
-NO_GUARANTEE = (
-    "Every epsilon here is an estimate or a formula of the papers, computed again, unless it is "
-    "named otherwise. None of them is a guarantee."
-)
+NO_GUARANTEE = "Epsilons here are the papers' estimates and formulas; none is a guarantee."
 QUICK = (
-    "Sizes were small, so nothing here is evidence for or against a paper: intervals are wide, a "
-    "printed number also counts as met if our interval holds it, and some claims were not judged. "
+    "Sizes were small and intervals are wide: nothing here is evidence for or against a paper. "
     "Leave out `--quick` for the real thing."
-)
-_HOW_TO_RUN = (
-    "Put the raw files into one directory (`sordino data list` says which are known and which are "
-    "here), then run `{command}` again with `SORDINO_DATA` set to that directory. Only what is "
-    "missing is computed."
 )
 CHECKS, SLIPS = "checks", "slips"
 """Places of a file that are ours: what explanations lean on, and what the paper gets wrong."""
@@ -158,17 +149,16 @@ def how_counted(reproduction: Reproduction) -> str:
         once = Score.of(r for r in printed if r.claim.name not in twice)
         parts.append(f"without {counted(len(twice), 'number')} that are printed twice it is {once}")
     if weak:
-        parts.append(
-            f"{counted(weak, 'number')} within tolerance only by an interval of ours as wide as "
-            "the number itself, which says little"
-        )
+        only = "within tolerance only by an interval of ours as wide as the number itself"
+        parts.append(f"{counted(weak, 'number')} {only}")
     return f"Of these: {'; '.join(parts)}." if parts else ""
 
 
 def how_to_run(reproduction: Reproduction) -> str:
     """What to do about claims that are not runnable here; empty if only the size was too small."""
     lacking = any(NEEDS_FULL not in why for why in reproduction.missing)
-    return _HOW_TO_RUN.format(command=command(reproduction)) if lacking else ""
+    how = f"Run `{command(reproduction)}` again with `SORDINO_DATA` set to"
+    return f"{how} a directory of the raw files (`sordino data list`)." if lacking else ""
 
 
 def command(reproduction: Reproduction) -> str:

@@ -168,7 +168,7 @@ class TestMost:
         code, out, _ = run("calibrate", *options(**how, delta=1e-9))
         assert code == 0
         assert "No method meets it here; the reasons are below." in out
-        assert "pld: Not even 1 meets this budget: its epsilon is 1.1" in out
+        assert "pld: Not even 1 meets this budget: it has 1.1" in out
 
 
 MOST = {"find": "steps", "steps": None, "noise_multiplier": 1}

@@ -138,7 +138,7 @@ class TestShow:
         assert "a [bold]model" in out
         assert any("The model was written (/models/a)." in line for line in lines)
         (explained,) = [line for line in lines if line.startswith(f"  {crashed.id[:8]}: ")]
-        assert "ended before handing over, or is still at work" in explained
+        assert "ended, or is still at work" in explained
         assert "the model may have left, so the budget stays spent." in explained
 
     def test_a_rule_that_needs_costs_fixed_in_advance_says_so(self, run, file, ledger):

@@ -295,7 +295,7 @@ def test_the_certificate_says_how_rows_are_scaled() -> None:
     said = " ".join(str(fitted(PrivateLinearSVC, 0, 2, 0.5, True)[0].certificate_).split())
     assert "longer ones than 0.5, the intercept's constant 1 counted, were scaled down" in said
     said = " ".join(str(fitted(PrivateLinearSVC, 0, 2, 0.5, False)[0].certificate_).split())
-    assert "Rows: longer ones than 0.5 were scaled down" in said
+    assert "Rows: longer ones than 0.5 were scaled down; predictions must do the same" in said
     for norm, method in ((None, "none"), (1.0, "majority")):
         model, _, _ = fitted(PrivateLinearSVC, 0, 2, norm, True, method=method)
         assert "Rows:" not in str(model.certificate_)

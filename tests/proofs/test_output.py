@@ -12,11 +12,11 @@ from sordino.accounting import gaussian
 from sordino.accounting.last_iterate.permuted import hockey_mixture
 from sordino.data import neighbours
 from sordino.data.dataset import Dataset
-from sordino.errors import NotApplicable
+from sordino.errors import InvalidArgument, NotApplicable
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import NORM_SLACK
-from sordino.proofs.output import output_perturbation
+from sordino.proofs.output import OutputEvidence
 from sordino.sgd import train
 from sordino.sgd.spec import Schedule, TrainSpec
 
@@ -30,8 +30,8 @@ def spec_of(objective=LOGISTIC, **changed):
 
 
 def perturbation(spec, relation=REPLACE, n=100, norm=1.0, **more):
-    constants = spec.objective.constants(norm)
-    return output_perturbation(spec, constants, n, relation, features=5, norm=norm, **more)
+    how = {"relation": relation, "columns": 5, "sigma": 1.0, **more}
+    return OutputEvidence(spec=spec, rows=n, norm=norm, **how).done()
 
 
 def slacked(objective, norm=1.0):
@@ -130,9 +130,8 @@ class TestRefusals:
             perturbation(spec_of(), relation=Relation.ADD_OR_REMOVE_ONE)
 
     def test_networks(self):
-        spec = spec_of(ObjectiveSpec("mlp"))
-        with pytest.raises(NotApplicable, match="not convex"):
-            output_perturbation(spec, Constants(1.0, 1.0, 0.0), 100, REPLACE, features=5, norm=1.0)
+        with pytest.raises(InvalidArgument, match="linear model"):
+            perturbation(spec_of(ObjectiveSpec("mlp")))
 
 
 @pytest.mark.parametrize("kind", ["logistic", "huber-svm"])

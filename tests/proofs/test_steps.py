@@ -63,10 +63,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changed", "condition", "remedy"),
         [
-            ({"average_every": 1}, "An average of iterates is released", "average_every=None"),
+            ({"average_every": 1}, "not averages", "average_every=None"),
             (
                 {"noise_multiplier": 0.0, "fixed_divisor": False},
-                "divided by its batch's own size",
+                "each batch's own size",
                 "fixed_divisor=True",
             ),
             ({"learning_rate": 6.0}, "is above 2 / smoothness = 5.714", "lower it"),

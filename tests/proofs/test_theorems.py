@@ -133,7 +133,7 @@ def test_a_reason_is_carried_through():
     assert {
         name
         for name, row in everything.items()
-        if row.reason and "only the final model" in row.reason
+        if row.reason and "is about the last alone" in row.reason
     } == {*("last-iterate", "linear-loss")}
 
 
@@ -260,7 +260,7 @@ class TestMost:
         assert not any(finding.applies for finding in found)
         pld = {finding.method: finding for finding in found}["pld"]
         one = rows(run_of(steps=1), 1e-9)["pld"].value
-        assert pld.reason == f"Not even 1 meets this budget: its epsilon is {one:.4g}."
+        assert pld.reason == f"Not even 1 meets this budget: it has {one:.4g}."
         assert theorems.best(found, largest=True) is None
 
     def test_counts_for_which_nothing_is_known_do_not_count(self):
@@ -430,7 +430,7 @@ def test_no_epsilon_falls_with_noisy_steps(sampling):
             output(objective=replace(LOGISTIC, l2=0.0)),
             *("bolt-on-strongly-convex", "not strongly convex"),
         ),
-        (output(), "bolt-on-strongly-convex", "at the t-th step"),
+        (output(), "bolt-on-strongly-convex", "min(1 / smoothness"),
         (
             output(learning_rate=FALLING, restart_every=1),
             *("bolt-on-strongly-convex", "without restarts"),
@@ -454,19 +454,19 @@ def test_no_epsilon_falls_with_noisy_steps(sampling):
         (descent(learning_rate=FALLING), "gradient-descent-zhang", "this one falls"),
         (descent(average_every=1), "gradient-descent-zhang", "averages are released"),
         (descent(learning_rate=5.0), "gradient-descent-zhang", "of at most 2 / (L + mu)"),
-        (output(), "steps", "nothing to compose"),
+        (output(), "steps", "on the final weights alone"),
         (output(), "objective", "not in the objective"),
         (steps(), "output", "The noise is in every step"),
         (steps(), "objective", "in the steps of the descent"),
-        (steps(rows_per_person=2), "naive", "for 2 records of a person delta grows beyond 1e-05"),
-        (steps(rows_per_person=2), "strong", "one (epsilon, delta) for one record"),
+        (steps(rows_per_person=2), "naive", "For 2 records of a person delta grows beyond 1e-05"),
+        (steps(rows_per_person=2), "strong", "delta grows beyond 1e-05"),
         (objective(), "objective-pure", "Gamma law"),
         (objective(), "output", "2 R / (n l2) = 0.4"),
         (objective(), "steps", "no noisy steps to compose"),
         (adaptive(), "pld", "fixed beforehand"),
         (adaptive(), "last-iterate", "all of them count as released"),
         (adaptive(), "output", "sums of gradients"),
-        (selection(), "chosen-alone", "chosen by looking at them"),
+        (selection(), "chosen-alone", "chosen from several"),
     ],
 )
 def test_a_need_that_is_not_met_is_the_reason(evidence, name, reason):
@@ -496,12 +496,12 @@ def test_a_need_that_is_not_met_is_the_reason(evidence, name, reason):
         ],
         ({"delta": 0.0}, "last-iterate", "no guarantee at delta = 0"),
         ({"hidden": NotApplicable("Not convex.")}, "last-iterate", "Not convex."),
-        ({"released": "all"}, "last-iterate", "release only the final model"),
+        ({"released": "all"}, "last-iterate", "is about the last alone"),
         ({"sampling": "fixed-size", "relation": ZERO}, "last-iterate", "batches of fixed size"),
         ({"relation": REPLACE}, "last-iterate", "not for a record replaced"),
         ({"sampling": "full", "relation": ZERO}, "linear-loss", "known for Poisson sampling"),
         ({"relation": REPLACE}, "linear-loss", "not replaced"),
-        ({"released": "all"}, "linear-loss", "release only the final model"),
+        ({"released": "all"}, "linear-loss", "is about the last alone"),
     ],
 )
 def test_a_need_of_noisy_steps_that_is_not_met_is_the_reason(changed, name, reason):

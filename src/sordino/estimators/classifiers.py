@@ -216,7 +216,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _train(self, planned: PlannedFit) -> tuple[Array, Randomness]:
         """Weights before the release's noise, and what that is drawn from."""
         randomness, plan = self._randomness(), planned.plan
-        method = methods.named(plan.method)
+        method = methods.METHODS[plan.method]
         with threadpool_limits(1, "blas"):  # products here are too thin to gain from more
             return method.train(plan, planned.records, randomness, planned.start), randomness
 
@@ -330,8 +330,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.data_norm is not None:
             return float(self.data_norm)
         warn_of_leak(
-            "data_norm was read off the rows, and with it the noise: this fit has no guarantee; "
-            "pass a norm you know without looking"
+            "data_norm was read off the rows: no guarantee; pass one you know without looking"
         )
         largest = float(row_norms(X).max(initial=0.0))
         return math.hypot(largest, 1.0) if self.fit_intercept else max(largest, 1e-12)
@@ -340,10 +339,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.random_state is None:
             return Randomness.of_system()
         seed = check_random_state(self.random_state).randint(2**31)
-        warn_of_leak(
-            "random_state makes the noise repeatable, and whoever knows it can take it away: this "
-            "fit has no guarantee; leave random_state=None for a release"
-        )
+        warn_of_leak("random_state makes the noise repeatable: this fit has no guarantee")
         return Randomness.seeded(int(seed))
 
     def _task(self, records: FitRecords) -> Task:
@@ -354,10 +350,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 checks.fail("public_rows", None, "to be given", hint)
             rows = int(self.public_rows)
         if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
-            warn_of_leak(
-                f"delta={self.delta:g} is above 0.1 / rows, and publishing one record at random "
-                "has delta = 1 / rows; pass less, or None"
-            )
+            warn_of_leak(f"delta={self.delta:g} is above 0.1 / rows; pass less, or None")
         return Task(
             kind=self._kind,
             huber_width=self._huber_width(),
@@ -478,10 +471,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         check_is_fitted(self)
         if not hasattr(self, "certificate_"):
-            raise ReleaseRefused(
-                "`tune` chooses among models such as this one, and only the one it returns may "
-                "leave."
-            )
+            raise ReleaseRefused("Of the models of `tune` only the one it returns may leave.")
         given, before = self.certificate_, self.certificate_.preprocessing
         if preprocessing is not None:
             hint = 'Pass a list of sentences, such as ["the mean of every column"], or [].'
@@ -593,10 +583,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         bundle.check_target(directory)
         papers, weights = self.certificate_, bundle.weights_file(self.coef_, self.intercept_)
         if bundle.digest(weights) != papers.model.sha256:
-            raise ReleaseRefused(
-                "The weights are not those of the certificate: coef_ or intercept_ was changed "
-                "after the release; fit again."
-            )
+            raise ReleaseRefused("coef_ or intercept_ was changed after the release; fit again.")
 
         def record() -> None:
             if payment is not None:
@@ -623,9 +610,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """What became of the budget and the model when writing failed; the ledger is told, too."""
         entry = self._ledger_entry
         if payment is None:
-            kept = (
-                "The model is still in memory: save it elsewhere; another fit is another release."
-            )
+            kept = "The model is still in memory: save it elsewhere."
             return kept if entry is None else f"{entry.spent} {kept}"
         if entry is None:
             return "Nothing was released, and no budget was spent."

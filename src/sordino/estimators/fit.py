@@ -477,10 +477,8 @@ class Payment:
         """
         ledger = current()
         if ledger is None and hasattr(model, SENT):
-            raise LedgerError(
-                "This estimator was sent here from a process that has a ledger open, and a release "
-                "made here would not be charged to it. Open it here too, around fit."
-            )
+            sent = "This estimator was sent here from a process that has a ledger open."
+            raise LedgerError(f"{sent} Open it here too, around fit.")
         if ledger is None:
             return cls()
         wanted = charge()

@@ -61,10 +61,8 @@ def _replacement(error: Exception, given: tuple[Any, ...]) -> Exception:
     if known := _HARMLESS.match(text):
         more = _RESHAPE if text.startswith("Expected 2D array") else ""
         return kind(f"{printable(known[0])}{more}".rstrip(".") + ".")
-    return InvalidArgument(
-        f"Expected X to be rows of finite numbers and y one label a row{_where(given)}. What "
-        f"failed ({type(error).__name__}) is not quoted: it may hold a record."
-    )
+    what = f"Expected X to be rows of finite numbers and y one label a row{_where(given)}."
+    return InvalidArgument(f"{what} {type(error).__name__} is not quoted: it may hold a record.")
 
 
 def _where(given: tuple[Any, ...]) -> str:

@@ -90,10 +90,8 @@ def _leaks(seen: _Seen) -> dict[str, str]:
     fitters = ", ".join(name for kind, name in seen if kind == FITTED_INSIDE)
     leaks = {}
     if steps:
-        leaks[f"{STEPS_FITTED} {steps}"] = (
-            "scale by numbers that are public, or fit the step to other rows and pass "
-            "FrozenEstimator(step)"
-        )
+        instead = "use public numbers, or fit the step to other rows (FrozenEstimator)"
+        leaks[f"{STEPS_FITTED} {steps}"] = instead
     if fitters:
         leaks[
             f"{FITTED_INSIDE} {fitters}, which may fit many to these rows, score them and choose "

@@ -174,10 +174,7 @@ class _Candidates:
             # Nearly proportional; a little less, so that it ends on the side that holds.
             share *= (1 + _CLOSE) / 2 * epsilon / total
         if best is None or not share > epsilon / 1000:
-            raise NotApplicable(
-                f"Choosing among {self.mean:g} trainings in the mean leaves next to nothing of "
-                f"epsilon={epsilon:g} to each; pass fewer mean_runs or a larger epsilon."
-            )
+            raise NotApplicable("Next to nothing is left to each training; pass fewer mean_runs.")
         return best
 
     def charge(self) -> Charge:
@@ -203,10 +200,8 @@ class _Candidates:
             if kept is None or rank > kept[:2]:
                 kept = *rank, chosen, model
         if kept is None:
-            raise ReleaseRefused(
-                f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g}): "
-                "nothing was trained, and tuning again is a release of its own."
-            )
+            why = f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g})"
+            raise ReleaseRefused(f"{why}: tuning again is a release of its own.")
         return kept[2:]
 
     def evidence(self, chosen: int) -> SelectionEvidence:

@@ -15,7 +15,6 @@ from sordino.data.source import Source
 
 if TYPE_CHECKING:
     from sordino.data import Dataset
-    from sordino.data.catalogue.recipe import Network, Recipe
     from sordino.data.catalogue.recipes import Network, Recipe
     from sordino.sgd.spec import TrainSpec
 

@@ -164,14 +164,9 @@ def _hidden_state(
     """The last iterate's numbers, each precondition of docs/math.md 4 checked."""
     constants = convex_constants(spec, constants)
     if spec.average_every is not None:
-        raise NotApplicable(
-            "An average of iterates is released, and the theorems are about the last one only; "
-            "train with average_every=None."
-        )
+        raise NotApplicable("It is about the last iterate, not averages; use average_every=None.")
     if not spec.divides_by_batch_size and spec.batch_size < n:
-        raise NotApplicable(
-            "Each sum of gradients is divided by its batch's own size; use fixed_divisor=True."
-        )
+        raise NotApplicable("Sums are divided by each batch's own size; use fixed_divisor=True.")
     bound = gradient_bound(spec, constants)
     if math.isinf(bound):
         raise NotApplicable("Gradients are not bounded; set max_grad_norm or take another loss.")
@@ -197,16 +192,14 @@ def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
     """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
     if spec.objective.kind not in LINEAR_KINDS:
         raise NotApplicable(
-            f"The loss of this model ({spec.objective.kind}) is not convex, and without convexity "
-            "the last iterate can leak as much as all of them (Annamalai 2024); use a linear model."
+            f"The loss of this model ({spec.objective.kind}) is not convex: the last iterate can "
+            "leak as much as all of them (Annamalai 2024); use a linear model."
         )
     if constants is None:
         raise NotApplicable("Nothing is known of the loss; pass objective.constants(norm).")
     if constants.strongly_convex < 0 or math.isinf(constants.smooth):
-        raise NotApplicable(
-            "The loss must be convex and smooth: strongly_convex >= 0 and a finite smooth; these "
-            f"are {constants.strongly_convex} and {constants.smooth}."
-        )
+        has = f"strongly_convex={constants.strongly_convex}, smooth={constants.smooth}"
+        raise NotApplicable(f"The loss must be convex and smooth, and it has {has}.")
     # The l2 term is never clipped (TrainSpec adds it outside), and a clipped derivative of a
     # linear model's score is still monotone: clipping keeps convexity and smoothness (4.6).
     data_term = constants.smooth - constants.strongly_convex
@@ -254,10 +247,8 @@ def _largest_curvature(
     # Poisson: c = 1 - rate * l2 as long as rate * (2 l2 + data_term |B| / divisor) <= 2.
     limit = 2 * weight + data_term if poisson else most
     if rate * limit > 2 * (1 + 1e-12):
-        raise NotApplicable(
-            f"The learning rate {rate:.4g} is above 2 / smoothness = {2 / limit:.4g}, where a "
-            "step can push two runs apart; lower it."
-        )
+        bound = f"2 / smoothness = {2 / limit:.4g}"
+        raise NotApplicable(f"The learning rate {rate:.4g} is above {bound}; lower it.")
     if not poisson:
         return most, 0.0
     room = max(0.0, 2 / rate - 2 * weight)

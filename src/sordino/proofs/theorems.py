@@ -150,10 +150,7 @@ class Finding:
                 found = self.filled(answer.proved, sought)
             return replace(found, checked=answer.checked)
         if group_of > 1 and isinstance(answer, ApproximateProfile):
-            reason = (
-                f"It proves one (epsilon, delta) for one record; for {group_of} records of a "
-                f"person delta grows beyond {self.delta:g}."
-            )
+            reason = f"For {group_of} records of a person delta grows beyond {self.delta:g}."
             return replace(self, theorem=answer.theorem, reason=reason)
         more = answer.fallbacks(self.delta) if isinstance(answer, LossProfile) else ()
         return replace(
@@ -212,9 +209,7 @@ def largest_count(
         count = at_most if holds(at_most) else calibrate.largest(holds, at_most)
         finding = _epsilon(theorem, run_at(max(count, 1)), blank)
         if count == 0:
-            raise NotApplicable(
-                f"Not even 1 meets this budget: its epsilon is {finding.value:.4g}."
-            )
+            raise NotApplicable(f"Not even 1 meets this budget: it has {finding.value:.4g}.")
         if count == at_most:
             finding = replace(finding, notes=(*finding.notes, "no more than this were tried"))
         return replace(finding, value=count)
@@ -276,10 +271,7 @@ def _each(
         finding = Finding(theorem.name, theorem.title, covers, relation, delta, source=source)
         try:
             if covers == "final" and isinstance(done, Run) and done.released == "all":
-                raise NotApplicable(
-                    "Every iterate is released, and this bounds the last one alone: release only "
-                    "the final model."
-                )
+                raise NotApplicable("Every iterate is released, and this is about the last alone.")
             finding = compute(theorem, done, finding)
         except NotApplicable as refusal:
             finding = replace(finding, reason=str(refusal))
@@ -668,8 +660,8 @@ def _distance(done: OutputPerturbation, moved: float) -> _Conditions:
 
 def noise_of(done: OutputPerturbation) -> tuple[str, str]:
     """The noise on the weights, as a condition."""
-    weights = f"{done.problems * done.features:,}"
-    numbers = f"standard deviation {done.noise:.6g} on each of {weights}"
+    weights = f"{done.of.problems * done.of.columns:,}"
+    numbers = f"standard deviation {done.of.sigma:.6g} on each of {weights}"
     return "Gaussian noise on every released weight", numbers
 
 
@@ -693,10 +685,10 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbati
         one = permuted.renyi_mixture(
             sensitivities=of.positions if mixed else [done.farthest],
             weights=of.shares if mixed else None,
-            sigma=done.noise,
+            sigma=done.of.sigma,
             relation=of.relation,
         )
-        found = group(one, done.rows_per_person).noted(theorem=source(done))
+        found = group(one, done.of.rows_per_person).noted(theorem=source(done))
         return _Stated(
             found, (("converted by the least of three theorems, at the best order", ""),)
         )
@@ -709,8 +701,8 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbati
 
 def _classical(done: OutputPerturbation, delta: float) -> _Stated:
     """The textbook's formula, where it is a theorem."""
-    moved = done.farthest * done.rows_per_person
-    epsilon = moved * math.sqrt(2 * math.log(1.25 / delta)) / done.noise * (1 + 1e-12)
+    moved = done.farthest * done.of.rows_per_person
+    epsilon = moved * math.sqrt(2 * math.log(1.25 / delta)) / done.of.sigma * (1 + 1e-12)
     gaussian.classical_sigma(epsilon, delta, moved)  # refuses what is no theorem
     return _Stated(epsilon, (("epsilon < 1", f"{epsilon:.6g}"),))
 
@@ -739,8 +731,7 @@ _STRONGLY_CONVEX = _need(
     lambda done, _: done.batches["constants"].strongly_convex != 0,
 )
 _FALLING_RATE = _need(
-    "The learning rate must be min(1 / smoothness, 1 / (strong convexity t)) at the t-th step, "
-    "without restarts.",
+    "The learning rate must be min(1 / smoothness, 1 / (strong convexity t)), without restarts.",
     lambda done, _: (
         done.spec.schedule.kind == "strongly-convex" and done.spec.restart_every is None
     ),
@@ -811,7 +802,7 @@ _OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
     Theorem(
         *("gaussian-mixture", "exact Gaussian, random sensitivity"),
         source="mean over the record's batch, by convexity of the hockey-stick divergence",
-        ask=lambda done, delta: done.profile(done.noise),
+        ask=lambda done, delta: done.profile(done.of.sigma),
         needs=(_SECRET_PLACE,),
     ),
     Theorem("gaussian", "exact Gaussian, largest sensitivity", _gaussian_source, _gaussian),
@@ -862,8 +853,7 @@ _OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
     ),
     _elsewhere(
         *("steps", "composition, last iterate", _NOISY_STEPS),
-        "No step of this training adds noise, so there is nothing to compose: the noise is on the "
-        "final weights alone.",
+        "No step of this training adds noise: it is on the final weights alone.",
     ),
     _elsewhere(
         *("objective", "objective perturbation", _CHAUDHURI),
@@ -902,9 +892,8 @@ def _of_the_minimiser(noisy: ObjectiveEvidence, delta: float) -> Profile:
     moved = noisy.moved / noisy.regulariser
     formula = "2 R / (n l2)" if noisy.relation is Relation.REPLACE_ONE else "R / (n l2)"
     raise NotApplicable(
-        f"One record moves the exact minimiser by up to {formula} = {moved:.6g}, and the noise on "
-        f"the weights, {noisy.sigma_out:.3g}, only hides the solver's error: the noise that "
-        "protects is in the objective."
+        f"One record moves the exact minimiser by up to {formula} = {moved:.6g}; the noise on the "
+        f"weights, {noisy.sigma_out:.3g}, only hides the solver's error."
     )
 
 
@@ -934,8 +923,7 @@ _OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
     _elsewhere(
         *("objective-pure", "objective perturbation, delta = 0"),
         "Chaudhuri, Monteleoni & Sarwate 2011, Theorem 9",
-        "The noise in the objective is Gaussian, and the theorem is about noise whose length has a "
-        "Gamma law, which proves delta = 0.",
+        "The noise in the objective is Gaussian; the theorem's has a length with a Gamma law.",
     ),
     Theorem(
         *("output", "output perturbation"),
@@ -944,8 +932,7 @@ _OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
     ),
     _elsewhere(
         *("steps", "composition, last iterate", _NOISY_STEPS),
-        "The minimiser is released, not the end of a descent with noise in its steps: there are no "
-        "noisy steps to compose.",
+        "The minimiser is released: there are no noisy steps to compose.",
     ),
 )
 
@@ -973,8 +960,7 @@ _ADAPTIVE: tuple[Theorem[AdaptiveEvidence], ...] = (
     ),
     _elsewhere(
         *("pld", "privacy loss distributions", "Zhu, Dong & Wang 2022"),
-        "How much each step spends was decided after looking at the records, and this needs it "
-        "fixed beforehand; the filter is proved for zero-concentrated DP.",
+        "Each step's cost was chosen on the way, and this needs it fixed beforehand.",
     ),
     _elsewhere(
         *("last-iterate", "last iterate (hidden state)", "Bok, Su & Altschuler 2024"),
@@ -989,10 +975,7 @@ _ADAPTIVE: tuple[Theorem[AdaptiveEvidence], ...] = (
 
 
 def _chosen_alone(chosen: Proof, delta: float) -> Profile:
-    raise NotApplicable(
-        "It is about one training, and which of several is released was chosen by looking at them: "
-        "that is paid for by the theorem on choosing."
-    )
+    raise NotApplicable("It is about one training, and this one was chosen from several.")
 
 
 _SELECTION: tuple[Theorem[Proof], ...] = (
@@ -1015,10 +998,7 @@ _NOT_STEPS = (
         "The noise is in the steps of the descent, not in the objective.",
     ),
 )
-_CONVEX = (
-    "The loss of a network is not convex, and the theorem needs a convex one; use --model logistic "
-    "or svm."
-)
+_CONVEX = "The loss of a network is not convex; use --model logistic or svm."
 _NOT_NETWORKS = (
     _elsewhere(
         *("output", "output perturbation"),

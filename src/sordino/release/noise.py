@@ -114,10 +114,9 @@ def check_process_id() -> None:
         If noise would repeat that of another process.
     """
     if _COPY_OF_PROCESS.setdefault(os.getpid(), _COPIES.here()) != _COPIES.here():
-        raise ReleaseRefused(
-            f"This process is a copy of another with the same id ({os.getpid()}), whose noise it "
-            'would repeat. Start it afresh: multiprocessing.get_context("spawn").'
-        )
+        how = 'Start it afresh: multiprocessing.get_context("spawn").'
+        copy = f"This process is a copy of another with the same id ({os.getpid()})"
+        raise ReleaseRefused(f"{copy}, whose noise it would repeat. {how}")
 
 
 def _forked() -> None:

@@ -456,7 +456,9 @@ class _Fold:
         for fit in range(fits):
             draws = self.randomness(at, fit)
             try:
-                trained = methods.named(plan.method).train(plan, self.training, draws, self._start)
+                trained = methods.METHODS[plan.method].train(
+                    plan, self.training, draws, self._start
+                )
                 released = (
                     draws.released.perturb(trained[0], plan.scale) if plan.scale else trained[0]
                 )

@@ -63,16 +63,15 @@ class TimingSettings:
     form: str | None = "erm"
     wall: bool = False
 
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> TimingSettings:
-        """Of a file; an unknown key is refused."""
-        return read_settings(cls, given, "rows", "methods")
-
 
 def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     """Time every method at every size."""
-    given = TimingSettings.read(settings)
-    X, y = _rows(given, store)
+    given = read_settings(TimingSettings, settings, "rows", "methods")
+    # As many rows as the largest sample has, in random order (files go class by class).
+    train = store.splits(given.data, given.form).train
+    order = stream("reproduce", "erm timing", given.data).permutation(train.rows)
+    kept = order[: max(given.rows)]
+    X, y = np.asarray(train.X)[kept], np.asarray(train.y)[kept]
     for method in given.methods:
         fit_seconds(given, method, X[:_WARM_UP], y[:_WARM_UP])
     seconds = np.full((len(given.methods), len(given.rows)), np.nan)
@@ -96,14 +95,6 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
         "passes": passes,
         "iterations": iterations,
     }
-
-
-def _rows(given: TimingSettings, store: RunStore) -> tuple[Array, Array]:
-    """As many rows as the largest sample has, in random order (files go class by class)."""
-    train = store.splits(given.data, given.form).train
-    order = stream("reproduce", "erm timing", given.data).permutation(train.rows)
-    kept = order[: max(given.rows)]
-    return np.asarray(train.X)[kept], np.asarray(train.y)[kept]
 
 
 def fit_seconds(given: TimingSettings, method: str, X: Array, y: Array) -> float:

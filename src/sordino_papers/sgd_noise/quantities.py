@@ -30,11 +30,6 @@ _OF_SEVERAL = {
 """What no quantity of several runs asks of each."""
 
 
-def _share(cases: Array) -> Answer:
-    many = int(cases.sum())
-    return Answer(many / len(cases), words=f"{many:,} of {len(cases):,}")
-
-
 def _gap(one: Array, other: Array) -> float:
     """The largest gap of two distribution functions."""
     return float(stats.ks_2samp(one, other, method="asymp").statistic)
@@ -172,7 +167,7 @@ class GridQuantities(Quantities):
         self, *, init: str = "vary", level: float = 0.05, datasets: int | None = None
     ) -> Answer:
         """Weights that pass the test."""
-        return _share(self._p_values(init, datasets) >= level)
+        return Answer.share(self._p_values(init, datasets) >= level)
 
     def share_rejected(
         self,
@@ -192,7 +187,7 @@ class GridQuantities(Quantities):
         p, many = self._p_values(init, datasets), int(self["parameters"])
         if hypotheses == "tests":
             many = len(p) if corrected_for is None else many * corrected_for
-        return _share(p < level / many)
+        return Answer.share(p < level / many)
 
     # Growth with the training ----------------------------------------------------------------
 
@@ -284,8 +279,10 @@ class GridQuantities(Quantities):
         """
         widths = []
         for curve in (f"{init}/by_comparisons", f"{init}/by_seeds"):
-            ends = (np.interp(many, self[f"{curve}/x"], self[f"{curve}/{e}"]) for e in _ENDS)
-            low, high = (float(end) for end in ends)
+            low, high = (
+                float(np.interp(many, self[f"{curve}/x"], self[f"{curve}/{end}"]))
+                for end in ("low", "high")
+            )
             widths.append((high - low) / float(self[f"{curve}/middle"][-1]))
         top, sigma = widths
         words = f"{100 * top:.2g} % against {100 * sigma:.2g} %"
@@ -446,9 +443,6 @@ class GridQuantities(Quantities):
     def exact_of_printed(self, *, epsilon: float, delta: float) -> float:
         """What the exact formula gives where the papers' gives `epsilon`."""
         return gaussian.epsilon(epsilon / _multiplier(delta), delta)
-
-
-_ENDS = ("low", "high")
 
 
 def _epsilon_of(sensitivity: float, sigma: float, delta: float, formula: str = "printed") -> float:
@@ -657,7 +651,7 @@ class NoiseQuantities(Quantities):
             np.abs(self._trio(case, epsilon, "draws").mean("target") - accuracy) <= within
             for epsilon, accuracy in printed
         ]
-        return _share(np.all(near, axis=0))
+        return Answer.share(np.all(near, axis=0))
 
     def off_prevalence(self, *, case: str, epsilon: float, accuracy: float | None = None) -> Answer:
         """How far an accuracy, all of the noise's or a given one, is from the share of label 1.
@@ -702,7 +696,7 @@ class NoiseQuantities(Quantities):
 
     def share_of_epsilons_gaining(self, *, case: str) -> Answer:
         """Share of epsilons at which counting SGD's own noise loses nothing in the mean."""
-        return _share(curve(self.runs[0], case, "gain") >= 0)
+        return Answer.share(curve(self.runs[0], case, "gain") >= 0)
 
     def gain_rise_and_fall(self, *, case: str) -> float:
         """The largest gain of all epsilons, minus the larger of those at both ends."""

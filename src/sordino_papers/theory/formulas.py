@@ -216,7 +216,7 @@ def _variability(n: int, passes: int, lipschitz: float, learning_rate: float) ->
     }
 
 
-_BUDGET = ("epsilon", "delta", "sample_rate", "steps")
+_BUDGET, _DESCENT = ("epsilon", "delta", "sample_rate", "steps"), ("learning_rate", "l2", "n")
 _TABLES: dict[str, tuple[tuple[str, ...], Callable[..., _Row]]] = {
     "noise": (_BUDGET, _noise),
     "accountants": (_BUDGET, _accountants),
@@ -224,10 +224,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[..., _Row]]] = {
     "composition": (("step_epsilon", "slack", "steps"), _composition),
     "growth": (("noise_multiplier", "delta", "sample_rate", "steps", "epochs"), _growth),
     "algorithm": ((*_BUDGET, "batch_size"), _algorithm),
-    "learning-rate": (
-        ("learning_rate", "l2", "n", "noise_multiplier", "steps", "delta"),
-        _learning_rate,
-    ),
+    "learning-rate": ((*_DESCENT, "noise_multiplier", "steps", "delta"), _learning_rate),
     "gaussian": (("name", "sensitivity", "sigma", "delta"), _gaussian),
     "variability": (("n", "passes", "lipschitz", "learning_rate"), _variability),
 }
@@ -253,23 +250,17 @@ class FormulaQuantities(Quantities):
             checks.fail("where", asked, f"to name one row, not {len(values)}")
         return float(values[0])
 
-    def formula_largest(
-        self, *, of: str, over: str | None = None, where: Mapping[str, Any] | None = None
-    ) -> float:
+    def formula_largest(self, **column: Any) -> float:
         """The largest number of the rows where `where` holds."""
-        return float(self._column(of, over, where).max())
+        return float(self._column(**column).max())
 
-    def formula_smallest(
-        self, *, of: str, over: str | None = None, where: Mapping[str, Any] | None = None
-    ) -> float:
+    def formula_smallest(self, **column: Any) -> float:
         """The smallest number of the rows where `where` holds."""
-        return float(self._column(of, over, where).min())
+        return float(self._column(**column).min())
 
-    def formula_spread(
-        self, *, of: str, over: str | None = None, where: Mapping[str, Any] | None = None
-    ) -> float:
+    def formula_spread(self, **column: Any) -> float:
         """The largest number over the smallest: 1 where it is constant."""
-        values = self._column(of, over, where)
+        values = self._column(**column)
         return float(values.max() / values.min())
 
     def formula_exponent(
@@ -294,7 +285,9 @@ class FormulaQuantities(Quantities):
             checks.fail("since, until", (since, until), "to leave two rows or more")
         return slope(x[kept], y[kept])
 
-    def _column(self, of: str, over: str | None, where: Mapping[str, Any] | None) -> Array:
+    def _column(
+        self, of: str, over: str | None = None, where: Mapping[str, Any] | None = None
+    ) -> Array:
         for name in (of, over):
             if name is not None:
                 checks.one_of("column", name, sorted(self.runs[0]))

@@ -273,11 +273,11 @@ class HiddenStateQuantities(Quantities):
 
     def repeats_without(self, *, way: str) -> Answer:
         """The share of all repeats in which no epsilon fitted."""
-        return _share(np.isinf(self[way]))
+        return Answer.share(np.isinf(self[way]))
 
     def repeats_with(self, *, what: str) -> Answer:
         """The share of all repeats in which something was so."""
-        return _share(self[what] == 1)
+        return Answer.share(self[what] == 1)
 
     def loss_number(self, *, of: str, by: str, at: float) -> float:
         """A number of the loss, of "epsilons" or of "deviations"."""
@@ -288,8 +288,3 @@ class HiddenStateQuantities(Quantities):
         if len(places) != 1:
             checks.fail("at", at, f"to be one of {self[among].tolist()}")
         return int(places[0])
-
-
-def _share(cases: Array) -> Answer:
-    many = int(cases.sum())
-    return Answer(many / cases.size, words=f"{many} of {cases.size}")

@@ -326,7 +326,7 @@ def test_the_best_of_several_is_not_the_chosen_training_alone() -> None:
     assert used.used
     assert used.epsilon == profile.epsilon(DELTA) > 1.0
     assert alone.epsilon is None
-    assert "chosen by looking" in alone.reason
+    assert "chosen from several" in alone.reason
 
 
 def test_where_nothing_is_promised_no_epsilon_is_shown() -> None:

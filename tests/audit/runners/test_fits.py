@@ -304,7 +304,7 @@ class TestAttained:
         """
         private, pair = self.pair("dp-agd", rows, l2, norm)
         fit = pair.mechanism
-        train = methods.named("dp-agd").train
+        train = methods.METHODS["dp-agd"].train
         first, second = (
             np.array(
                 [

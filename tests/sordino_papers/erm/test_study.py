@@ -18,7 +18,7 @@ from sordino_papers.erm import methods, study, timing
 from sordino_papers.erm.quantities import of_method
 from sordino_papers.erm.study import ErmSettings, with_constant
 from sordino_papers.quantities import registry
-from sordino_papers.runs import SOURCES, NotHere, RunStore
+from sordino_papers.runs import SOURCES, NotHere, RunStore, read_settings
 
 SMALL = {
     "data": "breast-cancer",
@@ -289,7 +289,7 @@ def test_the_file_asks_for_what_there_is():
                     settings.tries(m.partition("/")[0]) for m in settings.methods if "tuned" in m
                 )
             if run.kind == "erm-timing":
-                timing.TimingSettings.read(run.at_size(quick))
+                read_settings(timing.TimingSettings, run.at_size(quick), "rows", "methods")
 
 
 def on_a_fold(method):
@@ -321,7 +321,7 @@ def test_a_minimum_that_is_not_found_does_not_end_the_study(monkeypatch):
     def train(*given):
         raise NoMinimum("no")
 
-    monkeypatch.setattr(study.methods, "named", lambda name: SimpleNamespace(train=train))
+    monkeypatch.setitem(study.methods.METHODS, "objective", SimpleNamespace(train=train))
     plan = SimpleNamespace(spec=None, method="objective", scale=1.0, sigma=1.0)
     monkeypatch.setattr(study, "make_plans", lambda *given: [plan])
     scores = on_a_fold("objective").scores()

@@ -301,7 +301,7 @@ def released_weights(
                 made[block] = np.stack(found, axis=1)
                 tell(block.stop)
     else:
-        method = methods.named(fit.method)
+        method = methods.METHODS[fit.method]
         start = job.start if method.starts else near
 
         def train(repeat: int) -> Floats:

@@ -637,7 +637,7 @@ def fitted(
     """
     both = [records_of(fit, data) for data in pair]
     if not MinimisedFit.can_do(fit):
-        method = methods.named(fit.method)
+        method = methods.METHODS[fit.method]
 
         def train(run: tuple[int, int]) -> Floats:
             seed, which = run

@@ -27,7 +27,7 @@ from sordino.audit.runners.trained import TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
-from sordino.proofs.output import OutputPerturbation, output_perturbation
+from sordino.proofs.output import OutputEvidence, OutputPerturbation
 from sordino.release.noise import SeededNoise
 from sordino.sgd.spec import Schedule, TrainSpec
 from sordino.types import Floats
@@ -293,5 +293,6 @@ def _proved(
     spec: TrainSpec, rows: int, *, features: int = _COLUMNS, norm: float = 1.0
 ) -> OutputPerturbation:
     """What the library proves of noise on the final weights, for one record replaced."""
-    constants, relation = constants_of(spec.objective), Relation.REPLACE_ONE
-    return output_perturbation(spec, constants, rows, relation, features=features, norm=norm)
+    return OutputEvidence(
+        spec=spec, rows=rows, norm=norm, sigma=1.0, relation=Relation.REPLACE_ONE, columns=features
+    ).done(constants_of(spec.objective))

@@ -104,7 +104,7 @@ def held_back(mechanism: FitMechanism, rows: int) -> float:
         rates = np.broadcast_to(rates_of(spec, rows), spec.total_steps(rows))
         return max(spec.objective.l2, 4 / float(rates.sum()))
     plan = mechanism.plan
-    drowned = plan.task.norm * plan.sigma / rows if methods.named(plan.method).starts else 0.0
+    drowned = plan.task.norm * plan.sigma / rows if methods.METHODS[plan.method].starts else 0.0
     return max(plan.l2, drowned)
 
 
@@ -147,7 +147,7 @@ def worst_case(
     """
     estimator = copy.copy(estimator)
     pair = worst_case_pair(rows, columns, norm)
-    if methods.named(estimator.method).starts:
+    if methods.METHODS[estimator.method].starts:
         estimator.initial_weights = pair.initial_weights
     else:
         l2 = held_back(mechanism(estimator, pair.D.X, pair.D.y)[0], rows)

@@ -55,8 +55,9 @@ class SingleFit:
     def __call__(self, data: Dataset, generator: object) -> Floats:
         """Train on rows within the norm, and add the noise of the release."""
         plan, randomness = self.plan, Randomness.of_system()
-        method, records = methods.named(plan.method), records_of(plan, data)
-        trained = method.train(plan, records, randomness, self.start)
+        trained = methods.METHODS[plan.method].train(
+            plan, records_of(plan, data), randomness, self.start
+        )
         released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
         return np.ravel(released)
 

@@ -72,11 +72,6 @@ METHODS: dict[str, Method] = {
 NAMES = ("auto", *METHODS)
 
 
-def named(name: str) -> Method:
-    """One method."""
-    return METHODS[name]
-
-
 def plan(
     name: str,
     task: Task,

@@ -27,13 +27,8 @@ class _NoisyMethod(TrainedMethod):
         evidence, proof = _calibrate(spec, task, settings.accountant or "best")
         spec = spec if evidence is None else evidence.spec
         assert spec.max_grad_norm is not None
-        sigma, where = (
-            spec.noise_multiplier * spec.max_grad_norm,
-            "on every sum of clipped gradients",
-        )
-        return FitPlan(
-            *(self.name, task, settings, proof, sigma, 0.0, where, spec, task.l2, evidence)
-        )
+        noise = spec.noise_multiplier * spec.max_grad_norm, 0.0, "on every sum of clipped gradients"
+        return FitPlan(self.name, task, settings, proof, *noise, spec, task.l2, evidence)
 
 
 @functools.lru_cache(maxsize=512)

@@ -43,9 +43,8 @@ class Method(ABC):
                 checks.fail(name, value, f"not to be given for method={self.name!r}", hint)
         if self.public_size and task.private_size:
             raise NotApplicable(
-                f"The method {self.name} divides by the number of records, which "
-                "add-or-remove-one keeps private; use replace-one, zero-out, or the method "
-                "'objective' or 'dp-sgd' with public_rows."
+                f"The method {self.name} divides by the number of records, which is private here; "
+                "use replace-one, zero-out, or the method 'objective' or 'dp-sgd'."
             )
         return self._plan(task, given, start_norm)
 

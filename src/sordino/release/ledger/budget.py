@@ -121,15 +121,12 @@ class Line(Part):
         """What became of the release, and what that means, as a sentence."""
         if self.place == BY_HAND:
             return "Recorded by hand, of a release that was made elsewhere."
+        ended = f"Process {self.pid} on {self.host} ended, or is still at work"
         return {
             "written": f"The model was written ({self.place}).",
             "returned": "The model was handed to the program that asked for it.",
             "failed": f"Failed after it was recorded ({self.place}); the budget stays spent.",
-        }.get(
-            self.status,
-            f"Process {self.pid} on {self.host} ended before handing over, or is still at work; "
-            "the model may have left, so the budget stays spent.",
-        )
+        }.get(self.status, f"{ended}; the model may have left, so the budget stays spent.")
 
 
 @dataclass(frozen=True)
@@ -195,10 +192,7 @@ class Budget:
                 want, have = (v.value if isinstance(v, Relation) else v for v in (want, have))
                 hint = "Leave the settings out to use those on file, or correct it: ledger amend."
                 if name == "rows_per_person" and want > have:
-                    hint = (
-                        "It promises too little to such a person: correct it (ledger amend), or "
-                        "open another name and record there what was released (ledger spend)."
-                    )
+                    hint = "It promises too little to such a person: correct it (ledger amend)."
                 refuse(path, f"to have {name}={want} for {self.dataset!r}, not {have}", hint)
 
     def admit(self, lines: Sequence[Line], charge: Charge, enough: float | None = None) -> Total:
@@ -267,17 +261,12 @@ class Status:
     @property
     def left(self) -> str:
         """What still fits, in words."""
-        words = (
-            f"epsilon {rounded(self.epsilon_left, up=False)} of {self.budget.epsilon:g} at "
-            f"delta={self.budget.delta:g}, for a release known by its epsilon alone"
-        )
+        at = f"at delta={self.budget.delta:g}, for a release known by its epsilon alone"
+        words = f"epsilon {rounded(self.epsilon_left, up=False)} of {self.budget.epsilon:g} {at}"
         if self.largest_mu == 0:
             return f"{words}; no Gaussian release fits"
-        return (
-            f"{words}; one with Gaussian noise (noisy-gd, output-gd) may have up to "
-            f"epsilon={rounded(self.largest_epsilon, up=False)} "
-            f"(mu={rounded(self.largest_mu, up=False)})"
-        )
+        largest, mu = (rounded(n, up=False) for n in (self.largest_epsilon, self.largest_mu))
+        return f"{words}; one with Gaussian noise may have up to epsilon={largest} (mu={mu})"
 
 
 class BudgetExceeded(ReleaseRefused):

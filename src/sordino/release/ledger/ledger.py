@@ -306,10 +306,7 @@ class Ledger:
         self.create() if self._may_create else self._read()
         stack = _STACK.get()
         if stack and (stack[-1].path, stack[-1].dataset) != (self.path, self.dataset):
-            raise LedgerError(
-                f"The ledger of {stack[-1].dataset!r} is open here. Leave it before you open that "
-                f"of {self.dataset!r}."
-            )
+            raise LedgerError(f"The ledger of {stack[-1].dataset!r} is open here. Leave it first.")
         _STACK.set((*stack, self))
         _OPENED.open()
         return self
@@ -369,19 +366,14 @@ class Ledger:
         """Note what is odd about the data of this name."""
         if charge.fingerprint is None:
             return
+        data, doubts = f"The data of {self.dataset!r}", []
         if others := rows.other_names(self.dataset, charge.fingerprint):
-            said = (
-                f"The data of {self.dataset!r} were also released from as "
-                f"{', '.join(map(repr, others))}: what one person loses is the sum of both "
-                "budgets. Use one name for one dataset."
-            )
-            rows.doubts.append(FingerprintWarning(said))
+            names = ", ".join(map(repr, others))
+            doubts.append(f"{data} were also released from as {names}: use one name for a dataset.")
         if rows.knows_other_data(self.dataset, charge.fingerprint):
-            said = (
-                f"The data of {self.dataset!r} are not those of its earlier releases. That is "
-                "right if rows, columns or bounds changed; other people need a name of their own."
-            )
-            rows.doubts.append(FingerprintWarning(said))
+            instead = "Other people need a name of their own."
+            doubts.append(f"{data} are not those of its earlier releases. {instead}")
+        rows.doubts += map(FingerprintWarning, doubts)
 
 
 def new_id() -> str:
@@ -448,8 +440,6 @@ def current() -> Ledger | None:
     if _OPENED.count:
         raise LedgerError(f"A ledger is open in another thread or task of this process. {hint}")
     if OPEN in os.environ:
-        raise LedgerError(
-            f"A ledger was open in process {os.environ[OPEN]}, which started this one. {hint} "
-            f"For other data, unset {OPEN}."
-        )
+        parent = f"A ledger was open in process {os.environ[OPEN]}, which started this one."
+        raise LedgerError(f"{parent} {hint} For other data, unset {OPEN}.")
     return None

@@ -80,10 +80,7 @@ _RANKS = {"recorded": 0, "failed": 1, "returned": 2, "written": 3}
 """What can become of a release. A status only rises: a model that was handed out stays out."""
 _OLDER = "made by an older sordino: what stands before was taken as it was"
 _TAKEN = "taken as it was: what was recorded later, or before it was changed, is not known"
-MEND = (
-    "Put both files back as they were together; or `sordino ledger reseal` takes the ledger as it "
-    "is, and leaves a mark that it did."
-)
+MEND = "Put both files back together; or `sordino ledger reseal` takes the ledger as it is."
 
 
 class LedgerWentBack(LedgerError):
@@ -209,10 +206,8 @@ class LedgerRows:
         """Refuse a ledger that does not hold what somebody knows of it."""
         if not self.extends(known):
             others = " others" * (len(self.events) >= known.count)
-            condition = (
-                f"to hold the {known.count:,} rows that {who} of it, and it holds "
-                f"{len(self.events):,}{others}: an older copy, or its end was cut off"
-            )
+            held = f"{len(self.events):,}{others}: an older copy, or its end was cut off"
+            condition = f"to hold the {known.count:,} rows that {who} of it, and it holds {held}"
             refuse(self._path, condition, f"Nothing was recorded. {MEND}", LedgerWentBack)
 
     def check_tables(self) -> None:
@@ -332,10 +327,8 @@ class LedgerRows:
 
     def other_names(self, dataset: str, fingerprint: str) -> list[str]:
         """Other datasets under which data of this fingerprint were released from."""
-        query = (
-            "SELECT DISTINCT dataset FROM entry WHERE fingerprint = ? AND dataset <> ? "
-            "ORDER BY dataset"
-        )
+        of = "fingerprint = ? AND dataset <> ? ORDER BY dataset"
+        query = f"SELECT DISTINCT dataset FROM entry WHERE {of}"
         return [name for (name,) in self._all(query, self._keyed(fingerprint), dataset)]
 
     def knows_other_data(self, dataset: str, fingerprint: str) -> bool:
