@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from sordino.accounting import classical, gaussian
+from sordino.accounting import gaussian, naive_strong
 from sordino.accounting.profile import ApproximateProfile
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
@@ -23,10 +23,10 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "accounting_1_2.json
 ]
 ADD = Relation.ADD_OR_REMOVE_ONE
 PAIRS = {
-    "naive": (classical.naive, classical.naive.noise),
-    "dwork": (classical.strong_dwork, classical.strong_dwork.noise),
-    "kairouz": (classical.strong_kairouz, classical.strong_kairouz.noise),
-    "optimal": (classical.strong_optimal, classical.strong_optimal.noise),
+    "naive": (naive_strong.naive, naive_strong.naive.noise),
+    "dwork": (naive_strong.strong_dwork, naive_strong.strong_dwork.noise),
+    "kairouz": (naive_strong.strong_kairouz, naive_strong.strong_kairouz.noise),
+    "optimal": (naive_strong.strong_optimal, naive_strong.strong_optimal.noise),
 }
 every_pair = pytest.mark.parametrize(("account", "noise"), PAIRS.values(), ids=PAIRS)
 every_account = pytest.mark.parametrize("account", [pair[0] for pair in PAIRS.values()], ids=PAIRS)
@@ -66,17 +66,17 @@ def brute_force_delta(epsilon, step, steps):
 
 @pytest.mark.parametrize(("case", "rel"), cases("amplification"))
 def test_amplification_golden(case, rel):
-    got = classical.amplified(case["eps0"], case["q"])
+    got = naive_strong.amplified(case["eps0"], case["q"])
     assert got == pytest.approx(case["eps_amplified"], rel=rel)
     assert got > case["linear_qeps"]
 
 
 @given(epsilon=st.floats(0, 1e4), rate=st.floats(-300, 0).map(lambda power: 10.0**power))
 def test_before_sampling_inverts_amplification(epsilon, rate):
-    outer = classical.amplified(epsilon, rate)
+    outer = naive_strong.amplified(epsilon, rate)
     assert rate * epsilon * (1 - ROUNDING) <= outer <= epsilon * (1 + ROUNDING)
     if outer > 1e-290:  # below, floats have few digits left
-        assert classical.before_sampling(outer, rate) == pytest.approx(epsilon, rel=ROUNDING)
+        assert naive_strong.before_sampling(outer, rate) == pytest.approx(epsilon, rel=ROUNDING)
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 0.3, 5.0, 40.0, 800.0, 1e6])
@@ -86,23 +86,23 @@ def test_amplification_agrees_with_mpmath(epsilon, rate):
         inner = mpmath.expm1(mpmath.mpf(epsilon))
         forth = mpmath.log1p(mpmath.mpf(rate) * inner)
         back = mpmath.log1p(inner / mpmath.mpf(rate))
-    assert classical.amplified(epsilon, rate) == pytest.approx(float(forth), rel=ROUNDING)
-    assert classical.before_sampling(epsilon, rate) == pytest.approx(float(back), rel=ROUNDING)
+    assert naive_strong.amplified(epsilon, rate) == pytest.approx(float(forth), rel=ROUNDING)
+    assert naive_strong.before_sampling(epsilon, rate) == pytest.approx(float(back), rel=ROUNDING)
 
 
 def test_amplification_at_the_ends():
-    assert classical.amplified(5.0, 0.0) == 0.0
-    assert classical.amplified(0.0, 0.5) == 0.0
-    assert classical.amplified(math.inf, 0.5) == math.inf
-    assert classical.before_sampling(0.0, 0.5) == 0.0
-    assert classical.before_sampling(math.inf, 0.5) == math.inf
+    assert naive_strong.amplified(5.0, 0.0) == 0.0
+    assert naive_strong.amplified(0.0, 0.5) == 0.0
+    assert naive_strong.amplified(math.inf, 0.5) == math.inf
+    assert naive_strong.before_sampling(0.0, 0.5) == 0.0
+    assert naive_strong.before_sampling(math.inf, 0.5) == math.inf
 
 
 @pytest.mark.parametrize(("case", "rel"), cases("advanced_composition"))
 def test_closed_forms_golden(case, rel):
     arguments = case["eps0"], case["T"], case["delta2"]
-    assert classical.dwork(*arguments) == pytest.approx(case["drv"], rel=rel)
-    assert classical.kairouz(*arguments) == pytest.approx(case["kov"], rel=rel)
+    assert naive_strong.dwork(*arguments) == pytest.approx(case["drv"], rel=rel)
+    assert naive_strong.kairouz(*arguments) == pytest.approx(case["kov"], rel=rel)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_each_form_of_kairouz_has_its_turn(step, steps, slack, which):
         "small": drift + step * math.sqrt(2 * steps * inside),
     }
     assert min(forms, key=lambda name: forms[name]) == which
-    got = classical.kairouz(step, steps, slack)
+    got = naive_strong.kairouz(step, steps, slack)
     assert got == pytest.approx(forms[which], rel=ROUNDING)
 
 
 @pytest.mark.parametrize(("case", "rel"), cases("kov_optimal"))
 def test_optimal_composition_golden(case, rel):
-    epsilons, logs = classical.kairouz_optimal(case["eps0"], case["k"])
+    epsilons, logs = naive_strong.kairouz_optimal(case["eps0"], case["k"])
     assert epsilons[case["i"]] == pytest.approx(case["eps"], rel=rel)
     assert math.exp(logs[case["i"]]) == pytest.approx(case["delta"], rel=rel)
 
@@ -132,7 +132,7 @@ def test_optimal_composition_golden(case, rel):
 @pytest.mark.parametrize("step", [1e-7, 0.1, 3.0])
 @pytest.mark.parametrize("steps", [1, 2, 7, 40])
 def test_optimal_composition_equals_brute_force(step, steps):
-    epsilons, logs = classical.kairouz_optimal(step, steps)
+    epsilons, logs = naive_strong.kairouz_optimal(step, steps)
     assert len(epsilons) == steps // 2 + 1
     assert epsilons[0] == steps * step
     assert logs[0] == -math.inf
@@ -144,7 +144,7 @@ def test_optimal_composition_equals_brute_force(step, steps):
 @given(step=st.floats(0.01, 4), steps=st.integers(1, 25), delta=deltas)
 @settings(max_examples=60)
 def test_optimal_epsilon_is_exact_between_the_points(step, steps, delta):
-    got = classical.kairouz_optimal_epsilon(step, steps, delta)
+    got = naive_strong.kairouz_optimal_epsilon(step, steps, delta)
     rounding = 1e-13 * (1 + steps * step)  # of an epsilon of this size, and the dozen operations
     assert brute_force_delta(got + rounding, step, steps) <= delta
     if got > 0:
@@ -153,7 +153,7 @@ def test_optimal_epsilon_is_exact_between_the_points(step, steps, delta):
 
 def test_optimal_composition_of_many_steps():
     step, steps = 0.002, 200_000
-    epsilons, logs = classical.kairouz_optimal(step, steps)
+    epsilons, logs = naive_strong.kairouz_optimal(step, steps)
     i = np.arange(99_000, 99_900, 100)
     flip = 1 / (1 + math.exp(step))
     # The same sum as a difference of two binomial cdfs, which cancels some digits.
@@ -166,56 +166,58 @@ def test_optimal_composition_of_many_steps():
 
 def test_optimal_composition_refuses_what_does_not_fit_in_memory():
     with pytest.raises(NotApplicable, match="strong_kairouz"):
-        classical.kairouz_optimal(0.1, 10**9)
+        naive_strong.kairouz_optimal(0.1, 10**9)
     with pytest.raises(NotApplicable, match="strong_kairouz"):
-        epsilon(classical.strong_optimal, 1.0, 0.1, 10**9, 1e-5)
+        epsilon(naive_strong.strong_optimal, 1.0, 0.1, 10**9, 1e-5)
 
 
 @given(step=st.floats(0, 6), steps=st.integers(0, 2000), delta=deltas)
 def test_tighter_theorems_give_less(step, steps, delta):
-    optimal = classical.kairouz_optimal_epsilon(step, steps, delta)
-    kairouz = classical.kairouz(step, steps, delta)
+    optimal = naive_strong.kairouz_optimal_epsilon(step, steps, delta)
+    kairouz = naive_strong.kairouz(step, steps, delta)
     assert 0 <= optimal <= kairouz * (1 + ROUNDING)
     assert kairouz <= steps * step
-    assert kairouz <= classical.dwork(step, steps, delta) * (1 + ROUNDING)
+    assert kairouz <= naive_strong.dwork(step, steps, delta) * (1 + ROUNDING)
 
 
 @pytest.mark.parametrize("step", [300.0, 800.0, 1e5, 1e300, math.inf])
 def test_huge_steps_stay_numbers(step):
-    assert classical.kairouz(step, 10, 1e-5) == 10 * step
-    assert classical.dwork(step, 10, 1e-5) >= 10 * step
-    assert classical.dwork(801.0, 10, 1e-5) == math.inf
+    assert naive_strong.kairouz(step, 10, 1e-5) == 10 * step
+    assert naive_strong.dwork(step, 10, 1e-5) >= 10 * step
+    assert naive_strong.dwork(801.0, 10, 1e-5) == math.inf
     # All but one part in e^step of a response is the truth: nothing is saved on ten of them.
     expected = 10 * step + math.log1p(-1e-5) if math.isfinite(step) else math.inf
-    assert classical.kairouz_optimal_epsilon(step, 10, 1e-5) == pytest.approx(expected)
+    assert naive_strong.kairouz_optimal_epsilon(step, 10, 1e-5) == pytest.approx(expected)
 
 
 def test_no_slack_leaves_basic_composition():
-    assert classical.kairouz(0.1, 10, 0.0) == 10 * 0.1
-    assert classical.kairouz_optimal_epsilon(0.1, 10, 0.0) == 10 * 0.1
-    assert classical.dwork(0.1, 10, 0.0) == math.inf
-    assert classical.dwork(0.0, 10, 0.0) == 0.0
+    assert naive_strong.kairouz(0.1, 10, 0.0) == 10 * 0.1
+    assert naive_strong.kairouz_optimal_epsilon(0.1, 10, 0.0) == 10 * 0.1
+    assert naive_strong.dwork(0.1, 10, 0.0) == math.inf
+    assert naive_strong.dwork(0.0, 10, 0.0) == 0.0
 
 
 @pytest.mark.parametrize(("case", "rel"), cases("calibration_table"))
 def test_calibration_golden(case, rel):
     target = case["eps"], case["delta"], case["q"], case["T"]
     for name, calibrate in {
-        "naive_classical": classical.naive_noise_classical,
-        "naive_analytic": classical.naive.noise,
-        "drv": classical.strong_dwork.noise,
-        "kov": classical.strong_kairouz.noise,
+        "naive_classical": naive_strong.naive_noise_classical,
+        "naive_analytic": naive_strong.naive.noise,
+        "drv": naive_strong.strong_dwork.noise,
+        "kov": naive_strong.strong_kairouz.noise,
     }.items():
         assert calibrate(*target, sensitivity=1.0) == pytest.approx(case[name], rel=rel), name
-    best = classical.strong_optimal.noise(*target, sensitivity=1.0)
+    best = naive_strong.strong_optimal.noise(*target, sensitivity=1.0)
     assert case["rdp"] < best < case["kov"]
-    base = classical.before_sampling(case["eps"] / case["T"], case["q"])
+    base = naive_strong.before_sampling(case["eps"] / case["T"], case["q"])
     assert base == pytest.approx(case["naive_analytic_base_eps"], rel=rel)
 
 
 @pytest.mark.parametrize(("case", "rel"), cases("notes_naive_formula_violations"))
 def test_correct_naive_noise_golden(case, rel):
-    got = classical.naive.noise(case["eps"], case["delta"], case["q"], case["T"], sensitivity=1.0)
+    got = naive_strong.naive.noise(
+        case["eps"], case["delta"], case["q"], case["T"], sensitivity=1.0
+    )
     assert got == pytest.approx(case["sigma_naive_correct"], rel=rel)
 
 
@@ -235,9 +237,9 @@ def test_never_below_the_exact_composition_of_gaussians(account, noise, steps, d
 
 @given(noise=noises, rate=rates, delta=deltas)
 def test_naive_is_exact_for_one_step(noise, rate, delta):
-    got = epsilon(classical.naive, noise, rate, 1, delta)
+    got = epsilon(naive_strong.naive, noise, rate, 1, delta)
     # Remove direction of one Poisson step: q dG(ln(1 + (e^epsilon - 1)/q); 1/z).
-    base = classical.before_sampling(got, rate)
+    base = naive_strong.before_sampling(got, rate)
     exact = rate * gaussian.delta(base, 1 / noise)
     if got > 0 and delta < 0.99 * rate:
         assert exact == pytest.approx(delta, rel=1e-6)  # delta's digits, through a root in epsilon
@@ -334,30 +336,30 @@ def test_calibration_at_the_ends(noise):
 
 def test_the_classical_formula_is_refused_where_it_is_no_theorem():
     with pytest.raises(NotApplicable, match="analytic"):
-        classical.naive_noise_classical(1.0, 1e-5, 0.01, 10, sensitivity=1.0)
-    assert classical.naive_noise_classical(math.inf, 1e-5, 0.01, 10, sensitivity=1.0) == 0.0
+        naive_strong.naive_noise_classical(1.0, 1e-5, 0.01, 10, sensitivity=1.0)
+    assert naive_strong.naive_noise_classical(math.inf, 1e-5, 0.01, 10, sensitivity=1.0) == 0.0
 
 
 @given(target=st.floats(0.01, 5), delta=deltas, rate=rates, steps=st.integers(1, 3000))
 def test_the_classical_formula_is_never_below_the_analytic_one(target, delta, rate, steps):
     try:
-        value = classical.naive_noise_classical(target, delta, rate, steps, sensitivity=1.0)
+        value = naive_strong.naive_noise_classical(target, delta, rate, steps, sensitivity=1.0)
     except NotApplicable:
-        assert classical.before_sampling(target / steps, rate) >= 1
+        assert naive_strong.before_sampling(target / steps, rate) >= 1
     else:
-        assert classical.before_sampling(target / steps, rate) < 1
-        assert epsilon(classical.naive, value, rate, steps, delta) <= target
+        assert naive_strong.before_sampling(target / steps, rate) < 1
+        assert epsilon(naive_strong.naive, value, rate, steps, delta) <= target
 
 
 def test_strong_over_naive_falls_like_the_root_of_steps():
-    ratio = classical.strong_over_naive(1.0, 1e-5, 0.01, [1, 10, 10**6, 10**8])
+    ratio = naive_strong.strong_over_naive(1.0, 1e-5, 0.01, [1, 10, 10**6, 10**8])
     assert ratio[0] > 1  # half of delta is spent on composing
     assert ratio[1] > 1
     # Two decades of steps: 10, up to the logarithms of T/delta and qT/delta.
     assert ratio[2] / ratio[3] == pytest.approx(10, rel=0.1)
     case = GOLDEN["calibration_table"]["cases"][0]
     golden = case["kov"] / case["naive_analytic"]
-    got = classical.strong_over_naive(case["eps"], case["delta"], case["q"], [case["T"]])
+    got = naive_strong.strong_over_naive(case["eps"], case["delta"], case["q"], [case["T"]])
     assert got[0] == pytest.approx(golden, rel=2 * GOLDEN["calibration_table"]["tol"]["rel"])
 
 
@@ -407,7 +409,7 @@ def test_bad_settings_are_refused_in_one_sentence(account, bad):
     ids=str,
 )
 @pytest.mark.parametrize(
-    "noise", [*(pair[1] for pair in PAIRS.values()), classical.naive_noise_classical]
+    "noise", [*(pair[1] for pair in PAIRS.values()), naive_strong.naive_noise_classical]
 )
 def test_bad_targets_are_refused_in_one_sentence(noise, bad):
     good = {"epsilon": 0.1, "delta": 1e-5, "sample_rate": 0.5, "steps": 10, "sensitivity": 1.0}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.accounting import classical, gaussian
+from sordino.accounting import gaussian, naive_strong
 from sordino.accounting.profile import Profile
 from sordino.errors import InvalidArgument, NotApplicable
 
@@ -24,23 +24,23 @@ def cases(name):
 
 @pytest.mark.parametrize(("case", "rel"), cases("calibration_table"))
 def test_naive_noise_that_happens_to_be_enough(case, rel):
-    got = classical.notes_naive_noise(case["eps"], case["delta"], case["q"], case["T"])
+    got = naive_strong.notes_naive_noise(case["eps"], case["delta"], case["q"], case["T"])
     assert got.value == pytest.approx(case["notes_naive"], rel=rel)
     assert got.verdict.startswith("enough, though not by its own argument")
     assert f"{case['notes_naive_base_eps']:.4g} where" in got.verdict
     assert f"allows {case['naive_analytic_base_eps']:.4g}" in got.verdict
-    back = classical.notes_naive_epsilon(got.value, case["q"], case["T"], case["delta"])
+    back = naive_strong.notes_naive_epsilon(got.value, case["q"], case["T"], case["delta"])
     assert back.value == pytest.approx(case["eps"], rel=1e-12)
     assert back.verdict.startswith("enough, though not by its own argument")
 
 
 @pytest.mark.parametrize(("case", "rel"), cases("notes_naive_formula_violations"))
 def test_naive_noise_that_is_too_little(case, rel):
-    got = classical.notes_naive_noise(case["eps"], case["delta"], case["q"], case["T"])
+    got = naive_strong.notes_naive_noise(case["eps"], case["delta"], case["q"], case["T"])
     assert got.value == pytest.approx(case["sigma_notes"], rel=rel)
     assert got.value < case["sigma_naive_correct"]
     assert got.verdict.startswith("not proved")
-    back = classical.notes_naive_epsilon(got.value, case["q"], case["T"], case["delta"])
+    back = naive_strong.notes_naive_epsilon(got.value, case["q"], case["T"], case["delta"])
     assert back.value == pytest.approx(case["eps"], rel=1e-12)
     assert back.verdict.startswith("not proved")
 
@@ -48,9 +48,9 @@ def test_naive_noise_that_is_too_little(case, rel):
 def test_the_printed_noise_breaks_the_promise_of_one_step():
     case = GOLDEN["notes_naive_formula_violations"]["cases"][0]
     assert case["T"] == 1
-    base = classical.before_sampling(case["eps"], case["q"])
+    base = naive_strong.before_sampling(case["eps"], case["q"])
     actual = case["q"] * gaussian.delta(
-        base, 1 / classical.notes_naive_noise(1, 1e-5, 0.01, 1).value
+        base, 1 / naive_strong.notes_naive_noise(1, 1e-5, 0.01, 1).value
     )
     rel = GOLDEN["notes_naive_formula_violations"]["tol"]["rel"]
     assert actual == pytest.approx(case["delta_actual"], rel=rel)
@@ -58,20 +58,20 @@ def test_the_printed_noise_breaks_the_promise_of_one_step():
 
 
 def test_orders_of_growth_with_the_constant_1():
-    strong = classical.notes_strong_noise(2.0, 1e-5, 0.01, 1000)
+    strong = naive_strong.notes_strong_noise(2.0, 1e-5, 0.01, 1000)
     assert strong.value == pytest.approx(
         0.01 * math.sqrt(1000 * math.log(1e5) * math.log(1e8)) / 2, rel=1e-12
     )
     assert "without a constant" in strong.verdict
-    moments = classical.notes_moments_noise(2.0, 1e-5, 0.01, 1000)
+    moments = naive_strong.notes_moments_noise(2.0, 1e-5, 0.01, 1000)
     assert moments.value == pytest.approx(0.01 * math.sqrt(1000 * math.log(1e5)) / 2, rel=1e-12)
     assert "not known" in moments.verdict
 
 
 def test_ratio_is_that_of_the_two_printed_formulas():
-    strong = classical.notes_strong_noise(1.5, 1e-5, 0.01, 1000).value
-    naive = classical.notes_naive_noise(1.5, 1e-5, 0.01, 1000).value
-    ratio = classical.notes_noise_ratio(1e-5, 0.01, 1000)
+    strong = naive_strong.notes_strong_noise(1.5, 1e-5, 0.01, 1000).value
+    naive = naive_strong.notes_naive_noise(1.5, 1e-5, 0.01, 1000).value
+    ratio = naive_strong.notes_noise_ratio(1e-5, 0.01, 1000)
     assert ratio.value == pytest.approx(strong / naive, rel=1e-12)
     assert "ln(T/delta) = 18.4 is not near ln T = 6.91" in ratio.verdict
 
@@ -79,11 +79,11 @@ def test_ratio_is_that_of_the_two_printed_formulas():
 @pytest.mark.parametrize(
     "value",
     [
-        classical.notes_naive_noise(1.0, 1e-5, 0.01, 1000),
-        classical.notes_naive_epsilon(50.0, 0.01, 1000, 1e-5),
-        classical.notes_strong_noise(1.0, 1e-5, 0.01, 1000),
-        classical.notes_moments_noise(1.0, 1e-5, 0.01, 1000),
-        classical.notes_noise_ratio(1e-5, 0.01, 1000),
+        naive_strong.notes_naive_noise(1.0, 1e-5, 0.01, 1000),
+        naive_strong.notes_naive_epsilon(50.0, 0.01, 1000, 1e-5),
+        naive_strong.notes_strong_noise(1.0, 1e-5, 0.01, 1000),
+        naive_strong.notes_moments_noise(1.0, 1e-5, 0.01, 1000),
+        naive_strong.notes_noise_ratio(1e-5, 0.01, 1000),
     ],
     ids=lambda value: value.name,
 )
@@ -96,9 +96,9 @@ def test_none_is_a_guarantee_and_all_say_so(value):
 
 def test_a_logarithm_below_one_is_refused():
     with pytest.raises(NotApplicable, match="must be above 1"):
-        classical.notes_naive_noise(1.0, 0.1, 0.01, 5)
+        naive_strong.notes_naive_noise(1.0, 0.1, 0.01, 5)
     with pytest.raises(NotApplicable, match="must be above 1"):
-        classical.notes_noise_ratio(0.1, 0.01, 5)
+        naive_strong.notes_noise_ratio(0.1, 0.01, 5)
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_a_logarithm_below_one_is_refused():
 )
 def test_bad_arguments_are_refused_in_one_sentence(arguments, name):
     for formula in (
-        classical.notes_naive_noise,
-        classical.notes_strong_noise,
-        classical.notes_moments_noise,
+        naive_strong.notes_naive_noise,
+        naive_strong.notes_strong_noise,
+        naive_strong.notes_moments_noise,
     ):
         with pytest.raises(InvalidArgument, match=f"^Expected {name}="):
             formula(*arguments)
     with pytest.raises(InvalidArgument, match=r"^Expected noise_multiplier="):
-        classical.notes_naive_epsilon(-1.0, 0.1, 10, 1e-5)
+        naive_strong.notes_naive_epsilon(-1.0, 0.1, 10, 1e-5)

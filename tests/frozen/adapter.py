@@ -176,7 +176,7 @@ def _of_gaussians() -> dict[tuple[str, str], Callable[[Plain], Any]]:
 
 def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
     from sordino import Relation
-    from sordino.accounting import calibrate, classical
+    from sordino.accounting import calibrate, naive_strong
     from sordino.accounting.dp_sgd import pld, rdp
     from sordino.accounting.pld.loss import PoissonLoss
 
@@ -205,11 +205,11 @@ def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
     def table(case: Plain) -> Any:
         how = case["eps"], case["delta"], case["q"], case["T"]
         noises = {
-            "naive_classical": classical.naive_noise_classical,
-            "naive": classical.naive.noise,
-            "dwork": classical.strong_dwork.noise,
-            "kairouz": classical.strong_kairouz.noise,
-            "optimal": classical.strong_optimal.noise,
+            "naive_classical": naive_strong.naive_noise_classical,
+            "naive": naive_strong.naive.noise,
+            "dwork": naive_strong.strong_dwork.noise,
+            "kairouz": naive_strong.strong_kairouz.noise,
+            "optimal": naive_strong.strong_optimal.noise,
         }
         return {
             **{name: noise(*how, sensitivity=1.0) for name, noise in noises.items()},
@@ -217,17 +217,17 @@ def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
                 name: calibrate.noise_multiplier(*how, **poisson, method=name)
                 for name in ("pld", "rdp")
             },
-            "notes": classical.notes_naive_noise(*how).value,
+            "notes": naive_strong.notes_naive_noise(*how).value,
         }
 
     def violated(case: Plain) -> Any:
         how = case["eps"], case["delta"], case["q"], case["T"]
-        naive = classical.naive.noise(*how, sensitivity=1.0)
+        naive = naive_strong.naive.noise(*how, sensitivity=1.0)
         actual = pld(case["sigma_notes"], case["q"], case["T"], **poisson).delta(case["eps"])
-        return [classical.notes_naive_noise(*how).value, naive, actual]
+        return [naive_strong.notes_naive_noise(*how).value, naive, actual]
 
     def optimal(case: Plain) -> Any:
-        found, logs = classical.kairouz_optimal(case["eps0"], case["k"])
+        found, logs = naive_strong.kairouz_optimal(case["eps0"], case["k"])
         return [found[case["i"]], logs[case["i"]]]
 
     return {
@@ -238,9 +238,10 @@ def _of_steps() -> dict[tuple[str, str], Callable[[Plain], Any]]:
         ("2", "notes_naive_formula_violations"): violated,
         ("2", "kov_optimal"): optimal,
         ("2", "advanced_composition"): lambda c: [
-            way(c["eps0"], c["T"], c["delta2"]) for way in (classical.dwork, classical.kairouz)
+            way(c["eps0"], c["T"], c["delta2"])
+            for way in (naive_strong.dwork, naive_strong.kairouz)
         ],
-        ("2", "amplification"): lambda c: classical.amplified(c["eps0"], c["q"]),
+        ("2", "amplification"): lambda c: naive_strong.amplified(c["eps0"], c["q"]),
         ("2", "replace_single_step"): lambda c: [
             pld(c["z"], c["q"], 1, **how).delta(c["eps"]) for how in (swapped, fixed)
         ],

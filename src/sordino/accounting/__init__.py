@@ -10,8 +10,8 @@ from sordino import _lazy
 
 if TYPE_CHECKING:
     from sordino.accounting.calibrate import most_steps
-    from sordino.accounting.classical import naive_noise_classical, strong_optimal
     from sordino.accounting.interop import Accountant, from_event, to_event
+    from sordino.accounting.naive_strong import naive_noise_classical, strong_optimal
     from sordino.accounting.objective import joint_norm
     from sordino.accounting.zcdp import canonne_epsilon
 
@@ -32,8 +32,8 @@ _HOMES = {
     "from_event": "interop",
     "joint_norm": "objective",
     "most_steps": "calibrate",
-    "naive_noise_classical": "classical",
-    "strong_optimal": "classical",
+    "naive_noise_classical": "naive_strong",
+    "strong_optimal": "naive_strong",
     "to_event": "interop",
 }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.accounting.classical import AsPrinted
+from sordino.accounting.naive_strong import AsPrinted
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling

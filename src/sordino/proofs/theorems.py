@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from sordino import checks, sensitivity
-from sordino.accounting import calibrate, classical, dp_sgd, gaussian, renyi, zcdp
-from sordino.accounting.classical import AsPrinted
+from sordino.accounting import calibrate, dp_sgd, gaussian, naive_strong, renyi, zcdp
 from sordino.accounting.dp_sgd import NoisySteps
 from sordino.accounting.group import group
 from sordino.accounting.last_iterate import permuted
 from sordino.accounting.last_iterate.convex import linear_heuristic, linear_loss
+from sordino.accounting.naive_strong import AsPrinted
 from sordino.accounting.profile import ApproximateProfile, LossProfile, Profile, RenyiProfile
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
@@ -498,7 +498,7 @@ def _notes(
         if delta == 0:
             raise NotApplicable("The notes' formula needs delta > 0.")
         steps = run.steps
-        return classical.notes_naive_epsilon(
+        return naive_strong.notes_naive_epsilon(
             steps.noise_multiplier, steps.sample_rate, steps.steps, delta
         )
 
@@ -518,7 +518,7 @@ def _notes(
     )
 
 
-def _composition(name: str, title: str, rule: classical.Composition) -> Theorem[Run]:
+def _composition(name: str, title: str, rule: naive_strong.Composition) -> Theorem[Run]:
     """Of sampled steps; where a record is met once a pass, of passes without sampling."""
 
     def numbers(steps: NoisySteps) -> tuple[float, int, float]:
@@ -604,12 +604,12 @@ def _linear_or_heuristic(run: Run, delta: float) -> Profile | Estimate:
 
 
 STEPS: tuple[Theorem[Run], ...] = (
-    _notes("notes-naive", "the notes' naive formula", classical.notes_naive_noise, epsilon=True),
-    _notes("notes-strong", "the notes' strong formula", classical.notes_strong_noise),
-    _notes("notes-moments", "the notes' moments formula", classical.notes_moments_noise),
-    _composition("naive", "naive composition", classical.naive),
-    _composition("strong-dwork", "strong composition (Dwork et al.)", classical.strong_dwork),
-    _composition("strong", "strong composition (Kairouz et al.)", classical.strong_kairouz),
+    _notes("notes-naive", "the notes' naive formula", naive_strong.notes_naive_noise, epsilon=True),
+    _notes("notes-strong", "the notes' strong formula", naive_strong.notes_strong_noise),
+    _notes("notes-moments", "the notes' moments formula", naive_strong.notes_moments_noise),
+    _composition("naive", "naive composition", naive_strong.naive),
+    _composition("strong-dwork", "strong composition (Dwork et al.)", naive_strong.strong_dwork),
+    _composition("strong", "strong composition (Kairouz et al.)", naive_strong.strong_kairouz),
     _accountant("rdp", "moments accountant (Renyi DP)", dp_sgd.rdp),
     _accountant("pld", "privacy loss distributions", dp_sgd.pld),
     Theorem(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino import checks
-from sordino.accounting import calibrate, classical, dp_sgd, gaussian
+from sordino.accounting import calibrate, dp_sgd, gaussian, naive_strong
 from sordino.intrinsic import variability
 from sordino.privacy import Relation
 from sordino.types import Array
@@ -54,9 +54,12 @@ def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> _Row
     """The notes' section 3: noise for a budget, as printed and as proved."""
     target = epsilon, delta, sample_rate, steps
     step_epsilon, step_delta = epsilon / steps, delta / (sample_rate * steps)
-    second = classical.notes_naive_noise(*target).value
+    second = naive_strong.notes_naive_noise(*target).value
     run = dp_sgd.pld(second, sample_rate, steps, **_POISSON)
-    strong, moments = classical.notes_strong_noise(*target), classical.notes_moments_noise(*target)
+    strong, moments = (
+        naive_strong.notes_strong_noise(*target),
+        naive_strong.notes_moments_noise(*target),
+    )
     return {
         "step_epsilon": step_epsilon,
         "step_delta": step_delta,
@@ -67,16 +70,16 @@ def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> _Row
         "naive_second": second,
         # What a step may have before sampling: by the second form, and by the theorem.
         "before_sampling_printed": epsilon / (sample_rate * steps),
-        "before_sampling": classical.before_sampling(step_epsilon, sample_rate),
+        "before_sampling": naive_strong.before_sampling(step_epsilon, sample_rate),
         "true_delta": run.delta(epsilon),
         # Orders of growth, with 1 for the constants that are not printed.
         "strong_order": strong.value,
-        "ratio_order": classical.notes_noise_ratio(delta, sample_rate, steps).value,
+        "ratio_order": naive_strong.notes_noise_ratio(delta, sample_rate, steps).value,
         "moments_order": moments.value,
         "strong_over_moments_order": strong.value / moments.value,
         "extra_factor": math.sqrt(math.log(steps / delta)),
-        "naive": classical.naive.noise(*target, sensitivity=1.0),
-        "strong": classical.strong_kairouz.noise(*target, sensitivity=1.0),
+        "naive": naive_strong.naive.noise(*target, sensitivity=1.0),
+        "strong": naive_strong.strong_kairouz.noise(*target, sensitivity=1.0),
     }
 
 
@@ -106,7 +109,7 @@ def _composition(step_epsilon: float, slack: float, steps: int) -> _Row:
     return {
         "basic": T * e,
         "strong": e * math.sqrt(2 * T * math.log(1 / slack)) + T * e * math.tanh(e / 2),
-        "exact": classical.kairouz_optimal_epsilon(e, T, slack),
+        "exact": naive_strong.kairouz_optimal_epsilon(e, T, slack),
         # T Gaussian steps of (eps', slack/T) each, together, at T slack/T
         "gaussian_steps": gaussian.epsilon(math.sqrt(T) / noise, slack),
     }
@@ -118,8 +121,8 @@ def _growth(
     """The notes' section 4: epsilon of E times `steps` steps at one noise and one delta."""
     run = noise_multiplier, sample_rate, epochs * steps
     return {
-        "naive": classical.naive(*run, delta, **_ONE).budget[0],
-        "strong": classical.strong_kairouz(*run, delta, **_ONE).budget[0],
+        "naive": naive_strong.naive(*run, delta, **_ONE).budget[0],
+        "strong": naive_strong.strong_kairouz(*run, delta, **_ONE).budget[0],
         "moments": dp_sgd.rdp(*run, **_POISSON).epsilon(delta),
         "least": dp_sgd.pld(*run, **_POISSON).epsilon(delta),
     }

@@ -2,7 +2,7 @@
 
 Two runs w_k = Pi(phi_k(w_{k-1}) + N(0, s_k^2 I)) and w'_k with phi'_k, where phi_k and phi'_k are
 c_k-Lipschitz, differ by at most a_k at every point, and Pi is one projection onto a convex set
-(or nothing). Only numbers are known here; the conditions are listed in `last_iterate`.
+(or nothing). Only numbers are known here; the conditions are listed in `convex`.
 """
 
 from __future__ import annotations

@@ -5,11 +5,9 @@ sampling it is (e0, d0)-DP by the analytic Gaussian mechanism; sampling amplifie
 a composition theorem takes `steps` of those to (epsilon, delta). The tight accountants ask for
 several times less noise; these are what they are compared with.
 
-The lecture notes' own formulas for the noise of DP-SGD, exactly as they are printed.
-
-Comparison values: none of them is a guarantee, and none becomes a `Profile`. What holds instead is
-in `composition`. (The notes' formula for the epsilon of strong composition is a theorem: it is the
-second form in `composition.kairouz`.)
+The functions `notes_*` are the lecture notes' own formulas, exactly as they are printed, for
+comparison: none of them is a guarantee, and none becomes a `Profile`. (The notes' formula for the
+epsilon of strong composition is a theorem: it is the second form in `kairouz`.)
 """
 
 from __future__ import annotations
