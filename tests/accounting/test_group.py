@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting import gaussian, objective
-from sordino.accounting.group import GroupProfile, group
+from sordino.accounting.compose import GroupProfile, group
 from sordino.accounting.pld.loss import DIRECTIONS, GaussianLoss, PoissonLoss
 from sordino.accounting.profile import ApproximateProfile, GaussianProfile, LossProfile
 from sordino.accounting.zcdp import ConcentratedProfile

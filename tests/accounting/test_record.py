@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino.accounting
-from sordino.accounting.compose import SummedProfile, compose
-from sordino.accounting.group import GroupProfile
+from sordino.accounting.compose import GroupProfile, SummedProfile, compose
 from sordino.accounting.last_iterate.convex import ProjectedProfile
 from sordino.accounting.last_iterate.hidden_state import WithSlack
 from sordino.accounting.last_iterate.linear_loss import LinearLoss

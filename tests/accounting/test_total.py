@@ -19,11 +19,11 @@ from sordino.accounting.compose import (
     Part,
     Total,
     compose,
+    group,
     largest_gaussian,
     total,
 )
 from sordino.accounting.dp_sgd import pld
-from sordino.accounting.group import group
 from sordino.accounting.last_iterate.convex import ProjectedProfile
 from sordino.accounting.last_iterate.hidden_state import WithSlack
 from sordino.accounting.objective import ObjectiveProfile

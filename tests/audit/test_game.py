@@ -11,7 +11,7 @@ from scipy.stats import binom
 from sordino.accounting import gaussian
 from sordino.accounting.profile import GaussianProfile
 from sordino.audit import Claim, TrainedRelease, audit, bounds, game
-from sordino.audit.power import ceiling, gaussian_reach, reach
+from sordino.audit.game import ceiling, gaussian_reach, reach
 from sordino.data import neighbours as nb
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument

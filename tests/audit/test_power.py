@@ -9,9 +9,9 @@ import pytest
 from scipy.special import ndtr
 
 from sordino.accounting import gaussian
-from sordino.audit import bounds, power
+from sordino.audit import bounds, game
 from sordino.audit.band import GaussianFamily, band
-from sordino.audit.power import ceiling, reach, runs_needed
+from sordino.audit.game import ceiling, reach, runs_needed
 from sordino.errors import InvalidArgument
 
 
@@ -139,16 +139,16 @@ def test_the_reach_of_the_band_is_a_little_below_its_mean(epsilon: float) -> Non
         ).epsilon
         for _ in range(10)
     ]
-    expected = power.gaussian_reach(epsilon, runs=10_000, **how)
+    expected = game.gaussian_reach(epsilon, runs=10_000, **how)
     assert 0.88 * np.mean(found) <= expected <= np.mean(found)
-    assert expected > power.reach(epsilon, runs=10_000, **how)
+    assert expected > game.reach(epsilon, runs=10_000, **how)
 
 
 def test_the_reach_of_the_band_has_a_ceiling() -> None:
     how = {"delta": 1e-5, "confidence": 0.95}
-    ceilings = [power.gaussian_reach(np.inf, runs=runs, **how) for runs in (100, 10_000)]
-    assert power.gaussian_reach(200.0, runs=10_000, **how) == pytest.approx(ceilings[1])
+    ceilings = [game.gaussian_reach(np.inf, runs=runs, **how) for runs in (100, 10_000)]
+    assert game.gaussian_reach(200.0, runs=10_000, **how) == pytest.approx(ceilings[1])
     assert ceilings[0] < ceilings[1] < np.inf
-    assert power.gaussian_reach(1.0, runs=2, **how) == 0
+    assert game.gaussian_reach(1.0, runs=2, **how) == 0
     with pytest.raises(InvalidArgument, match="delta"):
-        power.gaussian_reach(1.0, runs=100, delta=0.0, confidence=0.95)
+        game.gaussian_reach(1.0, runs=100, delta=0.0, confidence=0.95)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.audit import power
+from sordino.audit import game
 
 SMALL = ("audit", "--data", "breast-cancer", "--epsilon", 1, "--runs", 400)
 
@@ -91,7 +91,7 @@ class TestOwn:
         assert "Warning: Not private" in err
         claim = found["claimed"]["epsilon"]  # its reach is that of the tested half
         how = {"runs": 200, "delta": found["claimed"]["delta"], "confidence": 0.99}
-        assert found["reach"] == power.reach(claim, **how)
+        assert found["reach"] == game.reach(claim, **how)
 
     def test_other_pairs(self, program, tmp_path: Path) -> None:
         code, text, _ = program(*SMALL, "--method", "output-gd", "--neighbour", "worst-case")
@@ -223,7 +223,7 @@ class TestPower:
         _, text, _ = program("audit", "power", *claim, "--json")
         found = json.loads(text)
         assert found["claimed"] == {"epsilon": 1.0, "delta": 1e-5}
-        assert found["runs_needed"] == power.runs_needed(1, 4, delta=1e-5, confidence=0.99)
+        assert found["runs_needed"] == game.runs_needed(1, 4, delta=1e-5, confidence=0.99)
         assert f"about {found['runs_needed']:,} runs a world" in found["verdict"]
         _, text, _ = program("audit", "power", "--epsilon", 1, "--true-epsilon", 0.5)
         assert "no number of runs refutes a claim of 1 where the truth is 0.5" in text

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import typer.main
 
-from sordino.audit import power
+from sordino.audit import game
 from sordino.cli.main import app
 from sordino.cli.terminal import screen
 from sordino.data.catalogue import recipes
@@ -138,7 +138,7 @@ def test_an_audit_says_first_what_its_runs_can_show(runs, program, tmp_path, mon
     most = float(said.split("can show at most epsilon ")[1].split()[0])
     assert said.startswith(f"{runs:,} runs a dataset, half of them tested,")
     assert out.index(said) < out.index("observed epsilon")
-    ceiling = power.ceiling(runs - runs // 2, delta=1e-5, confidence=0.99)
+    ceiling = game.ceiling(runs - runs // 2, delta=1e-5, confidence=0.99)
     assert ceiling <= most <= ceiling * 1.01
     shown = float(out.split("> >= ")[1].split()[0])  # no noise at all: as much as could be shown
     assert 0.95 * most - 0.01 <= shown <= most

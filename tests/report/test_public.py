@@ -14,7 +14,7 @@ from read_page import EVIL, Document
 
 from sordino.errors import InvalidArgument
 from sordino.release.certificate import SCHEMA, VERSION, Certificate
-from sordino.report import page, public, schema, words
+from sordino.report import page, public, words
 from sordino.report.page import Facts
 from sordino.report.public import PublicBound, PublicFacts, public_facts
 from sordino.report.result import DocumentError
@@ -29,7 +29,7 @@ def facts() -> PublicFacts:
 
 @pytest.fixture(scope="module")
 def validator() -> jsonschema.Draft202012Validator:
-    made = json.loads(schema.schemas()["public.schema.json"])
+    made = json.loads(public.schemas()["public.schema.json"])
     jsonschema.Draft202012Validator.check_schema(made)
     return jsonschema.Draft202012Validator(made)
 
@@ -109,7 +109,7 @@ def test_nothing_internal_is_in_the_public_document(facts):
 def test_no_field_is_of_an_internal_type():
     held = {field.name: field.type for field in dataclasses.fields(PublicFacts)}
     assert held == {"certificate": "Mapping[str, Any]", "computed": "PublicComputed"}
-    definitions = set(json.loads(schema.schemas()["public.schema.json"])["$defs"])
+    definitions = set(json.loads(public.schemas()["public.schema.json"])["$defs"])
     assert definitions == {"Curve", "PublicBound", "PublicComputed", "number"}
 
 

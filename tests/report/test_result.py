@@ -11,7 +11,7 @@ import sample_assessment as samples
 
 from sordino.errors import Refused
 from sordino.privacy import Estimate, Guarantee, Observation, Relation
-from sordino.report import result, schema
+from sordino.report import public, result
 from sordino.report.result import (
     Assessment,
     Attack,
@@ -36,7 +36,7 @@ SAMPLES = {
 
 @pytest.fixture(scope="module")
 def validator() -> jsonschema.Draft202012Validator:
-    made = json.loads(schema.schemas()["assessment.schema.json"])
+    made = json.loads(public.schemas()["assessment.schema.json"])
     jsonschema.Draft202012Validator.check_schema(made)
     return jsonschema.Draft202012Validator(made)
 

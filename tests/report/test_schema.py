@@ -8,19 +8,19 @@ from typing import Literal
 
 import pytest
 
-from sordino.report import result, schema
+from sordino.report import public, result
 from sordino.report.result import Measure, Plain
 
 
-@pytest.mark.parametrize("name", schema.schemas())
+@pytest.mark.parametrize("name", public.schemas())
 def test_the_written_schema_is_the_one_of_the_dataclasses(name):
-    # After a change: python -m sordino.report.schema, and ask whether the version must grow.
-    written = Path(schema.__file__).with_name(name).read_text(encoding="utf-8")
-    assert written == schema.schemas()[name]
+    # After a change: python -m sordino.report.public, and ask whether the version must grow.
+    written = Path(public.__file__).with_name(name).read_text(encoding="utf-8")
+    assert written == public.schemas()[name]
 
 
 def test_every_type_of_an_assessment_has_words_in_the_schema():
-    definitions = json.loads(schema.schemas()["assessment.schema.json"])["$defs"]
+    definitions = json.loads(public.schemas()["assessment.schema.json"])["$defs"]
     assert {"Guarantee", "Estimate", "Observation", "Curve", "Attack"} < set(definitions)
     assert all(each["description"] for each in definitions.values())
     attack = definitions["Attack"]["properties"]

@@ -15,7 +15,7 @@ from sordino.models import ObjectiveSpec, build
 from sordino.randomness import SeededStreams
 from sordino.sgd import TrainSpec, batches, prepare, train, train_chunks
 from sordino.sgd.grid import Need, Plan, make_plan
-from sordino.sgd.kernels.shared_runs import Lanes
+from sordino.sgd.kernels.network import Lanes
 
 NETWORKS = {
     "mlp": (ObjectiveSpec("mlp", hidden=4), {}),

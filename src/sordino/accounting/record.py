@@ -13,8 +13,7 @@ import math
 from typing import Any
 
 from sordino import checks
-from sordino.accounting.compose import SummedProfile
-from sordino.accounting.group import GroupProfile
+from sordino.accounting.compose import GroupProfile, SummedProfile
 from sordino.accounting.last_iterate.convex import ProjectedProfile
 from sordino.accounting.last_iterate.hidden_state import WithSlack
 from sordino.accounting.last_iterate.linear_loss import LinearLoss

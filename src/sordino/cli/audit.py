@@ -303,8 +303,7 @@ def run(
 
     `sordino audit mine.py:train --pair mine.py:pair --epsilon 1 --delta 1e-5 --plot roc.png`
     """
-    from sordino.audit.game import audit
-    from sordino.audit.power import ceiling
+    from sordino.audit.game import audit, ceiling
 
     kept = f"Finished runs are in {outputs}; the same command resumes." if outputs else ""
     # Exit code 2 for whatever keeps an audit from being made: 1 is for a refuted claim.
@@ -409,7 +408,7 @@ def power(
 
     `sordino audit power --epsilon 1 --true-epsilon 2` says how many runs refute a false claim of 1.
     """
-    from sordino.audit import power as powers
+    from sordino.audit import game as powers
 
     checks.whole("--runs", runs, at_least=1)
     if true_epsilon is not None and epsilon is None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sordino import checks
 from sordino.accounting import calibrate, zcdp
-from sordino.accounting.group import group
+from sordino.accounting.compose import group
 from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.proof import Evidence, Proof, unit_of

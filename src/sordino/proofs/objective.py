@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from sordino import checks
 from sordino.accounting import calibrate, objective
-from sordino.accounting.compose import times
-from sordino.accounting.group import group
+from sordino.accounting.compose import group, times
 from sordino.accounting.objective import Problem
 from sordino.accounting.profile import Profile
 from sordino.models.constants import ObjectiveSpec

@@ -10,7 +10,7 @@ import numpy as np
 
 from sordino import checks, sensitivity
 from sordino.accounting import calibrate, gaussian
-from sordino.accounting.group import group
+from sordino.accounting.compose import group
 from sordino.accounting.last_iterate import permuted
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.errors import NotApplicable

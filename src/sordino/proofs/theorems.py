@@ -16,8 +16,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from sordino import checks, sensitivity
 from sordino.accounting import calibrate, dp_sgd, gaussian, naive_strong, renyi, zcdp
+from sordino.accounting.compose import group
 from sordino.accounting.dp_sgd import NoisySteps
-from sordino.accounting.group import group
 from sordino.accounting.last_iterate import permuted
 from sordino.accounting.last_iterate.convex import linear_heuristic, linear_loss
 from sordino.accounting.naive_strong import AsPrinted

@@ -4,6 +4,11 @@ Nothing here is made from an `Assessment`: no accuracy, no estimate, no attack, 
 the certificate does not state. What stands beside the certificate (the trade-off curve, the best
 guess, what other theorems say) is computed from the certificate's evidence alone. `page` is the
 public page.
+
+JSON Schemas of the documents, made from the dataclasses, their types and their docstrings.
+
+`python -m sordino.report.public` writes them beside this file. A test fails while a written schema
+is not the one made here: then also ask whether the document's version must grow.
 """
 
 from __future__ import annotations
@@ -13,18 +18,22 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sordino import checks
 from sordino.errors import InvalidArgument, printable
 from sordino.privacy import Guarantee
-from sordino.report import sections, words
+from sordino.report import result, sections, words
 from sordino.report.numbers import named, upper, versions
 from sordino.report.page import Block, Bullets, Code, Facts, Folded, Page, Section, Text
 from sordino.report.result import (
+    FORMS,
+    Assessment,
     Bound,
     Curve,
     Proved,
+    Summary,
     check_document,
     check_keys,
     from_plain,
@@ -33,7 +42,7 @@ from sordino.report.result import (
     text,
     to_plain,
 )
-from sordino.serialize import fields_of
+from sordino.serialize import Schema, closed, fields_of, summary
 
 HEADER = {"schema": "sordino-assessment-public", "version": 1, "internal": False}
 CERTIFICATE = {"schema": "sordino-certificate", "version": 1}
@@ -317,3 +326,56 @@ def _not_covered(facts: PublicFacts) -> Iterator[str]:
     yield "Other releases from the same records."
     yield "Whether the noise was drawn as stated: weights do not show it."
     yield "Side channels, such as how long the training took."
+
+
+def schemas() -> dict[str, str]:
+    """The text of each schema, by the name of its file: of `result.dumps` and `public.dumps`."""
+    used: dict[str, Any] = {}
+    parts = {"summary": FORMS.of(Summary).schema(used), **FORMS.record(Assessment).properties(used)}
+    about = "Everything that one page says about one release. INTERNAL: made from the records."
+    internal = _document(about, result.HEADER, parts, used)
+    used = {}
+    computed = FORMS.of(PublicComputed).schema(used)
+    parts = {"computed": computed, "certificate": _certificate(used)}
+    about = "What the public may see of a release: its certificate, and what follows from it."
+    shown = _document(about, HEADER, parts, used)
+    files = {"assessment.schema.json": internal, "public.schema.json": shown}
+    return {
+        name: json.dumps(each, indent=2, ensure_ascii=False) + "\n" for name, each in files.items()
+    }
+
+
+def _document(about: str, header: Mapping[str, Any], parts: Schema, used: dict[str, Any]) -> Schema:
+    constant = {name: {"const": value} for name, value in header.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"{header['schema']}, version {header['version']}",
+        "description": about,
+        **closed({**constant, **parts}),
+        "$defs": dict(sorted(used.items())),
+    }
+
+
+def _certificate(used: dict[str, Any]) -> Schema:
+    text = {"type": "string"}
+    means = dict.fromkeys(GUARANTEE_MEANS, text)
+    guarantee = closed({**FORMS.record(Guarantee).properties(used), **means})
+    promise = {"description": summary(Guarantee), **guarantee}
+    known: dict[str, Schema] = {
+        "guarantee": {"anyOf": [promise, {"type": "null"}]},
+        **{
+            name: {"type": "object", "additionalProperties": text} for name in ("facts", "versions")
+        },
+        **dict.fromkeys(("date", "why_none", "method", "noise"), text),
+        "ledger_entry": {"type": ["string", "null"]},
+        "evidence": {"type": ["object", "null"]},
+    }
+    about = "The certificate, to the letter; `sordino certificate verify` says whether it holds."
+    constant = {name: {"const": value} for name, value in CERTIFICATE.items()}
+    keys = {name: known.get(name, {"type": "object"}) for name in CERTIFICATE_KEYS}
+    return {"description": about, **closed({**constant, **keys})}
+
+
+if __name__ == "__main__":
+    for name, schema in schemas().items():
+        Path(__file__).with_name(name).write_text(schema, encoding="utf-8")

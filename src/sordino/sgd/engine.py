@@ -37,12 +37,12 @@ from sordino.sgd.batches import Epoch, epochs
 from sordino.sgd.grid import Grid, NoiseSource, Plan, prepare
 from sordino.sgd.kernels import full_batch, linear, network
 from sordino.sgd.kernels.full_batch import FullBatch
-from sordino.sgd.kernels.shared_runs import Lanes
+from sordino.sgd.kernels.network import Lanes
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Array
 
 
-class _Stopped(Exception):
+class _Cancelled(Exception):
     """A chunk that was told to stop."""
 
 
@@ -116,7 +116,7 @@ class Chunk:
             for part in self._segments(taken, length):
                 self.pulse.steps = taken + part.start
                 if self.pulse.stop:
-                    raise _Stopped
+                    raise _Cancelled
                 self._descend(epoch.part(part), rates[part], steps - taken)
                 if averages and part.stop == length:
                     self.lanes.average((spec.average_every or 1) * length)
@@ -378,7 +378,7 @@ def train_chunks(
                 continue
             for future in finished:
                 del running[future]
-                if isinstance(future.exception(), _Stopped):
+                if isinstance(future.exception(), _Cancelled):
                     continue
                 chunk = future.result()
                 yield chunk
