@@ -78,7 +78,7 @@ class TestRefusals:
             ),
             (
                 {"order": "poisson", "learning_rate": Schedule.per_epoch(1.0)},
-                "a constant learning rate only",
+                "a constant learning rate",
                 "",
             ),
             (

@@ -97,7 +97,8 @@ class Source:
             from sordino.data import frames
 
             frames.check_path(self.data)
-            if self.target is None and self.described().target is None:
+            known = self.described()  # checks them, whether or not a target is missing
+            if self.target is None and known.target is None:
                 checks.fail_missing("--target COLUMN", "for a file", "Name the column to predict.")
         else:
             self._check_name()
