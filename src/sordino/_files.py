@@ -64,12 +64,16 @@ def explained(
     hint: str = "",
     error: Callable[[str], Exception] | None = None,
     noun: str = "file",
+    kept: str = "",
 ) -> Iterator[None]:
-    """Refuse the argument `name` (`checks.fail`) where `path` cannot be `verb`: "read", say."""
+    """Refuse the argument `name` (`checks.fail`) where `path` cannot be `verb`: "read", say.
+
+    `kept` says, behind the hint, what of earlier work is still there.
+    """
     try:
         yield
     except OSError as system:
-        hint = hint or _ADVICE.get(system.errno or 0, "")
+        hint = f"{hint or _ADVICE.get(system.errno or 0, '')} {kept}".strip()
         condition = f"to be a {noun} that can be {verb} ({reason(system)})"
         checks.fail(name, Path(path), condition, hint, error)
 

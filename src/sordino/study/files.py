@@ -50,7 +50,8 @@ def refuse(
 
 def explained(directory: Path, verb: str) -> AbstractContextManager[None]:
     """Turn what the operating system says into a `StudyError`; `verb` is "read" or "written"."""
-    return _files.explained("study", directory, verb, "", StudyError, "directory")
+    kept = "Finished parts are kept." if verb == "written" else ""
+    return _files.explained("study", directory, verb, "", StudyError, "directory", kept)
 
 
 def unknown_file(directory: Path, ours: Collection[str]) -> str | None:
