@@ -397,9 +397,9 @@ class TestLedger:
             pool(delayed(abs)(-1) for _ in range(4))  # now its processes run
             ledger = Ledger(tmp_path / "b.db", dataset="d", epsilon=9.0, delta=1e-5)
             with ledger:
-                with pytest.raises(LedgerError, match="has a ledger open"):
+                with pytest.raises(LedgerError):
                     pool(delayed(model.fit)(X, y) for _ in range(2))
-                with pytest.raises(LedgerError, match="has a ledger open"):
+                with pytest.raises(LedgerError):
                     OneVsRestClassifier(many, n_jobs=2).fit(X, np.arange(len(y)) % 3)
                 with pytest.raises(ValueError, match="fits failed"):
                     cross_val_score(GridSearchCV(model, {"l2": [0.1]}), X, y, cv=2, n_jobs=2)
