@@ -3,7 +3,7 @@
 All neighbours of a seed see the same batch, so a step is one product for all of them. The few
 whose batch holds their own differing record (about batch/n of them) are stepped once more, from
 where they were, with the batch they really have, and written over the shared result. Before its
-first such batch a run is not trained at all: it is the run on the dataset itself (`lanes.py`).
+first such batch a run is not trained at all: it is the run on the dataset itself (`Lanes`).
 
 One step of SGD on `Params` [group, run, ...], in place: gradient, clip, noise, project.
 
