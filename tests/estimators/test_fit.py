@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -404,6 +405,8 @@ class TestLedger:
                 with pytest.raises(ValueError, match="fits failed"):
                     cross_val_score(GridSearchCV(model, {"l2": [0.1]}), X, y, cv=2, n_jobs=2)
             assert ledger.status().entries == ()
+        # Those started meanwhile believe in the ledger as long as they live: not in later tests.
+        get_reusable_executor().shutdown(wait=True)
 
     @pytest.mark.parametrize(
         "odd",
