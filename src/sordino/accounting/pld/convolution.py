@@ -185,7 +185,7 @@ class Composed:
             raise TooLarge("losses that were not aimed at")
         self._convolve(pairs, weights, first, max(last, first + 16))
         self.log_above = self._log_above(pairs, last, more) if last < end else -math.inf
-        self._log_below = self._outside_below(pairs, first, less) if first > begin else -math.inf
+        self.log_below = self._outside_below(pairs, first, less) if first > begin else -math.inf
         # A log of a mass and a tilt are rounded relative to their size, once a step.
         self.rounding = 1e-10 + 8e-15 * self.steps
 
@@ -195,7 +195,7 @@ class Composed:
         The rough law's best step may be far too large for the grid's own tail.
         """
         edge = self.spacing * last
-        aim = self._log_scale - self.theta * edge + self.log_outside + 2
+        aim = self.log_scale - self.theta * edge + self.log_outside + 2
         least = math.inf
         for share in (1.0, 0.3, 0.1, 0.03, 0.01):
             least = min(least, log_chernoff(pairs, self.theta + share * step, edge))
@@ -211,21 +211,21 @@ class Composed:
         least = 0.0
         for share in (1.0, 0.3):
             below = log_chernoff(pairs, self.theta - share * step, edge)
-            least = min(least, below + self.theta * edge - self._log_scale)
+            least = min(least, below + self.theta * edge - self.log_scale)
             if least <= self.log_outside + 2:
                 break
         return least
 
     def _tilt(self, pairs: Sequence[tuple[LossGrid, int]]) -> list[tuple[Floats, int]]:
         """One step's law of each grid under the tilt, and the place of its mean."""
-        self._log_scale, self.mean, variance = 0.0, 0.0, 0.0
+        self.log_scale, self.mean, variance = 0.0, 0.0, 0.0
         weights = []
         for grid, count in pairs:
             tilted = _log(grid.mass) + self.theta * grid.losses
             log_sum = _log_sum(tilted)
             weight = np.exp(tilted - log_sum)
             centre = _dot(weight, grid.losses)
-            self._log_scale += count * log_sum
+            self.log_scale += count * log_sum
             self.mean += count * centre
             variance += count * _dot(weight, (grid.losses - centre) ** 2)
             weights.append((weight, round(centre / self.spacing)))
@@ -264,6 +264,24 @@ class Composed:
         squares = 2 * _dot(amiss, amiss) / size
         self._wrong = ROUNDING * math.log2(size) * math.sqrt(squares) + _LEAST_FREQUENCY
 
+    def masses(self, low: float, high: float) -> tuple[Floats, Floats, Floats]:
+        """Losses within [low, high), their probabilities, and how much each of these may be wrong.
+
+        By rounding, and by what lies outside the window and comes back at its other end.
+        """
+        begin, end = np.searchsorted(self._losses, [low, high], side="left")
+        losses = self._losses[begin:end]
+        scale = np.exp(self.log_scale - self.theta * losses)
+        above = self.log_above + self.theta * self.window[1] - self.log_scale
+        folded = math.exp(self.log_below) + math.exp(min(above, 0.0))
+        law = self._law[begin:end]
+        return losses, scale * law, scale * (self._wrong + folded + self.rounding * law)
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """The least and the largest loss of the window."""
+        return float(self._losses[0]), float(self._losses[-1])
+
     def log_noise(self, epsilon: float) -> float:
         """Ln of the most that rounding can have taken from delta at `epsilon`.
 
@@ -275,12 +293,12 @@ class Composed:
         beyond = max(float(self._losses[-1]) - epsilon, 0.0)
         integral = 1 / max(theta * (2 * theta + 1) * (2 * theta + 2), 1e-300)
         weights = min(integral, beyond) / self.spacing + 1 / (1 + theta) ** 2
-        return self._log_scale - theta * epsilon + math.log(self._wrong) + math.log(weights) / 2
+        return self.log_scale - theta * epsilon + math.log(self._wrong) + math.log(weights) / 2
 
     def log_folded(self, epsilon: float) -> float:
         """Ln of about what losses outside the window, come back at its other end, add to delta."""
-        outside = max(self.log_outside, self._log_below)
-        return self._log_scale - self.theta * epsilon + outside - math.log1p(self.theta)
+        outside = max(self.log_outside, self.log_below)
+        return self.log_scale - self.theta * epsilon + outside - math.log1p(self.theta)
 
     def log_density_and_slope(self, epsilon: float) -> tuple[float, float]:
         """Ln of the loss's density at `epsilon`, and of -d delta / d epsilon.
@@ -294,7 +312,7 @@ class Composed:
         slope = _dot(self._law[at:end], np.exp(-(1 + self.theta) * over))
         if slope <= 0 or not len(near):
             return -math.inf, -math.inf
-        unit = self._log_scale - self.theta * epsilon
+        unit = self.log_scale - self.theta * epsilon
         density = float(near.mean()) / self.spacing
         return unit + math.log(max(density, 1e-300)), unit + math.log(slope)
 
@@ -303,7 +321,7 @@ class Composed:
 
         Losses outside the window come back at its other end; they must be few against this.
         """
-        return self.log_delta(epsilon) - self._log_scale + self.theta * epsilon
+        return self.log_delta(epsilon) - self.log_scale + self.theta * epsilon
 
     def log_delta(self, epsilon: float) -> float:
         """Ln of delta at `epsilon` by the computed law; the truth is at most exp(log_noise) above.
@@ -315,7 +333,7 @@ class Composed:
         total, anchor = self._above(epsilon)
         if total <= 0:
             return -math.inf
-        return self._log_scale - self.theta * anchor + math.log(total) + self.rounding
+        return self.log_scale - self.theta * anchor + math.log(total) + self.rounding
 
     def _above(self, epsilon: float) -> tuple[float, float]:
         """Sum over losses l > epsilon of law(l) e^(-theta (l - anchor)) (1 - e^(epsilon - l))."""

@@ -1,0 +1,454 @@
+"""Random allocation: each record in exactly one step of an epoch, drawn anew every epoch.
+
+One epoch of t steps is dominated by (1/t) sum N(e_i, z^2 I) against N(0, z^2 I) (docs/math.md 11).
+Under the second the likelihood ratio is the mean of t independent lognormals X of mean 1. Every
+divergence is convex in each of them, so that a mean-preserving spread of X onto a grid can only
+raise it (an upper bound), and a mean-preserving contraction can only lower it (a lower bound),
+through sums and through epochs.
+
+A lognormal has no exponential moments, and one transform has a floor of rounding. So X is cut in
+three: small values, whose sum is convolved under several tilts; medium ones, of which few are met
+and which are counted; and large ones, beside which the sum of the others needs few points.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp, ndtr, ndtri, ndtri_exp
+
+from sordino.accounting.pld.aim import Rough, Saddle
+from sordino.accounting.pld.convolution import Composed, LossGrid, log_chernoff
+from sordino.accounting.pld.loss import Direction, GaussianLoss, Loss, from_tails
+from sordino.types import Floats
+
+Pairs = Sequence[tuple[LossGrid, int]]
+
+_RESOLUTION = 0.015
+"""Spacing of the grid over the deviation of a lognormal without its rare large values.
+
+A spread adds a sixth of its square to the variance: 2e-5 of epsilon. So do the points of the sum.
+"""
+_FEW_STEPS = 100
+"""With fewer steps the grid is finer: the sum may be small against its mean."""
+_CELLS = 1 << 18
+"""Cells of small and medium values together, and of a convolution with medium ones."""
+_RARE = 1e-3
+"""About how many values of an epoch are above the small ones."""
+_LOG_FLOOR = -50.0
+"""Ln of the probability that may be counted as a disclosure: 2e-22."""
+_LOG_OUTSIDE = -45.0
+"""Ln of what a convolution's window may leave out of the tilted law."""
+_HALF_WIDTH = 4.5
+"""Half the width of the stretch of sums that one tilt serves, in deviations."""
+_MOST_COUNTED = 12
+_COARSEST = 64
+_SLACK = 1e-9
+_GROWTH = 0.006
+_MOST = 1 << 40
+_LARGE_POINTS = 400
+
+
+@dataclass(frozen=True)
+class _Law:
+    """Losses of one epoch in order, with their probability in both worlds.
+
+    `lost` is what is counted as a disclosure: with the record, and without it.
+    """
+
+    losses: Floats
+    with_record: Floats
+    without: Floats
+    lost: tuple[float, float]
+
+
+def _cells(edges: Floats, sigma: float) -> tuple[Floats, Floats]:
+    """Probability of X between edges, and its part of the mean, which is 1 in all."""
+    with np.errstate(divide="ignore"):
+        cuts = np.log(edges) / sigma
+    mass, mean = (from_tails(ndtr(at), ndtr(-at)) for at in (cuts + sigma / 2, cuts - sigma / 2))
+    return mass[1:-1], mean[1:-1]
+
+
+def _spread(points: Floats, mass: Floats, mean: Floats) -> Floats:
+    """The mass of every cell moved to its two ends, the mean kept: larger in convex order."""
+    upward = np.clip((mean - points[:-1] * mass) / np.diff(points), 0.0, mass)
+    spread = np.zeros(len(points))
+    spread[1:] += upward
+    spread[:-1] += mass - upward
+    return spread
+
+
+def _contracted(low: float, high: float, spacing: float, sigma: float) -> tuple[float, Floats]:
+    """X between two values merged into groups whose means lie on a grid: its first point, masses.
+
+    The first point is the mean of the first cell. The cell around another point has its mean beside
+    it by about the square of the spacing; a share of a neighbouring cell makes up for that. What
+    cannot be merged so is dropped.
+    """
+    edge = max(low + spacing / 2, math.exp(sigma * (float(ndtri(1e-9)) - sigma / 2)))
+    for _ in range(100):  # until it is half a spacing above the mean of what is below it
+        mass, mean = _cells(np.array([low, edge]), sigma)
+        first = float(mean[0] / mass[0])
+        if abs(first + spacing / 2 - edge) <= 1e-3 * spacing:
+            break
+        edge = first + spacing / 2
+    at = first + spacing * np.arange(max(1, math.floor((high - first) / spacing - 0.5) + 1))
+    edges = np.concatenate([at[:1], at + spacing / 2])
+    edges[0], edges[-1] = low, high
+    if len(at) > 1:
+        edges[1] = edge
+    mass, mean = _cells(edges, sigma)
+    place = np.where(mass > 0, mean / np.maximum(mass, 1e-300), at)
+    index = np.arange(len(at))
+    other = np.clip(np.where(place < at, index + 1, index - 1), 0, len(at) - 1)
+    reach = place[other] - at
+    usable = (other != index) & (np.abs(reach) > spacing / 8)
+    share = np.where(usable, (at - place) / np.where(usable, reach, 1.0), 0.0)
+    taken = np.zeros(len(at))
+    for _ in range(50):
+        left = mass - np.bincount(other, taken, len(at))
+        before, taken = taken, np.clip(left * share, 0.0, mass[other])
+        if np.array_equal(before, taken):
+            break
+    left = np.maximum(mass - np.bincount(other, taken, len(at)), 0.0)
+    total = left + taken
+    off = np.abs(left * (place - at) + taken * reach)
+    total[off > _SLACK * spacing * total] = 0.0
+    return first, total
+
+
+def _gathered(points: Floats, place: Floats, mass: Floats) -> tuple[Floats, Floats]:
+    """Masses before, between and after the points, and these times their places."""
+    index, size = np.searchsorted(points, place, side="right"), len(points) + 1
+    masses, means = (np.bincount(index, each, size) for each in (mass, mass * place))
+    return masses.astype(np.float64), means.astype(np.float64)
+
+
+def _core_deviation(sigma: float, steps: int) -> float:
+    """Deviation of X without the values that half of the epochs do not meet."""
+    top = -sigma / 2 - float(ndtri(1 / max(steps, 2)))
+    share, mean = float(ndtr(top + sigma / 2)), float(ndtr(top - sigma / 2))
+    square = math.exp(min(sigma * sigma, 700.0)) * float(ndtr(top - 1.5 * sigma))
+    return math.sqrt(square / share - (mean / share) ** 2)
+
+
+def _log_ways(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _rough(pairs: Pairs) -> Rough:
+    """The same laws in few buckets, to aim by."""
+    laws = []
+    for grid, _ in pairs:
+        size = len(grid.mass)
+        starts = np.geomspace(1, size, 400).astype(int) - 1
+        starts = np.union1d(starts, np.linspace(0, size - 1, 400).astype(int))
+        mass = np.add.reduceat(grid.mass, starts)
+        place = np.add.reduceat(grid.mass * grid.losses, starts) / np.maximum(mass, 1e-300)
+        laws.append((np.log(mass[mass > 0]), place[mass > 0]))
+    return Rough(laws, [count for _, count in pairs], _LOG_FLOOR)
+
+
+def _stretches(rough: Rough, most: float) -> Iterator[tuple[Saddle, float, float]]:
+    """Tilts upwards, each with the sums it serves; the last is for what is negligible."""
+    saddle, low = rough.untilted, rough.untilted.mean
+    while True:
+        high = min(saddle.mean + _HALF_WIDTH * saddle.deviation, most)
+        yield saddle, low, high
+        low = high
+        if low >= most:
+            return
+        less, more = saddle.tilt, saddle.tilt + 1 / saddle.deviation
+        for _ in range(40):  # the largest tilt whose law still reaches down to here
+            saddle = rough.saddle(more)
+            far = saddle.mean - (_HALF_WIDTH - 0.5) * saddle.deviation > low
+            if far and more <= 1.02 * less:
+                break
+            less, more = (less, (less + more) / 2) if far else (more, 2 * more)
+        saddle = rough.saddle(less)
+        if saddle.cumulant - saddle.tilt * low < _LOG_FLOOR or saddle.mean <= low:
+            yield saddle, low, math.inf
+            return
+
+
+@dataclass(frozen=True)
+class _Grid(LossGrid):
+    """Values of X; all are larger by `offset` than the grid says."""
+
+    offset: float = 0.0
+
+
+class _Epoch:
+    """Makes the law of one epoch; `lower` by contractions, what is lost left out."""
+
+    def __init__(self, steps: int, noise: float, *, lower: bool) -> None:
+        self.steps, self.sigma, self.lower = steps, 1 / noise, lower
+        finer = math.sqrt(min(1.0, steps / _FEW_STEPS))
+        core = _core_deviation(self.sigma, steps)
+        self.spacing = _RESOLUTION * finer * core
+        self.farthest = math.exp(self._quantile(_LOG_FLOOR - 5, self.sigma / 2))
+        self.deviation = core * math.sqrt(steps)
+        self.points = self._sums()
+        self.mass, self.mean = np.zeros((2, len(self.points) - 1))
+        self.lost_with = self.lost_without = 0.0
+
+    def _quantile(self, log_tail: float, mean: float) -> float:
+        """Ln of the X above which lies this probability, of mean ln X `mean` times sigma."""
+        return self.sigma * (mean - float(ndtri_exp(log_tail)))
+
+    def _sums(self) -> Floats:
+        """Points of the sum: near its mean by its deviation, then by distance and by size."""
+        least = math.exp(-self._quantile(_LOG_FLOOR - 5, self.sigma / 2))
+        most = 2 + 40 * self.deviation / self.steps + _MOST_COUNTED * self.farthest / self.steps
+        unit = 0.6 * _RESOLUTION * self.deviation / self.steps / _GROWTH
+        away = unit * np.sinh(np.arange(0, math.asinh(most / unit), _GROWTH))
+        ratios = np.exp(np.arange(math.log(least), math.log(most), _GROWTH))
+        every = np.concatenate([1 - away, 1 + away, ratios])
+        return np.unique(self.steps * every[(every >= least) & (every <= most)])
+
+    def _grid(self, low: int, high: int, coarser: int = 1) -> _Grid:
+        """X between two places of the grid, on every so many of its points."""
+        spacing = self.spacing * coarser
+        if self.lower:
+            ends = low * self.spacing, high * self.spacing
+            first, mass = _contracted(*ends, spacing, self.sigma)
+            # The grid is that of the first point.
+            return _Grid(spacing, 0, mass, 0.0, first)
+        points = np.float64(self.spacing) * np.arange(low, high + 1, coarser)
+        mass = _spread(points, *_cells(points, self.sigma))
+        return _Grid(spacing, low // coarser, mass, 0.0)
+
+    def law(self) -> _Law:
+        steps, most = self.steps, _COARSEST * math.ceil(self.farthest / self.spacing / _COARSEST)
+        last = min(_CELLS, most)
+        # Beside the sum's deviation a small value is small enough to be tilted with the others.
+        rare = math.exp(self._quantile(math.log(min(0.5, _RARE / steps)), -self.sigma / 2))
+        level = max(rare, 0.5 * self.deviation) / self.spacing
+        level = min(_COARSEST * math.ceil(level / _COARSEST), last)
+        self._smalls(self._grid(0, level))
+        if level < last:
+            self._mediums(level, last)
+        if last < most:
+            self._larges(last)
+        else:
+            self._lose_above(last * self.spacing)
+        return self._result()
+
+    def _result(self) -> _Law:
+        if self.lower:
+            kept = self.mass > 0
+            q, place = self.mass[kept], self.mean[kept] / self.mass[kept]
+            lost = 0.0, 0.0
+        else:
+            place, q = self.points, _spread(self.points, self.mass, self.mean)
+            lost = self.lost_with, self.lost_without
+        ratio = place / self.steps
+        return _Law(np.log(ratio), ratio * q, q, lost)
+
+    # ------------------------------------------------------------------ what is kept and lost
+
+    def _keep(self, place: Floats, mass: Floats) -> None:
+        """Add masses at these sums; those beyond all points are lost."""
+        masses, means = _gathered(self.points, place, mass)
+        self.mass += masses[1:-1]
+        self.mean += means[1:-1]
+        self.lost_without += float(masses[0] + masses[-1])
+        self.lost_with += float(means[0] + means[-1]) / self.steps
+
+    def _lose(self, log_without: float, edge: float) -> None:
+        """Count sums beyond `edge` as disclosed: ln of a bound on their probability without it.
+
+        By a tilt of at least 1 / edge, which bounds E(S; S > edge) by edge times the same.
+        """
+        self.lost_without += math.exp(min(log_without, 0.0))
+        self.lost_with += math.exp(min(log_without + math.log(edge / self.steps), 0.0))
+
+    def _ways(self, count: int, log_each: float, log_weighed: float) -> tuple[float, bool]:
+        """Ln of how many choices of so many values there are, and whether these are too rare.
+
+        Then they, and more of them, are counted as disclosed. The chance of one value is
+        exp(log_each), of the record's own exp(log_weighed).
+        """
+        ways = _log_ways(self.steps, count)
+        without = ways + count * log_each
+        own = _log_ways(self.steps - 1, count - 1) + (count - 1) * log_each + log_weighed
+        record = float(np.logaddexp(without, own))
+        if record >= _LOG_FLOOR and count < _MOST_COUNTED:
+            return ways, False
+        self.lost_with += 2 * math.exp(record)
+        self.lost_without += 2 * math.exp(without)
+        return ways, True
+
+    def _lose_outside(self, factor: float, pairs: Pairs, made: Composed, deviation: float) -> None:
+        """Count sums outside the window of an untilted convolution as disclosed."""
+        low, high = made.window
+        self._lose(factor + made.log_scale + made.log_below, max(low, self.steps))
+        if made.log_above > -math.inf:
+            tilts = np.maximum(np.geomspace(0.03, 30, 8) / deviation, 1 / high)
+            beyond = min(log_chernoff(pairs, float(tilt), high) for tilt in tilts)
+            self._lose(factor + beyond, high)
+
+    def _lose_above(self, edge: float) -> None:
+        """Count epochs with a value above `edge` as disclosed."""
+        cut = math.log(edge) / self.sigma
+        without = self.steps * float(ndtr(-self.sigma / 2 - cut))
+        self.lost_without += without
+        self.lost_with += float(ndtr(self.sigma / 2 - cut)) + without
+
+    # ------------------------------------------------------------------ small, medium, large values
+
+    def _add(self, factor: float, offset: float, made: Composed, low: float, high: float) -> None:
+        """Sums within [low, high) of one convolution; what rounding may hide is added to each."""
+        place, mass, wrong = made.masses(low, high)
+        mass = mass - wrong if self.lower else mass + wrong
+        self._keep(place + offset, math.exp(factor) * np.maximum(mass, 0.0))
+
+    def _smalls(self, small: _Grid) -> None:
+        """All values small: bounded, so that every sum has a tilt that makes it common."""
+        pairs = [(small, self.steps)]
+        rough = _rough(pairs)
+        laws = [(log[::-1], -place[::-1]) for log, place in rough.laws]
+        mirrored = Rough(laws, rough.counts, rough.log_tail)
+        top = self.steps * (float(small.losses[-1]) + self.spacing)
+        for sign, aimed in ((1, rough), (-1, mirrored)):
+            for each, near, far in _stretches(aimed, top if sign > 0 else 0.0):
+                if far == math.inf:
+                    tilt = max(each.tilt, 1 / abs(near))
+                    self._lose(log_chernoff(pairs, sign * tilt, sign * near), abs(near))
+                    continue
+                low, high = sorted((sign * near, sign * far))
+                tilted = Saddle(sign * each.tilt, each.cumulant, sign * each.mean, each.deviation)
+                made = Composed(pairs, rough, tilted, low, _MOST, _LOG_OUTSIDE)
+                self._add(0.0, self.steps * small.offset, made, low, high)
+
+    def _mediums(self, level: int, last: int) -> None:
+        """One medium value, two, ...: each case with a rounding of its own."""
+        mass, mean = _cells(self.spacing * np.array([level, last]), self.sigma)
+        for count in range(1, self.steps + 1):
+            ways, rare = self._ways(count, math.log(mass[0]), math.log(mean[0]))
+            if rare:
+                return
+            size = count * last + 20 * self.deviation / self.spacing
+            coarser = min(1 << max(0, math.ceil(math.log2(size / _CELLS))), _COARSEST)
+            pairs = [(self._grid(level, last, coarser), count)]
+            if count < self.steps:
+                pairs.append((self._grid(0, level, coarser), self.steps - count))
+            rough = _rough(pairs)
+            made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
+            offset = math.fsum(number * grid.offset for grid, number in pairs)
+            self._add(ways, offset, made, -math.inf, math.inf)
+            self._lose_outside(ways, pairs, made, rough.untilted.deviation)
+
+    def _larges(self, last: int) -> None:
+        """Values beyond the grid: beside them the sum of the others needs few points."""
+        edge = self.spacing * last
+        self._lose_above(self.farthest)
+        points = np.geomspace(edge, self.farthest, _LARGE_POINTS)
+        mass, mean = _cells(points, self.sigma)
+        if self.lower:
+            points, large = mean / np.maximum(mass, 1e-300), mass
+        else:
+            large = _spread(points, mass, mean)
+        each, weighed = math.log(large.sum()), math.log((large * points).sum())
+        place, mass = points, large
+        for count in range(1, self.steps + 1):
+            ways, rare = self._ways(count, each, weighed)
+            if rare:
+                return
+            if count > 1:
+                place, mass = self._fewer(np.add.outer(place, points), np.outer(mass, large))
+            around, share = np.zeros(1), np.ones(1)
+            if count < self.steps:
+                pairs = [(self._grid(0, last, _COARSEST), self.steps - count)]
+                rough = _rough(pairs)
+                made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
+                sums, masses, wrong = made.masses(-math.inf, math.inf)
+                sums = sums + pairs[0][1] * pairs[0][0].offset
+                masses = np.maximum(masses - wrong if self.lower else masses + wrong, 0.0)
+                self._lose_outside(ways + count * each, pairs, made, rough.untilted.deviation)
+                around, share = self._fewer(sums, masses)
+            self._keep(
+                np.add.outer(around, place).ravel(), np.outer(share, math.exp(ways) * mass).ravel()
+            )
+
+    def _fewer(self, place: Floats, mass: Floats) -> tuple[Floats, Floats]:
+        """The same masses on few points, spread or merged."""
+        place, mass = place.ravel(), mass.ravel()
+        ends = max(float(place.min()), 1e-300), float(place.max())
+        centre = float((place * mass).sum() / mass.sum())
+        points = np.geomspace(*ends, _LARGE_POINTS)
+        near = centre + self.deviation * np.linspace(-8, 8, _LARGE_POINTS)
+        points = np.union1d(points, near[(near > ends[0]) & (near < ends[1])])
+        points[0], points[-1] = place.min(), ends[1] * (1 + 1e-12)
+        masses, means = (each[1:-1] for each in _gathered(points, place, mass))
+        if not self.lower:
+            return points, _spread(points, masses, means)
+        kept = masses > 0
+        return means[kept] / masses[kept], masses[kept]
+
+
+@functools.lru_cache(maxsize=32)
+def _epoch(steps: int, noise: float, lower: bool) -> _Law:
+    return _Epoch(steps, noise, lower=lower).law()
+
+
+@dataclass(frozen=True)
+class AllocationLoss(Loss):
+    """One epoch of t steps: (1/t) sum N(e_i, z^2 I) against N(0, z^2 I).
+
+    A `partial` one was broken off: no more than a whole one. `lower` makes the optimistic law.
+    """
+
+    symmetric = False
+    steps_per_epoch: int
+    noise_multiplier: float
+    partial: bool = False
+    lower: bool = False
+
+    def optimistic(self) -> Loss:
+        """A law that is not above the truth: of an epoch broken off, none at all."""
+        return GaussianLoss((0.0,)) if self.partial else replace(self, lower=True)
+
+    def _one_way(self, direction: Direction) -> tuple[Floats, Floats, Floats, float]:
+        """Losses in order, masses drawn and other, and the probability of a disclosure."""
+        law = _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower)
+        slack = _SLACK if self.lower else 0.0
+        if direction == "forward":
+            return law.losses - slack, law.with_record, law.without, law.lost[0]
+        return -law.losses[::-1] - slack, law.without[::-1], law.with_record[::-1], law.lost[1]
+
+    def masses(self, edges: Floats, direction: Direction) -> tuple[Floats, Floats]:
+        losses, drawn, other, lost = self._one_way(direction)
+        bins, size = np.searchsorted(edges, losses), len(edges) + 1
+        drawn, other = (np.bincount(bins, each, size).astype(float) for each in (drawn, other))
+        drawn[-1] += lost
+        return drawn, other
+
+    def log_delta(self, epsilon: float, direction: Direction) -> float:
+        losses, drawn, _, lost = self._one_way(direction)
+        at = int(np.searchsorted(losses, epsilon, side="right"))
+        delta = float((drawn[at:] * -np.expm1(epsilon - losses[at:])).sum()) + lost
+        return min(0.0, math.log(delta)) if delta > 0 else -math.inf
+
+    def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
+        losses, drawn, _, lost = self._one_way(direction)
+        if lost > 0:
+            return np.full(len(thetas), math.inf)
+        kept = drawn > 0
+        weights = np.log(drawn[kept]) + thetas[:, None] * losses[kept]
+        return np.asarray(logsumexp(weights, axis=1))
+
+    def reach(self, log_tail: float, direction: Direction) -> tuple[float, float]:
+        losses, drawn, _, _ = self._one_way(direction)
+        tail, last = math.exp(log_tail), len(losses) - 1
+        low = int(np.searchsorted(np.cumsum(drawn), tail))
+        high = last - int(np.searchsorted(np.cumsum(drawn[::-1]), tail))
+        return float(losses[min(low, last)]), float(losses[max(high, 0)])
+
+    def largest_finite(self, direction: Direction) -> float:
+        return float(self._one_way(direction)[0][-1])
