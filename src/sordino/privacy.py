@@ -37,6 +37,9 @@ class Sampling(enum.StrEnum):
     """Each record in each batch independently."""
     FIXED_SIZE = "fixed-size"
     """Each batch a uniform subset of fixed size."""
+    ALLOCATION = "allocation"
+    """Each record in exactly one step of every epoch, drawn anew and independently of the others:
+    batches vary in size."""
     FULL = "full"
     """Every record in every step."""
     CYCLIC = "cyclic"
@@ -62,6 +65,8 @@ SYNONYMS = {
     "fixed": Sampling.CYCLIC,
     "without-replacement": Sampling.FIXED_SIZE,
     "full-batch": Sampling.FULL,
+    "balls-into-bins": Sampling.ALLOCATION,
+    "random-allocation": Sampling.ALLOCATION,
     "reshuffle": Sampling.SHUFFLE,
 }
 

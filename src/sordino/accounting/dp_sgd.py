@@ -3,7 +3,8 @@
 How batches are drawn decides everything, so `sampling` (`sordino.privacy.Sampling`) has no default.
 The rate is a record's chance to be in a batch: of Poisson sampling its probability, of fixed-size
 batches size / n. Passes (cyclic, permute-once, shuffle) draw no amplification from sampling
-(docs/math.md 2.2): what holds for them is that a record is met once a pass.
+(docs/math.md 2.2): what holds for them is that a record is met once a pass. By allocation it is met
+once a pass, too, but in a step of its own: that is amplified (docs/math.md 11).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from sordino import checks
 from sordino.accounting import renyi
+from sordino.accounting.pld.allocation import AllocationLoss
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
     DIRECTIONS,
@@ -33,6 +35,9 @@ LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
 MOST_NOISE = 1e12
 """More noise is counted as this much, which hides less: its losses have no digits left."""
+_LEAST_ALLOCATED, _MOST_ALLOCATED = 0.35, 1e5
+"""With less noise allocation gains next to nothing: a record's step is taken for known. More noise
+is counted as this much."""
 LEAST_RATE = 1e-30
 """A record drawn more rarely is counted as drawn this often, which hides less."""
 
@@ -56,7 +61,7 @@ class NoisySteps:
         add-or-remove-one and zero-out, twice that for replace-one.
     steps_per_epoch
         Batches a pass, where records are met in passes; None means floor(1 / sample_rate), the
-        fewest a pass can have.
+        fewest a pass can have. For allocation a public number, not made from a private one.
     """
 
     noise_multiplier: float
@@ -113,7 +118,8 @@ class NoisySteps:
         if self.sampling == Sampling.CYCLIC:  # the order is known: the worst record counts
             return ((passes + 1, 1.0),)
         # `rest` batches of at most ceil-rounded size hold at most this share of the records.
-        share = min(1.0, rest * self.sample_rate)
+        rate = 1 / self.batches if self.sampling == Sampling.ALLOCATION else self.sample_rate
+        share = min(1.0, rest * rate)
         return ((passes, 1.0 - share), (passes + 1, share))
 
 
@@ -131,7 +137,8 @@ def pld(
 
     Exact up to the grid (2e-5 of epsilon, on the private side). Poisson sampling: Zhu, Dong & Wang
     2022; fixed-size batches: the symmetrised pair of Dong, Roth & Su 2022; records met once a
-    pass: Gaussian DP, averaged over a secret order where there is one.
+    pass: Gaussian DP, averaged over a secret order where there is one; random allocation: an epoch
+    is the pair of docs/math.md 11, and epochs compose.
 
     Raises
     ------
@@ -143,7 +150,7 @@ def pld(
     known = _without_sampling(run, theorem)
     if known is not None:
         return known
-    components = ((_loss(run), run.steps),)
+    components = _components(run)
     return LossProfile(components=components, relation=relation, theorem=theorem, limit=limit)
 
 
@@ -164,6 +171,8 @@ def rdp(
     """
     run = NoisySteps(noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch)
     theorem = _theorem(run, "moments accountant (Renyi DP)")
+    if run.sampling == Sampling.ALLOCATION and run.batches > 1 and not run.is_trivial:
+        raise NotApplicable("No closed moments are known for allocation; use loss distributions.")
     orders = renyi.ORDERS
     known = _without_sampling(run, theorem)
     if known is not None:
@@ -193,6 +202,9 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     if run.noise_multiplier < LEAST_NOISE:
         return gaussian(math.inf)
     mu = run.sensitivity / run.noise_multiplier
+    if run.sampling == Sampling.ALLOCATION:
+        known = run.batches == 1 or run.noise_multiplier < _LEAST_ALLOCATED
+        return gaussian(mu * math.sqrt(run.visits[-1][0])) if known else None
     if run.sampling not in PASSES:
         always = run.sampling == Sampling.FULL or run.sample_rate == 1
         return gaussian(mu * math.sqrt(run.steps)) if always else None
@@ -205,6 +217,10 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
 
 def refuse(run: NoisySteps) -> None:
     """Raise NotApplicable where the sampling has no theorem for the relation."""
+    if run.sampling == Sampling.ALLOCATION and run.relation is Relation.REPLACE_ONE:
+        raise NotApplicable(
+            "Allocation is accounted for add-or-remove-one and zero-out. Use one of these."
+        )
     if run.relation is not Relation.ADD_OR_REMOVE_ONE:
         return
     if run.sampling == Sampling.FIXED_SIZE:
@@ -228,6 +244,18 @@ def within_range(noise_multiplier: float, sample_rate: float) -> tuple[float, fl
     return min(noise_multiplier, MOST_NOISE), max(sample_rate, LEAST_RATE)
 
 
+def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
+    """Laws of privacy loss with their counts: of steps, or of epochs."""
+    if run.sampling != Sampling.ALLOCATION:
+        return ((_loss(run), run.steps),)
+    noise = min(run.noise_multiplier, _MOST_ALLOCATED)
+    whole, rest = divmod(run.steps, run.batches)
+    found: list[tuple[Loss, int]] = [(AllocationLoss(run.batches, noise), whole)]
+    if rest:  # an epoch broken off is post-processing of a whole one
+        found.append((AllocationLoss(run.batches, noise, partial=True), 1))
+    return tuple((loss, count) for loss, count in found if count)
+
+
 def _loss(run: NoisySteps) -> Loss:
     noise, rate = within_range(run.noise_multiplier, run.sample_rate)
     if run.sampling == Sampling.FIXED_SIZE:
@@ -248,6 +276,8 @@ def _theorem(run: NoisySteps, method: str) -> str:
         means = "" if run.sampling == Sampling.CYCLIC else ", averaged over the secret order"
         rule = "Gaussian DP composition (Dong, Roth & Su 2022)" if exact else method
         return f"{rule} over passes, each record met once a pass{means}"
+    if run.sampling == Sampling.ALLOCATION:
+        return f"{method} of the Gaussian mechanism under random allocation (docs/math.md 11)"
     pair = {
         (Sampling.POISSON, True): "Poisson sampling (Zhu, Dong & Wang 2022)",
         (Sampling.POISSON, False): "Poisson sampling (Mironov, Talwar & Zhang 2019)",

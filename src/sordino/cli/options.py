@@ -245,6 +245,7 @@ class RunOptions:
     batch_size: Annotated[int | None, option(RUN, "Records a batch.")] = None
     n: Annotated[int | None, option(RUN, "Records in the dataset.", "--n")] = None
     steps: Annotated[int | None, option(RUN, "Updates; or give epochs.")] = None
+    steps_per_epoch: Annotated[int | None, option(RUN, "Of allocation: batches an epoch.")] = None
     epochs: Annotated[float | None, option(RUN, "Passes over the data, as steps.")] = None
     relation: Annotated[str | None, option(RUN, "Who is a neighbour.", metavar="RELATION")] = None
     release: Annotated[_ReleaseName, option(RUN, "Which iterates leave.")] = _ReleaseName.FINAL
@@ -268,7 +269,10 @@ class RunOptions:
         for name in ("learning_rate", "max_grad_norm", "data_norm", "radius"):
             if (value := getattr(self, name)) is not None:
                 checks.positive(name, value)
-        for name in ("batch_size", "n"):
+        if self.steps_per_epoch is not None and self.sampling != Sampling.ALLOCATION:
+            hint = "Pass --batch-size and --n, or --sample-rate."
+            checks.fail("steps_per_epoch", self.steps_per_epoch, "only with allocation", hint)
+        for name in ("batch_size", "n", "steps_per_epoch"):
             if (value := getattr(self, name)) is not None:
                 checks.whole(name, value, at_least=1)
         if self.batch_size is not None and self.n is not None:
@@ -285,12 +289,18 @@ class RunOptions:
         if self.relation is not None:
             return Relation(self.relation)
         usual = {Sampling.POISSON: Relation.ADD_OR_REMOVE_ONE, Sampling.FULL: Relation.ZERO_OUT}
+        usual[Sampling.ALLOCATION] = Relation.ADD_OR_REMOVE_ONE
         return usual.get(Sampling(self.sampling), Relation.REPLACE_ONE)
 
     @property
     def rate(self) -> float:
         """The sample rate, given or from batch size and records."""
-        if self.sample_rate is not None:
+        if self.steps_per_epoch is not None:
+            for name in ("sample_rate", "batch_size"):
+                if (value := getattr(self, name)) is not None:
+                    checks.fail(name, value, "not to be given with steps_per_epoch")
+            rate = 1 / self.steps_per_epoch
+        elif self.sample_rate is not None:
             hint = "It is batch size / records."
             rate = checks.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
         elif self.batch_size is not None and self.n is not None:
@@ -309,8 +319,11 @@ class RunOptions:
         """Steps an epoch: in passes, of whole batches unless the last one is kept; else rounded up.
 
         Each the private side: shorter passes meet a record more often, and more steps leak more.
+        By allocation a record is met once an epoch of any length: fewer batches hide less.
         """
-        whole = self.sampling in PASSES and not self.keep_last
+        if self.steps_per_epoch is not None:
+            return self.steps_per_epoch
+        whole = self.sampling in (*PASSES, Sampling.ALLOCATION) and not self.keep_last
         if self.batch_size is not None and self.n is not None:
             return self.n // self.batch_size if whole else -(-self.n // self.batch_size)
         rate = self.rate
@@ -390,7 +403,9 @@ class RunOptions:
             steps=self.total_steps if steps is None else steps,
             sampling=self.sampling,
             relation=self.chosen_relation,
-            steps_per_epoch=self.batches if self.sampling in PASSES and self.rate else None,
+            steps_per_epoch=self.batches
+            if self.sampling in (*PASSES, Sampling.ALLOCATION) and self.rate
+            else None,
         )
         released: Released = "all" if self.release is _ReleaseName.ALL else "final"
         if self.loss == "linear":
@@ -417,6 +432,8 @@ class RunOptions:
             return f"For a linear model say what is minimised: {more}."
         if self.sampling == Sampling.FIXED_SIZE:
             return "No usable bound is proved for the last iterate with batches of fixed size."
+        if self.sampling == Sampling.ALLOCATION:
+            return "No bound is proved for the last iterate with allocation."
         if self.loss in _NETWORKS:
             return ""
         whole = self.n is not None and abs(self.rate * self.n % 1 - 0.5) > 0.5 - 1e-6

@@ -471,7 +471,7 @@ def _known_loss(run: Run, delta: float) -> None:
 
 _DRAWN_AT_RANDOM = _need(
     "The notes' formula is about sampled batches.",
-    lambda run, _: run.steps.sampling not in (*PASSES, Sampling.FULL),
+    lambda run, _: run.steps.sampling not in (*PASSES, Sampling.FULL, Sampling.ALLOCATION),
 )
 _SOMETHING_TO_HIDE = _need(
     "The notes' formula needs noise, records and steps.",
@@ -527,7 +527,7 @@ def _composition(name: str, title: str, rule: naive_strong.Composition) -> Theor
         size = 2.0 if steps.sampling == Sampling.FIXED_SIZE else steps.sensitivity
         if steps.is_trivial:
             return 0.0, 0, size
-        if steps.sampling in (*PASSES, Sampling.FULL):
+        if steps.sampling in (*PASSES, Sampling.FULL, Sampling.ALLOCATION):
             return 1.0, max(count for count, _ in steps.visits), size
         return steps.sample_rate, steps.steps, size
 

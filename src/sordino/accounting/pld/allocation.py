@@ -191,7 +191,10 @@ class _Epoch:
         finer = math.sqrt(min(1.0, steps / _FEW_STEPS))
         core = _core_deviation(self.sigma, steps)
         self.spacing = _RESOLUTION * finer * core
-        self.farthest = math.exp(self._quantile(_LOG_FLOOR - 5, self.sigma / 2))
+        self.nearest, self.farthest = (
+            math.exp(sign * self._quantile(_LOG_FLOOR - 5, self.sigma / 2)) for sign in (-1, 1)
+        )
+        self.begin = _COARSEST * math.floor(self.nearest / self.spacing / _COARSEST)
         self.deviation = core * math.sqrt(steps)
         self.points = self._sums()
         self.mass, self.mean = np.zeros((2, len(self.points) - 1))
@@ -203,7 +206,7 @@ class _Epoch:
 
     def _sums(self) -> Floats:
         """Points of the sum: near its mean by its deviation, then by distance and by size."""
-        least = math.exp(-self._quantile(_LOG_FLOOR - 5, self.sigma / 2))
+        least = self.nearest
         most = 2 + 40 * self.deviation / self.steps + _MOST_COUNTED * self.farthest / self.steps
         unit = 0.6 * _RESOLUTION * self.deviation / self.steps / _GROWTH
         away = unit * np.sinh(np.arange(0, math.asinh(most / unit), _GROWTH))
@@ -225,12 +228,15 @@ class _Epoch:
 
     def law(self) -> _Law:
         steps, most = self.steps, _COARSEST * math.ceil(self.farthest / self.spacing / _COARSEST)
-        last = min(_CELLS, most)
+        last = min(self.begin + _CELLS, most)
+        if self.begin:
+            self.lost_without += steps * math.exp(_LOG_FLOOR - 5)
+            self.lost_with += steps * math.exp(_LOG_FLOOR - 5)
         # Beside the sum's deviation a small value is small enough to be tilted with the others.
         rare = math.exp(self._quantile(math.log(min(0.5, _RARE / steps)), -self.sigma / 2))
         level = max(rare, 0.5 * self.deviation) / self.spacing
         level = min(_COARSEST * math.ceil(level / _COARSEST), last)
-        self._smalls(self._grid(0, level))
+        self._smalls(self._grid(self.begin, level))
         if level < last:
             self._mediums(level, last)
         if last < most:
@@ -314,9 +320,10 @@ class _Epoch:
         rough = _rough(pairs)
         laws = [(log[::-1], -place[::-1]) for log, place in rough.laws]
         mirrored = Rough(laws, rough.counts, rough.log_tail)
-        top = self.steps * (float(small.losses[-1]) + self.spacing)
+        bottom, top = (self.steps * float(small.losses[end]) for end in (0, -1))
+        top += self.spacing
         for sign, aimed in ((1, rough), (-1, mirrored)):
-            for each, near, far in _stretches(aimed, top if sign > 0 else 0.0):
+            for each, near, far in _stretches(aimed, top if sign > 0 else -bottom):
                 if far == math.inf:
                     tilt = max(each.tilt, 1 / abs(near))
                     self._lose(log_chernoff(pairs, sign * tilt, sign * near), abs(near))
@@ -333,11 +340,11 @@ class _Epoch:
             ways, rare = self._ways(count, math.log(mass[0]), math.log(mean[0]))
             if rare:
                 return
-            size = count * last + 20 * self.deviation / self.spacing
+            size = count * (last - self.begin) + 20 * self.deviation / self.spacing
             coarser = min(1 << max(0, math.ceil(math.log2(size / _CELLS))), _COARSEST)
             pairs = [(self._grid(level, last, coarser), count)]
             if count < self.steps:
-                pairs.append((self._grid(0, level, coarser), self.steps - count))
+                pairs.append((self._grid(self.begin, level, coarser), self.steps - count))
             rough = _rough(pairs)
             made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
             offset = math.fsum(number * grid.offset for grid, number in pairs)
@@ -364,7 +371,7 @@ class _Epoch:
                 place, mass = self._fewer(np.add.outer(place, points), np.outer(mass, large))
             around, share = np.zeros(1), np.ones(1)
             if count < self.steps:
-                pairs = [(self._grid(0, last, _COARSEST), self.steps - count)]
+                pairs = [(self._grid(self.begin, last, _COARSEST), self.steps - count)]
                 rough = _rough(pairs)
                 made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
                 sums, masses, wrong = made.masses(-math.inf, math.inf)
