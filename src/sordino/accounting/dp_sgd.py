@@ -38,6 +38,7 @@ MOST_NOISE = 1e12
 _LEAST_ALLOCATED, _MOST_ALLOCATED = 0.35, 1e5
 """With less noise allocation gains next to nothing: a record's step is taken for known. More noise
 is counted as this much."""
+_FEW_STEPS = 300
 LEAST_RATE = 1e-30
 """A record drawn more rarely is counted as drawn this often, which hides less."""
 
@@ -250,7 +251,9 @@ def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
         return ((_loss(run), run.steps),)
     noise = min(run.noise_multiplier, _MOST_ALLOCATED)
     whole, rest = divmod(run.steps, run.batches)
-    found: list[tuple[Loss, int]] = [(AllocationLoss(run.batches, noise), whole)]
+    # A single epoch of few steps is not smoothed by others, and is soon computed.
+    finer = 10 if run.steps <= run.batches <= _FEW_STEPS else 1
+    found: list[tuple[Loss, int]] = [(AllocationLoss(run.batches, noise, finer), whole)]
     if rest:  # an epoch broken off is post-processing of a whole one
         found.append((AllocationLoss(run.batches, noise, partial=True), 1))
     return tuple((loss, count) for loss, count in found if count)

@@ -24,12 +24,13 @@ def account(
 ) -> None:
     """Say the epsilon that is proved for noisy SGD (DP-SGD), by every method.
 
-    Batches are drawn by `--sampling`: **poisson**: every record by its own coin; **fixed-size**: a
-    random subset; **full**: all records; **cyclic**: rows as they come, pass after pass;
-    **permute-once**: one secret random order; **shuffle**: a new one each pass (the usual data
-    loader); **allocation**: each record in one random step of every epoch, by its own dice. There is no default: numbers for one way are false for another. The relation is by
-    default add-or-remove-one for poisson and allocation, zero-out (one record without effect: the same with a
-    public number of records) for full, replace-one for the others.
+    Batches are drawn by `--sampling`: **poisson**: every record by its own coin; **allocation**:
+    every record in one random step of each epoch; **fixed-size**: a random subset; **full**: all
+    records; **cyclic**: rows as they come, pass after pass; **permute-once**: one secret random
+    order; **shuffle**: a new one each pass (the usual data loader). There is no default: numbers
+    for one way are false for another. The relation is by default add-or-remove-one for poisson and
+    allocation, zero-out (one record without effect: the same with a public number of records) for
+    full, replace-one for the others.
 
     Each row names its theorem, its relation and what it covers; a method that does not apply says
     why. If only the **final** model is released, and the loss is convex and smooth, less leaks than

@@ -186,11 +186,12 @@ class _Grid(LossGrid):
 class _Epoch:
     """Makes the law of one epoch; `lower` by contractions, what is lost left out."""
 
-    def __init__(self, steps: int, noise: float, *, lower: bool) -> None:
-        self.steps, self.sigma, self.lower = steps, 1 / noise, lower
-        finer = math.sqrt(min(1.0, steps / _FEW_STEPS))
+    def __init__(self, steps: int, noise: float, lower: bool, finer: int) -> None:
+        self.steps, self.sigma, self.lower, self.finer = steps, 1 / noise, lower, finer
+        self.cells = _CELLS * finer
+        few = math.sqrt(min(1.0, steps / _FEW_STEPS))
         core = _core_deviation(self.sigma, steps)
-        self.spacing = _RESOLUTION * finer * core
+        self.spacing = _RESOLUTION / finer * few * core
         self.nearest, self.farthest = (
             math.exp(sign * self._quantile(_LOG_FLOOR - 5, self.sigma / 2)) for sign in (-1, 1)
         )
@@ -208,9 +209,10 @@ class _Epoch:
         """Points of the sum: near its mean by its deviation, then by distance and by size."""
         least = self.nearest
         most = 2 + 40 * self.deviation / self.steps + _MOST_COUNTED * self.farthest / self.steps
+        growth = _GROWTH / self.finer
         unit = 0.6 * _RESOLUTION * self.deviation / self.steps / _GROWTH
-        away = unit * np.sinh(np.arange(0, math.asinh(most / unit), _GROWTH))
-        ratios = np.exp(np.arange(math.log(least), math.log(most), _GROWTH))
+        away = unit * np.sinh(np.arange(0, math.asinh(most / unit), growth))
+        ratios = np.exp(np.arange(math.log(least), math.log(most), growth))
         every = np.concatenate([1 - away, 1 + away, ratios])
         return np.unique(self.steps * every[(every >= least) & (every <= most)])
 
@@ -228,7 +230,7 @@ class _Epoch:
 
     def law(self) -> _Law:
         steps, most = self.steps, _COARSEST * math.ceil(self.farthest / self.spacing / _COARSEST)
-        last = min(self.begin + _CELLS, most)
+        last = min(self.begin + self.cells, most)
         if self.begin:
             self.lost_without += steps * math.exp(_LOG_FLOOR - 5)
             self.lost_with += steps * math.exp(_LOG_FLOOR - 5)
@@ -341,7 +343,7 @@ class _Epoch:
             if rare:
                 return
             size = count * (last - self.begin) + 20 * self.deviation / self.spacing
-            coarser = min(1 << max(0, math.ceil(math.log2(size / _CELLS))), _COARSEST)
+            coarser = min(1 << max(0, math.ceil(math.log2(size / self.cells))), _COARSEST)
             pairs = [(self._grid(level, last, coarser), count)]
             if count < self.steps:
                 pairs.append((self._grid(self.begin, level, coarser), self.steps - count))
@@ -400,20 +402,22 @@ class _Epoch:
 
 
 @functools.lru_cache(maxsize=32)
-def _epoch(steps: int, noise: float, lower: bool) -> _Law:
-    return _Epoch(steps, noise, lower=lower).law()
+def _epoch(steps: int, noise: float, lower: bool, finer: int) -> _Law:
+    return _Epoch(steps, noise, lower, finer).law()
 
 
 @dataclass(frozen=True)
 class AllocationLoss(Loss):
     """One epoch of t steps: (1/t) sum N(e_i, z^2 I) against N(0, z^2 I).
 
-    A `partial` one was broken off: no more than a whole one. `lower` makes the optimistic law.
+    Its law is computed on a grid `finer` than usual. A `partial` one was broken off: no more than a
+    whole one. `lower` makes the optimistic law.
     """
 
     symmetric = False
     steps_per_epoch: int
     noise_multiplier: float
+    finer: int = 1
     partial: bool = False
     lower: bool = False
 
@@ -423,7 +427,7 @@ class AllocationLoss(Loss):
 
     def _one_way(self, direction: Direction) -> tuple[Floats, Floats, Floats, float]:
         """Losses in order, masses drawn and other, and the probability of a disclosure."""
-        law = _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower)
+        law = _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower, self.finer)
         slack = _SLACK if self.lower else 0.0
         if direction == "forward":
             return law.losses - slack, law.with_record, law.without, law.lost[0]
