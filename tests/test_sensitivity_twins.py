@@ -444,7 +444,7 @@ ENGINE = {
 
 
 def rates_of(spec, n):
-    per_epoch, rates, update, epoch = spec.steps_per_epoch(n), [], 1, 1
+    per_epoch, rates, update, epoch = spec.batches_per_epoch(n), [], 1, 1
     while len(rates) < spec.total_steps(n):
         rates += spec.schedule.over(update, per_epoch, epoch).tolist()
         update, epoch = update + per_epoch, epoch + 1

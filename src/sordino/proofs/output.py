@@ -15,7 +15,7 @@ from sordino.accounting.last_iterate import permuted
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
-from sordino.privacy import SECRET, Sampling
+from sordino.privacy import SECRET, VARYING, Sampling
 from sordino.proofs.proof import Proof, TrainingEvidence, unit_of
 from sordino.proofs.steps import batches_of, rates_of
 from sordino.sensitivity import Batches, Sensitivity
@@ -166,8 +166,9 @@ class OutputEvidence(TrainingEvidence):
         for holds, reason in (
             (not spec.noise_multiplier, "The training adds noise itself; use noise_multiplier=0."),
             (
-                spec.order != Sampling.POISSON,
-                "Poisson sampling may meet a record at any step; use order='permute-once'.",
+                spec.order not in VARYING,
+                f"Batches of {spec.order} sampling vary in size, and a record may be met at any "
+                "step; use order='permute-once'.",
             ),
             (plain, "Rounding is bounded for logistic and Huber losses with radius=None only."),
             (

@@ -26,7 +26,15 @@ from sordino.proofs.evidence import SelectionEvidence
 from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
 from sordino.proofs.proof import Evidence, TrainingEvidence
-from sordino.proofs.settings import ESTIMATORS, GENERAL, HOW, METHODS, TrainingRequest, method_of
+from sordino.proofs.settings import (
+    ESTIMATORS,
+    GENERAL,
+    HOW,
+    METHODS,
+    WRITTEN_IF_GIVEN,
+    TrainingRequest,
+    method_of,
+)
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
 from sordino.release.certificate import (
     PACKAGES,
@@ -261,6 +269,7 @@ def _check_model(model: Model) -> None:
     if model.estimator not in ESTIMATORS:
         refuse(f"is of a {model.estimator}, and known are {' and '.join(ESTIMATORS)} only")
     names = {*GENERAL, *HOW, *(("huber_width",) if model.estimator == "PrivateLinearSVC" else ())}
+    names -= {name for name in WRITTEN_IF_GIVEN if model.settings.get(name) is None}
     if different := sorted(names ^ set(model.settings)):
         is_ours = different[0] in names
         refuse(f"{'lacks the' if is_ours else 'has an unknown'} setting {different[0]!r}")
@@ -316,7 +325,7 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     method = METHODS.get(certificate.method)
     if method is None or not isinstance(one, method.kind):
         refuse(f"names the method {certificate.method!r}, but its numbers are of {one.kind}")
-    given = [name for name in HOW if settings[name] is not None]
+    given = [name for name in HOW if settings.get(name) is not None]
     if settings["method"] == "auto":
         if certificate.method not in _AUTO or given:
             what = f"{given[0]} for it" if given else f"{certificate.method!r} by it"

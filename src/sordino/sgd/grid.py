@@ -21,7 +21,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.models import build
 from sordino.models.batched import Objective
-from sordino.privacy import Relation, Sampling
+from sordino.privacy import VARYING, Relation, Sampling
 from sordino.randomness import Name, SeededStreams, Streams
 from sordino.sgd.kernels import full_batch
 from sordino.sgd.spec import TrainSpec
@@ -166,10 +166,11 @@ def chunk_bytes(
     shared = 0 if spec.objective.is_linear else 1
     runs, parameters = seeds * (neighbours + shared), objective.parameters
     batch = spec.batch_size
-    if spec.order == Sampling.POISSON:  # as large as drawn: six deviations more at most
+    per_epoch = spec.batches_per_epoch(slots)
+    if spec.order in VARYING:  # as large as drawn: six deviations more at most
         mean = batch if spec.sample_rate is None else spec.sample_rate * slots
+        mean = slots / per_epoch if spec.order == Sampling.ALLOCATION else mean
         batch = min(slots, int(mean + 6 * mean**0.5) + 1)
-    per_epoch = spec.steps_per_epoch(slots)
     # Weights, their sum, a copy or two of the touched ones, and what the checkpoints keep.
     weights = runs * parameters * (4 + checkpoints)
     order = 24 * seeds * per_epoch * batch
@@ -328,12 +329,13 @@ def _check_neighbours(spec: TrainSpec, dataset: Dataset, neighbours: Neighbours)
     neighbours.check_of(dataset)
     if neighbours.relation is Relation.ADD_OR_REMOVE_ONE:
         where = "for added or removed records"
-        if spec.order != Sampling.POISSON:
+        if spec.order not in VARYING:
             hint = "Elsewhere use neighbours.zero_out, or train on dataset.take(...) itself."
-            checks.fail("order", spec.written_order, f"to be poisson {where}", hint)
-        if spec.sample_rate is None:
-            hint = "With it left out, the rate would tell the size, which is private here."
-            checks.fail("sample_rate", None, f"to be given {where}", hint)
+            checks.fail("order", spec.written_order, f"to be poisson or allocation {where}", hint)
+        if not spec.draws_by_public_numbers:
+            number = "sample_rate" if spec.order == Sampling.POISSON else "steps_per_epoch"
+            hint = "Left out, it would be made from the size, which is private here."
+            checks.fail(number, None, f"to be given {where}", hint)
 
 
 def _check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:

@@ -245,7 +245,7 @@ def _output(evidence: OutputEvidence, done: OutputPerturbation) -> Conditions:
         Sampling.PERMUTE_ONCE: "one uniform permutation, then the same batches every pass",
         Sampling.SHUFFLE: "a new uniform permutation every pass",
         Sampling.CYCLIC: "as they are"
-        if spec.steps_per_epoch(evidence.rows) > 1
+        if spec.batches_per_epoch(evidence.rows) > 1
         else "all records in every step",
     }[Sampling(spec.order)]
     farthest = f"{done.farthest:.6g}"
@@ -310,6 +310,8 @@ def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> Conditions
     sampling = f"{run.steps.sampling}, {run.steps.steps:,} steps"
     if run.steps.sampling == Sampling.POISSON:
         sampling += f", sample rate {run.steps.sample_rate:.6g}"
+    if run.steps.sampling == Sampling.ALLOCATION:
+        sampling += f", {run.steps.batches:,} an epoch"
     return [
         ("one record moves a sum of gradients by at most", moved),
         ("Gaussian noise on every sum of gradients", f"{noise}x the clip {clip:.6g}"),

@@ -24,7 +24,7 @@ import torch
 from sordino.models.constants import LINEAR_KINDS
 from sordino.models.kernels import link
 from sordino.models.kernels.compile import compiled
-from sordino.privacy import Sampling
+from sordino.privacy import VARYING
 from sordino.sgd.batches import Epoch
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable
@@ -191,7 +191,7 @@ def descend(
             table.slot,
             table.substitute,
             *table.replaced_by,
-            table.has_empty or spec.order == Sampling.POISSON,
+            table.has_empty or spec.order in VARYING,
         ),
         _Scratch._make([batch, *numbers, touched]),
         padded.numpy(),
