@@ -486,9 +486,10 @@ def test_the_score_is_the_ratio_of_the_densities_of_all_iterates(kind, order):
             if order == "poisson":
                 chance = math.prod(0.3 if hit else 0.7 for hit in drawn)
             w, log = start, 0.0
-            for hit, after in zip(drawn, path, strict=True):
-                mean = w - rate * (hit * gradient(w, x, y) / size + l2 * w)
-                log -= np.sum((after - mean) ** 2) / (2 * (rate / size * noise * clip) ** 2)
+            for step, (hit, after) in enumerate(zip(drawn, path, strict=True)):
+                now = rate / (1 + step // spec.batches_per_epoch(4))
+                mean = w - now * (hit * gradient(w, x, y) / size + l2 * w)
+                log -= np.sum((after - mean) ** 2) / (2 * (now / size * noise * clip) ** 2)
                 w = after
             total += chance * math.exp(log)
         return total
@@ -526,14 +527,14 @@ def deltas(negative, positive, epsilon):
 def test_an_audit_sees_what_is_proved_of_allocation_and_no_more():
     """By the pair's own likelihood ratio, which attains the bound."""
     release = allocated(steps=2 * PER_EPOCH)
-    negative, positive = outputs(release, SILENT, ALONE, 20_000)
+    negative, positive = outputs(release, SILENT, ALONE, 10_000)
     score = scores.likelihood(release, SILENT, ALONE)
     profile = dp_sgd.pld(1.0, 0.1, 20, sampling="allocation", relation=Relation.ZERO_OUT)
     for epsilon in (0.3, 0.8):
         worst = max(deltas(score(negative), score(positive), epsilon))
-        assert worst == pytest.approx(profile.delta(epsilon), rel=0.08)  # 4 standard errors
+        assert worst == pytest.approx(profile.delta(epsilon), rel=0.11)  # 4 standard errors
     claim = Claim(profile.epsilon(0.01), 0.01, Relation.ZERO_OUT)
-    found = audit(release, SILENT, ALONE, 4000, claim=claim, score="likelihood")
+    found = audit(release, SILENT, ALONE, 2000, claim=claim, score="likelihood")
     assert not found.violated
     assert found.observed.epsilon > 0
 
@@ -550,11 +551,11 @@ def test_a_shuffled_loader_accounted_as_allocation_is_caught():
     assert delta == pytest.approx(0.00278, abs=5e-6)
     claim = Claim(1.0, delta, Relation.ZERO_OUT)
     ratio = ShuffledRatio(1.0)
-    worlds = [ratio(each) for each in outputs(broken, D, D_prime, 20_000)]
-    assert max(deltas(*worlds, 1.0)) == pytest.approx(0.0764, abs=0.006)  # 4 standard errors
+    worlds = [ratio(each) for each in outputs(broken, D, D_prime, 10_000)]
+    assert max(deltas(*worlds, 1.0)) == pytest.approx(0.0764, abs=0.009)  # 4 standard errors
     assert audit(broken, D, D_prime, 4000, claim=claim, score=ratio).violated
-    assert not audit(correct, D, D_prime, 4000, claim=claim, score=ratio).violated
-    assert not audit(correct, SILENT, ALONE, 4000, claim=claim, score="likelihood").violated
+    assert not audit(correct, D, D_prime, 2000, claim=claim, score=ratio).violated
+    assert not audit(correct, SILENT, ALONE, 2000, claim=claim, score="likelihood").violated
 
 
 @pytest.mark.slow
