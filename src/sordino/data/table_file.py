@@ -202,7 +202,7 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Draft:
+class _Draft:
     """What `draft` gives.
 
     Parameters
@@ -221,7 +221,7 @@ class Draft:
     of_people: bool
 
 
-def draft(path: str | Path, target: str) -> Draft:
+def draft(path: str | Path, target: str) -> _Draft:
     """Describe a table AS ITS ROWS ARE.
 
     A column that `read` would refuse, or that looks like identifiers, people or dates, is ignored
@@ -247,7 +247,7 @@ def draft(path: str | Path, target: str) -> Draft:
             what = "Records without a label, which `sordino release` refuses (fill or drop them)"
             remarks[target] = f"{what}: {empty:,} of {len(frame):,}."
         drafted = Columns(target, labels.classes(), described, read_from_data=True)
-    return Draft(
+    return _Draft(
         drafted.to_toml(_DESCRIBED, remarks),
         describe_looks(seen, names),
         Look.PEOPLE in seen.values(),

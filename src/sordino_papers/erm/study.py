@@ -29,6 +29,7 @@ from sordino.types import Array, Floats
 from sordino_papers.erm.methods import (
     OLD_OBJECTIVES,
     REFERENCES,
+    MethodSettings,
     least_epsilon,
     make_plans,
     old_objective,
@@ -50,8 +51,8 @@ _Item = tuple[str, int]
 _LOSSES = {"logistic": "logistic", "svm": "huber-svm"}
 
 
-@dataclass(frozen=True)
-class ErmSettings:
+@dataclass(frozen=True, kw_only=True)
+class ErmSettings(MethodSettings):
     """One dataset and one loss.
 
     Parameters
@@ -84,19 +85,14 @@ class ErmSettings:
         Highest whole order of the moments accountant in "sgd-ma/2016".
     """
 
-    data: str
     loss: str
-    l2: float
-    delta: float
     epsilons: tuple[float, ...]
-    methods: tuple[str, ...]
     folds: int
     scored: int
     draws: int
     fits: Mapping[str, int]
     orders: int
     huber_width: float = 0.5
-    form: str | None = "erm"
     folder: str = ""
     rows: int = 0
     tuning: int = 0
@@ -156,7 +152,7 @@ class ErmSettings:
 
 
 @dataclass(frozen=True)
-class StoredRows:
+class _StoredRows:
     """Rows and labels in files, where every worker finds them."""
 
     directory: str
@@ -192,7 +188,7 @@ class StoredRows:
         )
 
 
-def store_rows(settings: ErmSettings, store: RunStore) -> StoredRows:
+def store_rows(settings: ErmSettings, store: RunStore) -> _StoredRows:
     """Write the rows, unless they are there."""
     given = settings.data, settings.form, settings.folder, settings.rows, settings.constant
     directory = store.folder("erm rows", *given)
@@ -206,7 +202,7 @@ def store_rows(settings: ErmSettings, store: RunStore) -> StoredRows:
         directory.mkdir(parents=True, exist_ok=True)
         _save(directory / "X.npy", with_constant(X, settings.constant))
         _save(directory / "y.npy", y)  # last: both are there then
-    return StoredRows(str(directory), settings)
+    return _StoredRows(str(directory), settings)
 
 
 def _save(path: Path, values: Array) -> None:
@@ -327,7 +323,7 @@ class Pieces:
     """
 
     settings: ErmSettings
-    rows: StoredRows
+    rows: _StoredRows
     directory: str
     chosen: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
