@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,10 @@ import torch
 from sordino import checks
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
+from sordino.randomness import Streams
 from sordino.sgd import grid as grids
 from sordino.sgd.batches import Epoch, epochs
-from sordino.sgd.grid import Grid, GridOptions, prepare
+from sordino.sgd.grid import Grid, NoiseSource, Plan, prepare
 from sordino.sgd.kernels import full_batch, linear, network
 from sordino.sgd.kernels.full_batch import FullBatch
 from sordino.sgd.kernels.network import Branches
@@ -237,6 +238,17 @@ class _Finished:
     weights: Array
 
 
+class _GridOptions(TypedDict, total=False):
+    """What `prepare` can be told beside the grid itself; `train` says what it means."""
+
+    initial_weights: Array | None
+    streams: Streams | None
+    noise: NoiseSource | None
+    plan: Plan | None
+    memory: int | None
+    threads: int | None
+
+
 def train(
     spec: TrainSpec,
     dataset: Dataset,
@@ -245,7 +257,7 @@ def train(
     checkpoints: Sequence[int] | None = None,
     *,
     progress: Callable[[Progress], None] | None = None,
-    **how: Unpack[GridOptions],
+    **how: Unpack[_GridOptions],
 ) -> Array:
     """Train every seed on every neighbouring dataset; return their weights.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypedDict
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -253,17 +253,6 @@ class Grid:
             return 1
         unit = full_batch.whole_blocks(self.neighbours)
         return unit if self.plan.seeds >= unit else 1
-
-
-class GridOptions(TypedDict, total=False):
-    """What `prepare` and `train` can be told beside the grid itself; `train` says what it means."""
-
-    initial_weights: Array | None
-    streams: Streams | None
-    noise: NoiseSource | None
-    plan: Plan | None
-    memory: int | None
-    threads: int | None
 
 
 def prepare(

@@ -32,7 +32,6 @@ from sordino.release.mechanism import SLACK
 from sordino.types import Floats
 
 REFERENCES = ("none", "majority")
-OLD_OBJECTIVES = ("objective/2011", "objective/2012")
 _LEFT = 1e-6
 """Norm of the mean gradient at which minimising stops where nothing is proved of it."""
 

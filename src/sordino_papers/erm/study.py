@@ -27,7 +27,6 @@ from sordino.estimators.risk import NoMinimum
 from sordino.randomness import Name, stream
 from sordino.types import Array, Floats
 from sordino_papers.erm.methods import (
-    OLD_OBJECTIVES,
     REFERENCES,
     MethodSettings,
     least_epsilon,
@@ -376,7 +375,7 @@ class _Fold:
     def scores(self, chosen: Sequence[int] | None = None) -> Floats:
         """Accuracy, objective and noise [3, setting, epsilon], means over draws or fits."""
         given, epsilons = self.settings, self.settings.epsilons
-        if self.method in OLD_OBJECTIVES:
+        if self.method in ("objective/2011", "objective/2012"):
             return np.stack([self._old(epsilon) for epsilon in epsilons], axis=-1)
         if self.method in REFERENCES:
             epsilons = epsilons[:1]  # they promise nothing, whatever the budget

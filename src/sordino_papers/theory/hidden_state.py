@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from sordino_papers.runs import RunStore
 
 _ORDERS = ("presence", "absence")
-LINES = ("observed", "composed", "linear")
 _RATES = np.round(np.arange(0.01, 0.995, 0.01), 10)
 """False-positive rates at which curves are compared."""
 
