@@ -314,9 +314,9 @@ def run(
     ):
         judge = _load_score(score)
         target = attacked.make_target()
+        how: dict[str, Any] = {"delta": target.delta, "confidence": confidence}
         if not json:
             tested = runs - runs // 2
-            how = {"delta": target.delta, "confidence": confidence}
             most = rounded(ceiling(tested, **how) if tested > 0 else 0.0, digits=3)
             say(
                 f"Attacking {target.name}; pair: {target.pair}.",
@@ -326,18 +326,9 @@ def run(
                 hang=True,
             )
         with tasks.connect(dask) as client, terminal.bar("runs") as progress:
-            result = audit(
-                *(target.mechanism, target.D, target.D_prime, runs),
-                score=judge,
-                claim=target.claim,
-                delta=target.delta,
-                confidence=confidence,
-                seed=seed,
-                workers=workers,
-                client=client,
-                file=outputs,
-                progress=progress,
-            )
+            how |= {"claim": target.claim, "score": judge, "seed": seed, "workers": workers}
+            how |= {"client": client, "file": outputs, "progress": progress}
+            result = audit(target.mechanism, target.D, target.D_prime, runs, **how)
     if json:
         names = ("reach", "gaussian_reach", "curve_refuted", "score")
         more = {name: getattr(result, name) for name in names}

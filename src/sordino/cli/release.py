@@ -130,21 +130,21 @@ def _preview(estimator: Any, prepared: Prepared, book: Ledger | None) -> dict[st
         If too little is left in the ledger.
     """
     # The first half of `fit`; `estimator.preview` does this too, but tells the guarantee only.
-    job = estimator._prepare(prepared.X, prepared.y)
-    payment = job.payment(estimator)
+    fitting = estimator._prepare(prepared.X, prepared.y)
+    payment = fitting.payment(estimator)
     left = None
     if book is not None and payment.charge is not None:
         left = f"{book.dataset!r} would have {book.status().after(payment.charge).left}"
-    guarantee = job.proof.guarantee(job.plan.task.delta)
+    guarantee = fitting.proof.guarantee(fitting.plan.task.delta)
     return {
         "dry_run": True,
         "model": type(estimator).__name__,
-        "method": job.plan.method,
+        "method": fitting.plan.method,
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
         "relation": guarantee.relation.value,
         "unit": guarantee.unit,
-        "noise": job.plan.evidence.facts()["noise"],
+        "noise": fitting.plan.evidence.facts()["noise"],
         "not_covered": [*guarantee.not_covered, *prepared.reads_private_data],
         "ledger": left,
     }

@@ -49,7 +49,7 @@ _LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str"
 _LABELS_SHOWN = 10
 _WIDTH = 92
 
-Label = bool | int | float | str
+_Label = bool | int | float | str
 
 
 class CertificateError(Refused):
@@ -110,7 +110,7 @@ class Model:
 
     estimator: str
     settings: Mapping[str, Any] = field(hash=False)
-    labels: tuple[Label, ...]
+    labels: tuple[_Label, ...]
     label_type: str
     features: int
     feature_names: tuple[str, ...] | None
@@ -339,7 +339,7 @@ class Certificate:
             return certificate
 
 
-def plain_labels(classes: npt.ArrayLike) -> tuple[tuple[Label, ...], str]:
+def plain_labels(classes: npt.ArrayLike) -> tuple[tuple[_Label, ...], str]:
     """`labels` and `label_type` of a `Model` for these classes, such as an estimator's."""
     labels = tuple(np.asarray(classes).tolist())
     kinds = {type(label) for label in labels}
@@ -400,7 +400,7 @@ _GUARANTEE = serialize.Forms().record(
 )
 _FORM = serialize.Forms(
     {
-        Label: serialize.SettingForm(null=False, infinite=False),
+        _Label: serialize.SettingForm(null=False, infinite=False),
         Guarantee: _GUARANTEE,
         Evidence: _EvidenceForm(),
     }

@@ -229,10 +229,10 @@ class OsGaussian(NoiseStream):
     @property
     def name(self) -> str:
         """The source in words, with OpenDP's version."""
-        return self.named(version("opendp"))
+        return self.name_under(version("opendp"))
 
     @staticmethod
-    def named(opendp: str) -> str:
+    def name_under(opendp: str) -> str:
         """What `name` is under this version of OpenDP: for whoever reads it in a certificate."""
         how = "discrete, exact sampling; the operating system's randomness"
         return f"OpenDP {opendp} Gaussian ({how})"

@@ -20,7 +20,7 @@ from sordino import _files, checks
 from sordino.errors import InvalidArgument
 from sordino.release.certificate import CertificateError
 
-PathLike = str | os.PathLike[str]
+_PathLike = str | os.PathLike[str]
 _MOST_BYTES = 2**16
 _HINT = "`sordino certificate new-key` and `ssh-keygen -t ed25519` make one."
 
@@ -53,7 +53,7 @@ def key_name(key: Ed25519PublicKey) -> str:
     return f"SHA256:{base64.b64encode(hashlib.sha256(wire).digest()).decode().rstrip('=')}"
 
 
-def load_private(path: PathLike, ask: Callable[[], str] | None = None) -> Ed25519PrivateKey:
+def load_private(path: _PathLike, ask: Callable[[], str] | None = None) -> Ed25519PrivateKey:
     """A private key from a PEM or OpenSSH file.
 
     Parameters
@@ -89,7 +89,7 @@ def load_private(path: PathLike, ask: Callable[[], str] | None = None) -> Ed2551
     return key
 
 
-def load_public(path: PathLike) -> Ed25519PublicKey:
+def load_public(path: _PathLike) -> Ed25519PublicKey:
     """A public key from a PEM or OpenSSH file.
 
     Raises
@@ -111,7 +111,7 @@ def load_public(path: PathLike) -> Ed25519PublicKey:
     return key
 
 
-def new_key(private: PathLike, public: PathLike, passphrase: str = "") -> Ed25519PublicKey:
+def new_key(private: _PathLike, public: _PathLike, passphrase: str = "") -> Ed25519PublicKey:
     """Make a key and write both halves as PEM; the private one for its owner's eyes only.
 
     Raises
@@ -137,6 +137,6 @@ def new_key(private: PathLike, public: PathLike, passphrase: str = "") -> Ed2551
     return key.public_key()
 
 
-def _content(path: PathLike) -> bytes:
+def _content(path: _PathLike) -> bytes:
     with _files.explained("key", path, "read", _HINT):
         return _files.read(path, _MOST_BYTES)

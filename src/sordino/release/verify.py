@@ -353,12 +353,12 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
 def _check_noise(certificate: Certificate, evidence: Evidence) -> None:
     """A promise rests on noise that nobody can draw again, from the source of its method."""
     noise = certificate.noise
-    if not noise.startswith((OsGaussian.named("").split()[0], CryptoNormals.name.split()[0])):
+    if not noise.startswith((OsGaussian.name_under("").split()[0], CryptoNormals.name.split()[0])):
         refuse(f"makes a promise, but says of its noise: {noise!r}")  # of any version
     on_output = isinstance(evidence, OutputEvidence | ObjectiveEvidence)
     opendp = certificate.versions.get("opendp", "")
     if _is_ours(certificate):
-        source = OsGaussian.named(opendp) if on_output else CryptoNormals.name
+        source = OsGaussian.name_under(opendp) if on_output else CryptoNormals.name
         _same("noise", noise, "its method", source, "words")
 
 

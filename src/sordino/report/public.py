@@ -25,7 +25,7 @@ from sordino import checks
 from sordino.errors import InvalidArgument, printable
 from sordino.privacy import Guarantee
 from sordino.report import result, sections, words
-from sordino.report.numbers import named, upper, versions
+from sordino.report.numbers import name_list, upper, versions
 from sordino.report.page import Block, Bullets, Code, Facts, Folded, Page, Section, Text
 from sordino.report.result import (
     FORMS,
@@ -44,9 +44,9 @@ from sordino.report.result import (
 )
 from sordino.serialize import Schema, closed, fields_of, summary
 
-HEADER = {"schema": "sordino-assessment-public", "version": 1, "internal": False}
+_HEADER = {"schema": "sordino-assessment-public", "version": 1, "internal": False}
 CERTIFICATE = {"schema": "sordino-certificate", "version": 1}
-GUARANTEE_MEANS = ("delta_means", "relation_means")
+_GUARANTEE_MEANS = ("delta_means", "relation_means")
 """Sentences beside the guarantee."""
 CERTIFICATE_KEYS = (
     *("date", "model", "guarantee", "why_none", "method", "evidence", "facts", "noise"),
@@ -122,7 +122,7 @@ class PublicFacts:
         values = self.certificate["guarantee"]
         if values is None:
             return None
-        check_keys(values, (*fields_of(Guarantee), *GUARANTEE_MEANS), "certificate.guarantee")
+        check_keys(values, (*fields_of(Guarantee), *_GUARANTEE_MEANS), "certificate.guarantee")
         return from_plain(Guarantee, {name: values[name] for name in fields_of(Guarantee)})
 
     @property
@@ -174,7 +174,7 @@ def public_facts(
 def dumps(facts: PublicFacts) -> str:
     """JSON for the public (public.schema.json): equal facts give equal text."""
     values = {"certificate": dict(facts.certificate), "computed": to_plain(facts.computed)}
-    return text({**HEADER, **values}) + "\n"
+    return text({**_HEADER, **values}) + "\n"
 
 
 def loads(content: str | bytes) -> PublicFacts:
@@ -185,7 +185,7 @@ def loads(content: str | bytes) -> PublicFacts:
     DocumentError
         For anything else, with one sentence.
     """
-    values = check_document(parse(content), HEADER, tuple(fields_of(PublicFacts)))
+    values = check_document(parse(content), _HEADER, tuple(fields_of(PublicFacts)))
     try:
         return _facts(values["certificate"], from_plain(PublicComputed, values["computed"]))
     except InvalidArgument as error:
@@ -285,7 +285,7 @@ def _training(paper: Mapping[str, Any]) -> Iterator[Block]:
     pairs = (
         ("Model", str(model.get("estimator", ""))),
         ("Features", f"{int(model.get('features', 0)):,}"),
-        ("Labels", named([str(label) for label in model.get("labels", ())])),
+        ("Labels", name_list([str(label) for label in model.get("labels", ())])),
         ("Method", str(paper["method"])),
         ("Source of the noise", str(paper["noise"])),
         ("Preparation", prepared),
@@ -338,7 +338,7 @@ def schemas() -> dict[str, str]:
     computed = FORMS.of(PublicComputed).schema(used)
     parts = {"computed": computed, "certificate": _certificate(used)}
     about = "What the public may see of a release: its certificate, and what follows from it."
-    shown = _document(about, HEADER, parts, used)
+    shown = _document(about, _HEADER, parts, used)
     files = {"assessment.schema.json": internal, "public.schema.json": shown}
     return {
         name: json.dumps(each, indent=2, ensure_ascii=False) + "\n" for name, each in files.items()
@@ -358,7 +358,7 @@ def _document(about: str, header: Mapping[str, Any], parts: Schema, used: dict[s
 
 def _certificate(used: dict[str, Any]) -> Schema:
     text = {"type": "string"}
-    means = dict.fromkeys(GUARANTEE_MEANS, text)
+    means = dict.fromkeys(_GUARANTEE_MEANS, text)
     guarantee = closed({**FORMS.record(Guarantee).properties(used), **means})
     promise = {"description": summary(Guarantee), **guarantee}
     known: dict[str, Schema] = {

@@ -19,7 +19,7 @@ from sordino.report.numbers import (
     chance,
     confidence,
     lower,
-    named,
+    name_list,
     percent,
     percent_up,
     seconds,
@@ -159,7 +159,7 @@ def _protection(assessment: Assessment) -> Iterator[Block]:
         facts = (
             ("Rows", f"{records.rows:,} to train on, {records.test_rows:,} held out"),
             ("Columns", f"{records.columns:,}, the intercept's included"),
-            ("Labels", named(records.classes)),
+            ("Labels", name_list(records.classes)),
             ("Norm of a row", f"at most {about(records.norm, 6)}, enforced"),
         )
         yield Facts(facts)
