@@ -72,8 +72,8 @@ def test_a_dataset_by_name(run, tmp_path: Path) -> None:
     leak, internal = err.splitlines()
     reads = "minimum and maximum of every column of the training rows"
     assert leak == f"Warning: Not private: preparing breast-cancer read the {reads}."
-    assert internal.startswith("INTERNAL, do not publish: accuracy 0.")
-    assert internal.endswith("on 114 held-out rows; the guarantee does not cover it.")
+    assert internal.startswith("INTERNAL, not covered: accuracy 0.")
+    assert internal.endswith("on 114 held-out rows.")
     certificate = bundle.read(out).certificate
     assert certificate.preprocessing.reads == (reads,)
     assert certificate.model.settings["data_norm"] == pytest.approx(2**0.5)  # rows of norm 1, and 1

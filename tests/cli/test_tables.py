@@ -71,7 +71,7 @@ def test_tables_begin_with_internal_and_call_epsilons_estimates(show, study: Pat
     accuracies = rows(out, "Accuracy, if SGD's own noise counted")
     assert list(accuracies) == ["0.1", "0.2", "0.5", "1", "2", "5", "10"]
     assert float(accuracies["0.1"][0]) < float(accuracies["10"][0])  # less noise, fewer errors
-    assert "NOT PRIVATE: how much noise was measured on the records themselves." in out
+    assert "NOT PRIVATE: how much noise was measured on the records." in out
 
 
 def rows(out: str, title: str) -> dict[str, list[str]]:

@@ -41,8 +41,7 @@ def account(
     `sordino account --noise-multiplier 40 --sampling full --n 10000 --steps 2000 --delta 1e-6
     --loss logistic --l2 0.01 --learning-rate 2 --plot epsilon.svg`
     """
-    hint = "Pass the noise's standard deviation over the clip, such as 1.1."
-    checks.non_negative("noise_multiplier", noise_multiplier, hint)
+    checks.non_negative("noise_multiplier", noise_multiplier)
     counts = tables.plot_counts(given, plot)
     from sordino.proofs import theorems
 
@@ -53,19 +52,15 @@ def account(
         inputs = {"noise_multiplier": noise_multiplier}
         print_json(tables.plain_findings(given, inputs, "epsilon", findings, best))
     else:
-        heading = (
-            f"{given.total_steps:,} steps, {how} {given.rate:.6g}, noise {noise_multiplier:g} x "
-            f"clip, delta {given.delta:g}, {given.chosen_relation.value}; released: "
-            f"{given.released}."
-        )
-        result = "No method proves anything here; the reasons are below."
+        steps = f"{given.total_steps:,} steps, {how} {given.rate:.6g}"
+        noise = f"noise {noise_multiplier:g} x clip, delta {given.delta:g}"
+        result = "No method proves anything here."
         if best is not None:
             result = f"Proved: epsilon <= {tables.number(best.value)} ({best.title})."
             if best.value == float("inf"):
                 result = "Nothing is proved: epsilon is infinite."
-        say(heading, result, hang=True)
-        tables.say_assumptions(given)
-        tables.print_findings(findings, "epsilon", best, everything=everything)
+        say(f"{steps}, {noise}, {given.ends}", hang=True)
+        tables.print_findings(given, result, findings, "epsilon", best, everything=everything)
     if plot is None:
         return
     from sordino.report import figures

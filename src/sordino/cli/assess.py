@@ -73,7 +73,7 @@ def assess(
         str | None,
         typer.Argument(
             metavar="STUDY.toml",
-            help="A file with these settings (`--write-study` prints one); options come first.",
+            help="Settings (`--write-study` prints such a file); options come first.",
             show_default=False,
         ),
     ] = None,
@@ -121,23 +121,24 @@ def assess(
         return
     with terminal.wrong_input():
         request = Request() if study is None else Request.from_file(study)
-        if study is not None and not run_code:
-            _check_code(study, request, questions)
+        for name in ("mechanism", "pair") if study is not None and not run_code else ():
+            # Code that a file names is run only if somebody says so; what is typed says it itself.
+            code = getattr(request, name) or "gallery:"
+            if getattr(questions, name) is None and not code.startswith("gallery:"):
+                text = f"its {name} {code} would be imported and run"
+                raise InvalidArgument(f"Expected --run-code with {study}: {text}.", name)
         if quick and thorough:
             raise InvalidArgument("Expected --quick or --thorough, not both.", "--quick")
         effort = "quick" if quick else "thorough" if thorough else None
-        request = request.with_options(
-            **vars(questions), effort=effort
-        )  # what is None stays as it is
+        # What is None stays as it is.
+        request = request.with_options(**vars(questions), effort=effort)
         if request.runs_code and questions.epsilon is None and study is None:
             checks.fail_missing("--epsilon E", "with --mechanism", "Pass what it claims.")
         if public and (request.mechanism is not None or request.model == "mlp"):
-            what = "with --mechanism" if request.mechanism else "of a network"
-            text = f"Expected no --public: {what} nothing is released, so there is no certificate."
-            raise InvalidArgument(text, "--public")
+            raise InvalidArgument("Expected no --public: nothing is released.", "--public")
         place = out or request.default_directory()
         assessment = _run(request, place, dask)
-    with terminal.add_note(f"The assessment is finished, and everything is in {place}."):
+    with terminal.add_note(f"The assessment is in {place}."):
         print_assessment(assessment)
         page = _say_files(assessment, Path(place), public=public)
     if open_page:
@@ -147,16 +148,6 @@ def assess(
             say("No browser could be opened here.", err=True)
     if assessment.broken:
         raise typer.Exit(1)
-
-
-def _check_code(study: str, request: Request, typed: _Questions) -> None:
-    """Code that a file names is run only if somebody says so; what was typed says it itself."""
-    for name in ("mechanism", "pair"):
-        named = getattr(request, name)
-        if named is None or getattr(typed, name) is not None or named.startswith("gallery:"):
-            continue
-        text = f"its {name} is {named}, so {named.rpartition(':')[0]} would be imported and run"
-        raise InvalidArgument(f"Expected --run-code with {study}: {text}. Read it first.", name)
 
 
 def _run(request: Request, place: str, dask: str | None) -> Assessment:
@@ -170,9 +161,8 @@ def _run(request: Request, place: str, dask: str | None) -> Assessment:
         mechanism = load_named("--mechanism", request.mechanism)
         pair = None if request.pair is None else load_pair(request.pair)
     console = terminal.errors()
-    resume = terminal.resumable(lambda: f"The same command resumes from here: {place}")
     with (
-        resume,
+        terminal.resumable(lambda: f"The same command resumes from here: {place}"),
         tasks.connect(dask) as client,
         terminal.plain_warnings(console),
         terminal.StageBars(console) as bars,
@@ -187,7 +177,7 @@ def _say_files(assessment: Assessment, place: Path, *, public: bool) -> Path:
     page = place / PAGE
     say(f"Study (INTERNAL): {place}", f"  the page: {page}")
     if assessment.broken and not assessment.question.mechanism:
-        say("  the model must NOT leave: an attack refuted what its certificate says")
+        say("  the model must NOT leave: an attack refuted its certificate")
     elif assessment.release is not None and assessment.release.directory:
         say(f"  the model that may leave, with its certificate: {place / MODEL}")
     if public:
@@ -230,6 +220,5 @@ def report(
         block(page_text(directory, format.value, public=public))
         return
     path = write_page(directory, format.value, out, public=public)
-    kind = "may leave: it shows only what the certificate may show" if public else "INTERNAL"
     with terminal.add_note(f"The page is in {path}."):
-        say(f"{path} ({kind})")
+        say(f"{path} ({'may leave' if public else 'INTERNAL'})")

@@ -43,7 +43,7 @@ def show(path: _Papers, json: Json = False) -> None:
     from sordino.release.certificate import CertificateError
 
     certificate, _ = bundle.read_certificate(path)
-    state, code = f"Verified just now; for all findings: sordino certificate verify {path}", 0
+    state, code = "Verified just now.", 0
     try:
         _verdict(path)
     except CertificateError as reason:
@@ -106,10 +106,10 @@ def sign(
 
 @app.command("new-key")
 def new_key(
-    private: Annotated[Path, typer.Argument(help="Where the private key goes. Keep it secret.")],
+    private: Annotated[Path, typer.Argument(help="Private key. Keep it secret.")],
     public: Annotated[
         Path | None,
-        typer.Argument(help="Where the public key goes. Default: me.public.pem beside me.pem."),
+        typer.Argument(help="Public key. Default: me.public.pem beside me.pem."),
     ] = None,
     passphrase: Annotated[
         bool, option(None, "Ask for one to lock the private key with.", "--passphrase")
@@ -130,11 +130,7 @@ def new_key(
     secret = ask("Passphrase", twice=True) if passphrase else ""
     name = signature.key_name(signature.new_key(private, beside, secret))
     with add_note(f"The key is in {private}, its public half in {beside}."):
-        say(
-            f"Private key, for you alone: {private}",
-            f"Public key, for whoever verifies: {beside}",
-            f"Its name: {name}",
-        )
+        say(f"Private key, for you alone: {private}", f"Public key: {beside}", f"Its name: {name}")
 
 
 def _verdict(path: Path, key: Path | None = None) -> Verdict:
@@ -147,6 +143,5 @@ def _verdict(path: Path, key: Path | None = None) -> Verdict:
         return verifying.verify(bundle.read(path), public_key=public)
     certificate, content = bundle.read_certificate(path)
     if public is not None:
-        hint = "A signature is checked together with the weights."
-        checks.fail("path", path, "to be a bundle's directory where --key is given", hint)
+        checks.fail("path", path, "to be a bundle's directory where --key is given")
     return verifying.verify_certificate(certificate, content)

@@ -172,7 +172,7 @@ def main() -> None:
         sys.exit(130)
     except MemoryError:  # what could be counted beforehand was
         free = _cost.size(_cost.free_memory())
-        say(f"There was not enough memory: {free} are free. Use fewer rows or columns.", err=True)
+        say(f"Too little memory: {free} are free. Use fewer rows or columns.", err=True)
         sys.exit(2)
     except Exception as error:
         code, text = _refusal(error)
@@ -202,7 +202,7 @@ def _tell_fault(kind: type[BaseException], _: BaseException, trace: TracebackTyp
     """Where a fault of the program happened. Not its text: that may quote a record."""
     say(
         f"sordino failed ({kind.__name__}), and that is a fault of sordino.",
-        "The text of the fault is not shown, since it may hold a record. It happened here:",
+        "Its text is not shown, since it may hold a record. It happened here:",
         *(f"  {each.filename}:{each.lineno}, in {each.name}" for each in extract_tb(trace)),
         err=True,
     )

@@ -18,7 +18,7 @@ from sordino import _cost, checks
 from sordino._files import reason
 from sordino.cli import options
 from sordino.cli.options import OUTPUT, RECORDS, TRAINING, option
-from sordino.cli.tables import INTERNAL, NOT_PRIVATE, estimates, model_name, print_summary
+from sordino.cli.tables import INTERNAL, NOT_PRIVATE, estimates, model_name, pick, print_summary
 from sordino.cli.terminal import add_note, bar, print_json, resumable, say
 from sordino.data.source import Source
 from sordino.errors import PrivacyLeakWarning
@@ -95,13 +95,13 @@ def measure(
     """
     if context.invoked_subcommand is not None:
         if data is not None or out is not None:
-            hint = f"Options of a training do not go with `{context.invoked_subcommand}`."
-            checks.fail("--data" if data else "--out", data or out, "not to be given here", hint)
+            condition = f"not to go with `{context.invoked_subcommand}`"
+            checks.fail("--data" if data else "--out", data or out, condition)
         return
     if data is None:
-        checks.fail_missing("--data NAME", "", "`sordino data list` has names.")
+        checks.fail_missing("--data NAME", "", options.LIST)
     if out is None:
-        checks.fail_missing("--out DIR", "", "Pass a directory for the study.")
+        checks.fail_missing("--out DIR", "", "The study goes there.")
     training = Training(model, steps, until_converged, batch_size, learning_rate, l2)
     source = Source(data, target, columns, None, data_norm, data_dir)
     starts = [word.strip() for word in init.split(",")]
@@ -155,7 +155,7 @@ class _Watch:
     def __call__(self, progress: StudyProgress) -> None:
         if self.last is None and progress.expected > _cost.LONG:
             about = _cost.duration(progress.expected)
-            say(f"About {about} of training here; Ctrl-C stops it, and it can be resumed.")
+            say(f"About {about} here; Ctrl-C stops it, and it can be resumed.")
         self.last = progress
         speed = f", {progress.runs_per_second:,.2g} runs/s" if progress.runs_now else ""
         done = progress.runs_done + progress.under_way
@@ -177,12 +177,12 @@ def _say(study: Study, watch: _Watch) -> None:
     if last.runs_now:
         speed = f"{last.runs_per_second:,.0f} runs/s"
         now = f"{last.runs_now:,} of them now, in {last.seconds:.1f} seconds ({speed})."
+    datasets = f"{many + 1} datasets ({many} neighbours, and the data itself)"
+    inits = f"{len(layout.inits)} ({', '.join(layout.inits)})"
     say(
-        f"{last.runs_total:,} runs: {len(layout.seeds)} seeds x {many + 1} datasets ({many} "
-        f"neighbours, and the data itself) x {len(layout.inits)} ({', '.join(layout.inits)}).",
+        f"{last.runs_total:,} runs: {len(layout.seeds)} seeds x {datasets} x {inits}.",
         now,
-        f"Study: {study.directory}",
-        "INTERNAL: its weights are not protected; do not publish or share it.",
+        f"Study, INTERNAL: {study.directory}",
         f"Its estimates, which are no guarantee: sordino measure show {study.directory}",
     )
     failures = list(study.failures().items())
@@ -243,13 +243,9 @@ def show(
         why = test if isinstance(test, str) else None
         utilities = {} if isinstance(test, str) else _utilities(found, test)
         if json:
-            utility: dict[str, Any] = {
-                "estimated_on": "private",
-                "warning": NOT_PRIVATE,
-                "missing": why,
-            }
-            utility |= {name: each.table() for name, each in utilities.items()}
-            print_json({**_document(found), "utility": utility})
+            utility = {"estimated_on": "private", "warning": NOT_PRIVATE, "missing": why}
+            tables = {name: each.table() for name, each in utilities.items()}
+            print_json({**_document(found), "utility": {**utility, **tables}})
         else:
             print_summary(found, utilities.get("empirical"))
             if why:
@@ -281,7 +277,7 @@ def _held_out(measured: Measured, data_dir: str | None) -> Dataset | str:
 
     spec, facts = measured.spec, measured.dataset
     if spec is None or not spec.objective.is_linear or "vary" not in measured.inits:
-        return "only for linear models trained by sordino with varying initial weights"
+        return "only for linear models with varying initial weights"
     if facts.name not in names():
         return "no rows are held out for a file of your own"
     try:
@@ -289,7 +285,7 @@ def _held_out(measured: Measured, data_dir: str | None) -> Dataset | str:
     except DataError as error:
         return str(error)
     if splits.train.fingerprint != facts.sha256 or splits.test is None:
-        return f"{facts.name} is not here as it was measured, or has no test rows"
+        return f"{facts.name} is not as it was measured, or has no test rows"
     return splits.test
 
 
@@ -361,11 +357,11 @@ def _init(one: InitSummary, delta: float) -> dict[str, Any]:
         "neighbours": one.neighbours,
         "distances": {
             name: each
-            and _fields(each, "pairs", "exact", "maximum", "maximum_of_all")
+            and pick(each, "pairs", "exact", "maximum", "maximum_of_all")
             | {"quantiles": {f"{q:g}": each.quantile(q) for q in _QUANTILES}}
             for name, each in gaps.items()
         },
-        "against_gaussian_vectors": _fields(one.gaussian, "kolmogorov", "sharpness"),
+        "against_gaussian_vectors": pick(one.gaussian, "kolmogorov", "sharpness"),
         "sigma": one.sigma,
         "sigma_over_datasets": {**vars(one.across), "relative": one.across.relative},
         "sensitivity_seen": one.sensitivity,
@@ -380,12 +376,12 @@ def _init(one: InitSummary, delta: float) -> dict[str, Any]:
         },
         "worst_pair": worst
         and {
-            **_fields(worst, "chosen", "distance", "isotropic"),
+            **pick(worst, "chosen", "distance", "isotropic"),
             "neighbours": [one.neighbours[at] for at in worst.pair],
             "in_sample_inflated": worst.in_sample,
         },
         "normality": tested
-        and _fields(tested, "tests", "level", "bonferroni", "below_level", "rejected"),
+        and pick(tested, "tests", "level", "bonferroni", "below_level", "rejected"),
         "joint_normality": one.joint,
         "by_comparisons": one.by_comparisons,
         "by_seeds": one.by_seeds,
@@ -393,14 +389,10 @@ def _init(one: InitSummary, delta: float) -> dict[str, Any]:
     }
 
 
-def _fields(value: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in names}
-
-
 def _plain(value: Any) -> Any:
     """As JSON can hold it; NaN is null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = _fields(value, *(each.name for each in dataclasses.fields(value)))
+        value = pick(value, *(each.name for each in dataclasses.fields(value)))
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if hasattr(value, "tolist"):  # numpy's
@@ -428,8 +420,7 @@ def _draw(
         canvas.save(figure, str(paths[-1]), INTERNAL)
     say(f"INTERNAL figures: {', '.join(map(str, paths))}", err=err)
     if left:
-        wanted = "checkpoints, seeds, noise or held-out rows"
-        say(f"Not drawn, for want of {wanted}: {', '.join(left)}.", err=err)
+        say(f"Not drawn, for want of numbers: {', '.join(left)}.", err=err)
 
 
 def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:

@@ -63,12 +63,12 @@ def release(
     from sordino.release import bundle
 
     if out is None and not dry_run:
-        checks.fail_missing("--out DIR", "", "Pass a new directory for the bundle, or --dry-run.")
+        checks.fail_missing("--out DIR", "", "Or pass --dry-run.")
     place = None if out is None else bundle.check_target(out, "--out")
     sign = _signer(sign_with)
     source = records.source()
     if source is None:
-        checks.fail_missing("--data NAME|FILE", "", "`sordino data list` shows names.")
+        checks.fail_missing("--data NAME|FILE", "", options.LIST)
     from sordino.assessment import history
 
     console = terminal.errors()
@@ -95,12 +95,11 @@ def release(
             line(console, f"Note: {note}.")
         if (test := prepared.test) is not None:
             accuracy = f"accuracy {estimator.score(test.X, test.y):.4f}"
-            where = f"on {test.rows:,} held-out rows; the guarantee does not cover it."
-            line(console, f"INTERNAL, do not publish: {accuracy} {where}")
+            line(console, f"INTERNAL, not covered: {accuracy} on {test.rows:,} held-out rows.")
         if book is not None:
             line(console, f"Ledger: of the budget of {book.dataset!r}, {book.status().left}.")
     certificate, signed = estimator.certificate_, sign is not None
-    with terminal.add_note(f"The model was released, and its bundle is in {place}."):
+    with terminal.add_note(f"The model was released: {place}."):
         if json:
             papers = json_text.loads(certificate.to_json())
             print_json({"directory": str(place), "signed": signed, "certificate": papers})

@@ -49,6 +49,11 @@ def print_table(
     console.print(table)
 
 
+def pick(value: object, *names: str) -> dict[str, Any]:
+    """Some attributes by name, for JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def number(value: float | None) -> str:
     """Five digits, rounded up: a rounded-down epsilon would promise too much."""
     if value is None:
@@ -97,36 +102,35 @@ def plain_findings(
     """The JSON document; `value` names what was computed, such as "epsilon"."""
     partial = value not in ("epsilon", "noise_multiplier")
     names = ("method", "applies", "delta", "kind", "theorem", "released", "reason")
+    rows = [
+        pick(each, *names)
+        | {value: each.value, "relation": each.relation.value, "notes": list(each.notes)}
+        | {"milliseconds": round(each.milliseconds, 3)}
+        for each in findings
+    ]
     return {
         "inputs": {**inputs, **given.inputs(partial=partial)},
-        "rows": [
-            {name: getattr(each, name) for name in names}
-            | {
-                value: each.value,
-                "relation": each.relation.value,
-                "notes": list(each.notes),
-                "milliseconds": round(each.milliseconds, 3),
-            }
-            for each in findings
-        ],
+        "rows": rows,
         "best": best.method if best else None,
         "assumes": given.assumes(),
     }
 
 
-def say_assumptions(given: RunOptions) -> None:
-    """What was concluded from the options, what is taken for granted, and the usual relation."""
-    say(*(f"{each}." for each in given.implies()), hang=True)
-    say(*(f"Assumes {each}." for each in given.assumes()), hang=True)
-    if given.relation is None and given.chosen_relation is Relation.REPLACE_ONE:
-        compare = "compare with Poisson numbers by --relation zero-out"
-        say(f"Relation not given: replace-one; {compare}.", hang=True)
-
-
 def print_findings(
-    findings: Sequence[Finding], value: str, best: Finding | None, *, everything: bool
+    given: RunOptions,
+    result: str,
+    findings: Sequence[Finding],
+    value: str,
+    best: Finding | None,
+    *,
+    everything: bool,
 ) -> None:
-    """Print what is proved, best marked; then every method that proves nothing, and why."""
+    """Print what is assumed and proved, best marked; then what proves nothing, and why."""
+    lines = [result, *(f"{each}." for each in given.implies())]
+    lines += [f"Assumes {each}." for each in given.assumes()]
+    if given.relation is None and given.chosen_relation is Relation.REPLACE_ONE:
+        lines.append("For the relation of Poisson numbers pass --relation zero-out.")
+    say(*lines, hang=True)
     findings = _asked(findings, everything)
     proved = [each for each in findings if each.applies]
     console = screen()
@@ -157,7 +161,7 @@ def print_findings(
         # The text of an estimate has its epsilon, and that of a printed formula its number.
         text = f"{value} {number(each.value)}: " if estimate and value != "epsilon" else ""
         if estimate and best and (each.value or 0) > (best.value or 0):
-            text = f"no use here, it is above what is proved; {text}"
+            text = f"above what is proved; {text}"
         say(f"  {each.method}: {text}{each.reason}", hang=True)
 
 
@@ -185,7 +189,7 @@ def print_bounds(best: Observation, others: Sequence[Observation]) -> None:
     styles = ["bold", *("dim" if one else None for one in assume[1:])]
     print_table(console, [*((name, "r") for name in headings), ("by", "W")], rows, styles)
     if any(assume[1:]):
-        say("Rows that say 'if' or 'within' hold under that hypothesis only.", hang=True)
+        say("Rows with 'if' or 'within' hold under that hypothesis only.", hang=True)
 
 
 # What was spent (ledger) --------------------------------------------------------------------------
@@ -248,8 +252,8 @@ def print_assessment(assessment: Assessment) -> None:
 
 # What was measured (measure show) -----------------------------------------------------------------
 
-INTERNAL = "INTERNAL: measured on the records themselves, without protecting noise. Do not publish."
-NOT_PRIVATE = "NOT PRIVATE: how much noise was measured on the records themselves."
+INTERNAL = "INTERNAL: measured on the records, without protecting noise. Do not publish."
+NOT_PRIVATE = "NOT PRIVATE: how much noise was measured on the records."
 
 
 _Table = tuple[str, Sequence[str], Sequence[Sequence[str]], Sequence[str]]
@@ -272,16 +276,17 @@ def print_summary(summary: Summary, utility: Utility | None) -> None:
         speed = f"rate {rate.rate:g}" if rate.kind == "constant" else f"{rate.kind} rates"
         how = f" in batches of {spec.batch_size}, {speed}"
     itself = "" if measured.base is None else " and the data itself"
+    datasets = f"{len(summary.inits[0].neighbours)} neighbouring datasets{itself}"
+    weights = f"initial weights {' and '.join(measured.inits)}"
     for text in (
         INTERNAL,
         f"{model_name(summary)}{how}; {measured.dataset.size:,} records a training.",
-        f"{len(measured.seeds)} seeds x {len(summary.inits[0].neighbours)} neighbouring datasets"
-        f"{itself}, initial weights {' and '.join(measured.inits)}.",
+        f"{len(measured.seeds)} seeds x {datasets}, {weights}.",
         f"Every epsilon is an estimate, not a guarantee, at delta = {summary.delta:.3g}.",
     ):
         console.print(text, highlight=False)
-    tables = [make(summary) for make in (_distances, _sigmas, _sensitivities, _epsilons)]
-    tables += [_gaussian(summary), _settled(summary)]
+    parts = (_distances, _sigmas, _sensitivities, _epsilons, _gaussian, _settled)
+    tables = [make(summary) for make in parts]
     if utility is not None:
         tables.append(_accuracies(utility))
     for title, (first, *rest), rows, below in tables:
@@ -315,7 +320,7 @@ def _distances(summary: Summary) -> _Table:
                 sizes = map(_number, (gaps.quantile(0.5), gaps.quantile(0.95), gaps.maximum))
                 rows.append((name, one.init, *sizes, f"{gaps.pairs:,}"))
                 sampled |= not gaps.exact
-    below = [f"Of more than {MOST_PAIRS:,} pairs a sample of so many is shown."] * sampled
+    below = [f"Of more than {MOST_PAIRS:,} pairs: a sample of so many."] * sampled
     headings = ("distance of two models", "init", "median", "95%", "largest", "pairs")
     return "How far apart models are (L2)", headings, rows, below
 
@@ -435,11 +440,9 @@ def _accuracies(utility: Utility) -> _Table:
         )
         for row in utility.rows
     ]
-    below = (
-        f"Of {utility.models} sampled models on {utility.test_rows:,} held-out rows; without noise "
-        f"{utility.noiseless_mean.value:.4f}; for the empirical sensitivity, which is no bound.",
-        NOT_PRIVATE,
-    )
+    models = f"{utility.models} models on {utility.test_rows:,} held-out rows"
+    without = f"without noise {utility.noiseless_mean.value:.4f}"
+    below = (f"{models}; {without}; for the empirical sensitivity, no bound.", NOT_PRIVATE)
     headings = ("target epsilon", "all noise", "augmented", "gain", "p", "of gap")
     return "Accuracy, if SGD's own noise counted (an experiment)", headings, rows, below
 
@@ -447,12 +450,9 @@ def _accuracies(utility: Utility) -> _Table:
 def _interval(of: Interval | Estimate) -> str:
     """A value with its interval, if it has one."""
     value = of.value if hasattr(of, "value") else of.epsilon
-    ends = (
-        ""
-        if of.low is None or of.high is None
-        else f" ({_number(of.low, 3)}-{_number(of.high, 3)})"
-    )
-    return _number(value, 3) + ends
+    if of.low is None or of.high is None:
+        return _number(value, 3)
+    return f"{_number(value, 3)} ({_number(of.low, 3)}-{_number(of.high, 3)})"
 
 
 def _number(value: float, digits: int = 4) -> str:
