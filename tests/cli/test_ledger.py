@@ -188,7 +188,7 @@ class TestSpend:
         assert zcdp.epsilon == concentrated(rho=0.001, relation=Relation.REPLACE_ONE).epsilon(DELTA)
         assert (plain.profile.budget, plain.epsilon, plain.delta) == ((0.1, 1e-8), 0.1, 1e-8)
         assert {line.what for line in ledger.status().entries} == {"ages"}
-        assert plain.explanation == "Recorded by hand, of a release that was made elsewhere."
+        assert plain.explanation == "Recorded by hand: made elsewhere."
 
     def test_a_dry_run_says_what_would_be_left_and_records_nothing(self, run, file, ledger):
         cost = ("--dataset", "patients", "--mu", "0.1")

@@ -83,7 +83,7 @@ SERIES = {
 
 def test_growth_shows_finite_points_and_dashes_what_is_no_guarantee(monkeypatch) -> None:
     caught = caught_figures(monkeypatch)
-    figures.growth(SERIES, "x.png", across="steps", up="epsilon", title="a title")
+    figures.growth("x.png", "a title", ("a title", "steps", "epsilon", SERIES))
     (axes,) = caught[0].axes
     shown = by_label(axes)
     assert set(shown) == {"proved", "quoted (as printed, no guarantee)"}
@@ -121,7 +121,7 @@ def test_noise_growth_without_ratios_is_drawn(tmp_path: Path) -> None:
 
 def test_nothing_finite_is_drawn_without_a_warning(tmp_path: Path) -> None:
     empty = {"proved": [(1, math.inf)]}
-    figures.growth(empty, str(tmp_path / "a.png"), across="x", up="y", title="z")
+    figures.growth(str(tmp_path / "a.png"), "z", ("z", "x", "y", empty))
     figures.noise_growth(empty, [], str(tmp_path / "b.png"), title="z")
     assert (tmp_path / "b.png").exists()
 
@@ -129,7 +129,7 @@ def test_nothing_finite_is_drawn_without_a_warning(tmp_path: Path) -> None:
 def test_an_svg_is_the_same_every_time(tmp_path: Path) -> None:
     paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for path in paths:
-        figures.growth(SERIES, str(path), across="steps", up="epsilon", title="a title")
+        figures.growth(str(path), "a title", ("a title", "steps", "epsilon", SERIES))
     first, second = (path.read_text() for path in paths)
     assert "<dc:date>" not in first
     assert first == second

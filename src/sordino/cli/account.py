@@ -75,5 +75,5 @@ def account(
         f"noise {noise_multiplier:g} x clip, {how} {given.rate:.4g}, {given.chosen_relation.value}"
     )
     up = f"epsilon at delta = {given.delta:g}"
-    figures.growth(series, plot, across="steps", up=up, title=title)
+    figures.growth(plot, title, (title, "steps", up, series))
     say(*[""] * (not json), f"Epsilon against steps: {plot}", err=json)

@@ -94,7 +94,8 @@ def describe(
     Example: `sordino data describe patients.csv --target ill > columns.toml`
     """
     if target is None:
-        checks.fail_missing("--target COLUMN", "", "Name the column to predict.")
+        command = f"sordino data describe {shlex.quote(file)} --target COLUMN > columns.toml"
+        checks.fail_missing("--target COLUMN", "", f"`{command}`.")
     from sordino.data.table_file import draft
 
     drafted = draft(file, target)

@@ -144,8 +144,14 @@ def show(
     if not statuses:
         say(f"{file} holds no budget yet: sordino ledger init adds one.")
     for place, status in enumerate(statuses):
-        say(*[""] * (place > 0), f"{status.budget.words}.")
-        _say_spent(status)
+        many, spent = len(status.entries), "Nothing was spent yet."
+        if many:
+            spent = f"Spent: {_total(status)}; {many:,} release{'s' * (many > 1)}."
+        say(*[""] * (place > 0), f"{status.budget.words}.", spent)
+        if math.fsum(each.epsilon for each in status.entries) > 1.001 * status.spent.epsilon:
+            say("That is less than the sum of their epsilons: noise composes.")
+        if many > 1 and not status.spent.as_you_go:
+            say("That rule holds if no cost was chosen by looking at another release.")
         say(f"Left: {status.left}.")
         if status.entries:
             print_entries(status.entries)
@@ -284,18 +290,6 @@ def _profile(
     assert delta is not None
     theorem = f"(epsilon, delta)-DP, {by_hand}"
     return ApproximateProfile(budget=(epsilon, delta), relation=of, theorem=theorem)
-
-
-def _say_spent(status: Status) -> None:
-    many = len(status.entries)
-    if not many:
-        say("Nothing was spent yet.")
-        return
-    say(f"Spent: {_total(status)}; {many:,} release{'s' * (many > 1)}.")
-    if math.fsum(each.epsilon for each in status.entries) > 1.001 * status.spent.epsilon:
-        say("That is less than the sum of their epsilons: noise composes.")
-    if many > 1 and not status.spent.as_you_go:
-        say("That rule holds if no cost was chosen by looking at another release.")
 
 
 def _total(status: Status) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sordino import checks
 from sordino.cli import options, terminal
 from sordino.cli.options import OUTPUT, PROMISE, Promise, RecordOptions, from_fields, option
+from sordino.cli.tables import pick
 from sordino.cli.terminal import block, busy, line, print_json, say
 from sordino.data.source import Prepared
 from sordino.privacy import rounded
@@ -78,7 +79,7 @@ def release(
         history.warn(source)
         estimator = promise.estimator(prepared)
         if dry_run:
-            _print_preview(_preview(estimator, prepared, book), as_json=json)
+            _preview(estimator, prepared, book, as_json=json)
             return
         assert place is not None
         with busy(console, f"Training on {source.data}"):
@@ -120,8 +121,8 @@ def _signer(path: str | None) -> Callable[[bytes], bytes] | None:
     return lambda content: signature.sign(content, key)
 
 
-def _preview(estimator: Any, prepared: Prepared, book: Ledger | None) -> dict[str, Any]:
-    """The public facts of a release that does not happen.
+def _preview(estimator: Any, prepared: Prepared, book: Ledger | None, *, as_json: bool) -> None:
+    """Print the public facts of a release that does not happen.
 
     Raises
     ------
@@ -135,30 +136,20 @@ def _preview(estimator: Any, prepared: Prepared, book: Ledger | None) -> dict[st
     if book is not None and payment.charge is not None:
         left = f"{book.dataset!r} would have {book.status().after(payment.charge).left}"
     guarantee = job.proof.guarantee(job.plan.task.delta)
-    return {
-        "dry_run": True,
-        "model": type(estimator).__name__,
-        "method": job.plan.method,
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "relation": guarantee.relation.value,
-        "unit": guarantee.unit,
-        "noise": job.plan.evidence.facts()["noise"],
-        "not_covered": [*guarantee.not_covered, *prepared.reads_private_data],
-        "ledger": left,
-    }
-
-
-def _print_preview(facts: dict[str, Any], *, as_json: bool) -> None:
+    model, noise = type(estimator).__name__, job.plan.evidence.facts()["noise"]
+    not_covered = [*guarantee.not_covered, *prepared.reads_private_data]
     if as_json:
-        print_json(facts)
+        promise = pick(guarantee, "epsilon", "delta", "relation", "unit")
+        promise["relation"] = guarantee.relation.value
+        first = {"dry_run": True, "model": model, "method": job.plan.method, **promise}
+        print_json({**first, "noise": noise, "not_covered": not_covered, "ledger": left})
         return
     say(
         "DRY RUN: nothing was trained, recorded or written.",
-        f"Model: {facts['model']}, by method {facts['method']}",
-        f"Promise: epsilon <= {rounded(facts['epsilon'])} at delta = {rounded(facts['delta'])}",
-        f"For whom: {facts['unit']}, {facts['relation']}",
-        f"Noise: {facts['noise']}",
-        *(f"NOT COVERED: {what}" for what in facts["not_covered"]),
-        f"Ledger: {facts['ledger'] or 'none is charged'}",
+        f"Model: {model}, by method {job.plan.method}",
+        f"Promise: epsilon <= {rounded(guarantee.epsilon)} at delta = {rounded(guarantee.delta)}",
+        f"For whom: {guarantee.unit}, {guarantee.relation.value}",
+        f"Noise: {noise}",
+        *(f"NOT COVERED: {what}" for what in not_covered),
+        f"Ledger: {left or 'none is charged'}",
     )

@@ -69,16 +69,17 @@ def counts(most: int, places: int = 15) -> list[int]:
 
 
 def growth(
-    series: Mapping[str, Sequence[_Point]], path: str, *, across: str, up: str, title: str
-) -> None:
-    """Lines by label on logarithmic axes; what is no guarantee is dashed."""
-    _growth(path, title, (title, across, up, series))
-
-
-def _growth(
     path: str, title: str, *panels: tuple[str, str, str, Mapping[str, Sequence[_Point]]]
 ) -> None:
-    """A panel each: its title, the labels of x and y, and lines by label."""
+    """Lines by label on logarithmic axes; what is no guarantee is dashed.
+
+    Parameters
+    ----------
+    path, title
+        Of the file.
+    panels
+        Of each its title, the labels of x and y, and its lines.
+    """
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
 
@@ -110,7 +111,7 @@ def noise_growth(
         root = [(step, value * math.sqrt(steps / step)) for step, _ in ratios]
         right = {"strong / naive, as proved": ratios, "like 1 / sqrt(steps)": root}
     left = (title, "epochs", "noise multiplier", series)
-    _growth(path, title, left, ("strong over naive composition", "steps", "ratio of noise", right))
+    growth(path, title, left, ("strong over naive composition", "steps", "ratio of noise", right))
 
 
 # --- SGD's own noise

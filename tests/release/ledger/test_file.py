@@ -160,7 +160,7 @@ BAD = {
     "text": (lambda path: path.write_text("epsilon,delta\n" * 999), "to be a ledger of sordino"),
     "foreign": (_foreign, "to be a ledger of sordino"),
     "newer": (lambda path: _ledger(path, "PRAGMA user_version=3"), "it has layout 3. A newer"),
-    "older": (lambda path: _ledger(path, "PRAGMA user_version=0"), "layout 0, which never was"),
+    "older": (lambda path: _ledger(path, "PRAGMA user_version=0"), "no layout 0"),
     "cut in half": (lambda path: _cut(path, 0.5), "to be as it was written"),
     "cut to a page": (lambda path: _cut(path, 0.08), "to be as it was written"),
     "first page": (lambda path: _overwrite(path, 0), "to be a ledger of sordino"),

@@ -80,7 +80,7 @@ _RANKS = {"recorded": 0, "failed": 1, "returned": 2, "written": 3}
 """What can become of a release. A status only rises: a model that was handed out stays out."""
 _OLDER = "made by an older sordino: what stands before was taken as it was"
 _TAKEN = "taken as it was: what was recorded later, or before it was changed, is not known"
-MEND = "Put both files back together; or `sordino ledger reseal` takes the ledger as it is."
+MEND = "Put both files back; or `sordino ledger reseal` takes the ledger as it is."
 
 
 class LedgerWentBack(LedgerError):
@@ -102,8 +102,7 @@ class Head:
         """From the text that `sordino ledger head` prints."""
         found = re.fullmatch(r"([0-9]{1,15}):([0-9a-f]{64})", str(text).strip())
         if found is None:
-            hint = "Pass it as `sordino ledger head` printed it."
-            checks.fail("head", str(text)[:80], "to be COUNT:DIGEST", hint)
+            checks.fail("head", str(text)[:80], "as `sordino ledger head` printed it")
         return cls(int(found[1]), found[2])
 
 
@@ -208,7 +207,7 @@ class LedgerRows:
             others = " others" * (len(self.events) >= known.count)
             held = f"{len(self.events):,}{others}: an older copy, or its end was cut off"
             condition = f"to hold the {known.count:,} rows that {who} of it, and it holds {held}"
-            refuse(self._path, condition, f"Nothing was recorded. {MEND}", LedgerWentBack)
+            refuse(self._path, condition, MEND, LedgerWentBack)
 
     def check_tables(self) -> None:
         """Refuse tables that hold more or less than the history says."""

@@ -374,13 +374,13 @@ def axis(assessment: Assessment) -> Figure:
         sheet.grid(top + _LINE / 2, sheet.y - _LINE / 2)
         aim = "" if target is None else f", with a target of {upper(target)}"
         alt = [f"An axis of epsilon from 0 to infinity{aim}.", *map(_alt, rows)]
-        caption = ["Arrows to the left are upper bounds, arrows to the right lower bounds."]
+        caption = ["Arrows to the left are upper bounds, to the right lower bounds."]
         if any(row.estimate is not None for row in rows):
-            caption.append("The hollow diamond is an estimate, not a guarantee.")
+            caption.append("The hollow diamond is an estimate.")
         if rows[0].bound == "claimed":
             caption.append("A claim proves nothing.")
         if any(quoted for quoted, *_ in bounds):
-            caption.append("A quoted formula is printed somewhere and not proved.")
+            caption.append("A quoted formula is not proved.")
         title = "Epsilon: proved, estimated, observed"
         return inline(sheet.figure(), "axis", title, printable(" ".join(alt)), " ".join(caption))
 
@@ -472,7 +472,7 @@ def estimates(assessment: Assessment) -> Figure | None:
         "estimates",
         "Two ways to estimate",
         f"Estimates of epsilon, none of them a guarantee. {said}",
-        "One sigma for all directions is the papers' way. What was observed refutes any below it.",
+        "One sigma is the papers' way. What was observed refutes any below it.",
     )
 
 
