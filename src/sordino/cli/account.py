@@ -10,13 +10,12 @@ from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, o
 from sordino.cli.terminal import print_json, say, track
 from sordino.privacy import PASSES
 
+_NOISE = option(RUN, "Standard deviation on the SUM of clipped gradients, over the clip.")
+
 
 @from_fields
 def account(
-    noise_multiplier: Annotated[
-        float,
-        option(RUN, "Standard deviation of the noise on the SUM of gradients, over the clip."),
-    ],
+    noise_multiplier: Annotated[float, _NOISE],
     given: RunOptions,
     plot: Plot = None,
     everything: All = False,

@@ -12,15 +12,7 @@ import typer
 from sordino import checks, tasks
 from sordino.assessment.request import Request
 from sordino.cli import options, terminal
-from sordino.cli.options import (
-    CONFIDENCE,
-    L2,
-    METHOD,
-    PROMISE,
-    ROWS_PER_PERSON,
-    from_fields,
-    option,
-)
+from sordino.cli.options import CONFIDENCE, L2, METHOD, PROMISE, argument, from_fields, option
 from sordino.cli.tables import print_assessment
 from sordino.cli.terminal import block, say
 from sordino.errors import InvalidArgument
@@ -29,6 +21,7 @@ if TYPE_CHECKING:
     from sordino.report.result import Assessment
 
 _EFFORT, _MECHANISM, _STUDY = "How hard to look", "A mechanism of your own", "The study"
+_NAME = "MODULE:NAME"
 
 
 class _Format(StrEnum):
@@ -43,54 +36,34 @@ class _Format(StrEnum):
 class _Questions(options.RecordOptions):
     """What a study file says as well, by the same names; what is None was not given."""
 
-    model: Annotated[
-        str | None, option(PROMISE, "**logistic** (default), **svm**, or **mlp**: a network.")
-    ] = None
+    model: Annotated[str | None, option(PROMISE, "**logistic**, **svm** or **mlp**.")] = None
     epsilon: Annotated[float | None, option(PROMISE, "Promised, or claimed. Default: 1.")] = None
     delta: options.Delta = None
     method: Annotated[str | None, METHOD] = None
     l2: Annotated[float | None, L2] = None
-    max_rows_per_person: Annotated[int | None, ROWS_PER_PERSON] = None
+    max_rows_per_person: Annotated[int | None, options.ROWS_PER_PERSON] = None
     ledger: options.LedgerFile = None
     dataset: options.DatasetName = None
     seeds: Annotated[int | None, option(_EFFORT, "Of the grid that measures SGD's noise.")] = None
     neighbours: Annotated[int | None, option(_EFFORT, "Datasets of that grid.")] = None
     audit_runs: Annotated[int | None, option(_EFFORT, "Runs attacked, of each of two.")] = None
     confidence: Annotated[float | None, CONFIDENCE] = None
-    mechanism: Annotated[
-        str | None, option(_MECHANISM, "Attack only this; or gallery:NAME.", metavar="MODULE:NAME")
-    ] = None
-    pair: Annotated[
-        str | None,
-        option(_MECHANISM, "A function that returns both datasets.", metavar="MODULE:NAME"),
-    ] = None
+    mechanism: Annotated[str | None, option(_MECHANISM, "Attack only it.", metavar=_NAME)] = None
+    pair: Annotated[str | None, option(_MECHANISM, "Returns both datasets.", metavar=_NAME)] = None
 
 
 @from_fields
 def assess(
     questions: _Questions,
-    study: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STUDY.toml",
-            help="Settings (`--write-study` prints such a file); options come first.",
-            show_default=False,
-        ),
-    ] = None,
+    study: Annotated[str | None, argument("STUDY.toml", "As `--write-study` prints one.")] = None,
     quick: Annotated[bool, option(_EFFORT, "A first look: fewer runs.", "--quick")] = False,
     thorough: Annotated[bool, option(_EFFORT, "More runs than by default.", "--thorough")] = False,
-    run_code: Annotated[
-        bool, option(_MECHANISM, "Run the code that a study file names: read it.", "--run-code")
-    ] = False,
-    out: Annotated[
-        str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
-    ] = None,
+    run_code: Annotated[bool, option(_MECHANISM, "Run what a study names.", "--run-code")] = False,
+    out: options.StudyDir = None,
     dask: options.Dask = None,
     public: Annotated[bool, option(_STUDY, "Also write public.html.", "--public")] = False,
     open_page: Annotated[bool, option(_STUDY, "Open the page in a browser.", "--open")] = False,
-    write_study: Annotated[
-        bool, option(_STUDY, "Print a study file to edit, and stop.", "--write-study")
-    ] = False,
+    write_study: Annotated[bool, option(_STUDY, "Print one, and stop.", "--write-study")] = False,
 ) -> None:
     """How private is the model I am about to release? One page that says it.
 
@@ -110,8 +83,8 @@ def assess(
     `sordino assess --data patients.csv --columns columns.toml --epsilon 1 --out study`
 
     With `--mechanism` nothing else is done than to attack it: a function (data, generator) ->
-    numbers or a scikit-learn estimator, as package.module:name or file.py:name, on the data or on
-    the two datasets that the function `--pair` returns. Code that a study file names is run only
+    numbers or a scikit-learn estimator, as package.module:name, file.py:name or gallery:NAME, on
+    the data or on the two datasets that the function `--pair` returns. Code that a study file names is run only
     with `--run-code`.
 
     `sordino assess --mechanism mine.py:train --data breast-cancer --epsilon 1`
@@ -189,21 +162,10 @@ def _say_files(assessment: Assessment, place: Path, *, public: bool) -> Path:
 
 
 def report(
-    directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="The study that `sordino assess` made.")
-    ],
-    public: Annotated[
-        bool, option(None, "Show only what the model's certificate may show.", "--public")
-    ] = False,
-    format: Annotated[
-        _Format, option(None, "**html**, **md** (Markdown) or **json**.", "--format")
-    ] = _Format.HTML,
-    out: Annotated[
-        str | None,
-        option(
-            None, "Default: report.html (or public.html, ...) in DIR; - prints it.", metavar="FILE"
-        ),
-    ] = None,
+    directory: Annotated[str, argument("DIR", "The study that `sordino assess` made.")],
+    public: Annotated[bool, option(None, "Only what the certificate says.", "--public")] = False,
+    format: Annotated[_Format, option(None, "md is Markdown.", "--format")] = _Format.HTML,
+    out: Annotated[str | None, option(None, "Default: in DIR. - prints.", metavar="FILE")] = None,
 ) -> None:
     """Write the page of an assessment again, from its study; nothing is trained or released.
 

@@ -29,7 +29,16 @@ from typer.core import TyperGroup
 
 from sordino import _cost, _files, checks, tasks
 from sordino.cli import options, terminal
-from sordino.cli.options import ATTACK, OUTPUT, PROMISE, RECORDS, TRAINING, from_fields, option
+from sordino.cli.options import (
+    ATTACK,
+    OUTPUT,
+    PROMISE,
+    RECORDS,
+    TRAINING,
+    argument,
+    from_fields,
+    option,
+)
 from sordino.cli.tables import pick, print_bounds
 from sordino.cli.terminal import print_json, say
 from sordino.errors import InvalidArgument
@@ -48,6 +57,8 @@ _SCORES = ("learned", "likelihood", "loss")
 _CONFIDENCE = 0.99
 """With which the gallery's broken mechanisms must be caught."""
 _FORM = "Pass package.module:name or file.py:name."
+_OUTPUTS = option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
+_JUDGES = "|".join((*_SCORES, "MODULE:NAME"))
 
 
 class _AuditGroup(TyperGroup):
@@ -80,22 +91,12 @@ class _Neighbour(StrEnum):
 class _Attacked(options.RecordOptions):
     """What is attacked and on which pair of datasets; checked before any record is read."""
 
-    mechanism: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODULE:NAME]",
-            help="Your function or estimator, as package.module:name or file.py:name.",
-        ),
-    ] = None
-    pair: Annotated[
-        str | None, option(RECORDS, "A function that returns both.", metavar="MODULE:NAME")
-    ] = None
-    neighbour: Annotated[
-        _Neighbour, option(RECORDS, "An extreme record, or a synthetic pair of the data's shape.")
-    ] = _Neighbour.CANARY
-    study: Annotated[
-        str | None, option(RECORDS, "The worst pair of this study of the data.", metavar="DIR")
-    ] = None
+    mechanism: Annotated[str | None, argument("[MODULE:NAME]", "Yours; also file.py:NAME.")] = None
+    pair: Annotated[str | None, option(RECORDS, "Makes both datasets.", metavar="MODULE:NAME")] = (
+        None
+    )
+    neighbour: Annotated[_Neighbour, option(RECORDS, "The second dataset.")] = _Neighbour.CANARY
+    study: Annotated[str | None, option(RECORDS, "A study's worst pair.", metavar="DIR")] = None
     rows: Annotated[int | None, option(RECORDS, "Only the first so many: faster.")] = None
     model: Annotated[options.ModelName, options.MODEL] = options.ModelName.LOGISTIC
     method: Annotated[str, options.METHOD] = "auto"
@@ -268,15 +269,11 @@ def run(
     attacked: _Attacked,
     runs: Annotated[int, option(ATTACK, "Of each dataset; half learn, half test.")] = 10_000,
     confidence: options.Confidence = 0.99,
-    score: Annotated[
-        str, option(ATTACK, "How a run is judged.", metavar="|".join((*_SCORES, "MODULE:NAME")))
-    ] = "learned",
+    score: Annotated[str, option(ATTACK, "How a run is judged.", metavar=_JUDGES)] = "learned",
     seed: options.Seed = 0,
     workers: Annotated[int | None, option(ATTACK, "Processes. Default: cores.")] = None,
     dask: options.Dask = None,
-    outputs: Annotated[
-        str | None, option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
-    ] = None,
+    outputs: Annotated[str | None, _OUTPUTS] = None,
     plot: options.Plot = None,
     json: options.Json = False,
 ) -> None:
@@ -498,9 +495,7 @@ def worst_case(
 
 @app.command()
 def gallery(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Entries to play. Default: all.")
-    ] = None,
+    names: Annotated[list[str] | None, argument("[NAME]...", "Default: all entries.")] = None,
     smoke: Annotated[bool, option(ATTACK, "Fewer runs: seconds, for CI.", "--smoke")] = False,
     seed: options.Seed = 0,
     list_only: Annotated[bool, option(OUTPUT, "Play nothing.", "--list")] = False,

@@ -33,10 +33,7 @@ class _Unknown(StrEnum):
 def calibrate(
     epsilon: Annotated[float, option(RUN, "The budget that is promised.")],
     given: RunOptions,
-    find: Annotated[
-        _Unknown,
-        option(RUN, "The least noise; or, with --noise-multiplier, the most of another."),
-    ] = _Unknown.NOISE,
+    find: Annotated[_Unknown, option(RUN, "The least noise; the most of others.")] = _Unknown.NOISE,
     noise_multiplier: Annotated[float | None, option(RUN, "Where it is not sought.")] = None,
     plot: Plot = None,
     everything: All = False,

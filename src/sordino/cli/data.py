@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino import checks
-from sordino.cli.options import DataDir, option
+from sordino.cli.options import DataDir, argument, option
 from sordino.cli.tables import print_table
 from sordino.cli.terminal import block, say, screen
 
@@ -60,7 +60,7 @@ def _place(recipe: Recipe, data_dir: str | None) -> str:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A dataset, as `sordino data list` names it.")],
+    name: Annotated[str, argument(None, "A dataset, as `sordino data list` names it.")],
     data_dir: DataDir = None,
 ) -> None:
     """Make sure that a dataset's files are here and are the published ones.
@@ -82,7 +82,7 @@ def fetch(
 
 @app.command()
 def describe(
-    file: Annotated[str, typer.Argument(help="Your table: .csv, .csv.gz or .parquet.")],
+    file: Annotated[str, argument(None, "Your table: .csv, .csv.gz or .parquet.")],
     target: Annotated[str | None, option(None, "To predict; needed.", metavar="COLUMN")] = None,
 ) -> None:
     """Print a description of your own table, to be edited before it is used.

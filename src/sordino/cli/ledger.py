@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import checks
-from sordino.cli.options import OUTPUT, PROMISE, RELATION, ROWS_PER_PERSON, Json, option, relation
+from sordino.cli import options
+from sordino.cli.options import OUTPUT, PROMISE, RELATION, Json, argument, option, relation
 from sordino.cli.tables import number, pick, print_entries
 from sordino.cli.terminal import add_note, print_json, say
 from sordino.privacy import Relation
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
     from sordino.release.ledger import Status
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
-_File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger, a file on a local disk.")]
+_File = Annotated[str, argument("FILE", "The ledger, a file on a local disk.")]
 _Dataset = Annotated[str, option(PROMISE, "Your name for the data, to be kept.", metavar="NAME")]
-_RowsPerPerson = Annotated[int | None, ROWS_PER_PERSON]
+_RowsPerPerson = Annotated[int | None, options.ROWS_PER_PERSON]
+_GO, _EITHER = "--as-you-go", "--as-you-go/--in-advance"
 _INSTEAD = option(PROMISE, "Instead of the one on file.")
 
 
@@ -45,9 +47,7 @@ def init(
     delta: Annotated[float, option(PROMISE, "Of all together, well below 1 / rows.")],
     relation_: Annotated[str, RELATION] = Relation.REPLACE_ONE.value,
     max_rows_per_person: _RowsPerPerson = 1,
-    as_you_go: Annotated[
-        bool, option(PROMISE, "Costs may be chosen after looking at releases.", "--as-you-go")
-    ] = False,
+    as_you_go: Annotated[bool, option(PROMISE, "Costs may depend on releases.", _GO)] = False,
 ) -> None:
     """Open a budget for a dataset; the file is made if it is not there.
 
@@ -90,9 +90,7 @@ def amend(
     delta: Annotated[float | None, _INSTEAD] = None,
     relation_: Annotated[str | None, RELATION] = None,
     max_rows_per_person: _RowsPerPerson = None,
-    as_you_go: Annotated[
-        bool | None, option(PROMISE, "How costs are chosen.", "--as-you-go/--in-advance")
-    ] = None,
+    as_you_go: Annotated[bool | None, option(PROMISE, "How costs are chosen.", _EITHER)] = None,
 ) -> None:
     """Correct a budget that nothing was recorded under; what is left out stays as it is.
 
@@ -236,10 +234,7 @@ def head(file: _File) -> None:
 @app.command()
 def verify(
     file: _File,
-    noted: Annotated[
-        str | None,
-        option(PROMISE, "As `sordino ledger head` printed it once.", "--head", metavar="HEAD"),
-    ] = None,
+    noted: Annotated[str | None, option(PROMISE, "Noted before.", "--head", metavar="HEAD")] = None,
 ) -> None:
     """Check every row of a ledger against its seal, and against a head that was noted elsewhere.
 

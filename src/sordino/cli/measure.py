@@ -17,7 +17,7 @@ import typer
 from sordino import _cost, checks
 from sordino._files import reason
 from sordino.cli import options
-from sordino.cli.options import OUTPUT, RECORDS, TRAINING, option
+from sordino.cli.options import OUTPUT, RECORDS, TRAINING, argument, option
 from sordino.cli.tables import INTERNAL, NOT_PRIVATE, estimates, model_name, pick, print_summary
 from sordino.cli.terminal import add_note, bar, print_json, resumable, say
 from sordino.data.source import Source
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _GRID, _STUDY = "The grid", "The study"
 _SCHEMA = 1
+_UNTIL = "--until-converged"
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """At which accuracies with noise are sampled, for models with initial weights that vary."""
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -53,20 +54,14 @@ class _FigureFormat(StrEnum):
 def measure(
     context: typer.Context,
     data: Annotated[str | None, options.DATA] = None,
-    out: Annotated[
-        str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
-    ] = None,
+    out: options.StudyDir = None,
     target: options.Target = None,
     columns: options.ColumnsFile = None,
-    data_norm: Annotated[
-        float | None, option(RECORDS, "Bound on a row's norm; longer ones are scaled down to it.")
-    ] = None,
+    data_norm: Annotated[float | None, option(RECORDS, "Rows are scaled into it.")] = None,
     data_dir: options.DataDir = None,
     model: Annotated[TrainedModel, option(TRAINING, "What is trained.")] = TrainedModel.LOGISTIC,
     steps: Annotated[int | None, option(TRAINING, "Default: those of the papers.")] = None,
-    until_converged: Annotated[
-        bool, option(TRAINING, "By the papers' rule; a file's default.", "--until-converged")
-    ] = False,
+    until_converged: Annotated[bool, option(TRAINING, "By the papers' rule.", _UNTIL)] = False,
     batch_size: Annotated[int | None, option(TRAINING, "Default: the papers', or 32.")] = None,
     learning_rate: Annotated[float | None, option(TRAINING, "The papers', or 0.5.")] = None,
     l2: Annotated[float, option(TRAINING, options.L2_HELP, "--l2")] = 0.0,
@@ -199,12 +194,8 @@ def _say(study: Study, watch: _Watch) -> None:
 
 @app.command()
 def show(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A study, as `sordino measure` wrote it.")
-    ],
-    figures: Annotated[
-        Path | None, option(OUTPUT, "Draw into this directory; it is made.", metavar="DIR2")
-    ] = None,
+    directory: Annotated[Path, argument("DIR", "A study, as `sordino measure` wrote it.")],
+    figures: Annotated[Path | None, option(OUTPUT, "Draw into it.", metavar="DIR2")] = None,
     format: Annotated[_FigureFormat, option(OUTPUT, "Of the figures.")] = _FigureFormat.SVG,
     delta: Annotated[float | None, option(OUTPUT, "Default: 1 / n^2.")] = None,
     json: options.Json = False,

@@ -25,13 +25,8 @@ if TYPE_CHECKING:
     from sordino.proofs.steps import Run
     from sordino.release.ledger import Ledger
 
-RECORDS, PROMISE, TRAINING, ATTACK, OUTPUT = (
-    "The records",
-    "The promise",
-    "The training",
-    "The attack",
-    "Output",
-)
+RECORDS, PROMISE, TRAINING = "The records", "The promise", "The training"
+ATTACK, OUTPUT = "The attack", "Output"
 """Panels of the help that several commands have."""
 LIST = "`sordino data list` shows names."
 
@@ -48,6 +43,11 @@ def option(panel: str | None, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
+def argument(metavar: str | None, help: str) -> Any:
+    """What the help says of a word that is no option."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
 def _check_plot(path: str | None) -> str | None:
     """Refuse a figure that could not be drawn or written, before the work is done."""
     if path is not None:
@@ -57,26 +57,17 @@ def _check_plot(path: str | None) -> str | None:
     return path
 
 
-DATA = option(
-    RECORDS, "A name of `sordino data list`, or your .csv or .parquet.", metavar="NAME|FILE"
-)
+DATA = option(RECORDS, "A name of `data list`, or your .csv or .parquet.", metavar="NAME|FILE")
 Target = Annotated[str | None, option(RECORDS, "A file's column to predict.", metavar="COLUMN")]
-ColumnsFile = Annotated[
-    str | None,
-    option(RECORDS, "Its columns, as `sordino data describe` drafts them.", metavar="FILE.toml"),
-]
-DataDir = Annotated[
-    str | None,
-    option(RECORDS, "Raw files of a dataset. Default: SORDINO_DATA.", "--data-dir", metavar="DIR"),
-]
-Dask = Annotated[
-    str | None,
-    option(
-        "Where it runs",
-        "A Dask scheduler, as tcp://10.0.0.1:8786. Default: here.",
-        metavar="ADDRESS",
-    ),
-]
+_COLUMNS = option(RECORDS, "Describes them; `data describe` drafts one.", metavar="FILE.toml")
+ColumnsFile = Annotated[str | None, _COLUMNS]
+_NORM = option(RECORDS, "Public bound on a row's norm, the intercept's 1 included.")
+_RAW = option(RECORDS, "Raw files. Default: SORDINO_DATA.", "--data-dir", metavar="DIR")
+DataDir = Annotated[str | None, _RAW]
+_STUDY = option("The study", "Made, or resumed. INTERNAL.", metavar="DIR")
+StudyDir = Annotated[str | None, _STUDY]
+_DASK = option("Where it runs", "A Dask scheduler, as tcp://10.0.0.1:8786.", metavar="ADDRESS")
+Dask = Annotated[str | None, _DASK]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +80,7 @@ class RecordOptions:
     classes: Annotated[str | None, option(RECORDS, "Labels there can be.", metavar="A,B,...")] = (
         None
     )
-    data_norm: Annotated[
-        float | None, option(RECORDS, "Public bound on a row's norm, the intercept's 1 included.")
-    ] = None
+    data_norm: Annotated[float | None, _NORM] = None
     data_dir: DataDir = None
 
     def source(self) -> Source | None:
@@ -109,9 +98,8 @@ METHOD = option(PROMISE, "How; docs/release.md lists them. Default: auto.", show
 L2_HELP = "Weight of (l2/2) ||w||^2."
 L2 = option(PROMISE, f"{L2_HELP} Default: 0.001.", "--l2", show_default=False)
 Delta = Annotated[float | None, option(PROMISE, "Default: 1 / rows^2, or 1e-5.")]
-RELATION = option(
-    PROMISE, "replace-one, zero-out or add-or-remove-one.", "--relation", metavar="RELATION"
-)
+_RELATIONS = "replace-one, zero-out or add-or-remove-one."
+RELATION = option(PROMISE, _RELATIONS, "--relation", metavar="RELATION")
 PublicRows = Annotated[int | None, option(PROMISE, "Public, near the rows; add-or-remove-one.")]
 ROWS_PER_PERSON = option(PROMISE, "The most rows of one person, protected together.", metavar="K")
 LedgerFile = Annotated[str | None, option(PROMISE, "Has the budget to charge.", metavar="FILE")]
@@ -120,10 +108,8 @@ CONFIDENCE = option(ATTACK, "With which the lower bound holds. Default: 0.99.", 
 Confidence = Annotated[float, CONFIDENCE]
 Seed = Annotated[int, option(ATTACK, "Of the experiment; your estimator draws its own noise.")]
 Json = Annotated[bool, option(OUTPUT, "Print JSON instead of words.", "--json")]
-Plot = Annotated[
-    str | None,
-    option(OUTPUT, "Draw to this file (.png, .svg, .pdf).", metavar="FILE", callback=_check_plot),
-]
+_PLOT = option(OUTPUT, "A .png, .svg or .pdf to draw.", metavar="FILE", callback=_check_plot)
+Plot = Annotated[str | None, _PLOT]
 All = Annotated[bool, option(OUTPUT, "Also formulas that prove nothing.", "--all")]
 
 

@@ -32,16 +32,12 @@ class _TuningName(StrEnum):
 def release(
     records: RecordOptions,
     promise: Promise,
-    out: Annotated[
-        str | None, option(OUTPUT, "New directory for the bundle.", metavar="DIR")
-    ] = None,
-    tuning: Annotated[
-        _TuningName, option(PROMISE, "What settings were tried on these records before.")
-    ] = _TuningName.NONE,
+    out: Annotated[str | None, option(OUTPUT, "Bundle, a new directory.", metavar="DIR")] = None,
+    tuning: Annotated[_TuningName, option(PROMISE, "Tried on the records.")] = _TuningName.NONE,
     ledger: options.LedgerFile = None,
     dataset: options.DatasetName = None,
     sign_with: Annotated[
-        str | None, option(OUTPUT, "Ed25519 key that signs the certificate.", metavar="KEY")
+        str | None, option(OUTPUT, "Ed25519, to sign with.", metavar="KEY")
     ] = None,
     dry_run: Annotated[bool, option(OUTPUT, "Only say what would be.", "--dry-run")] = False,
     json: options.Json = False,
