@@ -84,8 +84,8 @@ def assess(
 
     With `--mechanism` nothing else is done than to attack it: a function (data, generator) ->
     numbers or a scikit-learn estimator, as package.module:name, file.py:name or gallery:NAME, on
-    the data or on the two datasets that the function `--pair` returns. Code that a study file names is run only
-    with `--run-code`.
+    the data or on the two datasets that the function `--pair` returns. Code that a study file
+    names is run only with `--run-code`.
 
     `sordino assess --mechanism mine.py:train --data breast-cancer --epsilon 1`
     """

@@ -77,9 +77,7 @@ class RecordOptions:
     data: Annotated[str | None, DATA] = None
     target: Target = None
     columns: ColumnsFile = None
-    classes: Annotated[str | None, option(RECORDS, "Labels there can be.", metavar="A,B,...")] = (
-        None
-    )
+    classes: Annotated[str | None, option(RECORDS, "Possible labels.", metavar="A,B,...")] = None
     data_norm: Annotated[float | None, _NORM] = None
     data_dir: DataDir = None
 

@@ -36,9 +36,7 @@ def release(
     tuning: Annotated[_TuningName, option(PROMISE, "Tried on the records.")] = _TuningName.NONE,
     ledger: options.LedgerFile = None,
     dataset: options.DatasetName = None,
-    sign_with: Annotated[
-        str | None, option(OUTPUT, "Ed25519, to sign with.", metavar="KEY")
-    ] = None,
+    sign_with: Annotated[str | None, option(OUTPUT, "Ed25519, to sign it.", metavar="KEY")] = None,
     dry_run: Annotated[bool, option(OUTPUT, "Only say what would be.", "--dry-run")] = False,
     json: options.Json = False,
 ) -> None:
