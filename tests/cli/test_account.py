@@ -342,7 +342,7 @@ def test_a_plot_is_written(run, tmp_path: Path, kind):
     path = tmp_path / f"epsilon.{kind}"
     code, out, _ = run(*options(steps=4), "--plot", str(path))
     assert code == 0
-    assert out.splitlines()[-1] == f"Epsilon against steps: {path}"
+    assert out.splitlines()[-1] == f"Figure: {path}"
     start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind]
     assert path.read_bytes().startswith(start)
 

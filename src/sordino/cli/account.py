@@ -70,9 +70,8 @@ def account(
     for count in track(counts, "Epsilon against steps"):
         found = theorems.account(given.run(noise_multiplier, count), given.delta)
         tables.add_points(found, count, series, everything)
-    title = (
-        f"noise {noise_multiplier:g} x clip, {how} {given.rate:.4g}, {given.chosen_relation.value}"
-    )
     up = f"epsilon at delta = {given.delta:g}"
+    noise, relation = f"noise {noise_multiplier:g} x clip", given.chosen_relation.value
+    title = f"{noise}, {how} {given.rate:.4g}, {relation}"
     figures.growth(plot, title, (title, "steps", up, series))
-    say(*[""] * (not json), f"Epsilon against steps: {plot}", err=json)
+    say(*[""] * (not json), f"Figure: {plot}", err=json)

@@ -92,9 +92,7 @@ class _Attacked(options.RecordOptions):
     """What is attacked and on which pair of datasets; checked before any record is read."""
 
     mechanism: Annotated[str | None, argument("[MODULE:NAME]", "Yours; also file.py:NAME.")] = None
-    pair: Annotated[str | None, option(RECORDS, "Makes both datasets.", metavar="MODULE:NAME")] = (
-        None
-    )
+    pair: Annotated[str | None, option(RECORDS, "Makes both data.", metavar="MODULE:NAME")] = None
     neighbour: Annotated[_Neighbour, option(RECORDS, "The second dataset.")] = _Neighbour.CANARY
     study: Annotated[str | None, option(RECORDS, "A study's worst pair.", metavar="DIR")] = None
     rows: Annotated[int | None, option(RECORDS, "Only the first so many: faster.")] = None

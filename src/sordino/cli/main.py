@@ -19,17 +19,8 @@ from typer.core import TyperGroup
 import sordino
 from sordino import _cost
 from sordino._files import reason
-from sordino.cli import (
-    account,
-    assess,
-    audit,
-    calibrate,
-    certificate,
-    data,
-    ledger,
-    measure,
-    release,
-)
+from sordino.cli import account, assess, audit, calibrate, certificate, data, ledger, measure
+from sordino.cli.release import release
 from sordino.cli.terminal import output_failure, plain_warnings, resumable, say
 from sordino.errors import InvalidArgument, NotApplicable, Refused, printable
 
@@ -135,7 +126,7 @@ app.command("assess")(assess.assess)
 app.command("report")(assess.report)
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
-app.command("release")(release.release)
+app.command("release")(release)
 for _room in (measure, audit, certificate, ledger, data):
     app.add_typer(_room.app, name=_room.__name__.rpartition(".")[2])
 

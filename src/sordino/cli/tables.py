@@ -332,9 +332,8 @@ def _sigmas(summary: Summary) -> _Table:
         "per-weight": "mean of each weight's (v2)",
         "norm": "of the weights' norm (v2)",
     }
-    rows = [
-        (name, *(_interval(one.sigma[key]) for one in summary.inits)) for key, name in names.items()
-    ]
+    inits = summary.inits
+    rows = [(name, *(_interval(one.sigma[key]) for one in inits)) for key, name in names.items()]
     relative = [f"{one.across.relative:.2g}" for one in summary.inits]
     rows.append(("relative gap of datasets (v2, Table 6)", *relative))
     below = (f"In brackets: {summary.inits[0].sigma['minimum'].level:.0%} intervals.",)
@@ -381,10 +380,7 @@ def estimates(one: InitSummary, delta: float) -> dict[str, Estimate]:
 def _epsilons(summary: Summary) -> _Table:
     columns = [estimates(one, summary.delta) for one in summary.inits]
     names = dict.fromkeys(name for column in columns for name in column)
-    rows = [
-        (name, *(_interval(each[name]) if name in each else "-" for each in columns))
-        for name in names
-    ]
+    rows = [(n, *(_interval(each[n]) if n in each else "-" for each in columns)) for n in names]
     return "epsilon: estimates, not guarantees", _by_init(summary), rows, ()
 
 

@@ -26,16 +26,9 @@ from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
 from sordino.proofs.proof import Evidence, TrainingEvidence
 from sordino.proofs.settings import ESTIMATORS, GENERAL, HOW, METHODS, TrainingRequest, method_of
+from sordino.release import certificate as form
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
-from sordino.release.certificate import (
-    PACKAGES,
-    SIGNATURES,
-    Certificate,
-    CertificateError,
-    Model,
-    Preprocessing,
-    refuse,
-)
+from sordino.release.certificate import Certificate, CertificateError, Model, Preprocessing, refuse
 from sordino.release.ledger.budget import dataset_name
 from sordino.release.mechanism import SLACK
 from sordino.release.noise import CryptoNormals, OsGaussian
@@ -83,7 +76,7 @@ def verify(bundle: Bundle, *, public_key: Ed25519PublicKey | None = None) -> Ver
     """
     if public_key is None:
         what = "no signature" if bundle.signature is None else "a signature, and it was not checked"
-        signed = f"There is {what}. {SIGNATURES}"
+        signed = f"There is {what}. {form.SIGNATURES}"
     elif bundle.signature is None:
         raise CertificateError(f"The bundle is not signed: {SIGNATURE} is missing.")
     else:
@@ -111,7 +104,7 @@ def verify_certificate(certificate: Certificate, content: bytes | None = None) -
     CertificateError
         If it does not follow, with the difference.
     """
-    alone = f"The weights were not looked at, and no signature. {SIGNATURES}"
+    alone = f"The weights were not looked at, and no signature. {form.SIGNATURES}"
     return Verdict(certificate.guarantee, (*_recompute(certificate, content), alone, TRUST))
 
 
@@ -291,7 +284,7 @@ def _check_record(certificate: Certificate) -> None:
         refuse(f"names a dataset {dataset.name!r}, which no ledger has")
     if "sordino" not in certificate.versions:
         refuse("does not say which version of sordino wrote it")
-    known = ("sordino", "python", *PACKAGES)
+    known = ("sordino", "python", *form.PACKAGES)
     for name, version in certificate.versions.items():
         if not re.fullmatch(_VERSION, version) or (_is_ours(certificate) and name not in known):
             refuse(f"has a version {version!r} of {name!r}, which cannot be")

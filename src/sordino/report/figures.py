@@ -34,10 +34,7 @@ _Points = tuple[Floats, Floats]
 
 ESTIMATE = "estimate, not a guarantee"
 NAMES = {"vary": "initial weights vary", "fixed": "initial weights fixed"}
-ORDERS = {
-    "presence": "D without the record, D′ with it",
-    "absence": "D with the record, D′ without it",
-}
+ORDERS = {"presence": "the record is in D′, not in D", "absence": "the record is in D, not in D′"}
 _COLORS = {"vary": BLUE, "fixed": VERMILION}
 _DOTS = (0, (1, 1.2))
 _MANY = 400
@@ -156,10 +153,7 @@ def distances(
         What is proved, and the papers' fraction of it, which is no bound.
     """
     whats = (("another record", r"$\Delta_S$"), ("another seed", r"$\Delta_V$"))
-    marks = (
-        (bound, "--", INK, "bound, one record"),
-        (printed, "-.", GREY, "papers' fraction of it"),
-    )
+    marks = ((bound, "--", INK, "bound, one record"), (printed, "-.", GREY, "papers' fraction"))
     curves = [hill for three in hills.values() for hill in three]
     ends = [end for x, _, _ in curves for end in (x[0], x[-1])]
     ends += [end for mark, *_ in marks if mark for end in (mark / 1.6, mark * 1.6)]

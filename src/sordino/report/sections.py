@@ -12,38 +12,11 @@ from itertools import groupby
 
 from sordino.privacy import RELATIONS, Guarantee, Relation
 from sordino.report import canvas, result, words
+from sordino.report import numbers as rounding
 from sordino.report import page as engine
 from sordino.report.drawing import axis, curves
-from sordino.report.numbers import (
-    about,
-    chance,
-    confidence,
-    lower,
-    named,
-    percent,
-    percent_up,
-    seconds,
-    settings,
-    upper,
-    versions,
-)
-from sordino.report.page import (
-    Beside,
-    Block,
-    Bullets,
-    Code,
-    Facts,
-    Folded,
-    Group,
-    Heading,
-    Line,
-    Page,
-    Section,
-    Span,
-    Table,
-    Text,
-    listed,
-)
+from sordino.report.numbers import about, confidence, lower, named, percent, percent_up, upper
+from sordino.report.page import Block, Bullets, Code, Facts, Group, Heading, Line, Span, Table, Text
 from sordino.report.result import Assessment
 
 _RARELY_WRONG = 0.01
@@ -57,11 +30,11 @@ _GLOSSARY = {
 }
 
 
-def page(assessment: Assessment) -> Page:
+def page(assessment: Assessment) -> engine.Page:
     """The whole assessment as blocks, for `page.html` or `page.markdown`. INTERNAL."""
     alarm, found = assessment.broken, assessment.provenance
     title, version = f"How private is {assessment.question.title}?", found.versions.get("sordino")
-    return Page(
+    return engine.Page(
         title=f"BROKEN: {title}" if alarm else title,
         mark="BROKEN · INTERNAL." if alarm else "INTERNAL.",
         why_marked="Do not publish this page: no guarantee covers all that it shows.",
@@ -69,7 +42,7 @@ def page(assessment: Assessment) -> Page:
         subtitle=f"{title} Assessed on {found.date}.",
         notes=tuple(words.notes(assessment)),
         sections=tuple(
-            Section(name, title, tuple(part(assessment)))
+            engine.Section(name, title, tuple(part(assessment)))
             for name, (title, part) in _SECTIONS.items()
             # Of a mechanism there is an attack and nothing more.
             if not assessment.question.mechanism or name not in _OF_RELEASES
@@ -103,7 +76,7 @@ def _numbers(assessment: Assessment) -> Iterator[Block]:
         reading.append(Text("Nothing was proved, measured or released.", lead="Only attacked."))
     elif len(assessment.triples) > 1:
         reading.append(Text("Un-noised SGD is the same model in ordinary training, not released."))
-    yield Beside((axis.axis(assessment),), tuple(reading))
+    yield engine.Beside((axis.axis(assessment),), tuple(reading))
     yield _three_numbers(assessment)
 
 
@@ -177,7 +150,7 @@ def delta_means(proved: Guarantee) -> str:
     """What delta allows, as a chance."""
     if proved.delta == 0:
         return "no chance at all"
-    return f"{chance(proved.delta)}: no worse than giving the records away so rarely"
+    return f"{rounding.chance(proved.delta)}: no worse than giving the records away so rarely"
 
 
 def attacker(parts: result.Proved, proved: Guarantee) -> Iterator[Block]:
@@ -198,7 +171,7 @@ def attacker(parts: result.Proved, proved: Guarantee) -> Iterator[Block]:
     if parts.tradeoff is None:
         yield from said
     else:
-        yield Beside(tuple(said), (curves.tradeoff(parts),))
+        yield engine.Beside(tuple(said), (curves.tradeoff(parts),))
 
 
 def _proof(assessment: Assessment) -> Iterator[Block]:
@@ -232,7 +205,7 @@ def theorems(parts: result.Proved, *, certified: bool = True) -> Iterator[Block]
             name = bound.name + ", used by the guarantee" * bound.used
             rows.append((name, Span(text, "proved"), bound.theorem))
         head = ("theorem", "epsilon", "statement")
-        yield listed("What each theorem says of this release", head, *rows)
+        yield engine.listed("What each theorem says of this release", head, *rows)
         yield _conditions([bound for _, bound in apply])
     trusted = [each for _, bound in apply for each in bound.checked if each.trusted]
     lines = [each.what + (f" ({each.numbers})" if each.numbers else "") for each in trusted]
@@ -251,7 +224,7 @@ def theorems(parts: result.Proved, *, certified: bool = True) -> Iterator[Block]
             (each.name, "-" if each.epsilon is None else upper(each.epsilon), each.theorem)
             for each in printed
         )
-        yield listed("For comparison: none counts", ("name", "epsilon", "formula"), *quoted)
+        yield engine.listed("For comparison: none counts", ("name", "epsilon", "formula"), *quoted)
 
 
 def _conditions(bounds: list[result.Bound]) -> Table:
@@ -300,9 +273,11 @@ def _release(assessment: Assessment) -> Iterator[Block]:
         yield from _cost(found.accuracy, assessment.question.epsilon)
 
 
-def folded_settings(title: str, values: Mapping[str, object]) -> Folded:
+def folded_settings(title: str, values: Mapping[str, object]) -> engine.Folded:
     """Settings behind their title."""
-    return Folded(f"{title} ({len(values)})", (Facts(settings(values)),) * bool(values))
+    return engine.Folded(
+        f"{title} ({len(values)})", (Facts(rounding.settings(values)),) * bool(values)
+    )
 
 
 def _cost(found: result.Accuracy, epsilon: float) -> Iterator[Block]:
@@ -320,24 +295,24 @@ def _cost(found: result.Accuracy, epsilon: float) -> Iterator[Block]:
     exact = f"Exact, over {found.test_rows:,} held-out rows, and so not private"
     one, of = confidence(found.before.level), confidence(found.again.level)
     meaning = f"{exact}. Ranges: {one} interval of one model; where {of} of releases fall."
-    table = listed("Accuracy before and after", ("model", "accuracy", "range"), *rows)
+    table = engine.listed("Accuracy before and after", ("model", "accuracy", "range"), *rows)
     said: list[Block] = [Text(words.cost(found)), table, Text(meaning)]
     if useless := words.useless(found):
         said.append(Text(f"{useless[0].upper()}{useless[1:]}", "Hardly useful.", "warn"))
     if found.curve:
-        yield Beside(tuple(said), (curves.accuracy(found, epsilon),))
+        yield engine.Beside(tuple(said), (curves.accuracy(found, epsilon),))
     else:
         yield from said
     if scores := words.scores(found):
-        yield listed("Other scores; calibration error in ten bins", words.SCORES, *scores)
+        yield engine.listed("Other scores; calibration error in ten bins", words.SCORES, *scores)
     if found.curve:
         points: list[tuple[Line, ...]] = []
         for point in found.curve:
             mean, repeats = point.accuracy, f"{point.repeats:,}"
             points.append((about(point.epsilon), percent(mean.value), _range(mean), repeats))
         head = ("epsilon", "mean accuracy", "interval of the mean", "releases")
-        numbers = listed("Mean accuracy of releases by epsilon", head, *points)
-        yield Folded("The accuracy/epsilon curve in numbers", (numbers,), printed=False)
+        numbers = engine.listed("Mean accuracy of releases by epsilon", head, *points)
+        yield engine.Folded("The accuracy/epsilon curve in numbers", (numbers,), printed=False)
 
 
 def _range(measure: result.Measure) -> str:
@@ -357,7 +332,7 @@ def _noise(assessment: Assessment) -> Iterator[Block]:
     yield Text(warning, lead="An estimate, not a guarantee:", tone="warn")
     if own is not None:
         yield Heading("Un-noised SGD")
-        yield Beside((Facts(tuple(_own(own))),), (curves.distances(own),))
+        yield engine.Beside((Facts(tuple(_own(own))),), (curves.distances(own),))
         yield Bullets(own.notes)
     yield Heading("The estimates")
     groups: list[Group] = []
@@ -385,7 +360,7 @@ def _noise(assessment: Assessment) -> Iterator[Block]:
     head = ("way", "epsilon", "interval")
     table = Table("Estimates, none of them a guarantee", head, tuple(groups))
     drawn = axis.estimates(assessment)
-    yield table if drawn is None else Beside((table,), (drawn,))
+    yield table if drawn is None else engine.Beside((table,), (drawn,))
     yield from after
 
 
@@ -425,7 +400,7 @@ def _attacks(assessment: Assessment) -> Iterator[Block]:
         refuted = attack.violated or attack.curve_refuted is True
         outcome = Text(_sentence(attack.verdict), "Outcome.", "warn" if refuted else "")
         pair = ("The two datasets", "" if same_pair else attack.pair)
-        yield Beside((outcome, Facts((pair, *_attack_facts(attack)))), (curves.roc(attack),))
+        yield engine.Beside((outcome, Facts((pair, *_attack_facts(attack)))), (curves.roc(attack),))
         groups.append(Group(of if len(found) > 1 else "", tuple(_lower_bounds(attack))))
     caption = "Lower bounds from the same runs, each with what it assumes"
     yield Table(caption, ("bound", "epsilon", "confidence"), tuple(groups))
@@ -485,22 +460,27 @@ def _provenance(assessment: Assessment) -> Iterator[Block]:
     found, given, release = assessment.provenance, assessment.question.settings, assessment.release
     # Known stages in their order, then others.
     order = sorted(found.seconds, key=lambda stage: [*result.STAGES, stage].index(stage))
-    each = [f"{result.STAGES.get(stage, stage)} {seconds(found.seconds[stage])}" for stage in order]
-    total = seconds(sum(found.seconds.values()))
+    each = [
+        f"{result.STAGES.get(stage, stage)} {rounding.seconds(found.seconds[stage])}"
+        for stage in order
+    ]
+    total = rounding.seconds(sum(found.seconds.values()))
     where = (("Date", found.date), ("Machine", found.machine))
     time = f"{total} together: {'; '.join(each)}" if each else ""
-    yield Facts((*where, ("Versions", versions(found.versions)), ("Time", time)))
+    yield Facts((*where, ("Versions", rounding.versions(found.versions)), ("Time", time)))
     if given:
         open_ = ", ".join(name.replace("_", " ") for name in given if given[name] is None)
-        asked = settings({name: value for name, value in given.items() if value is not None})
+        asked = rounding.settings(
+            {name: value for name, value in given.items() if value is not None}
+        )
         pairs = (*asked, ("left to sordino", open_))
-        yield Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),))
+        yield engine.Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),))
     yield Code(found.fingerprint, "SHA-256 of the records")
     specs = tuple(Code(spec, name) for name, spec in found.specs.items())
-    yield Folded(f"The trainings, letter by letter ({len(specs)})", specs, printed=False)
+    yield engine.Folded(f"The trainings, letter by letter ({len(specs)})", specs, printed=False)
     if release is not None and release.certificate:
         code = (Code(release.certificate),)
-        yield Folded("The certificate of the release", code, printed=False)
+        yield engine.Folded("The certificate of the release", code, printed=False)
 
 
 def _rerun(assessment: Assessment) -> Iterator[Block]:

@@ -26,17 +26,7 @@ from typing import NoReturn, TypeVar
 
 from sordino import _files, checks
 from sordino.release.ledger.budget import LedgerError, refuse
-from sordino.release.ledger.rows import (
-    HISTORY,
-    MEND,
-    TABLES,
-    VERSION,
-    Event,
-    Head,
-    LedgerRows,
-    Seal,
-    refuse_damaged,
-)
+from sordino.release.ledger.rows import HISTORY, LAYOUT, MEND, TABLES, Event, Head, LedgerRows, Seal
 
 _Answer = TypeVar("_Answer")
 
@@ -166,7 +156,7 @@ class LedgerFile:
                     secret = secrets.token_bytes(32)
                     connection.execute("INSERT INTO header VALUES (1, ?, 0, 0)", (secret,))
                     connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
-                    connection.execute(f"PRAGMA user_version={VERSION}")
+                    connection.execute(f"PRAGMA user_version={LAYOUT}")
                     connection.execute("COMMIT")
                 os.link(new, self.path)
             _files.settle(parent)
@@ -214,10 +204,9 @@ class LedgerFile:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != _APPLICATION_ID:
             refuse(self.path, *_NO_LEDGER)
-        if version > VERSION:
-            refuse(self.path, f"of layout {VERSION}, not {version}", "Update sordino.")
-        if version < 1:
-            refuse_damaged(self.path, f"there is no layout {version}")
+        if not 1 <= version <= LAYOUT:
+            hint = "Update sordino, or restore a copy."
+            refuse(self.path, f"of layout 1 to {LAYOUT}, not {version}", hint)
 
     def _explain(self, error: sqlite3.Error | OSError) -> NoReturn:
         """What SQLite or the system says, as a sentence about the file."""

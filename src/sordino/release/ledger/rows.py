@@ -31,7 +31,7 @@ from sordino.accounting import record
 from sordino.privacy import Relation
 from sordino.release.ledger.budget import Budget, Charge, LedgerError, Line, refuse
 
-VERSION = 2
+LAYOUT = 2
 """The layout of the tables below; a file with a higher number was written by a newer sordino, and
 one with 1 by an older one: it lacks the history, which its first write adds."""
 TABLES = """
@@ -145,7 +145,7 @@ class LedgerRows:
             self._damaged("its header counts other rows than it holds")
         self.identity = _digest(self._secret, b"identity")
         """What tells this file from any other."""
-        self.begun = self._all("PRAGMA user_version") == [(VERSION,)]
+        self.begun = self._all("PRAGMA user_version") == [(LAYOUT,)]
         """Whether it has a history."""
         self.events: list[Event] = []
         self._heads = [""]
@@ -172,9 +172,8 @@ class LedgerRows:
             If the two do not belong together, or rows were changed.
         """
         self.seal = seal or Seal()
-        rows = (
-            self._all(f"SELECT {_EVENT}, head FROM history ORDER BY number") if self.begun else []
-        )
+        query = f"SELECT {_EVENT}, head FROM history ORDER BY number"
+        rows = self._all(query) if self.begun else []
         if rows and seal is None:
             refuse(self._path, "to have its seal beside it", MEND)
         for *values, head in rows:
@@ -221,7 +220,7 @@ class LedgerRows:
 
     def begin(self) -> None:
         """Give a ledger of layout 1 a history of what it holds."""
-        for statement in (*HISTORY, f"PRAGMA user_version={VERSION}"):
+        for statement in (*HISTORY, f"PRAGMA user_version={LAYOUT}"):
             self._run(statement)
         self.begun = True
         for kind, table in (("opened", "budget"), ("released", "entry")):
@@ -363,12 +362,7 @@ class LedgerRows:
         return self._run(query, values).fetchall()
 
     def _damaged(self, what: str) -> NoReturn:
-        refuse_damaged(self._path, what)
-
-
-def refuse_damaged(path: Path, what: str) -> NoReturn:
-    """Raise `LedgerError` for a ledger whose content cannot be trusted any more."""
-    refuse(path, f"to be as it was written, and {what}", "Restore it from a copy.")
+        refuse(self._path, f"to be as it was written, and {what}", "Restore it from a copy.")
 
 
 def _storable(text: str) -> str:

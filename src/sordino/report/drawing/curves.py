@@ -13,18 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sordino.report import canvas
+from sordino.report import canvas, numbers
 from sordino.report.canvas import ESTIMATED, GREY, INK, OBSERVED, PROVED
 from sordino.report.drawing.svg import HOLLOW, framed, inline
-from sordino.report.numbers import (
-    about,
-    confidence,
-    lower,
-    percent,
-    percent_down,
-    percent_up,
-    upper,
-)
+from sordino.report.numbers import about, confidence, lower, percent, upper
 from sordino.report.page import Figure
 from sordino.report.result import Accuracy, Attack, Curve, OwnNoise, Proved
 from sordino.types import Floats
@@ -139,7 +131,7 @@ def tradeoff(proved: Proved) -> Figure:
     """Least false-negative rate against false-positive rate."""
     curve = _NOTHING if proved.tradeoff is None else proved.tradeoff
     best = int(np.argmin(np.asarray(curve.x) + np.asarray(curve.y)))
-    guess = f"right at most {percent_up(proved.best_guess)}"
+    guess = f"right at most {numbers.percent_up(proved.best_guess)}"
     with framed(330) as (figure, panel):
         rates = Rates(panel)
         line = "the least errors of any attack"
@@ -151,7 +143,7 @@ def tradeoff(proved: Proved) -> Figure:
     alt = ["Nothing is proved: an attack may make no error."]
     if proved.tradeoff is not None:
         at = "; ".join(
-            f"at {percent(share, 0)} false positives {percent_down(least_missed(curve, share))}"
+            f"at {percent(share, 0)} false positives {numbers.percent_down(least_missed(curve, share))}"
             for share in (0.01, 0.1, 0.5)
         )
         alt = [f"Any attack has at least so many false negatives: {at}."]
