@@ -185,7 +185,7 @@ def test_distances_show_both_inits_and_the_bound_dashed() -> None:
     assert any("another record (vary)" in text for text in said)
     assert any("another seed (fixed)" in text for text in said)
     assert "bound, one record: 0.3" in said
-    assert "papers' fraction of it: 0.25" in said
+    assert "papers' fraction: 0.25" in said
     by_name = {str(line.get_label()): line for line in panel.get_lines()}
     mark = by_name["bound, one record: 0.3"]
     assert mark.get_linestyle() == "--"
@@ -386,8 +386,8 @@ def test_error_curves_have_a_column_a_setting_and_a_row_an_order(log: bool) -> N
     figure = error_curves(SETTINGS, log=log)
     grid = np.array(figure.axes).reshape(2, 3)
     assert [panel.get_title(loc="left") for panel in grid[0]] == ["a", "b", "c"]
-    assert "D without the record" in grid[0, 0].get_ylabel()
-    assert "D with the record" in grid[1, 0].get_ylabel()
+    assert "in D′, not in D" in grid[0, 0].get_ylabel()
+    assert "in D, not in D′" in grid[1, 0].get_ylabel()
     for panel, curves in ((grid[0, 1], PRESENCE), (grid[1, 2], ABSENCE)):
         lines = lines_of(panel)
         np.testing.assert_array_equal(

@@ -29,16 +29,7 @@ from typer.core import TyperGroup
 
 from sordino import _cost, _files, checks, tasks
 from sordino.cli import options, terminal
-from sordino.cli.options import (
-    ATTACK,
-    OUTPUT,
-    PROMISE,
-    RECORDS,
-    TRAINING,
-    argument,
-    from_fields,
-    option,
-)
+from sordino.cli.options import ATTACK, OUTPUT, PROMISE, RECORDS, TRAINING, from_fields, option
 from sordino.cli.tables import pick, print_bounds
 from sordino.cli.terminal import print_json, say
 from sordino.errors import InvalidArgument
@@ -57,6 +48,7 @@ _SCORES = ("learned", "likelihood", "loss")
 _CONFIDENCE = 0.99
 """With which the gallery's broken mechanisms must be caught."""
 _FORM = "Pass package.module:name or file.py:name."
+_MECHANISM = options.argument("[MODULE:NAME]", "Your function or estimator; also file.py:NAME.")
 _OUTPUTS = option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
 _JUDGES = "|".join((*_SCORES, "MODULE:NAME"))
 
@@ -91,7 +83,7 @@ class _Neighbour(StrEnum):
 class _Attacked(options.RecordOptions):
     """What is attacked and on which pair of datasets; checked before any record is read."""
 
-    mechanism: Annotated[str | None, argument("[MODULE:NAME]", "Yours; also file.py:NAME.")] = None
+    mechanism: Annotated[str | None, _MECHANISM] = None
     pair: Annotated[str | None, option(RECORDS, "Makes both data.", metavar="MODULE:NAME")] = None
     neighbour: Annotated[_Neighbour, option(RECORDS, "The second dataset.")] = _Neighbour.CANARY
     study: Annotated[str | None, option(RECORDS, "A study's worst pair.", metavar="DIR")] = None
@@ -403,14 +395,9 @@ def power(
     noise = "Gaussian noise" if delta > 0 else "randomised response, the worst at delta = 0,"
     most = f"at most epsilon {rounded(ceiling, digits=3)}"
     verdict = f"without a hypothesis {runs:,} tested runs a world show {most}"
-    document: dict[str, Any] = {
-        "claimed": None if epsilon is None else {"epsilon": epsilon, "delta": delta},
-        "runs": runs,
-        "delta": delta,
-        "confidence": confidence,
-        "ceiling": ceiling,
-        "reach": {f"{truth:g}": value for truth, value in reaches.items()},
-    }
+    claimed = None if epsilon is None else {"epsilon": epsilon, "delta": delta}
+    document: dict[str, Any] = {"claimed": claimed, "runs": runs, **how, "ceiling": ceiling}
+    document["reach"] = {f"{truth:g}": value for truth, value in reaches.items()}
     if epsilon is not None:
         truth = 2 * epsilon if true_epsilon is None else true_epsilon
         needed = powers.runs_needed(epsilon, truth, **how)
@@ -421,16 +408,12 @@ def power(
     if json:
         print_json({**document, "verdict": verdict})
         return
-    say(
-        f"{runs:,} tested runs a dataset, {confidence:.6g} confidence, delta = {delta:.3g}:",
-        f"  an attack that never errs shows epsilon >= {rounded(ceiling, up=False, digits=3)}",
-        *(
-            f"  the best attack on {noise} of epsilon {truth:g} shows >= "
-            f"{rounded(value, up=False, digits=3)}"
-            for truth, value in reaches.items()
-        ),
-        f"Verdict: {verdict}.",
-    )
+    say(f"{runs:,} tested runs a dataset, {confidence:.6g} confidence, delta = {delta:.3g}:")
+    say(f"  an attack that never errs shows epsilon >= {rounded(ceiling, up=False, digits=3)}")
+    for truth, value in reaches.items():
+        shown = rounded(value, up=False, digits=3)
+        say(f"  the best attack on {noise} of epsilon {truth:g} shows >= {shown}")
+    say(f"Verdict: {verdict}.")
 
 
 @app.command("worst-case")
@@ -493,7 +476,7 @@ def worst_case(
 
 @app.command()
 def gallery(
-    names: Annotated[list[str] | None, argument("[NAME]...", "Default: all entries.")] = None,
+    names: Annotated[list[str] | None, options.argument("[NAME]...", "Default: all.")] = None,
     smoke: Annotated[bool, option(ATTACK, "Fewer runs: seconds, for CI.", "--smoke")] = False,
     seed: options.Seed = 0,
     list_only: Annotated[bool, option(OUTPUT, "Play nothing.", "--list")] = False,
@@ -543,11 +526,9 @@ def _say_played(one: Played) -> None:
         f"{sign} {rounded(each, up=False, digits=3)}"
         for each in (one.broken_epsilon, one.correct_epsilon)
     )
-    say(
-        f"{one.entry.name}: claimed epsilon {one.case.claim.epsilon:g}, found {broken}: "
-        f"{mark}; twin {correct}: {twin} ({one.seconds:.0f} s)",
-        f"  {one.entry.fault} ({one.entry.source})",
-    )
+    found = f"{one.entry.name}: claimed epsilon {one.case.claim.epsilon:g}, found {broken}: {mark}"
+    say(f"{found}; twin {correct}: {twin} ({one.seconds:.0f} s)")
+    say(f"  {one.entry.fault} ({one.entry.source})")
 
 
 def _plain_played(one: Played) -> dict[str, Any]:

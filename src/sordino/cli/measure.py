@@ -305,62 +305,59 @@ def _utilities(summary: Summary, test: Dataset) -> dict[str, Utility]:
 def _document(summary: Summary) -> dict[str, Any]:
     """All numbers but the sampled pairs, of which there are quantiles."""
     measured, theory = summary.measured, summary.theory
-    document: dict[str, Any] = _plain(
-        {
-            "schema": _SCHEMA,
-            "internal": INTERNAL,
-            "epsilons": "every epsilon is an estimate, not a guarantee",
-            "study": measured.study.address,
-            "dataset": measured.dataset,
-            "spec": measured.spec.to_dict() if measured.spec else None,
-            "function": measured.function,
-            "relation": measured.relation.value,
-            "seeds": len(measured.seeds),
-            "steps": summary.steps,
-            "delta": summary.delta,
-            "theory": {
-                "bound": theory.bound and theory.bound.worst,
-                "theorem": theory.bound and theory.bound.theorem,
-                "reason": theory.reason or None,
-                "papers_fraction_not_a_bound": theory.printed and theory.printed.value,
-            },
-            "inits": {one.init: _init(one, summary.delta) for one in summary.inits},
-            "notes": summary.notes,
-        }
-    )
-    return document
+    bound, printed = theory.bound, theory.printed
+    document = {
+        "schema": _SCHEMA,
+        "internal": INTERNAL,
+        "epsilons": "every epsilon is an estimate, not a guarantee",
+        "study": measured.study.address,
+        "dataset": measured.dataset,
+        "spec": measured.spec.to_dict() if measured.spec else None,
+        "function": measured.function,
+        "relation": measured.relation.value,
+        "seeds": len(measured.seeds),
+        **pick(summary, "steps", "delta"),
+        "theory": {
+            "bound": bound and bound.worst,
+            "theorem": bound and bound.theorem,
+            "reason": theory.reason or None,
+            "papers_fraction_not_a_bound": printed and printed.value,
+        },
+        "inits": {one.init: _init(one, summary.delta) for one in summary.inits},
+        "notes": summary.notes,
+    }
+    return dict(_plain(document))
 
 
 def _init(one: InitSummary, delta: float) -> dict[str, Any]:
     worst, tested = one.worst, one.normality
-    gaps = {
-        "delta_S": one.delta_s,
-        "delta_S_from_the_data_itself": one.from_base,
-        "delta_V": one.delta_v,
-        "delta_S+V": one.delta_sv,
-    }
-    formulas = {
-        "bound": one.by_bound,
-        "papers_fraction": one.by_printed,
-        "largest_seen": one.by_observed,
-    }
+
+    def gaps(found: Any) -> Any:
+        numbers = found and pick(found, "pairs", "exact", "maximum", "maximum_of_all")
+        return found and {
+            **numbers,
+            "quantiles": {f"{q:g}": found.quantile(q) for q in _QUANTILES},
+        }
+
+    def both(found: Any) -> Any:
+        return found and {"exact": found.exact, "papers_formula": found.printed}
+
     return {
         "neighbours": one.neighbours,
         "distances": {
-            name: each
-            and pick(each, "pairs", "exact", "maximum", "maximum_of_all")
-            | {"quantiles": {f"{q:g}": each.quantile(q) for q in _QUANTILES}}
-            for name, each in gaps.items()
+            "delta_S": gaps(one.delta_s),
+            "delta_S_from_the_data_itself": gaps(one.from_base),
+            "delta_V": gaps(one.delta_v),
+            "delta_S+V": gaps(one.delta_sv),
         },
         "against_gaussian_vectors": pick(one.gaussian, "kolmogorov", "sharpness"),
         "sigma": one.sigma,
         "sigma_over_datasets": {**vars(one.across), "relative": one.across.relative},
         "sensitivity_seen": one.sensitivity,
         "epsilon": {
-            **{
-                name: each and {"exact": each.exact, "papers_formula": each.printed}
-                for name, each in formulas.items()
-            },
+            "bound": both(one.by_bound),
+            "papers_fraction": both(one.by_printed),
+            "largest_seen": both(one.by_observed),
             "median_pair": one.pairwise and one.pairwise.quantile(0.5),
             "worst_pair_isotropic": worst and worst.isotropic_epsilon(delta),
             "worst_pair_directional": worst and worst.epsilon(delta),
@@ -374,9 +371,7 @@ def _init(one: InitSummary, delta: float) -> dict[str, Any]:
         "normality": tested
         and pick(tested, "tests", "level", "bonferroni", "below_level", "rejected"),
         "joint_normality": one.joint,
-        "by_comparisons": one.by_comparisons,
-        "by_seeds": one.by_seeds,
-        "by_steps": one.by_steps,
+        **pick(one, "by_comparisons", "by_seeds", "by_steps"),
     }
 
 

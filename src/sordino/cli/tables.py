@@ -137,17 +137,12 @@ def print_findings(
     wide = console.width >= 130  # else theorems are listed below
     if proved:
         columns = [("method", "l"), (value, "r"), ("relation", "l"), ("covers", "l"), ("ms", "r")]
-        rows = [
-            [
-                ("> " if each is best else "  ") + each.method,
-                number(each.value),
-                each.relation.value,
-                "final model" if each.released == "final" else "all iterates",
-                f"{each.milliseconds:.0f}",
-                *[each.theorem] * wide,
-            ]
-            for each in proved
-        ]
+        rows = []
+        for each in proved:
+            covers = "final model" if each.released == "final" else "all iterates"
+            cells = [number(each.value), each.relation.value, covers, f"{each.milliseconds:.0f}"]
+            name = ("> " if each is best else "  ") + each.method
+            rows.append([name, *cells, *[each.theorem] * wide])
         styles = ["bold green" if each is best else None for each in proved]
         print_table(console, [*columns, *[("theorem", "W")] * wide], rows, styles)
     for each in proved:
@@ -176,16 +171,11 @@ def print_bounds(best: Observation, others: Sequence[Observation]) -> None:
         headings = ("epsilon", "delta", "sure", "runs")
     bounds = (best, *others)
     assume = ["if the mechanism is" in b.attack or "within the family" in b.attack for b in bounds]
-    rows = [
-        (
-            f"{'> ' if each is best else ''}>= {rounded(each.epsilon, up=False, digits=3)}",
-            f"{each.delta:.3g}",
-            f"{each.confidence:.6g}",
-            f"{each.trials:,}",
-            each.attack,
-        )
-        for each in bounds
-    ]
+    rows = []
+    for each in bounds:
+        least = f"{'> ' if each is best else ''}>= {rounded(each.epsilon, up=False, digits=3)}"
+        sure = (f"{each.delta:.3g}", f"{each.confidence:.6g}", f"{each.trials:,}")
+        rows.append((least, *sure, each.attack))
     styles = ["bold", *("dim" if one else None for one in assume[1:])]
     print_table(console, [*((name, "r") for name in headings), ("by", "W")], rows, styles)
     if any(assume[1:]):
@@ -199,13 +189,10 @@ def print_entries(lines: Sequence[Line]) -> None:
     """Releases of a budget, and what their states mean."""
     console = screen()
     columns = [("entry", "l"), ("recorded (UTC)", "l"), ("epsilon", "r"), ("delta", "r")]
-    rows = [
-        (
-            *(each.id[:8], each.recorded.rstrip("Z").replace("T", " ")),
-            *(number(each.epsilon), f"{each.delta:g}", each.status, each.what),
-        )
-        for each in lines
-    ]
+    rows = []
+    for each in lines:
+        time, cost = each.recorded.rstrip("Z").replace("T", " "), number(each.epsilon)
+        rows.append((each.id[:8], time, cost, f"{each.delta:g}", each.status, each.what))
     print_table(console, [*columns, ("status", "l"), ("what", "W")], rows)
     alike: dict[str, list[str]] = {}
     for each in lines:
@@ -388,25 +375,17 @@ def _gaussian(summary: Summary) -> _Table:
     columns = []
     for one in summary.inits:
         tested, joint = one.normality, one.joint
-        columns.append(
-            (
-                f"{tested.tests:,}" if tested else "-",
-                f"{tested.below_level:.1%}" if tested else "-",
-                f"{tested.rejected:,}" if tested else "-",
-                f"{joint.p_value:.3g}" if joint else "-",
-                f"{joint.kurtosis:.3g}" if joint else "-",
-                f"{one.gaussian.kolmogorov:.2g}",
-                f"{one.gaussian.sharpness:.3g}",
-            )
-        )
+        cells = ["-"] * 5
+        if tested:
+            cells[:3] = f"{tested.tests:,}", f"{tested.below_level:.1%}", f"{tested.rejected:,}"
+        if joint:
+            cells[3:] = f"{joint.p_value:.3g}", f"{joint.kurtosis:.3g}"
+        gap = f"{one.gaussian.kolmogorov:.2g}", f"{one.gaussian.sharpness:.3g}"
+        columns.append((*cells, *gap))
     names = (
-        "weights tested (Shapiro-Wilk)",
-        "p below 0.05; 5% if Gaussian",
-        "below Bonferroni's line",
-        "all weights of one dataset: p",
-        "  kurtosis; 1 if Gaussian",
-        "delta_V and Gaussian vectors: gap",
-        "  width; 1 if Gaussian",
+        *("weights tested (Shapiro-Wilk)", "p below 0.05; 5% if Gaussian"),
+        *("below Bonferroni's line", "all weights of one dataset: p", "  kurtosis; 1 if Gaussian"),
+        *("delta_V and Gaussian vectors: gap", "  width; 1 if Gaussian"),
     )
     rows = list(zip(names, *columns, strict=True))
     return "Is the noise Gaussian? (no test proves it)", _by_init(summary), rows, ()
@@ -426,16 +405,12 @@ def _settled(summary: Summary) -> _Table:
 
 def _accuracies(utility: Utility) -> _Table:
     """One row an epsilon, for the empirical sensitivity."""
-    rows = [
-        (
-            f"{row.augmented.target_epsilon:g}",
-            *(f"{each.value:.4f}" for each in (row.deterministic, row.random)),
-            f"{row.gain.value:+.4f}",
-            f"{row.p_value_by_seed:.0e}",
-            "-" if row.percent_closed is None else f"{row.percent_closed.value:.0f}%",
-        )
-        for row in utility.rows
-    ]
+    rows = []
+    for row in utility.rows:
+        means = (f"{each.value:.4f}" for each in (row.deterministic, row.random))
+        gain = (f"{row.gain.value:+.4f}", f"{row.p_value_by_seed:.0e}")
+        closed = "-" if row.percent_closed is None else f"{row.percent_closed.value:.0f}%"
+        rows.append((f"{row.augmented.target_epsilon:g}", *means, *gain, closed))
     models = f"{utility.models} models on {utility.test_rows:,} held-out rows"
     without = f"without noise {utility.noiseless_mean.value:.4f}"
     below = (f"{models}; {without}; for the empirical sensitivity, no bound.", NOT_PRIVATE)

@@ -108,10 +108,9 @@ class PublicFacts:
         values = self.certificate["guarantee"]
         if values is None:
             return None
-        result.check_keys(
-            values, (*fields_of(Guarantee), *GUARANTEE_MEANS), "certificate.guarantee"
-        )
-        return result.from_plain(Guarantee, {name: values[name] for name in fields_of(Guarantee)})
+        names = fields_of(Guarantee)
+        result.check_keys(values, (*names, *GUARANTEE_MEANS), "certificate.guarantee")
+        return result.from_plain(Guarantee, {name: values[name] for name in names})
 
     @property
     def rows(self) -> int | None:
@@ -150,15 +149,13 @@ def public_facts(
     InvalidArgument
         If something is said to follow from a certificate that promises nothing.
     """
-    parsed = (
-        result.parse(certificate) if isinstance(certificate, str | bytes) else dict(certificate)
-    )
+    made = dict(certificate) if isinstance(certificate, Mapping) else result.parse(certificate)
     shown = tuple(
         PublicBound(each.name, each.epsilon, each.theorem, each.used, each.reason)
         for each in bounds
         if each.kind == "guarantee"
     )
-    return _facts(parsed, PublicComputed(tradeoff, float(best_guess), shown))
+    return _facts(made, PublicComputed(tradeoff, float(best_guess), shown))
 
 
 def dumps(facts: PublicFacts) -> str:

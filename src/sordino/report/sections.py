@@ -104,15 +104,11 @@ def _protection(assessment: Assessment) -> Iterator[Block]:
         yield Text("Treat this model like the records.", "Nobody is protected.", "warn")
         if parts is not None and parts.why_none:
             yield Text(parts.why_none, lead="Why nothing is proved.")
-    yield Facts(
-        (
-            ("Released", released(proved)),
-            ("Protected", "" if proved is None else proved.unit),
-            change(question.relation, question.rows_per_person > 1),
-            ("Delta", "" if proved is None else f"{upper(proved.delta)}, or {delta_means(proved)}"),
-            ("Why this delta", question.delta_reason),
-        )
-    )
+    unit = "" if proved is None else proved.unit
+    delta = "" if proved is None else f"{upper(proved.delta)}, or {delta_means(proved)}"
+    whom = change(question.relation, question.rows_per_person > 1)
+    first = (("Released", released(proved)), ("Protected", unit), whom)
+    yield Facts((*first, ("Delta", delta), ("Why this delta", question.delta_reason)))
     if proved is not None and parts is not None:
         yield from attacker(parts, proved)
     if records is not None:
@@ -275,9 +271,8 @@ def _release(assessment: Assessment) -> Iterator[Block]:
 
 def folded_settings(title: str, values: Mapping[str, object]) -> engine.Folded:
     """Settings behind their title."""
-    return engine.Folded(
-        f"{title} ({len(values)})", (Facts(rounding.settings(values)),) * bool(values)
-    )
+    facts = (Facts(rounding.settings(values)),) * bool(values)
+    return engine.Folded(f"{title} ({len(values)})", facts)
 
 
 def _cost(found: result.Accuracy, epsilon: float) -> Iterator[Block]:
@@ -460,20 +455,16 @@ def _provenance(assessment: Assessment) -> Iterator[Block]:
     found, given, release = assessment.provenance, assessment.question.settings, assessment.release
     # Known stages in their order, then others.
     order = sorted(found.seconds, key=lambda stage: [*result.STAGES, stage].index(stage))
-    each = [
-        f"{result.STAGES.get(stage, stage)} {rounding.seconds(found.seconds[stage])}"
-        for stage in order
-    ]
+    times = {stage: rounding.seconds(found.seconds[stage]) for stage in order}
+    each = [f"{result.STAGES.get(stage, stage)} {time}" for stage, time in times.items()]
     total = rounding.seconds(sum(found.seconds.values()))
     where = (("Date", found.date), ("Machine", found.machine))
     time = f"{total} together: {'; '.join(each)}" if each else ""
     yield Facts((*where, ("Versions", rounding.versions(found.versions)), ("Time", time)))
     if given:
         open_ = ", ".join(name.replace("_", " ") for name in given if given[name] is None)
-        asked = rounding.settings(
-            {name: value for name, value in given.items() if value is not None}
-        )
-        pairs = (*asked, ("left to sordino", open_))
+        asked = {name: value for name, value in given.items() if value is not None}
+        pairs = (*rounding.settings(asked), ("left to sordino", open_))
         yield engine.Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),))
     yield Code(found.fingerprint, "SHA-256 of the records")
     specs = tuple(Code(spec, name) for name, spec in found.specs.items())

@@ -374,7 +374,7 @@ def axis(assessment: Assessment) -> Figure:
         alt = [f"An axis of epsilon from 0 to infinity{aim}.", *map(_alt, rows)]
         caption = ["Arrows to the left are upper bounds, to the right lower bounds."]
         if any(row.estimate is not None for row in rows):
-            caption.append("The hollow diamond is an estimate.")
+            caption.append("The hollow diamond is an estimate, not a guarantee.")
         if rows[0].bound == "claimed":
             caption.append("A claim proves nothing.")
         if any(quoted for quoted, *_ in bounds):

@@ -142,10 +142,8 @@ def tradeoff(proved: Proved) -> Figure:
         canvas.in_percent(panel.yaxis)
     alt = ["Nothing is proved: an attack may make no error."]
     if proved.tradeoff is not None:
-        at = "; ".join(
-            f"at {percent(share, 0)} false positives {numbers.percent_down(least_missed(curve, share))}"
-            for share in (0.01, 0.1, 0.5)
-        )
+        least = {s: numbers.percent_down(least_missed(curve, s)) for s in (0.01, 0.1, 0.5)}
+        at = "; ".join(f"at {percent(s, 0)} false positives {text}" for s, text in least.items())
         alt = [f"Any attack has at least so many false negatives: {at}."]
     alt.append(f"The best guess is {guess} of the time.")
     caption = "False positives: a record is said to be used, and is not; negatives: the reverse."
@@ -210,7 +208,8 @@ def accuracy(accuracy: Accuracy, epsilon: float) -> Figure:
         canvas.in_percent(panel.yaxis)
         panel.set(xlabel="epsilon", ylabel=f"accuracy on {accuracy.test_rows:,} test rows")
     constant = f"always the most frequent class {percent(accuracy.majority)}"
-    alt = [f"Accuracy against epsilon. Without privacy {percent(before.value)}; {constant}."]
+    without = f"Without privacy {percent(before.value)}; {constant}."
+    alt = [f"Accuracy on {accuracy.test_rows:,} test rows against epsilon. {without}"]
     if after is not None:
         alt.append(f"This release, at epsilon {upper(epsilon)}: {percent(after.value)}.")
     range_ = f"{level} of them between {percent(again.low)} and {percent(again.high)}"
