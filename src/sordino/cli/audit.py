@@ -298,7 +298,7 @@ def run(
             how = {"delta": target.delta, "confidence": confidence}
             most = rounded(ceiling(tested, **how) if tested > 0 else 0.0, digits=3)
             attack = f"Attacking {target.name}; pair: {target.pair}."
-            power = f"{runs:,} runs a dataset, half tested, can show at most epsilon {most}"
+            power = f"{runs:,} runs a dataset, half of them tested, can show at most epsilon {most}"
             power += " without a hypothesis."
             say(attack, _claim_words(target.claim), power, hang=True)
         with tasks.connect(dask) as client, terminal.bar("runs") as progress:
@@ -393,8 +393,8 @@ def power(
     reaches = {truth: powers.reach(truth, runs=runs, **how) for truth in truths}
     # No Gaussian noise has delta = 0.
     noise = "Gaussian noise" if delta > 0 else "randomised response, the worst at delta = 0,"
-    most = f"at most epsilon {rounded(ceiling, digits=3)}"
-    verdict = f"without a hypothesis {runs:,} tested runs a world show {most}"
+    most = f"can show more than epsilon {rounded(ceiling, digits=3)}"
+    verdict = f"without a hypothesis, no audit with {runs:,} tested runs a world {most}"
     claimed = None if epsilon is None else {"epsilon": epsilon, "delta": delta}
     document: dict[str, Any] = {"claimed": claimed, "runs": runs, **how, "ceiling": ceiling}
     document["reach"] = {f"{truth:g}": value for truth, value in reaches.items()}
@@ -402,9 +402,11 @@ def power(
         truth = 2 * epsilon if true_epsilon is None else true_epsilon
         needed = powers.runs_needed(epsilon, truth, **how)
         document |= {"true_epsilon": truth, "runs_needed": needed}
-        many = "no number of" if needed is None else f"about {needed:,}"
-        leak = f"where {noise} leaks {truth:g}"
-        verdict += f"; {many} tested runs a world refute a claim of {epsilon:g} {leak}"
+        claim, leak = f"a claim of {epsilon:g}", f"where {noise} leaks {truth:g}"
+        if needed is None:
+            verdict += f"; no number of runs refutes {claim} where the truth is {truth:g}"
+        else:
+            verdict += f"; to refute {claim} {leak}, test about {needed:,} runs a world"
     if json:
         print_json({**document, "verdict": verdict})
         return
@@ -509,7 +511,8 @@ def gallery(
     many = len(played)
     caught, passed = sum(one.caught for one in played), sum(one.passed for one in played)
     sure = f"at {_CONFIDENCE:.0%} confidence"
-    verdict = f"{caught} of {many} broken mechanisms caught {sure}, {passed} of {many} twins pass"
+    twins = f"{passed} of {many} correct twins pass"
+    verdict = f"{caught} of {many} broken mechanisms caught {sure}, {twins}"
     if json:
         print_json({"verdict": verdict, "entries": [_plain_played(one) for one in played]})
     else:

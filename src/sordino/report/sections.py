@@ -146,7 +146,7 @@ def delta_means(proved: Guarantee) -> str:
     """What delta allows, as a chance."""
     if proved.delta == 0:
         return "no chance at all"
-    return f"{rounding.chance(proved.delta)}: no worse than giving the records away so rarely"
+    return f"{rounding.chance(proved.delta)}: beyond epsilon no worse than giving all away so often"
 
 
 def attacker(parts: result.Proved, proved: Guarantee) -> Iterator[Block]:
