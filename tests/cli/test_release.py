@@ -88,7 +88,7 @@ def test_a_described_file_leaks_nothing_beside_the_model(
     given = ("--data", table, "--columns", described, "--data-norm", 1.5)
     code, text, err = run("release", *given, "--epsilon", 4, "--out", out, "--model", "svm")
     assert code == 0
-    assert "Preparation: declared to have read nothing from the records" in text
+    assert "Preparation: declared to have read each row by itself alone" in text
     assert "NOT COVERED: " not in text
     assert "Warning" not in err
     assert err.startswith("Note: left out: column patient.\n")
@@ -424,7 +424,7 @@ def test_an_unedited_draft_is_no_public_description(run, tmp_path: Path, table: 
         f"Note: {draft} is a draft read from the data: put in what you know without looking, then "
         "delete read_from_data = true from it, to release without this leak."
     )
-    assert "declared to have read nothing" not in text
+    assert "declared to have read each row" not in text
     preparation = bundle.read(tmp_path / "leaks").certificate.preprocessing
     assert preparation.columns == ""
     assert "which classes there are" in preparation.reads[0]
@@ -433,7 +433,7 @@ def test_an_unedited_draft_is_no_public_description(run, tmp_path: Path, table: 
     code, text, err = run(*given, tmp_path / "public")
     assert code == 0
     assert "Not private" not in err
-    assert "declared to have read nothing" in text
+    assert "declared to have read each row" in text
     assert bundle.read(tmp_path / "public").certificate.preprocessing.columns
 
 

@@ -176,7 +176,7 @@ def test_a_small_network_says_what_it_cannot_tell(show, small: Path, tmp_path: P
     assert "Note: No theoretical bound: The loss of this model (mlp) is not convex" in out
     assert "Note: No directional estimate (vary): Expected seeds=6" in out
     assert "bound for one record" not in out
-    assert "seeds, noise or held-out rows: training-steps, trajectories, utility." in out
+    assert "for want of numbers: training-steps, trajectories, utility." in out
     assert {path.stem for path in tmp_path.iterdir()} == FIGURES - {
         "trajectories",
         "training-steps",
