@@ -259,14 +259,11 @@ def _chosen(papers: Mapping[str, Paper], which: Iterable[str]) -> list[PaperClai
 def _with_support(papers: Mapping[str, Paper], asked: Sequence[PaperClaim]) -> list[PaperClaim]:
     """The claims, and those their explanations lean on."""
     everything = {claim.name: claim for paper in papers.values() for claim in paper.claims}
-    wanted: set[str] = set()
-    waiting = [claim.name for claim in asked]
-    while waiting:
-        name = waiting.pop()
-        if name not in wanted:
-            wanted.add(name)
-            explanation = everything[name].explanation
-            waiting += explanation.shown_by if explanation else ()
+    wanted, new = set[str](), {claim.name for claim in asked}
+    while new:
+        wanted |= new
+        reasons = (everything[name].explanation for name in new)
+        new = {name for each in reasons if each for name in each.shown_by} - wanted
     return [claim for name, claim in everything.items() if name in wanted]
 
 
@@ -310,22 +307,23 @@ def judge(
 
 
 def explain(results: Mapping[str, Result]) -> dict[str, Result]:
-    """The same results, where an explanation counts if every claim it leans on holds."""
-    return {name: _explain(result, results) for name, result in results.items()}
+    """The same results, where an explanation counts if every claim it leans on holds.
 
+    A check that only needs the full size leaves it open with --quick; others must hold.
+    """
 
-def _explain(result: Result, results: Mapping[str, Result]) -> Result:
-    """A check that only needs the full size leaves it open with --quick; others must hold."""
-    if result.verdict is not ClaimVerdict.DIFFERS or result.claim.explanation is None:
-        return result
-    for other in (results[name] for name in result.claim.explanation.shown_by):
-        if other.why == NEEDS_FULL:
-            why = f"differs, and what would explain it is {NEEDS_FULL}"
-            return replace(result, verdict=ClaimVerdict.NOT_RUNNABLE, why=why)
-        if other.verdict is not ClaimVerdict.REPRODUCED:
-            why = f"its explanation leans on {other.claim.name}, which does not hold"
-            return replace(result, why=why)
-    return replace(result, verdict=ClaimVerdict.EXPLAINED)
+    def explained(result: Result) -> Result:
+        if result.verdict is not ClaimVerdict.DIFFERS or result.claim.explanation is None:
+            return result
+        for other in (results[name] for name in result.claim.explanation.shown_by):
+            if other.why == NEEDS_FULL:
+                why = f"differs, and what would explain it is {NEEDS_FULL}"
+                return replace(result, verdict=ClaimVerdict.NOT_RUNNABLE, why=why)
+            if other.verdict is not ClaimVerdict.REPRODUCED:
+                return replace(result, why=f"it leans on {other.claim.name}, which does not hold")
+        return replace(result, verdict=ClaimVerdict.EXPLAINED)
+
+    return {name: explained(result) for name, result in results.items()}
 
 
 def _draw(store: RunStore, papers: Mapping[str, Paper], wanted: set[str]) -> tuple[Picture, ...]:

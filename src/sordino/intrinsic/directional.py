@@ -425,11 +425,7 @@ def fixed(first: npt.ArrayLike, second: npt.ArrayLike, scale: float) -> float:
 
 
 def isotropic(
-    weights: npt.ArrayLike,
-    scale: float,
-    *,
-    stream: np.random.Generator,
-    base: int | None = None,
+    weights: npt.ArrayLike, scale: float, *, stream: np.random.Generator, base: int | None = None
 ) -> Interval:
     """The papers' way: the largest distance under one seed over sqrt(sigma_i^2 + scale^2).
 

@@ -158,8 +158,7 @@ class NoiseCase:
     @classmethod
     def of(cls, given: Mapping[str, Any], settings: NoiseSettings, grid: Numbers) -> NoiseCase:
         """Of a file's table; names are the grid's numbers."""
-        largest = Largest.of(grid, given.get("comparisons"))
-        sigma = _number(given["sigma"], grid)
+        largest, sigma = Largest.of(grid, given.get("comparisons")), _number(given["sigma"], grid)
         known = given["sensitivity"] != "largest"
         sensitivity = _number(given["sensitivity"], grid) if known else largest.median
         around = np.array([sensitivity])
@@ -171,8 +170,7 @@ class NoiseCase:
             for epsilon in settings.epsilons
         ]
         target = np.array(targets).reshape(len(around), -1)
-        left = np.vectorize(remaining_sigma)(target, sigma)
-        return cls(around, sigma, target, left)
+        return cls(around, sigma, target, np.vectorize(remaining_sigma)(target, sigma))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,8 +231,7 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
 
 def authors_vector(seed: int, parameters: int) -> Floats:
     """The noise that the authors' code draws after it has set this seed."""
-    legacy = np.random.RandomState(seed)
-    return np.asarray(legacy.normal(size=parameters))
+    return np.asarray(np.random.RandomState(seed).normal(size=parameters))
 
 
 def _number(given: float | str, grid: Numbers) -> float:
