@@ -62,10 +62,8 @@ def html(reproduction: Reproduction, directory: Path) -> str:
         if path.stat().st_size > max(_LARGE, other.stat().st_size):
             path, kind = other, "png"
         data = base64.b64encode(path.read_bytes()).decode("ascii")
-        alt, source = f"Drawn from our runs: {title}", f"data:image/{kind};base64,{data}"
-        return engine.Figure(
-            Markup('<img src="{}" alt="{}">').format(source, alt), alt, picture.says
-        )
+        alt, src = f"Drawn from our runs: {title}", f"data:image/{kind};base64,{data}"
+        return engine.Figure(Markup('<img src="{}" alt="{}">').format(src, alt), alt, picture.says)
 
     style = _STYLE.read_text(encoding="utf-8")
     return engine.html(_Account(reproduction, drawn, in_layout=True).page(), style)
@@ -451,9 +449,7 @@ def _sentence(row: _Row, *, reason: bool = False) -> Notice:
     if len(results) == 1:
         column = f" ({claim.column})" if claim.column else ""
         return Notice((Text(f"{says}{column}"), Text(_numbers(results[0])), *why), name=claim.name)
-    columns = tuple(
-        Span((f"{each.claim.column}. ", _numbers(each)), name=each.claim.name) for each in results
-    )
+    columns = tuple(Span((f"{r.claim.column}. ", _numbers(r)), name=r.claim.name) for r in results)
     return Notice((Text(says), Bullets(columns), *why))
 
 

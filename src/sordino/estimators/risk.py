@@ -218,7 +218,7 @@ class Risk:
             if norm + rounding <= tolerance:
                 return w
             step = _newton_step(self, scores, gradient, tolerance)
-            length = _line_search(self, w, scores, b, step, float(gradient @ step))
+            length = _length(self, w, scores, b, step, float(gradient @ step))
             if norm <= rounding / 2 or length == 0.0:
                 break
             w = w + length * step
@@ -319,9 +319,7 @@ def _newton_step(risk: Risk, scores: Floats, gradient: Floats, tolerance: float)
     return np.asarray(step)
 
 
-def _line_search(
-    risk: Risk, w: Floats, scores: Floats, b: Floats, step: Floats, slope: float
-) -> float:
+def _length(risk: Risk, w: Floats, scores: Floats, b: Floats, step: Floats, slope: float) -> float:
     """Length 1 if it decreases F + b.w enough, else the best in (0, 1); 0 if there is none.
 
     F is convex, so a slope still below 0 at length 1 shows a decrease, and one above 0 brackets

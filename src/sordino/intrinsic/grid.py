@@ -117,11 +117,8 @@ def description(
         "schema": 1,
         **trained,
         "dataset": {
-            "name": dataset.name,
-            "sha256": dataset.fingerprint,
-            "rows": dataset.rows,
-            "features": dataset.features,
-            "norm_bound": dataset.norm_bound,
+            **{"name": dataset.name, "sha256": dataset.fingerprint},
+            **{name: getattr(dataset, name) for name in ("rows", "features", "norm_bound")},
         },
         "neighbours": {
             "relation": neighbours.relation.value,
@@ -233,7 +230,7 @@ def load(
     study = directory if isinstance(directory, Study) else Study.open(directory)
     layout, described = study.layout, study.description
     if "neighbours" not in described or not {"spec", "function"} & set(described):
-        raise StudyError(f"Expected study={study.directory} to be made by measure.")
+        checks.fail("study", study.directory, "to be made by measure", error=StudyError)
     wanted = layout.inits if init is None else (init,) if isinstance(init, str) else tuple(init)
     for label in wanted:
         checks.one_of("init", label, layout.inits)
@@ -249,17 +246,14 @@ def load(
     ]
     if not kept[0].any():
         first = [f" The first failure: {reason}" for reason in study.failures().values()][:1]
-        raise StudyError(
-            f"Expected study={study.directory} to have a finished cell for each init "
-            f"({', '.join(wanted)}). Run the same command again.{''.join(first)}"
-        )
+        done_once = f"to have a finished cell for each init ({', '.join(wanted)})"
+        hint = f"Run the same command again.{''.join(first)}"
+        checks.fail("study", study.directory, done_once, hint, StudyError)
     if missing := sum(layout.inits[cell.init] in wanted for cell in study.missing()):
         left_out.append(f"{missing} of {len(study.cells())} cells are missing")
-    labels = []
-    for name, axis, flags in zip(
-        ("seeds", "neighbours"), (layout.seeds, layout.neighbours), kept, strict=True
-    ):
-        labels.append(tuple(np.array(axis)[flags].tolist()))
+    labels = {}
+    for name, flags in zip(("seeds", "neighbours"), kept, strict=True):
+        labels[name] = tuple(np.array(getattr(layout, name))[flags].tolist())
         if not flags.all():
             left_out.append(f"{(~flags).sum()} of {len(flags)} {name} are left out for that")
     spec = described.get("spec")
@@ -270,8 +264,7 @@ def load(
         dataset=StudiedDataset(**described["dataset"], size=described["neighbours"]["size"]),
         relation=Relation(described["neighbours"]["relation"]),
         inits=wanted,
-        seeds=labels[0],
-        neighbours=labels[1],
+        **labels,
         steps=layout.steps,
         left_out=tuple(left_out),
         _kept=kept,

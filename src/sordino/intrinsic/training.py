@@ -64,21 +64,16 @@ class Training:
 
     def read(self, source: Source) -> Material:
         """Read and prepare the records."""
-        if source.is_file:
-            return self._read_file(source)
-        if source.data_norm is not None:
-            checks.fail("--data-norm", source.data_norm, "to be left out: a dataset has its own")
-        from sordino.data import load
-
-        splits = load(source.data, data_dir=source.data_dir)
-        return Material(splits.train, splits.validation, splits.recipe)
-
-    def _read_file(self, source: Source) -> Material:
         import numpy as np
 
-        from sordino.data import Dataset, preprocess
+        from sordino.data import Dataset, load, preprocess
         from sordino.errors import PrivacyLeakWarning
 
+        if not source.is_file:
+            if source.data_norm is not None:
+                checks.fail("--data-norm", source.data_norm, "to be left out for this dataset")
+            splits = load(source.data, data_dir=source.data_dir)
+            return Material(splits.train, splits.validation, splits.recipe)
         with warnings.catch_warnings():
             # A study is not for release, whatever was read off its rows.
             warnings.simplefilter("ignore", PrivacyLeakWarning)

@@ -127,7 +127,7 @@ def run_of(
         steps_per_epoch=None if poisson else spec.steps_per_epoch(n),
     )
     try:
-        hidden: HiddenState | NotApplicable = _hidden_state(spec, constants, n, steps)
+        hidden: HiddenState | NotApplicable = _hidden(spec, constants, n, steps)
     except NotApplicable as refusal:
         hidden = refusal
     return Run(steps, released, hidden, problems=problems, rows_per_person=rows_per_person)
@@ -158,9 +158,7 @@ def gradient_bound(spec: TrainSpec, constants: Constants | None) -> float:
     return min(own, math.inf if spec.max_grad_norm is None else spec.max_grad_norm)
 
 
-def _hidden_state(
-    spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps
-) -> HiddenState:
+def _hidden(spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps) -> HiddenState:
     """The last iterate's numbers, each precondition of docs/math.md 4 checked."""
     constants = convex_constants(spec, constants)
     if spec.average_every is not None:
@@ -172,9 +170,7 @@ def _hidden_state(
         raise NotApplicable("Gradients are not bounded; set max_grad_norm or take another loss.")
     rates = rates_of(spec, n)
     curvature, overflow = _largest_curvature(spec, constants, n, steps, float(np.max(rates)))
-    contractions = np.maximum(
-        np.abs(1 - rates * constants.strongly_convex), np.abs(1 - rates * curvature)
-    )
+    rho = np.maximum(np.abs(1 - rates * constants.strongly_convex), np.abs(1 - rates * curvature))
     diameter = math.inf if spec.radius is None else 2 * spec.radius
     shares = None
     if spec.order in SECRET and spec.batch_size < n:  # of the records in each batch of a pass
@@ -182,7 +178,7 @@ def _hidden_state(
         if not spec.drop_last and n % spec.batch_size:
             each[-1] = (n % spec.batch_size) / n
         shares = tuple(each)
-    first, second = contractions.tolist(), (rates * bound / spec.batch_size).tolist()
+    first, second = rho.tolist(), (rates * bound / spec.batch_size).tolist()
     if len(rates) == 1:
         return HiddenState(first[0], second[0], diameter, shares, overflow)
     return HiddenState(tuple(first), tuple(second), diameter, shares, overflow)

@@ -460,7 +460,7 @@ def _need(reason: str, holds: Callable[[Any, float], bool]) -> _Need:
     return check
 
 
-def _of_number_of_records(run: Run, delta: float) -> None:
+def _known_size(run: Run, delta: float) -> None:
     dp_sgd.refuse(run.steps)
 
 
@@ -541,9 +541,7 @@ def _composition(name: str, title: str, rule: naive_strong.Composition) -> Theor
         found = rule.noise(epsilon, delta, rate, count, sensitivity=size)
         return calibrate.proved(_with_noise(ask, run, delta), found, epsilon, delta)
 
-    return Theorem(
-        name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
-    )
+    return Theorem(name, title, title, ask, needs=(_known_size,), released="all", noise=noise)
 
 
 def _accountant(name: str, title: str, of: Callable[..., Profile]) -> Theorem[Run]:
@@ -558,9 +556,7 @@ def _accountant(name: str, title: str, of: Callable[..., Profile]) -> Theorem[Ru
         how = {key: value for key, value in vars(run.steps).items() if key != "noise_multiplier"}
         return calibrate.noise_multiplier(epsilon, delta, **how, method=name)
 
-    return Theorem(
-        name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
-    )
+    return Theorem(name, title, title, ask, needs=(_known_size,), released="all", noise=noise)
 
 
 def _with_noise(

@@ -261,7 +261,7 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
         # Chosen once the first folds are there; the others are trained with the choice alone.
         chosen = {method: pieces.best(method, given.tuning_folds) for method in tuned}
         pieces = dataclasses.replace(pieces, chosen=chosen)
-    return _gathered(pieces, sources, trained)
+    return _gather(pieces, sources, trained)
 
 
 def _made(pieces: Pieces, items: Sequence[_Item], client: Any) -> Iterator[object]:
@@ -277,15 +277,13 @@ def _made(pieces: Pieces, items: Sequence[_Item], client: Any) -> Iterator[objec
         yield item
 
 
-def _gathered(
-    pieces: Pieces, sources: Mapping[str, Sequence[str]], trained: Sequence[str]
-) -> Numbers:
+def _gather(pieces: Pieces, sources: Mapping[str, Sequence[str]], asked: Sequence[str]) -> Numbers:
     """Numbers [method, epsilon, fold]; of a tuned method those of its best setting."""
     given = pieces.settings
     shape = len(given.methods), len(given.epsilons), len(given.shown_folds)
     accuracies, objectives, sigmas = (np.full(shape, np.nan) for _ in range(3))
     chosen = np.zeros(shape[:2], dtype=np.int64)
-    scores = {source: pieces.scores(source, given.shown_folds) for source in trained}
+    scores = {source: pieces.scores(source, given.shown_folds) for source in asked}
     for m, method in enumerate(given.methods):
         best = np.zeros(len(given.epsilons), dtype=np.int64)
         if method in pieces.chosen:

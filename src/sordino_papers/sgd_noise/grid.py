@@ -189,12 +189,10 @@ def _replaced(measured: Measured) -> list[int]:
 class _Init:
     """One kind of initial weights."""
 
-    def __init__(
-        self, given: GridSettings, measured: Measured, init: str, followed: Indices
-    ) -> None:
-        self.given, self.measured, self.init, self.followed = given, measured, init, followed
-        self.replaced = _replaced(measured)
-        self.W = measured.final(init)[:, self.replaced]
+    def __init__(self, given: GridSettings, grid: Measured, init: str, followed: Indices) -> None:
+        self.given, self.measured, self.init, self.followed = given, grid, init, followed
+        self.replaced = _replaced(grid)
+        self.W = grid.final(init)[:, self.replaced]
 
     def numbers(self, test: Dataset | None) -> dict[str, Any]:
         return {

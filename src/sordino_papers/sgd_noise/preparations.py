@@ -114,13 +114,11 @@ def prepare(
 
 def turn(X: Floats, components: int) -> preprocess.Projection:
     """Principal directions of rows, each turned so that its largest score is positive."""
-    found = preprocess.Projection.pca(X, components)
+    pca = preprocess.Projection.pca(X, components)
     with threadpool_limits(1, "blas"):
-        scores = found.apply(X)
-    largest = scores[np.abs(scores).argmax(axis=0), np.arange(components)]
-    return preprocess.Projection(
-        found.centre, found.directions * np.sign(largest), found.reads_private_data
-    )
+        scores = pca.apply(X)
+    top = scores[np.abs(scores).argmax(axis=0), np.arange(components)]
+    return preprocess.Projection(pca.centre, pca.directions * np.sign(top), pca.reads_private_data)
 
 
 def _pixels(store: RunStore, data: str, classes: Sequence[int]) -> Pixels:

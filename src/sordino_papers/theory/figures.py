@@ -120,10 +120,8 @@ def _worst_case_curves(
         numbers = f"σ = {run['noise_multiplier']:g}, q = {run['sample_rate']:g}, T = {run['steps']}"
         title = f"{numbers}\nepsilon {run['claimed']:.3g}, linear {run['linear']:.3g}"
         curves = {
-            order: {
-                line: (run[f"{order}/{line}/fpr"], run[f"{order}/{line}/fnr"]) for line in LINES
-            }
-            for order in orders
+            row: {line: (run[f"{row}/{line}/fpr"], run[f"{row}/{line}/fnr"]) for line in LINES}
+            for row in orders
         }
         settings.append(WorstCaseSetting(title, curves))
     return error_curves(settings, log=log, orders=orders)

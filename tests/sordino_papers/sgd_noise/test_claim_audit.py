@@ -19,7 +19,6 @@ from sordino.intrinsic.summary import Summary, summary
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 from sordino.types import Floats
-from sordino_papers.sgd_noise import claim_audit
 from sordino_papers.sgd_noise.claim_audit import PapersClaim, detectable, examine, fresh_runs, pair
 
 CLAIM = PapersClaim("vary", 0.1, 0.2, 1e-6, (3, 7), tuple(range(98)))

@@ -36,9 +36,7 @@ class NoPrivacy(_Reference):
 
     name = "none"
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Minimise every problem."""
         risks = (records.risk(k, plan.task, plan.l2) for k in range(records.problems))
         return np.stack([risk.minimise(None, _TOLERANCE * plan.task.norm) for risk in risks])
@@ -49,9 +47,7 @@ class Majority(_Reference):
 
     name = "majority"
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights 0; the base class reads the shares as intercepts."""
         return np.zeros_like(start)
 

@@ -252,9 +252,7 @@ class AdaptiveDescent(Method):
             evidence=evidence,
         )
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights that already carry their noise."""
         task, weights = plan.task, []
         for problem in range(records.problems):
@@ -263,7 +261,7 @@ class AdaptiveDescent(Method):
                 weights.append(risk.minimise(None, 1e-7 * task.norm))
                 continue
             rho = _budget(task) / task.problems * (1 - 1e-12)
-            noise, clip = randomness.steps.stream("dp-agd", problem), plan.settings.max_grad_norm
+            noise, clip = draws.steps.stream("dp-agd", problem), plan.settings.max_grad_norm
             assert clip is not None
             release = Releases(
                 *(risk, Filter(rho), clip, task.norm, task.moved),

@@ -38,9 +38,7 @@ class NoisyObjective(Method):
             evidence=noisy,
         )
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Minimise every problem, each with a linear term of its own."""
         task, rows, weights = plan.task, len(records.X), []
         left = rules.GRADIENT_LEFT * task.norm * max(1.0, task.rows / 1e5)
@@ -51,6 +49,6 @@ class NoisyObjective(Method):
             risk = records.risk(problem, task, plan.l2 / (rows / task.rows))
             linear = np.zeros(task.columns)
             if plan.sigma > 0:
-                linear = randomness.released.perturb(linear, plan.sigma)
+                linear = draws.released.perturb(linear, plan.sigma)
             weights.append(risk.minimise(linear / rows, left / rows, start[problem]))
         return np.stack(weights)

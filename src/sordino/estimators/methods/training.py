@@ -53,9 +53,7 @@ class Method(ABC):
         """The plan, for settings that it has."""
 
     @abstractmethod
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights [problem, column] as the plan says, before the release adds its noise."""
 
 
@@ -88,11 +86,9 @@ class TrainedMethod(Method):
         public = objective, task.rows, task.norm, vars(settings)
         return training(self.name, *public, private_size=task.private_size)
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights [problem, column] by the engine."""
-        (weights,) = train_together([plan], records, randomness, start)
+        (weights,) = train_together([plan], records, draws, start)
         return np.asarray(weights)
 
 

@@ -80,7 +80,7 @@ class _Runs(NamedTuple):
     datasets: int
 
 
-class _BlockScratch(NamedTuple):
+class _Scratch(NamedTuple):
     """Working memory: one block of rows, one of runs, and the gradient of every run.
 
     Rows are also kept as columns (flat, as many as there are): BLAS is a third faster at scores
@@ -116,7 +116,7 @@ class FullBatch:
         self.rows = _SharedRows(table.X.numpy(), table.y.numpy(), most, slots)
         self.runs = _runs(self.law, table, slots, places)
         runs, dtype = places.size, spec.dtype
-        self.scratch = _BlockScratch(
+        self.scratch = _Scratch(
             X=np.empty((ROWS, parameters), dtype=dtype),
             columns=np.empty(ROWS * parameters, dtype=dtype),
             w=np.zeros((WIDTH, parameters), dtype=dtype),
@@ -172,7 +172,7 @@ def _descend(
     law: Law,
     rows: _SharedRows,
     runs: _Runs,
-    scratch: _BlockScratch,
+    scratch: _Scratch,
     weights: Array,
     total: Array,
     averages: bool,
@@ -195,11 +195,9 @@ def _descend(
 
 
 @compiled
-def _gradients(
-    law: Law, rows: _SharedRows, runs: _Runs, scratch: _BlockScratch, weights: Array
-) -> None:
+def _gradients(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Scratch, weights: Array) -> None:
     """Set the sum of each run's clipped gradients, block of rows by block of rows."""
-    _own_records(law, rows, runs, scratch, weights)
+    _own_rows(law, rows, runs, scratch, weights)
     for start in range(0, rows.slots, ROWS):
         many = min(ROWS, rows.slots - start)
         _bring(scratch, rows.X[start : start + many])
@@ -208,7 +206,7 @@ def _gradients(
 
 
 @compiled
-def _bring(scratch: _BlockScratch, X: Array) -> None:
+def _bring(scratch: _Scratch, X: Array) -> None:
     """Copy rows near, in the precision of the run, without the zeros at their ends."""
     columns = scratch.columns[: len(X) * scratch.X.shape[1]].reshape(-1, len(X))
     for b in range(len(X)):
@@ -218,9 +216,7 @@ def _bring(scratch: _BlockScratch, X: Array) -> None:
 
 
 @compiled
-def _own_records(
-    law: Law, rows: _SharedRows, runs: _Runs, scratch: _BlockScratch, weights: Array
-) -> None:
+def _own_rows(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Scratch, weights: Array) -> None:
     """Start each run's sum with the record that it alone has, or with nothing."""
     psi = scratch.psi[:1]
     for i in range(len(weights)):
@@ -243,7 +239,7 @@ def _block(
     law: Law,
     rows: _SharedRows,
     runs: _Runs,
-    scratch: _BlockScratch,
+    scratch: _Scratch,
     weights: Array,
     start: int,
     many: int,
