@@ -259,9 +259,8 @@ class Risk:
 
     def _exact_scores(self, w: Floats) -> Floats:
         parts = [slice(j, j + COLUMNS) for j in range(0, self.dimension, COLUMNS)]
-        return np.concatenate(
-            [sum(rows[:, part] @ w[part] for part in parts) for _, rows in self._blocks()]
-        )
+        blocks = (rows for _, rows in self._blocks())
+        return np.concatenate([sum(rows[:, part] @ w[part] for part in parts) for rows in blocks])
 
     def _mean_row(self, weights: Floats) -> Floats:
         return self.weighted_sum(weights) / self.rows
@@ -291,13 +290,8 @@ def _quick(risk: Risk, b: Floats, tolerance: float, start: Floats) -> Floats:
 
     # Here the tolerance is in the max-norm and nothing rests on it.
     gtol = tolerance / float(np.sqrt(risk.dimension))
-    found = minimize(
-        both,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": _QUICK_ITERATIONS, "gtol": gtol},
-    )
+    limits: Any = {"maxiter": _QUICK_ITERATIONS, "gtol": gtol}
+    found = minimize(both, start, jac=True, method="L-BFGS-B", options=limits)
     return np.asarray(found.x, np.float64)
 
 

@@ -315,8 +315,7 @@ class Utility:
             name: [getattr(row.augmented, name) for row in rows]
             for name in ("target_epsilon", "sigma_target", "sigma_augment")
         }
-        every = [self.noiseless] * len(rows)
-        models = every, self.deterministic, self.random
+        models = [self.noiseless] * len(rows), [*self.deterministic], [*self.random]
         for (name, curve), each in zip(curves.items(), models, strict=True):
             columns[name] = curve[0].tolist()
             columns[f"{name}_sd"] = [float(one.std(ddof=1)) for one in each]
@@ -324,9 +323,8 @@ class Utility:
             columns[name] = [getattr(row.gain, end) for row in rows]
         for name in ("t", "p_value", "p_value_by_seed"):
             columns[name] = [getattr(row, name) for row in rows]
-        columns["percent_closed"] = [
-            row.percent_closed and row.percent_closed.value for row in rows
-        ]
+        closed = [row.percent_closed for row in rows]
+        columns["percent_closed"] = [None if one is None else one.value for one in closed]
         return columns
 
     def __str__(self) -> str:

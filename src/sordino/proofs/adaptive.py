@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from sordino import checks
 from sordino.accounting import calibrate, zcdp
@@ -17,8 +16,8 @@ from sordino.proofs.proof import Evidence, Proof, unit_of
 class AdaptiveEvidence(Evidence):
     """A descent that asked a filter of `rho` (zero-concentrated DP) before every look."""
 
-    kind: ClassVar[str] = "adaptive"
-    _positive: ClassVar[tuple[str, ...]] = ("rho", "clip")
+    kind = "adaptive"
+    _positive = ("rho", "clip")
 
     rho: float
     clip: float
@@ -53,11 +52,12 @@ class AdaptiveEvidence(Evidence):
         }
 
 
+_ALSO = "Bun & Steinke 2016"
+
+
 def _profile(rho: float, relation: Relation, rows_per_person: int) -> ConcentratedProfile:
-    theorem = (
-        "a filter for zero-concentrated DP over adaptively chosen Gaussian and exponential "
-        "mechanisms (Feldman & Zrnic 2021; Bun & Steinke 2016)"
-    )
+    over = "adaptively chosen Gaussian and exponential mechanisms"
+    theorem = f"a filter for zero-concentrated DP over {over} (Feldman & Zrnic 2021; {_ALSO})"
     one = ConcentratedProfile(rho=rho, relation=relation, theorem=theorem)
     found = group(one, rows_per_person)
     assert isinstance(found, ConcentratedProfile)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from sordino import checks
 from sordino.accounting import calibrate, objective
@@ -34,10 +33,8 @@ class ObjectiveEvidence(Evidence):
         Norm of the gradient of the sum objective at which minimising stopped, at most.
     """
 
-    kind: ClassVar[str] = "objective-perturbation"
-    _positive: ClassVar[tuple[str, ...]] = (
-        *("huber_width", "norm", "regulariser", "sigma", "sigma_out"),
-    )
+    kind = "objective-perturbation"
+    _positive = ("huber_width", "norm", "regulariser", "sigma", "sigma_out")
 
     loss: str
     huber_width: float
@@ -95,17 +92,14 @@ class ObjectiveEvidence(Evidence):
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
+        what = f"the summed {self.loss} loss with a regulariser of {self.regulariser:.6g}"
+        until = f"found until the gradient is below {self.gradient_left:.3g}"
+        linear = f"{self.sigma:.6g} on each coefficient of a random linear term"
+        out = f"{self.sigma_out:.6g} on every final weight"
         return {
-            "schedule": (
-                f"the minimiser of the summed {self.loss} loss with a regulariser of "
-                f"{self.regulariser:.6g}, found until the gradient is below "
-                f"{self.gradient_left:.3g}"
-            ),
+            "schedule": f"the minimiser of {what}, {until}",
             "sensitivity": f"the gradient of one record's loss is at most {self.norm:.6g}",
-            "noise": (
-                f"standard deviation {self.sigma:.6g} on each coefficient of a random linear term, "
-                f"and {self.sigma_out:.6g} on every final weight"
-            ),
+            "noise": f"standard deviation {linear}, and {out}",
         }
 
 

@@ -23,6 +23,8 @@ from sordino.sensitivity import Batches
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
+_BOUNDED = "for rows within their norm bound"
+
 
 @dataclass(frozen=True)
 class Run:
@@ -66,8 +68,7 @@ class Run:
         ]
         if released == "final":
             assumes += [
-                "a convex and smooth loss with the constants given, for rows within their norm "
-                "bound",
+                f"a convex and smooth loss with the constants given, {_BOUNDED}",
                 "plain SGD without momentum, the regulariser outside the clip",
                 "nothing but the last weights leaves the building: no other iterate, no average",
             ]
@@ -187,10 +188,8 @@ def _hidden(spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySt
 def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
     """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
     if spec.objective.kind not in LINEAR_KINDS:
-        raise NotApplicable(
-            f"The loss of this model ({spec.objective.kind}) is not convex: the last iterate can "
-            "leak as much as all of them (Annamalai 2024); use a linear model."
-        )
+        leaks = "the last iterate can leak as much as all of them (Annamalai 2024)"
+        raise NotApplicable(f"The loss of {spec.objective.kind} is not convex: {leaks}.")
     if constants is None:
         raise NotApplicable("Nothing is known of the loss; pass objective.constants(norm).")
     if constants.strongly_convex < 0 or math.isinf(constants.smooth):
@@ -250,10 +249,8 @@ def _largest_curvature(
     room = max(0.0, 2 / rate - 2 * weight)
     fits = n if data_term * n <= room * spec.batch_size else int(room * spec.batch_size / data_term)
     if fits < spec.batch_size:
-        raise NotApplicable(
-            f"With learning rate {rate:.4g} only Poisson batches of up to {fits} records are "
-            f"sure not to expand distances, fewer than the expected {spec.batch_size}; lower it."
-        )
+        few = f"only Poisson batches of up to {fits} records, not the expected {spec.batch_size}"
+        raise NotApplicable(f"With learning rate {rate:.4g} {few}, keep distances; lower it.")
     overflow = 0.0
     if fits < n:
         # The record itself may be one of the batch; the others' count does not depend on it.

@@ -497,10 +497,7 @@ def _notes(
             raise NotApplicable("The notes print it for noise, without a constant; see calibrate.")
         if delta == 0:
             raise NotApplicable("The notes' formula needs delta > 0.")
-        steps = run.steps
-        return naive_strong.notes_naive_epsilon(
-            steps.noise_multiplier, steps.sample_rate, steps.steps, delta
-        )
+        return naive_strong.notes_naive_epsilon(**_of_linear(run), delta=delta)
 
     def noise(run: Run, epsilon: float, delta: float) -> AsPrinted:
         _DRAWN_AT_RANDOM(run, delta)
@@ -685,9 +682,7 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbati
             relation=of.relation,
         )
         found = group(one, done.of.rows_per_person).noted(theorem=source(done))
-        return _Stated(
-            found, (("converted by the least of three theorems, at the best order", ""),)
-        )
+        return _Stated(found, (("converted by the least of three theorems", ""),))
 
     def about(done: OutputPerturbation) -> bool:
         return (done.secret_place and done.same_order) is mixed
@@ -887,17 +882,13 @@ def _of_the_minimiser(noisy: ObjectiveEvidence, delta: float) -> Profile:
     """Output perturbation of the exact minimiser, which this is not."""
     moved = noisy.moved / noisy.regulariser
     formula = "2 R / (n l2)" if noisy.relation is Relation.REPLACE_ONE else "R / (n l2)"
-    raise NotApplicable(
-        f"One record moves the exact minimiser by up to {formula} = {moved:.6g}; the noise on the "
-        f"weights, {noisy.sigma_out:.3g}, only hides the solver's error."
-    )
+    noise = f"the noise on the weights, {noisy.sigma_out:.3g}, only hides the solver's error"
+    raise NotApplicable(f"One record moves it by up to {formula} = {moved:.6g}; {noise}.")
 
 
 _LINEAR_MODEL = "objective perturbation of a linear model (docs/math.md 10.1)"
-_ANY_LOSS = (
-    "objective perturbation of any linear model, the determinant's e^kappa paid in full "
-    "(docs/math.md 10.1)"
-)
+_PAID = "the determinant's e^kappa paid in full"
+_ANY_LOSS = f"objective perturbation of any linear model, {_PAID} (docs/math.md 10.1)"
 _OBJECTIVE_RENYI = "Renyi DP of objective perturbation, converted by the least of three theorems"
 _OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
     Theorem(
@@ -994,13 +985,10 @@ _NOT_STEPS = (
         "The noise is in the steps of the descent, not in the objective.",
     ),
 )
+_WU = "sensitivity of the final weights (Wu et al. 2017)"
 _CONVEX = "The loss of a network is not convex; use --model logistic or svm."
 _NOT_NETWORKS = (
-    _elsewhere(
-        *("output", "output perturbation"),
-        "sensitivity of the final weights (Wu et al. 2017)",
-        _CONVEX,
-    ),
+    _elsewhere("output", "output perturbation", _WU, _CONVEX),
     _elsewhere("objective", "objective perturbation", _CHAUDHURI, _CONVEX),
 )
 THEOREMS: dict[str, tuple[Theorem[Any], ...]] = {

@@ -239,18 +239,12 @@ class AdaptiveDescent(Method):
         if task.private:
             rho = _budget(task)
             evidence = AdaptiveEvidence(rho=rho, clip=clip, **task.shape)
-        return FitPlan(
-            method=self.name,
-            task=task,
-            settings=settings,
-            proof=None if evidence is None else evidence.proof(),
-            # The noise of the whole budget spent on one sum: later sums get more.
-            sigma=task.moved * clip / math.sqrt(2 * rho),
-            scale=0.0,
-            noise_at="at least, on sums of clipped gradients, and Gumbel noise on step lengths",
-            l2=task.l2,
-            evidence=evidence,
-        )
+        proof = None if evidence is None else evidence.proof()
+        # The noise of the whole budget spent on one sum: later sums get more.
+        sigma = task.moved * clip / math.sqrt(2 * rho)
+        where = "at least, on sums of clipped gradients, and Gumbel noise on step lengths"
+        done = self.name, task, settings, proof, sigma, 0.0, where
+        return FitPlan(*done, l2=task.l2, evidence=evidence)
 
     def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights that already carry their noise."""

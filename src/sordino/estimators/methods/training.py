@@ -42,10 +42,8 @@ class Method(ABC):
                 hint = f"It has {', '.join(self.takes) or 'no settings'}."
                 checks.fail(name, value, f"not to be given for method={self.name!r}", hint)
         if self.public_size and task.private_size:
-            raise NotApplicable(
-                f"The method {self.name} divides by the number of records, which is private here; "
-                "use replace-one, zero-out, or the method 'objective' or 'dp-sgd'."
-            )
+            divides = f"The method {self.name} divides by the number of records, which is private"
+            raise NotApplicable(f"{divides} here; use 'objective' or 'dp-sgd'.")
         return self._plan(task, given, start_norm)
 
     @abstractmethod
