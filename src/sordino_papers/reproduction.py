@@ -14,16 +14,16 @@ from sordino import checks
 from sordino.study.files import Disk, unknown_file
 from sordino_papers import claims, quantities
 from sordino_papers.claims import Paper, PaperClaim, PaperRun, Place, Tolerance
-from sordino_papers.quantities import Answer
+from sordino_papers.quantities import Answer, Quantities
 from sordino_papers.runs import NotHere, RunStore
 
 if TYPE_CHECKING:
     from sordino.assessment.run import Watch
 
-_README = (
-    "INTERNAL: weights without noise, of thousands of trainings. Made by `sordino reproduce`;\n"
-    "index.html is the page, runs/ and studies/ let the same command go on where it was.\n"
-)
+_README = """\
+INTERNAL: weights without noise, of thousands of trainings. Made by `sordino reproduce`;
+index.html is the page, runs/ and studies/ let the same command go on where it was.
+"""
 _README_NAME = "README.txt"
 _TELLS = 30
 """Letters of it that tell a directory of ours; later versions may say more."""
@@ -286,9 +286,7 @@ def _prepare(directory: Path) -> Path:
     return directory
 
 
-def judge(
-    claim: PaperClaim, store: RunStore, known: Mapping[str, type[quantities.Quantities]]
-) -> Result:
+def judge(claim: PaperClaim, store: RunStore, known: Mapping[str, type[Quantities]]) -> Result:
     """Our number beside the paper's, before explanations are asked.
 
     With small sizes a printed number also counts as met if our wider interval holds it.

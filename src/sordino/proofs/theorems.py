@@ -632,6 +632,10 @@ _CHAUDHURI = "objective perturbation (Chaudhuri et al. 2011)"
 _NOISY_STEPS = "accountants of noisy steps (Abadi et al. 2016; Bok, Su & Altschuler 2024)"
 
 
+_CHEN_RENYI = "Renyi DP, mean over the record's batch (Chen, Lee & Kifer 2019, Proposition 3)"
+_MIRONOV = "Renyi DP of the Gaussian mechanism (Mironov 2017)"
+
+
 def _elsewhere(name: str, title: str, source: str, reason: str) -> Theorem[Any]:
     """A theorem on noise in another place, or of another kind."""
 
@@ -723,9 +727,7 @@ _STRONGLY_CONVEX = _need(
 )
 _FALLING_RATE = _need(
     "The learning rate must be min(1 / smoothness, 1 / (strong convexity t)), without restarts.",
-    lambda done, _: (
-        done.spec.schedule.kind == "strongly-convex" and done.spec.restart_every is None
-    ),
+    lambda of, _: of.spec.schedule.kind == "strongly-convex" and of.spec.restart_every is None,
 )
 _CONSTANT_RATE = _need(
     "It is about a constant learning rate, and this one falls.",
@@ -781,12 +783,8 @@ def _bolt_on_strongly_convex(done: OutputPerturbation) -> Sensitivity:
 
 def _of_descent(done: OutputPerturbation) -> dict[str, Any]:
     """What theorems on full batches ask."""
-    return {
-        "constants": done.batches["constants"],
-        "n": done.batches["n"],
-        "rate": done.spec.schedule.rate,
-        "relation": done.sensitivity.relation,
-    }
+    of = {"rate": done.spec.schedule.rate, "relation": done.sensitivity.relation}
+    return {"constants": done.batches["constants"], "n": done.batches["n"], **of}
 
 
 _OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
@@ -797,16 +795,8 @@ _OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
         needs=(_SECRET_PLACE,),
     ),
     Theorem("gaussian", "exact Gaussian, largest sensitivity", _gaussian_source, _gaussian),
-    _renyi(
-        "Renyi DP, random sensitivity",
-        "Renyi DP, mean over the record's batch (Chen, Lee & Kifer 2019, Proposition 3)",
-        mixed=True,
-    ),
-    _renyi(
-        "Renyi DP, largest sensitivity",
-        "Renyi DP of the Gaussian mechanism (Mironov 2017)",
-        mixed=False,
-    ),
+    _renyi("Renyi DP, random sensitivity", _CHEN_RENYI, mixed=True),
+    _renyi("Renyi DP, largest sensitivity", _MIRONOV, mixed=False),
     Theorem(
         *("classical", "classical Gaussian formula"),
         source="sigma >= D sqrt(2 ln(1.25 / delta)) / epsilon (Dwork & Roth 2014, Theorem A.1)",
@@ -869,13 +859,10 @@ def _objective_renyi(noisy: ObjectiveEvidence, delta: float) -> _Stated:
     values = one.renyi(renyi.ORDERS)
     if values is None:
         raise NotApplicable("The release has no bounded Renyi divergence.")
-    found = RenyiProfile(
-        orders=tuple(renyi.ORDERS.tolist()),
-        values=tuple(values.tolist()),
-        relation=one.relation,
-        theorem=_OBJECTIVE_RENYI,
-    )
-    return _Stated(group(found, noisy.rows_per_person).noted(theorem=_OBJECTIVE_RENYI))
+    orders, bounds = tuple(renyi.ORDERS.tolist()), tuple(values.tolist())
+    of: Any = {"relation": one.relation, "theorem": _OBJECTIVE_RENYI}
+    found = group(RenyiProfile(orders=orders, values=bounds, **of), noisy.rows_per_person)
+    return _Stated(found.noted(theorem=_OBJECTIVE_RENYI))
 
 
 def _of_the_minimiser(noisy: ObjectiveEvidence, delta: float) -> Profile:

@@ -113,16 +113,9 @@ class ErmSettings:
 
     def task(self, rows: int, columns: int, epsilon: float) -> Task:
         """One fit, as an estimator would state it."""
-        return Task(
-            kind=_LOSSES[self.loss],
-            l2=self.l2,
-            rows=rows,
-            columns=columns,
-            norm=1.0,
-            epsilon=epsilon,
-            delta=self.delta,
-            huber_width=self.huber_width,
-        )
+        same = {name: getattr(self, name) for name in ("l2", "delta", "huber_width")}
+        kind = _LOSSES[self.loss]
+        return Task(kind=kind, rows=rows, columns=columns, norm=1.0, epsilon=epsilon, **same)
 
     def tries(self, method: str) -> list[dict[str, float]]:
         """Settings that are tried, one after the other."""
@@ -334,11 +327,9 @@ class Pieces:
         names = [method] * len(self.settings.epsilons)
         if method == AUTO:
             rows, columns = self.rows.shape
-            training = self.settings.training_rows(rows)
-            names = [
-                rules.best_method(self.settings.task(training, columns, epsilon))
-                for epsilon in self.settings.epsilons
-            ]
+            sizes = self.settings.training_rows(rows), columns
+            tasks_of = (self.settings.task(*sizes, each) for each in self.settings.epsilons)
+            names = [rules.best_method(task) for task in tasks_of]
         asked = self.settings.methods
         return [each + TUNED if each + TUNED in asked else each for each in names]
 
@@ -382,10 +373,8 @@ class _Fold:
             return np.stack([self._old(epsilon) for epsilon in epsilons], axis=-1)
         if self.method in REFERENCES:
             epsilons = epsilons[:1]  # they promise nothing, whatever the budget
-        plans = [
-            make_plans(self.method, self.task(epsilon), given.tries, given.orders)
-            for epsilon in epsilons
-        ]
+        tasks_of = (self.task(epsilon) for epsilon in epsilons)
+        plans = [make_plans(self.method, task, given.tries, given.orders) for task in tasks_of]
         if chosen is not None:
             plans = [[each[0], each[at]] for each, at in zip(plans, chosen, strict=True)]
         able = [plan for each in plans for plan in each if plan is not None]
@@ -409,12 +398,8 @@ class _Fold:
 
     def randomness(self, *name: Name) -> Randomness:
         """Seeded by the piece and a name."""
-        given = self.settings
-        draw = stream(
-            *("reproduce", "erm", given.data, given.folder, given.loss),
-            *(self.method, self.fold, *name),
-        )
-        return Randomness.seeded(int(draw.integers(1 << 48)))
+        of = "reproduce", "erm", self.settings.data, self.settings.folder, self.settings.loss
+        return Randomness.seeded(int(stream(*of, self.method, self.fold, *name).integers(1 << 48)))
 
     def _of_plans(self, plans: Sequence[FitPlan]) -> list[tuple[float, float, float]]:
         if plans[0].spec is None:
@@ -452,27 +437,23 @@ class _Fold:
         fits = 1 if plan.method in REFERENCES else self.fits
         found = []
         for fit in range(fits):
-            draws = self.randomness(at, fit)
+            draws, method = self.randomness(at, fit), methods.METHODS[plan.method]
             try:
-                trained = methods.METHODS[plan.method].train(
-                    plan, self.training, draws, self._start
-                )
-                released = (
-                    draws.released.perturb(trained[0], plan.scale) if plan.scale else trained[0]
-                )
+                weights = method.train(plan, self.training, draws, self._start)[0]
+                if plan.scale:
+                    weights = np.asarray(draws.released.perturb(weights, plan.scale))
             except NoMinimum:
-                released = np.full_like(self._start[0], np.nan)
-            found.append(released)
+                weights = np.full_like(self._start[0], np.nan)
+            found.append(weights)
         return np.array(found)
 
     def _old(self, epsilon: float) -> Floats:
         task, found, sigma = self.task(epsilon), [], np.nan
         at = self.settings.epsilons.index(epsilon)
         for fit in range(self.fits):
+            draws = self.randomness(at, fit)
             try:
-                weights, sigma = old_objective(
-                    self.method, task, self.training, self.randomness(at, fit)
-                )
+                weights, sigma = old_objective(self.method, task, self.training, draws)
             except NoMinimum:
                 return np.full((3, 1), np.nan)
             found.append(weights)

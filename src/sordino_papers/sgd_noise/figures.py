@@ -26,6 +26,7 @@ from sordino_papers.sgd_noise.quantities import curve
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_Texts = Sequence[str]
 _PLACES = 600
 """Of a density."""
 _COLORS = {"vary": BLUE, "fixed": VERMILION}
@@ -148,9 +149,7 @@ def _write_at(
     panel.annotate(text, (at, height), shift, va="top", **where, **look)
 
 
-def _draw_distances(
-    *runs: Numbers, titles: Sequence[str], across: int = 1, rows: Sequence[str] = ()
-) -> Figure:
+def _draw_distances(*runs: Numbers, titles: _Texts, across: int = 1, rows: _Texts = ()) -> Figure:
     """Densities of Delta_S, Delta_V and Delta_S+V, dashed the papers' bound where there is one."""
 
     def draw(panel: Any, run: Numbers) -> str:
@@ -240,9 +239,7 @@ def _draw_pairwise(
     return layout.draw(runs, 1.75, draw, xlabel=xlabel, ylabel="density", columns=3)
 
 
-def _draw_by_steps(
-    *runs: Numbers, titles: Sequence[str], across: int = 1, rows: Sequence[str] = ()
-) -> Figure:
+def _draw_by_steps(*runs: Numbers, titles: _Texts, across: int = 1, rows: _Texts = ()) -> Figure:
     """The bound, the empirical sensitivity and sigma_i against training steps (v2, Figures 4, 8).
 
     On a logarithmic axis where there is no bound: a network's sensitivity and sigma are far apart.
@@ -345,9 +342,7 @@ def _p_values(panel: Any, kept: dict[str, Array], level: float, corrected: float
     panel.set_ylim(0, 1.1 * max(top, math.log(10)))
 
 
-def _draw_settling(
-    *runs: Numbers, titles: Sequence[str], across: int = 1, init: str = "vary"
-) -> Figure:
+def _draw_settling(*runs: Numbers, titles: _Texts, across: int = 1, init: str = "vary") -> Figure:
     """How settled the numbers are, two panels a run (v2, Figures 7, 9); dashed: the ones used."""
     layout = _Panels(titles, across)
     with canvas.styled():
