@@ -342,18 +342,12 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             rows = int(self.public_rows)
         if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
             warn_of_leak(f"delta={self.delta:g} is above 0.1 / rows; pass less, or None")
+        delta = default_delta(rows) if self.delta is None else float(self.delta)
         return Task(
-            kind=self._kind,
-            huber_width=self._huber_width(),
-            l2=float(self.l2),
-            rows=rows,
-            columns=records.X.shape[1],
-            norm=records.norm,
-            epsilon=float(self.epsilon),
-            delta=default_delta(rows) if self.delta is None else float(self.delta),
-            relation=relation,
-            problems=records.problems,
+            *(self._kind, float(self.l2), rows, records.X.shape[1], records.norm),
+            *(float(self.epsilon), delta, relation, records.problems),
             rows_per_person=int(self.max_rows_per_person),
+            huber_width=self._huber_width(),
         )
 
     def _huber_width(self) -> float:

@@ -121,10 +121,8 @@ def description(
             **{name: getattr(dataset, name) for name in ("rows", "features", "norm_bound")},
         },
         "neighbours": {
-            "relation": neighbours.relation.value,
-            "how": how,
-            "size": neighbours.size,
-            "sha256": digest.hexdigest(),
+            **{"relation": neighbours.relation.value, "how": how},
+            **{"size": neighbours.size, "sha256": digest.hexdigest()},
         },
         "versions": {"sordino": RESULTS, **versions},
     }

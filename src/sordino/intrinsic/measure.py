@@ -213,13 +213,10 @@ def measure(
                 study.fail(cell, outcome)
             else:
                 study.write(cell, outcome)
-            state = dataclasses.replace(
-                state,
-                cells_done=state.cells_done + 1,
-                cells_failed=state.cells_failed + failed,
-                runs_done=state.runs_done + _runs([cell]),
-                runs_now=state.runs_now + _runs([cell]),
-            )
+            more = {"cells_done": 1, "cells_failed": int(failed)}
+            more |= dict.fromkeys(("runs_done", "runs_now"), _runs([cell]))
+            added = {name: getattr(state, name) + many for name, many in more.items()}
+            state = dataclasses.replace(state, **added)
             tell()
     if train is not None:
         _check_repeats(study)
@@ -289,16 +286,10 @@ class _Engine:
         from sordino.sgd import Plan, prepare
 
         layout = self.layout
-        return prepare(
-            dataclasses.replace(self.spec, init=layout.inits[init]),
-            self.neighbours.dataset,
-            layout.seeds,
-            self.neighbours,
-            layout.steps,
-            initial_weights=self.start,
-            plan=Plan(*cell_size(layout)),
-            threads=threads,
-        )
+        spec, sets = dataclasses.replace(self.spec, init=layout.inits[init]), self.neighbours
+        how: Any = {"initial_weights": self.start, "plan": Plan(*cell_size(layout))}
+        grid = sets.dataset, layout.seeds, sets, layout.steps
+        return prepare(spec, *grid, threads=threads, **how)
 
 
 def _engine(

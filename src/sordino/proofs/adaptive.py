@@ -34,14 +34,8 @@ class AdaptiveEvidence(Evidence):
             "all settings chosen without looking at these data",
             "rounding inside the training is not counted; its arithmetic is float64",
         )
-        return Proof(
-            profile=self.profile(),
-            sampling=Sampling.FULL,
-            assumes=assumes,
-            released="all",
-            unit=unit_of(self.rows_per_person),
-            rests_on="zcdp-filter",
-        )
+        profile, unit = self.profile(), unit_of(self.rows_per_person)
+        return Proof(profile, Sampling.FULL, assumes, "all", unit, rests_on="zcdp-filter")
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""

@@ -82,13 +82,9 @@ class ObjectiveEvidence(Evidence):
         ]
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
             assumes.append("the regulariser of the sum is a public number, not made from n")
-        return Proof(
-            profile=self.profile(),
-            sampling=Sampling.FULL,
-            assumes=tuple(assumes),
-            unit=unit_of(self.rows_per_person),
-            rests_on="objective-logistic" if self.loss == "logistic" else "objective",
-        )
+        by, unit = self.loss == "logistic", unit_of(self.rows_per_person)
+        name = "objective-logistic" if by else "objective"
+        return Proof(self.profile(), Sampling.FULL, tuple(assumes), unit=unit, rests_on=name)
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
@@ -158,12 +154,8 @@ def objective_noise(
     """
 
     def out(sigma: float) -> float:
-        return objective.output_noise(
-            sigma=sigma,
-            regulariser=problem["regulariser"],
-            norm=problem["norm"],
-            minimum_error=gradient_left,
-        )
+        sizes = {"regulariser": problem["regulariser"], "norm": problem["norm"]}
+        return objective.output_noise(sigma=sigma, minimum_error=gradient_left, **sizes)
 
     def profile_at(sigma: float) -> Profile:
         one = _profile(problem, sigma, out(sigma), gradient_left, problems)

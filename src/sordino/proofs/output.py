@@ -117,13 +117,9 @@ class OutputPerturbation:
         profile = self.profile(sigma)
         source = f"{self.of.source}: " if self.of.source else ""
         theorem = f"{source}{self.sensitivity.theorem}; {profile.theorem}"
-        return Proof(
-            profile=profile.noted(theorem=theorem),
-            sampling=self.spec.written_order,
-            assumes=tuple(assumes),
-            unit=unit_of(self.of.rows_per_person),
-            rests_on="gaussian-mixture" if self.secret_place else "gaussian",
-        )
+        done = profile.noted(theorem=theorem), self.spec.written_order, tuple(assumes)
+        name = "gaussian-mixture" if self.secret_place else "gaussian"
+        return Proof(*done, unit=unit_of(self.of.rows_per_person), rests_on=name)
 
 
 @dataclass(frozen=True, kw_only=True)

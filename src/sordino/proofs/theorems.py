@@ -394,14 +394,8 @@ def prove_steps(run: Run, spec: TrainSpec, delta: float, accountant: str = "best
         together = f"one model a class, {run.problems} in all, "
         assumes.append(f"{together}trained on the same batches and released together")
     assumes.append(f"rounding inside the training is not counted; its arithmetic is {spec.dtype}")
-    return Proof(
-        profile=profile,
-        sampling=run.steps.sampling,
-        assumes=tuple(assumes),
-        released=theorem.released,
-        unit=unit_of(run.rows_per_person),
-        rests_on=theorem.name,
-    )
+    done = profile, run.steps.sampling, tuple(assumes), theorem.released
+    return Proof(*done, unit_of(run.rows_per_person), rests_on=theorem.name)
 
 
 def noise_for_steps(run: Run, epsilon: float, delta: float, accountant: str = "best") -> float:
@@ -679,12 +673,10 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbati
 
     def ask(done: OutputPerturbation, delta: float) -> _Stated:
         of = done.sensitivity
-        one = permuted.renyi_mixture(
-            sensitivities=of.positions if mixed else [done.farthest],
-            weights=of.shares if mixed else None,
-            sigma=done.of.sigma,
-            relation=of.relation,
-        )
+        moved: Any = {"sensitivities": [done.farthest]}
+        if mixed:
+            moved = {"sensitivities": of.positions, "weights": of.shares}
+        one = permuted.renyi_mixture(sigma=done.of.sigma, relation=of.relation, **moved)
         found = group(one, done.of.rows_per_person).noted(theorem=source(done))
         return _Stated(found, (("converted by the least of three theorems", ""),))
 
@@ -770,13 +762,12 @@ def _bolt_on_strongly_convex(done: OutputPerturbation) -> Sensitivity:
         # smoothness is that steps contract by 1 - rate * strong convexity, which is so here.
         batches["constants"] = replace(constants, smooth=schedule.smooth)
         said = (f"largest rate x (smoothness + strong convexity) = {steepest:.6g} <= 2",)
+    how: Any = {"relation": done.sensitivity.relation, "same_order": done.same_order, **batches}
     found = sensitivity.bolt_on_strongly_convex(
         steps=len(done.rates),
-        relation=done.sensitivity.relation,
         schedule_smooth=schedule.smooth,
         schedule_strongly_convex=schedule.strongly_convex,
-        same_order=done.same_order,
-        **batches,
+        **how,
     )
     return replace(found, conditions=(*found.conditions, *said))
 

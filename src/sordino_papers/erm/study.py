@@ -291,10 +291,8 @@ def _gather(pieces: Pieces, sources: Mapping[str, Sequence[str]], asked: Sequenc
     return {
         "methods": np.array(given.methods),
         "epsilons": np.array(given.epsilons),
-        "accuracies": accuracies,
-        "objectives": objectives,
-        "sigmas": sigmas,
-        "chosen": chosen,
+        **{"accuracies": accuracies, "objectives": objectives},
+        **{"sigmas": sigmas, "chosen": chosen},
         "rows": np.array(rows),
         "columns": np.array(columns),
         "delta": np.array(given.delta),

@@ -196,10 +196,7 @@ def _variability(n: int, passes: int, lipschitz: float, learning_rate: float) ->
         "overlap_mean": float(mean),
         "overlap_variance": float(spread),
         "poisson_distance": distance,
-        "sensitivity": bounds.sensitivity,
-        "largest": bounds.largest,
-        "mean": bounds.mean,
-        "variance": bounds.variance,
+        **vars(bounds),  # sensitivity, largest, mean, variance
         "mean_exact": step * passes * float(n - mean),
         "variance_exact": step**2 * passes * float(spread),
         "chebyshev": math.nan if chebyshev is None else float(chebyshev),

@@ -70,10 +70,8 @@ def _curves(
         audited.setting, runs, name, progress=lambda done, _: tell(2 * runs + done, 4 * runs)
     )
     return {
-        "noise_multiplier": noise_multiplier,
-        "sample_rate": sample_rate,
-        "steps": steps,
-        "runs": runs,
+        **{"noise_multiplier": noise_multiplier, "sample_rate": sample_rate},
+        **{"steps": steps, "runs": runs},
         "claimed": audited.claimed.epsilon,
         "linear": audited.linear.epsilon,
         "bound": audited.within_family.epsilon,

@@ -115,22 +115,17 @@ def train_together(
     alike: dict[TrainSpec, dict[int, float]] = {}
     for place, plan in enumerate(plans):
         assert plan.spec is not None
-        noise = plan.spec.noise_multiplier
-        key = replace(plan.spec, noise_multiplier=1.0) if noise > 0 else plan.spec
-        alike.setdefault(key, {})[place] = noise
+        size = plan.spec.noise_multiplier
+        key = replace(plan.spec, noise_multiplier=1.0) if size > 0 else plan.spec
+        alike.setdefault(key, {})[place] = size
     weights, source = np.empty((len(plans), *start.shape)), randomness.steps
     for spec, scales in alike.items():
         for problem in range(records.problems):
             # Not `train`, which warns if a run diverges (that depends on the records; a model that
             # did is not released) and hands out weights without noise when it is interrupted.
-            grid = prepare(
-                spec,
-                records.dataset(problem),
-                list(scales),
-                initial_weights=start[problem],
-                streams=randomness.orders,
-                noise=ScaledNoise(source, scales, problem, source.repeatable),
-            )
+            noise = ScaledNoise(source, scales, problem, source.repeatable)
+            how: Any = {"initial_weights": start[problem], "streams": randomness.orders}
+            grid = prepare(spec, records.dataset(problem), list(scales), noise=noise, **how)
             members = np.array(list(scales))
             for chunk in train_chunks(grid):
                 weights[members[chunk.seeds], problem] = chunk.weights[:, 0, -1]

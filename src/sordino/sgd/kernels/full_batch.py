@@ -116,12 +116,13 @@ class FullBatch:
         self.rows = _SharedRows(table.X.numpy(), table.y.numpy(), most, slots)
         self.runs = _runs(self.law, table, slots, places)
         runs, dtype = places.size, spec.dtype
+        wide = (WIDTH, parameters)
         self.scratch = _Scratch(
             X=np.empty((ROWS, parameters), dtype=dtype),
             columns=np.empty(ROWS * parameters, dtype=dtype),
-            w=np.zeros((WIDTH, parameters), dtype=dtype),
+            w=np.zeros(wide, dtype=dtype),
             psi=np.empty(WIDTH * ROWS, dtype=dtype),
-            product=np.empty((WIDTH, parameters), dtype=dtype),
+            product=np.empty(wide, dtype=dtype),
             gradient=np.empty((runs, parameters), dtype=dtype),
         )
 
@@ -135,17 +136,10 @@ class FullBatch:
         """Take these steps on weights [seed, dataset, parameter], in place; sum iterates."""
         shape = (-1, weights.shape[2])
         nothing = np.zeros((1, 1, 1), dtype=self.scratch.w.dtype)
-        _descend(
-            self.law,
-            self.rows,
-            self.runs,
-            self.scratch,
-            weights.view(shape).numpy(),
-            nothing[0] if total is None else total.view(shape).numpy(),
-            total is not None,
-            rates,
-            nothing if noise is None else noise.numpy(),
-        )
+        sums = nothing[0] if total is None else total.view(shape).numpy()
+        added = nothing if noise is None else noise.numpy()
+        numbers = weights.view(shape).numpy(), sums, total is not None, rates, added
+        _descend(self.law, self.rows, self.runs, self.scratch, *numbers)
 
 
 def _runs(law: Law, table: RowTable, slots: int, places: Array) -> _Runs:
