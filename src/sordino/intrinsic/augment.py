@@ -64,12 +64,13 @@ _SENSITIVITIES = {
     "fractional": "the fractional sensitivity 2 k L eta / B is not a bound",
     "empirical": OBSERVED,
 }
-_COUNTEREXAMPLE = "no guarantee follows: the true epsilon may be infinite (docs/math.md 9, item 3)"
+_STILL = "a weight that one record alone moves has no noise in it, whatever sigma_i is"
+_COUNTEREXAMPLE = f"no guarantee follows: {_STILL} (docs/math.md 9, item 3)"
 _MEASURED = {
     "public": "sigma_i was measured on other, public data; that it is as large here is assumed",
     "private": "NOT PRIVATE: the amount of noise was measured on the private data itself",
 }
-_NOTHING_ADDED = "NO NOISE IS ADDED, since sigma_i reaches sigma_target"
+_NOTHING_ADDED = "NO NOISE IS ADDED: sigma_i reaches sigma_target; if it hides nobody, delta = 1"
 
 
 @dataclass(frozen=True)

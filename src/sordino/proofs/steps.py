@@ -189,7 +189,9 @@ def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
     """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
     if spec.objective.kind not in LINEAR_KINDS:
         leaks = "the last iterate can leak as much as all of them (Annamalai 2024)"
-        raise NotApplicable(f"The loss of {spec.objective.kind} is not convex: {leaks}.")
+        raise NotApplicable(
+            f"The loss of this model ({spec.objective.kind}) is not convex: {leaks}."
+        )
     if constants is None:
         raise NotApplicable("Nothing is known of the loss; pass objective.constants(norm).")
     if constants.strongly_convex < 0 or math.isinf(constants.smooth):

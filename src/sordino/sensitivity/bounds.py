@@ -165,9 +165,9 @@ def bolt_on_strongly_convex(
     b = loop.smooth if schedule_smooth is None else schedule_smooth
     g = constants.strongly_convex if schedule_strongly_convex is None else schedule_strongly_convex
     if not (b >= loop.smooth and 0 < g <= constants.strongly_convex):
-        limits = f"{loop.smooth:.6g} and {constants.strongly_convex:.6g}"
+        loss = f"smoothness {loop.smooth:.6g} and strong convexity {constants.strongly_convex:.6g}"
         given = f"min(1 / {b:.6g}, 1 / ({g:.6g} t))"
-        raise NotApplicable(f"The schedule {given} must be by the loss' own {limits}; use those.")
+        raise NotApplicable(f"The schedule {given} must be by the loss' own {loss}; use those.")
     # Rates are rounded to a few bits, which the factors see as a sum of 1/k.
     safe = 1 + EPS * (16 + 4 * math.log(max(steps, 1)))
     visits = loop.visits(np.full(steps, safe / (g * max(steps, 1))))
@@ -242,5 +242,5 @@ def _geometric(gap: float, terms: int) -> float:
         return 1.0
     exponent = terms * math.log1p(-gap)
     if exponent > 400:
-        raise NotApplicable(f"With rho = {1 - gap:.6g} distances explode; lower the learning rate.")
+        raise NotApplicable(f"With rho = {1 - gap:.6g} distances grow beyond all; lower the rate.")
     return -math.expm1(exponent) / gap * (1 + 8 * EPS * (2 + max(exponent, 0.0)))
