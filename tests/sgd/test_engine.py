@@ -534,12 +534,12 @@ BAD = {
     "batch larger than the data": ({"batch_size": 38}, {}, "Expected batch_size=38 <= 37"),
     "checkpoint too late": ({}, {"checkpoints": [24]}, "Expected checkpoint=24 <= 23"),
     "checkpoint twice": ({}, {"checkpoints": [4, 4]}, "different steps"),
-    "no seeds": ({}, {"seeds": []}, "at least one seed"),
+    "no seeds": ({}, {"seeds": []}, "at least one"),
     "negative seed": ({}, {"seeds": [-1]}, "Expected seed=-1 >= 0"),
     "weights not wanted": (
         {},
         {"initial_weights": np.zeros(6)},
-        "to be None with init='vary'. Set init",
+        "to be None with init='vary'",
     ),
     "weights missing": ({"init": "given"}, {}, "initial_weights=None to be an array"),
     "weights of another model": (
