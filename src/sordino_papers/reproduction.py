@@ -250,7 +250,7 @@ def _chosen(papers: Mapping[str, Paper], which: Iterable[str]) -> list[PaperClai
     for name in which:
         fits = {c.name for c in everything if name == _ALL or f"{c.name}/".startswith(f"{name}/")}
         if not fits:
-            hint = "`sordino reproduce list` names tables and figures, such as v2/table-3."
+            hint = "`sordino reproduce list` names tables and figures."
             checks.fail("WHICH", name, f"to be {_ALL}, a paper of {list(papers)} or in one", hint)
         wanted |= fits
     return [claim for claim in everything if claim.name in wanted]
@@ -281,8 +281,7 @@ def _prepare(directory: Path) -> Path:
         why = getattr(error, "strerror", None) or error
         checks.fail("--out", directory, f"to be a directory that can be written ({why})")
     if other is not None:
-        hint = "Pass another --out; this one was not changed."
-        checks.fail("--out", directory, f"to be empty or a reproduction, not with {other!r}", hint)
+        checks.fail("--out", directory, f"to be empty or a reproduction, not with {other!r}")
     return directory
 
 

@@ -314,8 +314,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             return classes, inputs.class_codes(y, classes)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            hint = "Pass classes=[0, 1], say."
-            checks.fail("y", f"[{len(y)} labels]", "to hold more than one class", hint)
+            checks.fail("y", f"[{len(y)} labels]", "to hold more than one class")
         warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
         return classes, codes.astype(np.int64)
 
@@ -337,8 +336,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         rows, relation = len(records.X), self._relation()
         if relation is Relation.ADD_OR_REMOVE_ONE:
             if self.public_rows is None:
-                hint = "The number of records is private: pass one near it."
-                checks.fail("public_rows", None, "to be given for add-or-remove-one", hint)
+                checks.fail("public_rows", None, "to be given for add-or-remove-one")
             rows = int(self.public_rows)
         if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
             warn_of_leak(f"delta={self.delta:g} is above 0.1 / rows; pass less, or None")
@@ -461,8 +459,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             before = Preprocessing(True, reads, before.columns)
         if columns is not None:
             if Columns.from_toml(columns).read_from_data:
-                hint = "Delete read_from_data when they are."
-                checks.fail("columns", "[...]", "to be public, not a draft from the data", hint)
+                checks.fail("columns", "[...]", "to be public, without read_from_data")
             before = replace(before, columns=columns)
         kind = given.tuning
         if tuning is not None:

@@ -98,8 +98,7 @@ class Basis:
     def __post_init__(self) -> None:
         checks.positive("sensitivity", self.sensitivity)
         if not isinstance(self.sensitivity_name, str) or not self.sensitivity_name.strip():
-            hint = f"Say which one it is: {', '.join(_SENSITIVITIES)}, or a name of your own."
-            checks.fail("sensitivity_name", repr(self.sensitivity_name), "to be a name", hint)
+            checks.fail("sensitivity_name", repr(self.sensitivity_name), "to be a name")
         least = self.sigma_i.low if isinstance(self.sigma_i, Interval) else self.sigma_i
         checks.non_negative("sigma_i", least)
         checks.non_negative("sigma_i", self.noise)
@@ -380,10 +379,9 @@ def evaluate(
     """
     W = grid(weights, seeds=2)
     X, y = _checked_rows(X_test, y_test, W.shape[2])
-    hint = "Pass what augment_each gives."
-    checks.sequence("augmented", augmented, hint)
+    checks.sequence("augmented", augmented)
     if len(augmented) == 0 or not all(isinstance(one, Augmented) for one in augmented):
-        checks.fail("augmented", f"{len(augmented)} values", "to be Augmented, at least one", hint)
+        checks.fail("augmented", f"{len(augmented)} values", "to be Augmented, at least one")
     models = checks.whole("models", models, "A mean over models needs two.", at_least=2)
     draws = checks.whole("draws", draws, at_least=20)
     runs = stream.permutation(W.shape[0] * W.shape[1])[:models]

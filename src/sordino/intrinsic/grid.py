@@ -41,14 +41,13 @@ _OF_LABEL = 400  # bytes of a seed or a step, in the lists of a layout and in it
 
 def seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """0..R-1 for a number R; a list as it is, if all are different."""
-    hint = "Pass how many seeds, such as 98, or a range."
     if not isinstance(seeds, Sequence | np.ndarray):
-        many = checks.whole("seeds", seeds, hint, at_least=1)
+        many = checks.whole("seeds", seeds, at_least=1)
         _cost.check_memory("seeds", many, _OF_LABEL * many, "Lower seeds; 98 are usual.")
         return tuple(range(many))
-    numbers = tuple(checks.whole("seed", seed) for seed in checks.sequence("seeds", seeds, hint))
+    numbers = tuple(checks.whole("seed", seed) for seed in checks.sequence("seeds", seeds))
     if not numbers or len(set(numbers)) < len(numbers):
-        checks.fail("seeds", list(numbers), "to be different, at least one", hint)
+        checks.fail("seeds", list(numbers), "to be different, at least one")
     return numbers
 
 
@@ -59,11 +58,9 @@ def datasets(dataset: Dataset, neighbours: int | Neighbours) -> Neighbours:
     if isinstance(neighbours, Neighbours):
         neighbours.check_of(dataset)
         return neighbours
-    hint = "Pass how many, such as 100, or Neighbours of sordino.data.neighbours."
-    many = checks.whole("neighbours", neighbours, hint, at_least=1)
-    others = dataset.rows - 1
+    many, others = checks.whole("neighbours", neighbours, at_least=1), dataset.rows - 1
     if many > others:
-        checks.fail("neighbours", many, f"<= {others}, the records but the first", hint)
+        checks.fail("neighbours", many, f"<= {others}, the records but the first")
     records = 1 + stream("neighbours").permutation(others)[:many]
     made = neighbouring.replace_by_first(dataset, records)
     return dataclasses.replace(

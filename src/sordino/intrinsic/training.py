@@ -112,9 +112,8 @@ class Training:
 
         there = Document.read(Path(study))
         if there and there.description.get("dataset", {}).get("norm_bound") == data_norm:
-            hint = "The intercept's 1 counts, and did not then. Pass that number to resume it."
-            with_it = math.hypot(data_norm, 1.0)
-            checks.fail("--data-norm", data_norm, f"to be {with_it:.16g} for {study}", hint)
+            with_it = f"to be {math.hypot(data_norm, 1.0):.16g} for {study}"
+            checks.fail("--data-norm", data_norm, with_it, "The intercept's 1 counts now.")
 
     def spec(self, material: Material) -> tuple[TrainSpec, str]:
         """The training, and how its length came about."""

@@ -140,16 +140,13 @@ def refuse_private_numbers(spec: TrainSpec, n: int, relation: Relation) -> None:
         return
     private, poisson = "where the number of records is private", spec.order == Sampling.POISSON
     if poisson and spec.sample_rate is None:
-        hint = "batch_size / n changes with the record that is added or removed."
-        checks.fail("sample_rate", None, f"to be given {private}", hint)
+        checks.fail("sample_rate", None, f"to be given {private}")
     if spec.epochs is not None:
-        hint = "An epoch is n / batch_size steps, rounded; pass steps."
-        checks.fail("epochs", spec.epochs, f"not to be given {private}", hint)
+        checks.fail("epochs", spec.epochs, f"not to be given {private}", "Pass steps.")
     if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
-        hint = "Epochs change with it; use a constant learning rate."
-        checks.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
+        checks.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}")
     if not poisson and spec.batch_size >= n:
-        hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
+        hint = "Use zero-out, or order='poisson'."
         checks.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
 
 

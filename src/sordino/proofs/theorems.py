@@ -225,8 +225,7 @@ def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | Non
     """
     applicable = [finding for finding in findings if finding.applies]
     if len({finding.relation for finding in applicable}) > 1:
-        hint = "Guarantees for different relations cannot be ranked."
-        checks.fail("relations", "several", "to be one and the same", hint)
+        checks.fail("relations", "several", "to be one: different relations cannot be ranked")
     sign = -1.0 if largest else 1.0
 
     def rank(finding: Finding) -> tuple[float, bool]:

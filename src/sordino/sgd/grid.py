@@ -320,8 +320,7 @@ def _check_neighbours(spec: TrainSpec, dataset: Dataset, neighbours: Neighbours)
     if neighbours.relation is Relation.ADD_OR_REMOVE_ONE:
         where = "for added or removed records"
         if spec.order != Sampling.POISSON:
-            hint = "Or use neighbours.zero_out."
-            checks.fail("order", spec.written_order, f"to be poisson {where}", hint)
+            checks.fail("order", spec.written_order, f"to be poisson {where}")
         if spec.sample_rate is None:
             checks.fail("sample_rate", None, f"to be given {where}: it would tell the size")
 

@@ -92,8 +92,7 @@ class PapersClaim:
         found = summary.of(init)
         sigma = found.sigma["minimum"].value
         if found.worst is None or not sigma > 0 or not found.sensitivity > 0:
-            hint = "Measure more seeds."
-            checks.fail("summary", f"[{init}]", "to have a worst pair and noise", hint)
+            checks.fail("summary", f"[{init}]", "to have a worst pair and noise")
         first, second = (found.neighbours[place] for place in found.worst.pair)
         seeds = summary.measured.seeds
         return cls(init, found.sensitivity, sigma, summary.delta, (first, second), seeds)

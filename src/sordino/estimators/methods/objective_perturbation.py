@@ -29,8 +29,7 @@ class NoisyObjective(Method):
         if not task.private:
             return FitPlan(self.name, task, settings, None, 0.0, 0.0, where, l2=l2)
         if not l2 > 0:
-            hint = "Objective perturbation needs a strongly convex objective; 0.001 is usual."
-            checks.fail("l2", l2, "> 0", hint)
+            checks.fail("l2", l2, "> 0 for objective perturbation", "0.001 is usual.")
         noisy = rules.mechanism(task, l2)
         return FitPlan(
             *(self.name, task, settings, noisy.proof(), noisy.sigma, noisy.sigma_out, where),

@@ -140,6 +140,6 @@ def initial(weights: npt.ArrayLike | None, problems: int, columns: int) -> Float
     if start.shape == (columns,):
         start = np.tile(start, (problems, 1))
     if start.shape != (problems, columns):
-        hint = "One row a class (one alone for two classes), the intercept last if there is one."
-        checks.fail("initial_weights.shape", start.shape, f"to be ({problems}, {columns})", hint)
+        wanted = f"to be ({problems}, {columns}), the intercept last"
+        checks.fail("initial_weights.shape", start.shape, wanted)
     return checks.finite("initial_weights", start)
