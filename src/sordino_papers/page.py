@@ -59,7 +59,8 @@ def html(reproduction: Reproduction, directory: Path) -> str:
     def drawn(picture: Picture, title: str) -> engine.Figure:
         # A drawing as an address that holds it: ids and styles of one never reach another.
         path, other, kind = directory / picture.svg, directory / picture.png, "svg+xml"
-        if path.stat().st_size > max(_LARGE, other.stat().st_size):
+        size = path.stat().st_size
+        if size > _LARGE and other.stat().st_size < size:
             path, kind = other, "png"
         data = base64.b64encode(path.read_bytes()).decode("ascii")
         alt, src = f"Drawn from our runs: {title}", f"data:image/{kind};base64,{data}"

@@ -46,12 +46,10 @@ class AdaptiveEvidence(Evidence):
         }
 
 
-_ALSO = "Bun & Steinke 2016"
-
-
 def _profile(rho: float, relation: Relation, rows_per_person: int) -> ConcentratedProfile:
     over = "adaptively chosen Gaussian and exponential mechanisms"
-    theorem = f"a filter for zero-concentrated DP over {over} (Feldman & Zrnic 2021; {_ALSO})"
+    by = "(Feldman & Zrnic 2021; Bun & Steinke 2016)"
+    theorem = f"a filter for zero-concentrated DP over {over} {by}"
     one = ConcentratedProfile(rho=rho, relation=relation, theorem=theorem)
     found = group(one, rows_per_person)
     assert isinstance(found, ConcentratedProfile)
