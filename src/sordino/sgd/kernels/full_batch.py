@@ -80,7 +80,7 @@ class _Runs(NamedTuple):
     datasets: int
 
 
-class _Scratch(NamedTuple):
+class _Buffers(NamedTuple):
     """Working memory: one block of rows, one of runs, and the gradient of every run.
 
     Rows are also kept as columns (flat, as many as there are): BLAS is a third faster at scores
@@ -117,7 +117,7 @@ class FullBatch:
         self.runs = _runs(self.law, table, slots, places)
         runs, dtype = places.size, spec.dtype
         wide = (WIDTH, parameters)
-        self.scratch = _Scratch(
+        self.scratch = _Buffers(
             X=np.empty((ROWS, parameters), dtype=dtype),
             columns=np.empty(ROWS * parameters, dtype=dtype),
             w=np.zeros(wide, dtype=dtype),
@@ -166,7 +166,7 @@ def _descend(
     law: Law,
     rows: _SharedRows,
     runs: _Runs,
-    scratch: _Scratch,
+    scratch: _Buffers,
     weights: Array,
     total: Array,
     averages: bool,
@@ -189,7 +189,7 @@ def _descend(
 
 
 @compiled
-def _gradients(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Scratch, weights: Array) -> None:
+def _gradients(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Buffers, weights: Array) -> None:
     """Set the sum of each run's clipped gradients, block of rows by block of rows."""
     _own_rows(law, rows, runs, scratch, weights)
     for start in range(0, rows.slots, ROWS):
@@ -200,7 +200,7 @@ def _gradients(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Scratch, weig
 
 
 @compiled
-def _bring(scratch: _Scratch, X: Array) -> None:
+def _bring(scratch: _Buffers, X: Array) -> None:
     """Copy rows near, in the precision of the run, without the zeros at their ends."""
     columns = scratch.columns[: len(X) * scratch.X.shape[1]].reshape(-1, len(X))
     for b in range(len(X)):
@@ -210,7 +210,7 @@ def _bring(scratch: _Scratch, X: Array) -> None:
 
 
 @compiled
-def _own_rows(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Scratch, weights: Array) -> None:
+def _own_rows(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Buffers, weights: Array) -> None:
     """Start each run's sum with the record that it alone has, or with nothing."""
     psi = scratch.psi[:1]
     for i in range(len(weights)):
@@ -233,7 +233,7 @@ def _block(
     law: Law,
     rows: _SharedRows,
     runs: _Runs,
-    scratch: _Scratch,
+    scratch: _Buffers,
     weights: Array,
     start: int,
     many: int,
