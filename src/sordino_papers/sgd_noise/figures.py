@@ -226,9 +226,9 @@ def _draw_pairwise(
         largest = float(pairwise_epsilon(run[f"{init}/sensitivity"], sigma, delta).printed.max())
         median, high = float(np.median(values)), 1.08 * largest
         top = _hill(panel, values, high, _COLORS[init], label, 1.3)
-        marks = [("largest", largest, "--", -2), ("median", median, _DOTS, 2)]
-        for which, at, dashes, shift in marks:
-            panel.axvline(at, color=INK, linewidth=1.0, linestyle=dashes, label=which)
+        panel.axvline(largest, color=INK, linewidth=1.0, linestyle="--", label="largest")
+        panel.axvline(median, color=INK, linewidth=1.0, linestyle=_DOTS, label="median")
+        for at, shift in ((median, 2), (largest, -2)):
             side = "right" if at == largest else "left"
             _write_at(panel, f"{at:.3g}", at, 0.98, (shift, 0), ha=side, fontsize=7)
         panel.set(xlim=(0, high), ylim=(0, 1.2 * top))
