@@ -133,7 +133,7 @@ def prepare(
     """
     job, other = _job(estimator, *first), _job(estimator, *second)
     if _public(job) != _public(other):
-        hint = "Pass data_norm, classes and public_rows: they may not be read off the data."
+        hint = "Pass data_norm, classes and public_rows."
         checks.fail("settings", "[different for D and D_prime]", "to be public", hint)
     return PreparedPair(mechanism_of(job), class_dataset(job), class_dataset(other), claim_of(job))
 
