@@ -265,7 +265,7 @@ class TestScores:
         ],
     )
     def test_it_is_refused_elsewhere(self, mechanism):
-        with pytest.raises(InvalidArgument, match="where the law is known"):
+        with pytest.raises(InvalidArgument, match="likelihood to be used for"):
             audit(mechanism, D, D_PRIME, 100, delta=DELTA, score="likelihood")
 
     @pytest.mark.parametrize("kind", ["logistic", "huber-svm", "least-squares"])
@@ -327,7 +327,7 @@ class TestBadInput:
             ({"confidence": 1.0}, "confidence"),
             ({"delta": None}, "delta=None to be given"),
             ({"delta": 1.0}, r"in \[0, 1\)"),
-            ({"claim": Claim(1.0, DELTA, ADD)}, "add-or-remove-one as the pair"),
+            ({"claim": Claim(1.0, DELTA, ADD)}, "claim=add-or-remove-one to be"),
             ({"claim": Claim(1.0, 1e-6, REPLACE)}, "to be the claim's 1e-06"),
             ({"claim": -1.0}, "epsilon=-1.0 >= 0"),
             ({"mechanism": lambda data, g: np.nan}, "NaN"),

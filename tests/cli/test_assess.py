@@ -181,7 +181,7 @@ def test_a_directory_without_permission(program, tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     code, _, err = program("assess", "--out", tmp_path / "closed" / "study")
     assert code == 2
-    assert "may write" in err
+    assert "writable" in err
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="only Linux has /proc")

@@ -114,7 +114,7 @@ def _release(
     elif marked:
         gone = f"the released model (SHA-256 {mark.read_text()[:16]}...)"
         raise AnotherRelease(
-            f"Expected {bundle} to hold {gone}. Put it back: no second one is made."
+            f"Expected {bundle} to hold {gone}. Put it back: another would be a second release."
         )
     else:
         released = copy.copy(plan.estimator)
