@@ -263,7 +263,7 @@ class AssessmentPlan:
     def plain_words(self) -> str:
         """How ordinary SGD is trained."""
         spec, steps = self.plain, self.plain.total_steps(self.D.rows)
-        passes = f"{steps:,} steps ({steps * spec.batch_size / self.D.rows:.3g} times all records)"
+        passes = f"{steps:,} steps (passes: {steps * spec.batch_size / self.D.rows:.3g})"
         return f"{passes}, batches of {spec.batch_size}, learning rate {spec.schedule.rate:g}"
 
     @property

@@ -316,7 +316,7 @@ def test_ordinary_sgd_sees_every_record_of_a_long_file(model: str, tmp_path: Pat
     (tmp_path / "long.csv").write_text(f"x,label\n{lines}\n")
     found = AssessmentPlan.of(Request(data=str(tmp_path / "long.csv"), target="label", model=model))
     assert 0.7 * rows < found.D.rows <= found.plain.total_steps(found.D.rows) * 32
-    assert "(1 pass)" in found.plain_words
+    assert "(passes: 1)" in found.plain_words
 
 
 def test_whole_passes_are_made_of_any_training_and_more_stay_more(plain: AssessmentPlan) -> None:
