@@ -296,8 +296,8 @@ class OutputFile:
             self._refuse(f"Expected file={self.path} to hold outputs of an audit.")
         for name, value in json.loads(json.dumps(description)).items():
             if there.get(name) != value:
-                begun = f"{name}, not {json.dumps(there.get(name))[:200]}"
-                self._refuse(f"Expected file={self.path} to be of the same {begun}. Pass another.")
+                begun = f"Pass another; it was begun with {json.dumps(there.get(name))[:200]}."
+                self._refuse(f"Expected file={self.path} to be of the same {name}. {begun}")
 
     def _next(self) -> tuple[int, int, Floats] | None:
         head = self._file.read(_HEAD.size)
