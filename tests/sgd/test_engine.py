@@ -568,7 +568,7 @@ def test_bad_input_is_one_sentence_before_any_training(name, problem):
 def test_neighbours_of_another_dataset_are_refused(problem):
     """They would be trained on silently, on rows that happen to have the same numbers."""
     other = make_problem(37, 5, seed=1)
-    with pytest.raises(InvalidArgument, match=r"of another dataset.*Make the neighbours from"):
+    with pytest.raises(InvalidArgument, match="of another dataset"):
         train(make_spec("plain"), problem, [0], nb.zero_out(other, [1]))
     copy = make_problem(37, 5)
     train(make_spec("plain"), problem, [0], nb.zero_out(copy, [1]))
