@@ -76,9 +76,9 @@ def test_gaussians_convolve_to_the_exact_gaussian(steps, mu):
 
 def two_step_delta(law, direction, epsilon):
     """E_{x ~ P} delta_1(epsilon - loss(x)) by quadrature, delta_1 being one step's closed form."""
-    nodes, weights = np.polynomial.legendre.leggauss(30)
+    nodes, weights = np.polynomial.legendre.leggauss(16)
     z = law.noise_multiplier
-    edges = np.linspace(-1 - 9 * z, 2 + 9 * z, 121)
+    edges = np.linspace(-1 - 9 * z, 2 + 9 * z, 61)
     half = (edges[1] - edges[0]) / 2
     x = (edges[:-1, None] + half * (1 + nodes)).ravel()
     means, shares = law.worlds[direction == "backward"]
@@ -94,7 +94,7 @@ def two_step_delta(law, direction, epsilon):
         return -math.expm1(e) + math.exp(e + law.log_delta(-e, other))
 
     values = np.array([one_step(epsilon - sign * loss) for loss in law.at(x)])
-    return float(np.sum(np.tile(half * weights, 120) * density * values))
+    return float(np.sum(np.tile(half * weights, 60) * density * values))
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -123,14 +123,10 @@ def test_two_steps_are_exact(kind, q, z, direction):
     ("kind", "q", "z", "steps", "delta"),
     [
         ("add-remove", 0.01, 1.0, 1000, 1e-5),
-        ("add-remove", 0.1, 4.0, 100, 1e-7),
         ("add-remove", 0.001, 1.2, 300, 1e-5),
-        ("add-remove", 0.02, 1.5, 3000, 1e-6),
         ("add-remove", 0.5, 2.0, 20, 1e-4),
         ("add-remove", 1e-4, 0.8, 5000, 1e-8),
-        ("add-remove", 0.9, 10.0, 50, 1e-3),
         ("replace", 0.01, 1.0, 300, 1e-5),
-        ("replace", 0.1, 3.0, 100, 1e-6),
         ("replace", 1.7e-4, 1.87, 174, 9e-5),
         ("replace", 1.03e-4, 0.84, 1096, 1.85e-8),
         ("replace", 1.07e-3, 1.0, 10, 1.27e-3),

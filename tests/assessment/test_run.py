@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino import Estimate, Guarantee, Observation
+from sordino import Estimate, Guarantee, Observation, tasks
 from sordino.assessment import pages
 from sordino.assessment.directory import AssessmentError
 from sordino.assessment.request import Request
@@ -114,6 +114,28 @@ def test_the_same_command_does_nothing_twice(study) -> None:
     assert again.attacks == found.attacks
     assert again.own_noise == found.own_noise
     assert again.release == found.release
+
+
+def test_a_cluster_gives_the_same_bytes(study, dask_threads, tmp_path: Path, monkeypatch) -> None:
+    here, there = study[0], tmp_path / "study"
+    sent, on_cluster = [], tasks._on_cluster
+
+    def spy(client, function, *rest):
+        sent.append(function)
+        return on_cluster(client, function, *rest)
+
+    monkeypatch.setattr(tasks, "_on_cluster", spy)
+    assess(**SMALL, out=there, client=dask_threads)
+    assert sent
+    for stage in RELEASED[:-1]:  # of the release itself, whose noise is the system's, nothing
+        found = [json.loads((at / "stages" / f"{stage}.json").read_text()) for at in (here, there)]
+        assert found[0]["found"] == found[1]["found"]
+        assert _content(here / "work" / stage) == _content(there / "work" / stage)
+
+
+def _content(place: Path) -> dict[Path, bytes]:
+    files = (each for each in place.rglob("*") if each.is_file())
+    return {each.relative_to(place): each.read_bytes() for each in files}
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,6 @@ class TestNoise:
         "changed",
         [
             {},
-            {"sampling": "fixed-size"},
-            {"relation": "replace-one"},
             {"sampling": "shuffle", **CONVEX},
             {"sampling": "full", "sample_rate": None, **CONVEX},
             # Batches of 500 of 5000, none of them likely to be too large.

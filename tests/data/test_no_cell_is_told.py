@@ -70,8 +70,8 @@ def test_no_sentence_about_a_damaged_table_holds_a_cell(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_sentence_about_thousands_of_damaged_tables_holds_a_cell(tmp_path: Path) -> None:
-    for seed in range(1000, 2000):
+def test_no_sentence_about_hundreds_of_damaged_tables_holds_a_cell(tmp_path: Path) -> None:
+    for seed in range(1000, 1600):
         _check(seed, tmp_path)
 
 
