@@ -76,9 +76,9 @@ def test_gaussians_convolve_to_the_exact_gaussian(steps, mu):
 
 def two_step_delta(law, direction, epsilon):
     """E_{x ~ P} delta_1(epsilon - loss(x)) by quadrature, delta_1 being one step's closed form."""
-    nodes, weights = np.polynomial.legendre.leggauss(16)
+    nodes, weights = np.polynomial.legendre.leggauss(30)
     z = law.noise_multiplier
-    edges = np.linspace(-1 - 9 * z, 2 + 9 * z, 61)
+    edges = np.linspace(-1 - 9 * z, 2 + 9 * z, 121)
     half = (edges[1] - edges[0]) / 2
     x = (edges[:-1, None] + half * (1 + nodes)).ravel()
     means, shares = law.worlds[direction == "backward"]
@@ -94,7 +94,7 @@ def two_step_delta(law, direction, epsilon):
         return -math.expm1(e) + math.exp(e + law.log_delta(-e, other))
 
     values = np.array([one_step(epsilon - sign * loss) for loss in law.at(x)])
-    return float(np.sum(np.tile(half * weights, 60) * density * values))
+    return float(np.sum(np.tile(half * weights, 120) * density * values))
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
