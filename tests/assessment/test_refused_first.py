@@ -68,8 +68,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def study(asked: dict[str, Any], place: Path) -> Assessment:
-    return assess(**asked, out=place)
+def study(asked: dict[str, Any], place: Path, without_pages: Any) -> Assessment:
+    with without_pages():
+        return assess(**asked, out=place)
 
 
 @pytest.fixture
