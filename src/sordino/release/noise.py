@@ -114,9 +114,8 @@ def check_process_id() -> None:
         If noise would repeat that of another process.
     """
     if _COPY_OF_PROCESS.setdefault(os.getpid(), _COPIES.here()) != _COPIES.here():
-        how = 'Start it afresh: multiprocessing.get_context("spawn").'
         copy = f"This process is a copy of another with the same id ({os.getpid()})"
-        raise ReleaseRefused(f"{copy}, whose noise it would repeat. {how}")
+        raise ReleaseRefused(f"{copy}, whose noise it would repeat: spawn it instead.")
 
 
 def _forked() -> None:
@@ -404,7 +403,7 @@ class SeededNoise:
     name = "seeded generator, for experiments; protects nobody"
 
     def __init__(self, root: int) -> None:
-        self.root = checks.whole("root", root, "Pass a seed such as 0.")
+        self.root = checks.whole("root", root)
         self._own = _SeededStream(self.root, ("perturb",))
 
     def stream(self, *name: _Name) -> NoiseStream:

@@ -41,9 +41,8 @@ def check(content: bytes, signature: bytes, key: Ed25519PublicKey) -> None:
     try:
         key.verify(signature, content)
     except InvalidSignature:
-        raise CertificateError(
-            f"The signature is wrong: the key {key_name(key)} did not sign this certificate."
-        ) from None
+        text = f"The signature is wrong: the key {key_name(key)} did not sign this."
+        raise CertificateError(text) from None
 
 
 def key_name(key: Ed25519PublicKey) -> str:
@@ -85,7 +84,7 @@ def load_private(path: _PathLike, ask: Callable[[], str] | None = None) -> Ed255
     except (ValueError, TypeError, UnsupportedAlgorithm):
         checks.fail("key", Path(path), "to be a private key that can be opened", hint)
     if not isinstance(key, Ed25519PrivateKey):
-        checks.fail("key", Path(path), "to be an Ed25519 key, and it is of another kind", _HINT)
+        checks.fail("key", Path(path), "to be an Ed25519 key", _HINT)
     return key
 
 
@@ -107,7 +106,7 @@ def load_public(path: _PathLike) -> Ed25519PublicKey:
     except (ValueError, UnsupportedAlgorithm):
         checks.fail("key", Path(path), "to be a public key in PEM or OpenSSH form", _HINT)
     if not isinstance(key, Ed25519PublicKey):
-        checks.fail("key", Path(path), "to be an Ed25519 key, and it is of another kind", _HINT)
+        checks.fail("key", Path(path), "to be an Ed25519 key", _HINT)
     return key
 
 
