@@ -514,7 +514,7 @@ def test_the_score_is_the_ratio_of_the_densities_of_all_iterates(kind, order):
     ],
 )
 def test_another_law_than_that_of_all_iterates_is_refused(release, others):
-    with pytest.raises(InvalidArgument, match="where the law is known"):
+    with pytest.raises(InvalidArgument, match="score=likelihood to be used"):
         scores.likelihood(release, pulling([0, *others]), pulling([1, *others]))
 
 
