@@ -59,6 +59,23 @@ def test_delta_after_one_epoch(noise, steps, epsilon, forward, backward):
         assert exact * (1 - 1e-7) <= profile.delta(epsilon, way) <= exact * (1 + 3e-6)
 
 
+@pytest.mark.parametrize(
+    ("noise", "steps", "epsilon", "exact"),
+    [(1.0, 10, 1.0, 0.0297204757), (3.0, 5, 0.2, 0.0491917594)],
+)
+def test_delta_after_one_epoch_with_a_record_replaced(noise, steps, epsilon, exact):
+    delta = allocated(noise, steps, relation=REPLACE).delta(epsilon)
+    assert exact * (1 - 1e-9) <= delta <= exact * (1 + 1e-6)
+
+
+def test_epochs_with_a_record_replaced():
+    profile = allocated(2.0, 100, 10, REPLACE)
+    assert 1.37502 * (1 - 1e-5) <= profile.epsilon(1e-6) <= 1.37502 * (1 + 3e-4)
+    added = allocated(2.0, 100, 10)
+    for delta in (1e-3, 1e-6):
+        assert added.epsilon(delta) < profile.epsilon(delta) < 3 * added.epsilon(delta)
+
+
 def test_one_step_an_epoch_is_the_gaussian_mechanism():
     assert allocated(2.0, 1, 9).mu == 1.5
     # And the law itself knows it, on both sides.
@@ -196,8 +213,6 @@ def test_an_answer_does_not_depend_on_what_was_asked_before():
 
 
 def test_refused():
-    with pytest.raises(NotApplicable):
-        allocated(1.0, 10, relation=REPLACE)
     with pytest.raises(NotApplicable):
         rdp(1.0, 0.1, 10, sampling="allocation", relation=ADD, steps_per_epoch=10)
     with pytest.raises(InvalidArgument) as refused:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sordino import checks
 from sordino.accounting import renyi
-from sordino.accounting.pld.allocation import AllocationLoss
+from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceLoss
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
     DIRECTIONS,
@@ -218,10 +219,6 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
 
 def refuse(run: NoisySteps) -> None:
     """Raise NotApplicable where the sampling has no theorem for the relation."""
-    if run.sampling == Sampling.ALLOCATION and run.relation is Relation.REPLACE_ONE:
-        raise NotApplicable(
-            "Allocation is accounted for add-or-remove-one and zero-out. Use one of these."
-        )
     if run.relation is not Relation.ADD_OR_REMOVE_ONE:
         return
     if run.sampling == Sampling.FIXED_SIZE:
@@ -252,10 +249,15 @@ def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
     noise = min(run.noise_multiplier, _MOST_ALLOCATED)
     whole, rest = divmod(run.steps, run.batches)
     # A single epoch of few steps is not smoothed by others, and is soon computed.
-    finer = 10 if run.steps <= run.batches <= _FEW_STEPS else 1
-    found: list[tuple[Loss, int]] = [(AllocationLoss(run.batches, noise, finer), whole)]
+    replaced = run.relation is Relation.REPLACE_ONE
+    one = run.steps <= run.batches <= _FEW_STEPS
+    epoch = partial(
+        AllocationReplaceLoss if replaced else AllocationLoss,
+        *(run.batches, noise, (2 if replaced else 10) if one else 1),
+    )
+    found: list[tuple[Loss, int]] = [(epoch(), whole)]
     if rest:  # an epoch broken off is post-processing of a whole one
-        found.append((AllocationLoss(run.batches, noise, partial=True), 1))
+        found.append((epoch(partial=True), 1))
     return tuple((loss, count) for loss, count in found if count)
 
 
