@@ -118,7 +118,7 @@ class TestJson:
         code, out, err = run(*EXAMPLE, "--json")
         assert (code, err) == (0, "")
         document = json.loads(out)
-        assert list(document) == ["inputs", "rows", "best", "assumes"]
+        assert list(document) == ["inputs", "rows", "best", "assumes", "risk"]
         assert [row["method"] for row in document["rows"]] == NAMES
         assert all(set(row) == ROW for row in document["rows"])
         assert document["best"] == "pld"
@@ -134,6 +134,19 @@ class TestJson:
         assert "not a guarantee" in rows["linear-loss"]["reason"]
         assert rows["last-iterate"]["epsilon"] is None
         assert all(row["milliseconds"] >= 0 for row in document["rows"])
+
+    def test_what_an_attacker_can_do(self, ask, run):
+        document, _ = ask()
+        risk = document["risk"]
+        assert risk["guess"] == 0.5 + risk["advantage"] / 2
+        assert risk["detection"][1]["false_alarms"] == 0.01 < risk["detection"][1]["at_most"]
+        assert 0 < risk["closest_gaussian"]["error"] < 0.02 < risk["closest_gaussian"]["mu"]
+        code, out, _ = run(*options())
+        assert code == 0
+        said = out[out.index("At most, for an attacker") :]
+        shown = float(said.split("in the data: ")[1].split(" %")[0]) / 100
+        assert risk["guess"] <= shown <= risk["guess"] + 1e-3  # rounded up
+        assert "At most" not in run(*options(noise_multiplier=0))[1]
 
     def test_infinity_is_a_number_every_reader_takes(self, ask, run):
         _, out, _ = run(*options(noise_multiplier=0), "--json")

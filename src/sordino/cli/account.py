@@ -51,7 +51,9 @@ def account(
     how = f"{given.sampling} batches at rate"
     if json:
         inputs = {"noise_multiplier": noise_multiplier}
-        print_json(tables.plain_findings(given, inputs, "epsilon", findings, best))
+        risk = None if best is None or best.profile is None else best.profile.risk().plain()
+        document = tables.plain_findings(given, inputs, "epsilon", findings, best)
+        print_json(document | {"risk": risk})
     else:
         heading = (
             f"{given.total_steps:,} steps, {how} {given.rate:.6g}, noise {noise_multiplier:g} x "
@@ -66,6 +68,7 @@ def account(
         say(heading, result, hang=True)
         tables.say_assumptions(given)
         tables.print_findings(findings, "epsilon", best, everything=everything)
+        tables.say_risk(best)
     if plot is None:
         return
     from sordino.report import figures
