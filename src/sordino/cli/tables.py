@@ -63,9 +63,11 @@ def number(value: float | None) -> str:
 
 def plot_counts(given: RunOptions, plot: str | None, places: int = 15) -> list[int]:
     """Numbers of steps at which a figure is drawn; refused before any work if there are none."""
+    if plot is None:
+        return []
     from sordino.report import figures
 
-    return [] if plot is None else figures.counts(given.total_steps, places)
+    return figures.counts(given.total_steps, places)
 
 
 def _asked(findings: Sequence[Finding], everything: bool) -> list[Finding]:
