@@ -64,7 +64,7 @@ def least_noise(
 def noise_for_risk(profile_at: Callable[[float], Profile], target: RiskTarget) -> float:
     """The least noise at which `profile_at(noise)` has no more than that risk, rounded up.
 
-    Every risk falls as the noise grows (docs/math.md 12); what is found meets the target.
+    Every risk falls as the noise grows (docs/math.md 13); what is found meets the target.
 
     Raises
     ------
@@ -149,6 +149,7 @@ def noise_multiplier(
     sampling: str,
     relation: Relation,
     steps_per_epoch: int | None = None,
+    max_rows_per_person: int = 1,
     method: str = "pld",
 ) -> float:
     """The least noise multiplier for noisy steps, by "pld" (tightest) or "rdp".
@@ -161,6 +162,7 @@ def noise_multiplier(
 
     def profile_at(noise: float, account: Callable[..., Profile] = account) -> Profile:
         how = {"sampling": sampling, "relation": relation, "steps_per_epoch": steps_per_epoch}
+        how["max_rows_per_person"] = max_rows_per_person
         return account(noise, sample_rate, steps, **how)
 
     trivial = profile_at(1.0)  # also checks every argument
@@ -169,7 +171,7 @@ def noise_multiplier(
     if trivial.mu is not None:  # Gaussian at every noise, and mu goes like 1 / noise
         return proved(profile_at, gaussian.sigma(epsilon, delta, trivial.mu), epsilon, delta)
     guess = None
-    if trivial.losses is not None or method == "rdp":
+    if profile_at(1.0, dp_sgd.pld).losses is not None:
 
         def excess(log_noise: float) -> float:
             """How far Renyi DP is above epsilon, roughly: a convolution needs a little less."""

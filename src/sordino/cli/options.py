@@ -113,7 +113,8 @@ RELATION = option(
     PROMISE, "replace-one, zero-out or add-or-remove-one.", "--relation", metavar="RELATION"
 )
 PublicRows = Annotated[int | None, option(PROMISE, "Public, near the rows; add-or-remove-one.")]
-ROWS_PER_PERSON = option(PROMISE, "The most rows of one person, protected together.", metavar="K")
+_TOGETHER = "The most rows of one person, protected together."
+ROWS_PER_PERSON = option(PROMISE, _TOGETHER, metavar="K")
 LedgerFile = Annotated[str | None, option(PROMISE, "Has the budget to charge.", metavar="FILE")]
 DatasetName = Annotated[str | None, option(PROMISE, "Whose budget; with --ledger.", metavar="NAME")]
 CONFIDENCE = option(ATTACK, "With which the lower bound holds. Default: 0.99.", show_default=False)
@@ -255,6 +256,7 @@ class RunOptions:
     data_norm: Annotated[float, option(_LAST, "Of rows with their constant feature.")] = 1.0
     radius: Annotated[float | None, option(_LAST, "Of a ball to project weights onto.")] = None
     keep_last: Annotated[bool, option(RUN, "Smaller batches end passes.", "--keep-last")] = False
+    max_rows_per_person: Annotated[int, option(RUN, _TOGETHER, metavar="K")] = 1
 
     def __post_init__(self) -> None:
         sampling = self.sampling.lower()
@@ -360,6 +362,11 @@ class RunOptions:
             f"noise of that size on every sum of clipped gradients, batches really drawn as "
             f"{self.sampling}, settings chosen without looking at these data"
         ]
+        if self.max_rows_per_person > 1:
+            words.append(
+                f"nobody has more than {self.max_rows_per_person} rows: a cap enforced before "
+                "training, by a rule that looks at no value"
+            )
         if self.chosen_relation is Relation.ADD_OR_REMOVE_ONE:
             words.append(
                 "steps, sample rate and the divisor of gradients are public numbers, not made from "
@@ -391,6 +398,7 @@ class RunOptions:
             sampling=self.sampling,
             relation=self.chosen_relation,
             steps_per_epoch=self.batches if self.sampling in PASSES and self.rate else None,
+            max_rows_per_person=self.max_rows_per_person,
         )
         released: Released = "all" if self.release is _ReleaseName.ALL else "final"
         if self.loss == "linear":

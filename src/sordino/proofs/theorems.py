@@ -589,11 +589,9 @@ def _accountant(name: str, title: str, of: Callable[..., Profile]) -> Theorem[Ru
     """The moments accountant or privacy loss distributions."""
 
     def ask(run: Run, delta: float) -> Profile:
-        return group(of(**vars(run.steps)), run.rows_per_person)
+        return of(**vars(run.steps))
 
     def noise(run: Run, epsilon: float, delta: float) -> float:
-        if run.rows_per_person > 1:
-            return calibrate.least_noise(_with_noise(ask, run, delta), epsilon, delta)
         how = {key: value for key, value in vars(run.steps).items() if key != "noise_multiplier"}
         return calibrate.noise_multiplier(epsilon, delta, **how, method=name)
 
@@ -624,7 +622,8 @@ def _last_iterate(run: Run, delta: float) -> Profile:
     assert not isinstance(run.hidden, NotApplicable)  # `_known_loss`
     if run.steps.is_trivial:
         return dp_sgd.pld(**vars(replace(run.steps, noise_multiplier=math.inf)))
-    return group(run.hidden.profile(run.steps, delta), run.rows_per_person)
+    one = replace(run.steps, max_rows_per_person=1)
+    return group(run.hidden.profile(one, delta), run.rows_per_person)
 
 
 def _of_linear(run: Run) -> dict[str, Any]:
