@@ -323,12 +323,15 @@ def test_inside_the_bracket_of_dp_accounting(k, rate, noise, steps):
     sampled = noise, list(range(k + 1)), binomial(k, rate)
     ours = poisson(noise, rate, steps, k)
     for pessimistic in (False, True):
-        law = theirs.from_mixture_gaussian_mechanism(*sampled, pessimistic_estimate=pessimistic)
+        law = theirs.from_mixture_gaussian_mechanism(
+            *sampled, pessimistic_estimate=pessimistic, value_discretization_interval=2e-3
+        )
         composed = law.self_compose(steps)
         for delta in (1e-3, 1e-6):
             bound, found = composed.get_epsilon_for_delta(delta), ours.epsilon(delta)
-            # Theirs is on a grid of 1e-4, whose error grows with the steps.
+            # On their usual grid of 1e-4 they take minutes.
             assert found <= bound * (1 + 1e-4) + 1e-9 if pessimistic else found >= bound - 1e-9
+            assert bound == pytest.approx(found, rel=0.02)
 
 
 def test_masses_add_up():

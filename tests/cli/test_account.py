@@ -157,6 +157,28 @@ class TestJson:
         assert document["best"] == "pld"
 
 
+class TestPersons:
+    def test_all_records_of_a_person_together(self, ask, run):
+        how = {"noise_multiplier": 1, "sample_rate": 0.01, "steps": 1000}
+        document, rows = ask(max_rows_per_person=4, **how)
+        # Golden section 12; the group lemma says 11.80.
+        assert rows["pld"]["epsilon"] == pytest.approx(8.899188, rel=1e-3)
+        assert rows["pld"]["notes"] == ["for 4 records of one person"]
+        assert document["inputs"]["max_rows_per_person"] == 4
+        assert any("nobody has more than 4 rows" in each for each in document["assumes"])
+        _, alone = ask(**how)
+        _, one = ask(max_rows_per_person=1, **how)
+        assert one["pld"]["epsilon"] == alone["pld"]["epsilon"] < rows["pld"]["epsilon"]
+        # The naive and strong rules know of one delta only, which grows.
+        assert not rows["strong"]["applies"]
+
+    def test_where_only_the_group_lemma_holds_it_says_so(self, ask):
+        how = {"sampling": "fixed-size", "noise_multiplier": 6, "steps": 20}
+        _, rows = ask(max_rows_per_person=2, **how)
+        for name in ("rdp", "pld"):
+            assert any("group lemma" in note for note in rows[name]["notes"])
+
+
 class TestInputs:
     def test_batch_size_and_records_instead_of_the_rate(self, ask):
         plain, by_rate = ask()

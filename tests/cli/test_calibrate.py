@@ -96,12 +96,13 @@ class TestNoise:
             {"sampling": "full", "sample_rate": None, **CONVEX},
             # Batches of 500 of 5000, none of them likely to be too large.
             {"sample_rate": 0.1, "steps": 100, **CONVEX},
+            {"max_rows_per_person": 3, "steps": 100},
         ],
     )
     def test_what_is_found_is_never_above_the_budget(self, ask, changed):
         _, rows = ask(**changed)
         checked = [row for row in rows.values() if row["applies"]]
-        assert len(checked) >= 5
+        assert len(checked) >= (2 if "max_rows_per_person" in changed else 5)
         assert "last-iterate" in {row["method"] for row in checked} or "loss" not in changed
         for row in checked:
             noise = row["noise_multiplier"]
@@ -230,6 +231,7 @@ MOST = {"find": "steps", "steps": None, "noise_multiplier": 1}
         ({**MOST, "find": "batch-size", "sample_rate": None}, "n"),
         ({**MOST, "find": "batch-size", "n": 100}, "sample_rate"),
         ({**MOST, "plot": "a.png"}, "plot"),
+        *(({"max_rows_per_person": bad}, "max_rows_per_person") for bad in (0, -2, 10**6)),
         # No target, two of them, or one that no noise reaches.
         ({"epsilon": None}, "--epsilon"),
         ({"advantage": 0.05}, "advantage"),

@@ -64,7 +64,7 @@ def least_noise(
 def noise_for_risk(profile_at: Callable[[float], Profile], target: RiskTarget) -> float:
     """The least noise at which `profile_at(noise)` has no more than that risk, rounded up.
 
-    Every risk falls as the noise grows (docs/math.md 13); what is found meets the target.
+    Every risk falls as the noise grows (docs/math.md 12); what is found meets the target.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 Every number is an upper bound over all attackers who know everything but the one record, also all
 other records and how the training works. It follows from the trade-off function f of the release
-(docs/math.md 13), which `Profile.beta` bounds from below, and not from one (epsilon, delta).
+(docs/math.md 12), which `Profile.beta` bounds from below, and not from one (epsilon, delta).
 """
 
 from __future__ import annotations
