@@ -174,7 +174,7 @@ def pld(
         Where the sampling has no theorem for the relation.
     """
     numbers = noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch
-    run = NoisySteps(*numbers, max_rows_per_person)
+    run = NoisySteps(*numbers, max_rows_per_person=max_rows_per_person)
     theorem = _theorem(run, EXACT)
     known = _without_sampling(run, theorem)
     if known is not None:
@@ -203,7 +203,7 @@ def rdp(
     theorems. Never tighter than `pld`, never slow.
     """
     numbers = noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch
-    run = NoisySteps(*numbers, max_rows_per_person)
+    run = NoisySteps(*numbers, max_rows_per_person=max_rows_per_person)
     theorem = _theorem(run, "moments accountant (Renyi DP)")
     orders = renyi.ORDERS
     known = _without_sampling(run, theorem)

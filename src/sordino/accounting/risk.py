@@ -32,7 +32,7 @@ _CELLS = 100
 
 
 @dataclass(frozen=True)
-class Risk:
+class Risks:
     """What the best attacker gains from a release, in the worse direction.
 
     Parameters
