@@ -227,24 +227,23 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     """The profile where no batch is drawn at random, or nothing depends on it; else None."""
 
     def gaussian(mu: float) -> Profile:
-        return GaussianProfile(
-            parameter=mu, relation=run.relation, theorem=theorem, notes=run.notes
-        )
-
-    # Sums of a person's gradients are as many times longer, and in one batch at worst.
+        # Sums of a person's gradients are as many times longer, and in one batch at worst.
+        one = GaussianProfile(parameter=mu, relation=run.relation, theorem=theorem)
+        return group(one, run.max_rows_per_person)
 
     refuse(run)
     if run.is_trivial:
         return gaussian(0.0)
     if run.noise_multiplier < LEAST_NOISE:
         return gaussian(math.inf)
-    mu = run.max_rows_per_person * run.sensitivity / run.noise_multiplier
+    mu = run.sensitivity / run.noise_multiplier
     if run.sampling not in PASSES:
         always = run.sampling == Sampling.FULL or run.sample_rate == 1
         return gaussian(mu * math.sqrt(run.steps)) if always else None
     mus = tuple(mu * math.sqrt(count) for count, _ in run.visits)
     if len(mus) == 1:
         return gaussian(mus[0])
+    mus = tuple(run.max_rows_per_person * each for each in mus)
     loss = GaussianLoss(mus, tuple(weight for _, weight in run.visits))
     return LossProfile(
         components=((loss, 1),), relation=run.relation, theorem=theorem, notes=run.notes
@@ -308,6 +307,8 @@ def _theorem(run: NoisySteps, method: str) -> str:
         (Sampling.FIXED_SIZE, True): "sampling of fixed size (Dong, Roth & Su 2022, Theorem 4.2)",
         (Sampling.FIXED_SIZE, False): "sampling of fixed size (the pair of Dong, Roth & Su 2022)",
     }[Sampling(run.sampling), exact]
-    if run.max_rows_per_person > 1:
-        pair = f"Poisson sampling of a person's {run.max_rows_per_person} records (Ganesh 2024)"
+    if run.max_rows_per_person > 1 and run.sampling == Sampling.POISSON:
+        replaced = run.relation is Relation.REPLACE_ONE
+        source = "Kahane's inequality, docs/math.md 12" if replaced else "Ganesh 2024"
+        pair = f"Poisson sampling of a person's {run.max_rows_per_person} records ({source})"
     return f"{method} of the Gaussian mechanism under {pair}"
