@@ -32,18 +32,9 @@ _FORM = re.compile(
 class Printed:
     """A printed number: "0.719(2)", "+.00002", "36.31%", "9,000", "1.23e-8".
 
-    Parameters
-    ----------
-    text
-        As it stands in the paper.
-    value
-        The number; of a percentage, the number before the sign.
-    unit
-        One unit of its last digit.
-    spread
-        The standard deviation in brackets, if any, in the units of `value`.
-    percent
-        Whether a percent sign follows.
+    `text` is as it stands in the paper, `value` the number before a percent sign (`percent`),
+    `unit` one unit of its last digit, and `spread` the standard deviation in brackets, if any, in
+    the units of `value`.
     """
 
     text: str
@@ -87,18 +78,12 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far our number may be from the printed one.
+    """How far our number may be from the printed one: `size`, by its `kind`.
 
-    Parameters
-    ----------
-    kind
-        "rounding": ours, rounded, is what is printed. "relative", "absolute", "factor": within so
-        much of it (as a share, a difference, a ratio either way), after what rounding hides.
-        "interval": the printed number, as far as rounding leaves it open, lies in the interval that
-        our own runs give. For claims in words: "at_least", "at_most", "above", "below" a threshold
-        that the file states.
-    size
-        How much.
+    "rounding": ours, rounded, is what is printed. "relative", "absolute", "factor": within `size`
+    of it (as a share, a difference, a ratio either way), after what rounding hides. "interval": the
+    printed number, as far as rounding leaves it open, lies in the interval that our own runs give.
+    For claims in words: "at_least", "at_most", "above", "below" a threshold that the file states.
     """
 
     kind: str
@@ -178,7 +163,7 @@ class PaperRun:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class _Explanation:
     """Why cells of a place differ; it counts only while every claim in `shown_by` holds."""
 
     cells: tuple[str, ...]
@@ -228,7 +213,7 @@ class PaperClaim:
     printed: Printed | None
     tolerance: Tolerance
     reason: str
-    explanation: Explanation | None
+    explanation: _Explanation | None
     ours: bool
     full: bool
     setting: bool
@@ -242,7 +227,7 @@ class PaperClaim:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class _Drawing:
     """A figure in the paper's layout: which drawing, of which runs, with which arguments."""
 
     draw: str
@@ -257,7 +242,7 @@ class Place:
     name: str
     title: str
     printed_at: str
-    drawings: tuple[Drawing, ...]
+    drawings: tuple[_Drawing, ...]
     claims: tuple[PaperClaim, ...]
 
     @property
@@ -317,8 +302,8 @@ class _Place:
     printed_at: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[_Row, ...] = ()
-    explained: tuple[Explanation, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
+    explained: tuple[_Explanation, ...] = ()
+    drawings: tuple[_Drawing, ...] = ()
 
 
 @dataclass(frozen=True)

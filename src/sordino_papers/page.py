@@ -61,15 +61,7 @@ _Row = Mapping[str, Result]
 
 
 def html(reproduction: Reproduction, directory: Path) -> str:
-    """Everything that was computed, as one self-contained HTML document.
-
-    Parameters
-    ----------
-    reproduction
-        What was computed.
-    directory
-        Where the files of its pictures are.
-    """
+    """Everything that was computed, as one HTML document; files of pictures are in `directory`."""
 
     def drawn(picture: Picture, title: str) -> Figure:
         # A drawing as an address that holds it: ids and styles of one never reach another.

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -93,7 +93,7 @@ def makers() -> dict[str, _Make]:
 
 def read_settings(settings: type[_Settings], given: Mapping[str, Any], *lists: str) -> _Settings:
     """Settings of a kind as a file has them, those of `lists` as tuples; no key is unknown."""
-    check_keys(given, set(settings.__annotations__))
+    check_keys(given, {each.name for each in fields(cast(Any, settings))})
     return settings(**{**given, **{name: tuple(given[name]) for name in lists if name in given}})
 
 

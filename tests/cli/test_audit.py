@@ -292,7 +292,7 @@ class TestGallery:
 
         from sordino.audit import gallery
 
-        entry = gallery.named("classical-gaussian")
+        entry = gallery.find_entry("classical-gaussian")
         made = entry.case
 
         def sound():

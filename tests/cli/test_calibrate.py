@@ -67,11 +67,11 @@ class TestNoise:
         assert (code, err) == (0, "")
         lines = out.splitlines()
         assert lines[0] == (
-            "Budget: epsilon 1 at delta 1e-05, add-or-remove-one, poisson batches; released: only "
+            "Budget: epsilon 1 at delta 1e-05, poisson batches, add-or-remove-one; released: only "
             "the final model."
         )
         assert lines[1].startswith("Enough: noise multiplier >= 1.414")
-        assert "Strong composition needs 0.214 times the noise of naive composition" in out
+        assert "Strong over naive composition: 0.214 of the noise" in out
         assert "1/sqrt(steps) is 0.0316" in out
         assert "notes-naive: as printed, not a guarantee: sigma_naive = 52.98" in out
         assert "linear-loss: noise multiplier 1.2" in out
@@ -210,7 +210,7 @@ class TestMost:
         how = {"find": "steps", "steps": None, "noise_multiplier": 1, "epsilon": 1e-9}
         code, out, _ = run("calibrate", *options(**how, delta=1e-9))
         assert code == 0
-        assert "No method meets it here; the reasons are below." in out
+        assert "No method meets it here." in out
         assert "pld: Not even 1 meets this budget: it has 1.1" in out
 
 

@@ -72,8 +72,8 @@ def test_a_dataset_by_name(run, tmp_path: Path) -> None:
     leak, internal = err.splitlines()
     reads = "minimum and maximum of every column of the training rows"
     assert leak == f"Warning: Not private: preparing breast-cancer read the {reads}."
-    assert internal.startswith("INTERNAL, do not publish: accuracy 0.")
-    assert internal.endswith("on 114 held-out rows; the guarantee does not cover it.")
+    assert internal.startswith("INTERNAL, not covered: accuracy 0.")
+    assert internal.endswith("on 114 held-out rows.")
     certificate = bundle.read(out).certificate
     assert certificate.preprocessing.reads == (reads,)
     assert certificate.model.settings["data_norm"] == pytest.approx(2**0.5)  # rows of norm 1, and 1
@@ -88,7 +88,7 @@ def test_a_described_file_leaks_nothing_beside_the_model(
     given = ("--data", table, "--columns", described, "--data-norm", 1.5)
     code, text, err = run("release", *given, "--epsilon", 4, "--out", out, "--model", "svm")
     assert code == 0
-    assert "Preparation: declared to have read nothing from the records" in text
+    assert "Preparation: declared to have read each row by itself alone" in text
     assert "NOT COVERED: " not in text
     assert "Warning" not in err
     assert err.startswith("Note: left out: column patient.\n")
@@ -424,7 +424,7 @@ def test_an_unedited_draft_is_no_public_description(run, tmp_path: Path, table: 
         f"Note: {draft} is a draft read from the data: put in what you know without looking, then "
         "delete read_from_data = true from it, to release without this leak."
     )
-    assert "declared to have read nothing" not in text
+    assert "declared to have read each row" not in text
     preparation = bundle.read(tmp_path / "leaks").certificate.preprocessing
     assert preparation.columns == ""
     assert "which classes there are" in preparation.reads[0]
@@ -433,7 +433,7 @@ def test_an_unedited_draft_is_no_public_description(run, tmp_path: Path, table: 
     code, text, err = run(*given, tmp_path / "public")
     assert code == 0
     assert "Not private" not in err
-    assert "declared to have read nothing" in text
+    assert "declared to have read each row" in text
     assert bundle.read(tmp_path / "public").certificate.preprocessing.columns
 
 

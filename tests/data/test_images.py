@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sordino.data.catalogue import files, images
-from sordino.data.preprocess import READS_DIRECTIONS
+from sordino.data.preprocess import READS
 from sordino.data.sources import CorruptFileError, RawFile, Reader
 
 RAW = files.MNIST[0]
@@ -102,7 +102,7 @@ def test_pca_takes_its_directions_from_the_training_rows_only(reader: Reader) ->
     np.testing.assert_allclose(np.abs(parts.train[0]), np.abs(expected[held:]), atol=1e-9)
     np.testing.assert_allclose(np.abs(parts.validation[0]), np.abs(expected[:held]), atol=1e-9)
     assert np.array_equal(parts.validation[1], labels[:held])
-    assert parts.reads_private_data == (READS_DIRECTIONS,)
+    assert parts.reads_private_data == (READS["directions"],)
 
 
 def test_random_projection_does_not_depend_on_the_rows(reader: Reader) -> None:

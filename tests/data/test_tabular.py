@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.data.catalogue import files, tabular
-from sordino.data.preprocess import READS_LEVELS, READS_RANGES
+from sordino.data.preprocess import READS
 from sordino.data.sources import CorruptFileError, DataError, RawFile, Reader
 
 
@@ -71,7 +71,7 @@ def test_adult_scales_by_the_training_rows_only() -> None:
     raw = np.array([(60 - 22) / 17, (3 - 2) / 17, 0.0, 1.0])
     np.testing.assert_allclose(parts.test[0][0], raw / np.linalg.norm(raw))
     assert parts.norm_bound == 1.0
-    assert parts.reads_private_data == (READS_RANGES,)
+    assert parts.reads_private_data == (READS["ranges"],)
 
 
 def test_adult_in_erm_form_is_every_row_and_every_column() -> None:
@@ -188,7 +188,7 @@ def test_kddcup99_sets_normal_against_the_rest() -> None:
 def test_kddcup99_learns_levels_and_says_so() -> None:
     erm = tabular.kddcup99(_reader(KDD_TENTH=CONNECTIONS), "erm")
     assert erm.train[0].shape == (100, 38 + 0 + 1 + 0)
-    assert erm.reads_private_data == (READS_LEVELS, READS_RANGES)
+    assert erm.reads_private_data == (READS["levels"], READS["ranges"])
     papers = tabular.kddcup99_full(_reader(KDD_FULL=CONNECTIONS), "papers")
     assert papers.train[0].shape == (72, 2)
 

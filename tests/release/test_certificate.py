@@ -174,7 +174,7 @@ def test_a_selection_survives_json_with_its_tuning() -> None:
     for wrong in (Tuning("unknown"), replace(tuning, candidates=3)):
         with pytest.raises(InvalidArgument):
             replace(certificate, tuning=wrong)
-    with pytest.raises(InvalidArgument, match="Declared tuning is proved by a selection"):
+    with pytest.raises(InvalidArgument, match="tuning=declared to fit"):
         replace(CERTIFICATE, tuning=tuning)
 
 
@@ -381,7 +381,7 @@ def test_what_is_left_open_is_not_covered() -> None:
     listed = text.split("WHAT IS NOT COVERED")[1].split("WHAT IT ASSUMES")[0]
     assert "- which classes there are was read off the labels" in listed
     assert "- how the rows were prepared: nobody declared it" in listed
-    assert "- tuning on the same records: the guarantee holds for this one training only" in listed
+    assert "- tuning on the same records" in listed
     assert "- other releases from the same records -" in listed
 
 

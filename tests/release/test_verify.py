@@ -272,7 +272,7 @@ def test_another_version_may_have_other_words_but_no_other_numbers() -> None:
 
 def test_nothing_promised_is_verified_as_nothing() -> None:
     bare = _certificate(guarantee=None, why_none="random_state was given.")
-    assert "promises nothing, and yet records" in _refusal(bare)
+    assert "promises nothing, and yet has numbers" in _refusal(bare)
     verdict = verify_certificate(replace(bare, evidence=None, facts={}))
     assert verdict.guarantee is None
     assert "NOTHING IS PROMISED" in verdict.findings[0]

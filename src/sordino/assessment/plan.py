@@ -145,7 +145,7 @@ class AssessmentPlan:
         Of a dataset by name.
     delta
         Where everything is stated.
-    estimator, job
+    estimator, fitting
         Of a linear model: prepared and unfitted, and its plan with the rows within their norm.
     network
         Of a network: its plan.
@@ -165,7 +165,7 @@ class AssessmentPlan:
     recipe: Recipe | None
     delta: float
     estimator: PrivateLinearClassifier | None
-    job: PlannedFit | None
+    fitting: PlannedFit | None
     network: NetworkPlan | None
     D: Dataset
     pair: Pair
@@ -186,7 +186,7 @@ class AssessmentPlan:
         delta, _ = request.delta_and_reason(len(X))
         known = None if source.is_file else recipe(request.data)
         persons = request.max_rows_per_person
-        estimator = job = network = None
+        estimator = fitting = network = None
         if request.model == "mlp":
             D = _network_rows(prepared, X, y)
             read = () if prepared.classes is not None else (CLASSES_READ,)
@@ -202,20 +202,20 @@ class AssessmentPlan:
                 classes=prepared.classes,
                 max_rows_per_person=persons,
             )
-            job = estimator._prepare(X, y)
-            D = job.records.dataset(0)
+            fitting = estimator._prepare(X, y)
+            D = fitting.records.dataset(0)
         return cls(
-            *(request, prepared, X, y, test_X, test_y, known, delta, estimator, job, network),
+            *(request, prepared, X, y, test_X, test_y, known, delta, estimator, fitting, network),
             D=D,
             pair=pairs.canary(D),
-            plain=plain_spec(D.rows, job, known),
+            plain=plain_spec(D.rows, fitting, known),
         )
 
     @cached_property
     def fingerprint(self) -> str:
         """Of all rows and labels, and of what is known of them: INTERNAL."""
         prepared = self.prepared
-        rows = self.D.fingerprint if self.job is None else self.job.content_digest()
+        rows = self.D.fingerprint if self.fitting is None else self.fitting.content_digest()
         known = (
             *(rows, prepared.reads_private_data, prepared.description, prepared.data_norm),
             [str(label) for label in prepared.classes or ()],
@@ -229,27 +229,27 @@ class AssessmentPlan:
 
     def check_budget(self) -> None:
         """Refuse, before any work, what an open ledger has no budget for (`BudgetExceeded`)."""
-        if self.job is not None and is_open():
-            self.job.payment(self.estimator)
+        if self.fitting is not None and is_open():
+            self.fitting.payment(self.estimator)
 
     @property
     def problems(self) -> int:
         """Models that are released together: one, or one a class."""
-        return 1 if self.job is None else self.job.records.problems
+        return 1 if self.fitting is None else self.fitting.records.problems
 
     @property
     def release_spec(self) -> TrainSpec | None:
         """The release's training, where the engine does it."""
         if self.network is not None:
             return self.network.spec
-        return None if self.job is None else self.job.plan.spec
+        return None if self.fitting is None else self.fitting.plan.spec
 
     @cached_property
     def release_pair(self) -> tuple[Dataset, Dataset]:
         """The pair that the release is attacked on; labels are class numbers."""
         pair = self.pair
-        if self.job is not None and self.problems > 1:
-            pair = pairs.canary(class_dataset(self.job))
+        if self.fitting is not None and self.problems > 1:
+            pair = pairs.canary(class_dataset(self.fitting))
         assert isinstance(pair.D_prime, Dataset)
         return pair.D, pair.D_prime
 
@@ -279,7 +279,7 @@ class AssessmentPlan:
     def records(self) -> Records:
         """The records in words and sizes, for the page."""
         prepared = self.prepared
-        labels = np.unique(self.y) if self.job is None else self.job.classes
+        labels = np.unique(self.y) if self.fitting is None else self.fitting.classes
         unknown = (CLASSES_READ,) if prepared.classes is None else ()
         return Records(
             rows=self.D.rows,
@@ -313,14 +313,14 @@ def _network_objective(recipe: Recipe | None) -> ObjectiveSpec:
     return ObjectiveSpec("mlp", hidden=_HIDDEN if network is None else network.hidden_size)
 
 
-def plain_spec(rows: int, job: PlannedFit | None, recipe: Recipe | None) -> TrainSpec:
-    """Ordinary SGD, of a network without `job`: the papers' settings, or usual ones.
+def plain_spec(rows: int, fitting: PlannedFit | None, recipe: Recipe | None) -> TrainSpec:
+    """Ordinary SGD, of a network without `fitting`: the papers' settings, or usual ones.
 
     Of one whole pass at least: a record that most runs never see is hidden by that alone, which
     says nothing of ordinary SGD.
     """
     papers: Recipe | Network | None = recipe
-    if job is None:
+    if fitting is None:
         papers = None if recipe is None else recipe.network
     rate, batch, steps = _RATE, _BATCH, _NETWORK_STEPS
     if papers is not None:
@@ -328,8 +328,8 @@ def plain_spec(rows: int, job: PlannedFit | None, recipe: Recipe | None) -> Trai
     batch = min(rows, batch)
     one_pass = -(-rows // batch)
     objective = _network_objective(recipe)
-    if job is not None:
-        task = job.plan.task
+    if fitting is not None:
+        task = fitting.plan.task
         width = task.huber_width
         objective = ObjectiveSpec(task.kind, l2=task.l2, intercept=False, huber_width=width)
         if papers is None:

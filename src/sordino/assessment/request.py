@@ -45,7 +45,7 @@ _EXAMINATION = ("effort", *_LEAST, "confidence")
 
 
 @dataclass(frozen=True)
-class Effort:
+class _Effort:
     """How much is trained and attacked.
 
     Parameters
@@ -74,9 +74,9 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(32, 16, 1_000, 5, 5, 4.0, 8.0, 25.0),
-    "standard": Effort(98, 50, 40_000, 20, 7, 8.0, 15.0, 60.0),
-    "thorough": Effort(200, 100, 100_000, 50, 9, 120.0, 90.0, 600.0),
+    "quick": _Effort(32, 16, 1_000, 5, 5, 4.0, 8.0, 25.0),
+    "standard": _Effort(98, 50, 40_000, 20, 7, 8.0, 15.0, 60.0),
+    "thorough": _Effort(200, 100, 100_000, 50, 9, 120.0, 90.0, 600.0),
 }
 
 _TEMPLATE = """\
@@ -344,7 +344,7 @@ class Request:
     # How much ----------------------------------------------------------------------------
 
     @property
-    def limits(self) -> Effort:
+    def limits(self) -> _Effort:
         """How much is trained and attacked: as given, or as the effort says."""
         given = {name: value for name in _LEAST if (value := getattr(self, name)) is not None}
         return replace(EFFORTS[self.effort], **given)

@@ -398,9 +398,9 @@ def _caveats(
             "Exact accuracies, estimates and what attacks achieved are not private: this page is "
             "internal. `sordino report --public` leaves them out."
         )
-    if plan.job is None or repeatable(plan.job.plan):
+    if plan.fitting is None or repeatable(plan.fitting.plan):
         own = "but the released model's noise is the operating system's, and kept nowhere"
-        if plan.job is None:
+        if plan.fitting is None:
             own = "and so did those that were scored: none of these models may leave"
         yield f"Measured and attacked trainings used seeds, so that they can be repeated; {own}."
     else:

@@ -35,8 +35,8 @@ from sordino.audit.bounds import by, error_counts, level_of, positive_delta, wor
 from sordino.privacy import Observation, Relation
 from sordino.types import Floats, Ints
 
-Family = Callable[[float], Profile]
-Method = Literal["dkw", "equal-precision"]
+_Family = Callable[[float], Profile]
+_Method = Literal["dkw", "equal-precision"]
 
 _DIRECTIONS = ("forward", "backward", "both")
 _LEAST, _MOST = 0.01, 512.0
@@ -72,7 +72,7 @@ class GaussianFamily:
 def band(
     negative: npt.ArrayLike,
     positive: npt.ArrayLike,
-    family: Family,
+    family: _Family,
     *,
     delta: float,
     confidence: float,
@@ -80,7 +80,7 @@ def band(
     parameters: Sequence[float] | Floats | None = None,
     direction: Which = "both",
     attack: str = "",
-    method: Method = "dkw",
+    method: _Method = "dkw",
     tolerance: float = 1e-3,
 ) -> Observation:
     """The largest epsilon of `family` that the two worlds' scores refute, by bisection.
@@ -136,7 +136,7 @@ def refutes(
     *,
     confidence: float,
     direction: Which = "both",
-    method: Method = "dkw",
+    method: _Method = "dkw",
 ) -> bool:
     """Whether the scores are too good for a mechanism that keeps the whole of `profile`.
 
@@ -149,7 +149,7 @@ def refutes(
 
 
 def confident_points(
-    negative: npt.ArrayLike, positive: npt.ArrayLike, *, confidence: float, method: Method = "dkw"
+    negative: npt.ArrayLike, positive: npt.ArrayLike, *, confidence: float, method: _Method = "dkw"
 ) -> tuple[Floats, Floats]:
     """Upper bounds on (false positive, false negative) rates, true together with `confidence`.
 

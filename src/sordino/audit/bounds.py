@@ -112,15 +112,13 @@ def at_threshold(
     *,
     delta: float,
     confidence: float,
-    attack: str = "",
-    if_gaussian: bool = False,
+    **how: Any,
 ) -> Observation:
-    """`from_counts` at a threshold that was chosen without these scores."""
+    """`from_counts` at a threshold that was chosen without these scores; `how` is as there."""
     negative, positive = worlds(negative, positive)
     check_runs(min(len(negative), len(positive)), delta=delta, confidence=confidence)
     counts = counts_at(negative, positive, threshold)
-    how: dict[str, Any] = {"delta": delta, "confidence": confidence}
-    return from_counts(*counts, **how, attack=attack, if_gaussian=if_gaussian)
+    return from_counts(*counts, delta=delta, confidence=confidence, **how)
 
 
 def best_threshold(

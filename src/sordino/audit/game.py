@@ -67,7 +67,7 @@ def reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> floa
     epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
     delta = checks.probability_below_one("delta", delta)
     runs = checks.whole("runs", runs, at_least=1)
-    return _shown(epsilon, delta, level_of(confidence))(runs)
+    return _reach_by_runs(epsilon, delta, level_of(confidence))(runs)
 
 
 def gaussian_reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> float:
@@ -99,19 +99,19 @@ def runs_needed(claimed: float, true: float, *, delta: float, confidence: float)
     level = level_of(confidence)
     if true <= claimed:
         return None
-    shown = _shown(true, delta, level)
+    reach_at = _reach_by_runs(true, delta, level)
     low, high = 0, 1
-    while not shown(high) > claimed:
+    while not reach_at(high) > claimed:
         low, high = high, 2 * high
         if high > (1 << 40):
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if shown(middle) > claimed else (middle, high)
+        low, high = (low, middle) if reach_at(middle) > claimed else (middle, high)
     return high
 
 
-def _shown(epsilon: float, delta: float, level: float) -> Callable[[int], float]:
+def _reach_by_runs(epsilon: float, delta: float, level: float) -> Callable[[int], float]:
     """From runs to the bound at the best threshold of a mechanism that just keeps its budget."""
     pure = delta == 0 or math.isinf(epsilon)  # randomised response, which has one test only
     error = 1 / (1 + math.exp(min(epsilon, 700.0))) if math.isfinite(epsilon) else 0.0
@@ -124,17 +124,17 @@ def _shown(epsilon: float, delta: float, level: float) -> Callable[[int], float]
         bounds = [upper(rate * runs, runs, level / 2) for rate in rates]
         return epsilon_of_rates(bounds[0], bounds[1], delta)
 
-    def shown(runs: int) -> float:
+    def reach_at(runs: int) -> float:
         """The best of a few, from the middle on, then the best of a few around it."""
         coarse = np.linspace(mu / 2, mu + 9.0, _POINTS)
         best, step = coarse[np.argmax(at(coarse, runs))], coarse[1] - coarse[0]
         return max(0.0, float(np.max(at(np.linspace(best - step, best + step, _POINTS), runs))))
 
-    return shown
+    return reach_at
 
 
 _NAMES = {"likelihood": "the likelihood ratio", "loss": "the loss of the record that differs"}
-SCORES = ("learned", *_NAMES)
+_SCORES = ("learned", *_NAMES)
 _GRID = 20  # thresholds of the Bonferroni bound: quantiles of the first half's scores
 _LEAST_RUNS = 16
 
@@ -297,7 +297,7 @@ def audit(
     claim, delta = _checked_claim(claim, delta, relation, silent)
     tested = _tested_runs(runs, delta, confidence)
     judge = score if callable(score) else None
-    if not callable(score) and checks.one_of("score", score, SCORES) != "learned":
+    if not callable(score) and checks.one_of("score", score, _SCORES) != "learned":
         known = scores.likelihood if score == "likelihood" else scores.loss
         judge = known(mechanism, D, D_prime)
     how: dict[str, Any] = {"seed": seed, "workers": workers, "client": client}

@@ -42,7 +42,7 @@ from sordino.estimators.risk import Risk
 from sordino.models.constants import ObjectiveSpec
 from sordino.types import Array, Floats
 
-Folds = npt.NDArray[np.int64]
+_Folds = npt.NDArray[np.int64]
 Score = Callable[[Floats], npt.ArrayLike]
 _Goal = Callable[[Floats, Floats], float]
 
@@ -91,7 +91,7 @@ class _Moments:
 
 
 def direction(
-    worlds: list[Floats], folds: list[Folds], many: int
+    worlds: list[Floats], folds: list[_Folds], many: int
 ) -> tuple[list[list[Floats]], Callable[[], Callable[[Floats], Floats]]]:
     """Scores of each fold's runs in both worlds along the direction that the other folds learned.
 
@@ -213,7 +213,7 @@ def _call(score: Score, outputs: Floats) -> Array:
 
 # Attacks that learn ---------------------------------------------------------------------
 
-_Attack = Callable[[Floats, Floats, list[Folds]], tuple[list[Floats], Callable[[], Score]]]
+_Attack = Callable[[Floats, Floats, list[_Folds]], tuple[list[Floats], Callable[[], Score]]]
 """From outputs and their folds to scores of each run learned without its fold, and the score."""
 
 
@@ -262,7 +262,7 @@ def _attacks(negative: Floats, positive: Floats) -> list[tuple[str, _Attack]]:
     return attacks
 
 
-def _cross(folds: list[Folds], held_out: Callable[[int], list[Floats]]) -> list[Floats]:
+def _cross(folds: list[_Folds], held_out: Callable[[int], list[Floats]]) -> list[Floats]:
     """Scores of all runs, each by what was learned without its fold."""
     cross = [np.empty(len(each)) for each in folds]
     for fold in _FOLDS:
@@ -272,7 +272,7 @@ def _cross(folds: list[Folds], held_out: Callable[[int], list[Floats]]) -> list[
 
 
 def _along(
-    negative: Floats, positive: Floats, folds: list[Folds], *, squares: bool
+    negative: Floats, positive: Floats, folds: list[_Folds], *, squares: bool
 ) -> tuple[list[Floats], Callable[[], Score]]:
     """A learned direction."""
     features = _features(negative, positive, squares=squares)
@@ -313,7 +313,7 @@ def _features(negative: Floats, positive: Floats, *, squares: bool) -> Callable[
 
 
 def _repeated(
-    negative: Floats, positive: Floats, folds: list[Folds], *, columns: Folds | None
+    negative: Floats, positive: Floats, folds: list[_Folds], *, columns: _Folds | None
 ) -> tuple[list[Floats], Callable[[], Score]]:
     """How often each output, or each value of some columns, was seen in either world."""
 

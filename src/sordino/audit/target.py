@@ -20,9 +20,9 @@ from sordino.data.source import Prepared, Source
 from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.privacy import Relation, default_delta
 
-GALLERY = "gallery:"
+_GALLERY = "gallery:"
 """What the name of a gallery's mechanism begins with."""
-CANARY, WORST_CASE = "canary", "worst-case"
+_CANARY, _WORST_CASE = "canary", "worst-case"
 """How the second dataset is made: a crafted record, or a synthetic pair of the same shape."""
 
 
@@ -66,7 +66,7 @@ def of_function(
     relation: Relation = Relation.REPLACE_ONE,
     source: Source | None = None,
     rows: int | None = None,
-    craft: str = CANARY,
+    craft: str = _CANARY,
 ) -> Target:
     """A user's function or estimator.
 
@@ -115,7 +115,7 @@ def of_estimator(
     prepared: Prepared,
     *,
     relation: Relation,
-    craft: str = CANARY,
+    craft: str = _CANARY,
     given: tuple[Dataset, Dataset, str] | None = None,
 ) -> Target:
     """An estimator of ours, which makes its own claim; on a crafted pair, or a given one in words.
@@ -142,14 +142,14 @@ def of_gallery(name: str, *, few: bool) -> Target:
     """The broken mechanism of this name; `few` runs are those of a smoke test."""
     from sordino.audit import gallery
 
-    entry = gallery.named(name)
+    entry = gallery.find_entry(name)
     case = entry.case()
     if case.exact is not None:
         hint = f"A formula settles it, without runs: `sordino audit gallery {name}`."
-        checks.fail("mechanism", f"{GALLERY}{name}", "to be something that can be run", hint)
+        checks.fail("mechanism", f"{_GALLERY}{name}", "to be something that can be run", hint)
     return Target(
         *(case.broken, case.D, case.D_prime, case.claim, case.claim.delta),
-        name=f"{GALLERY}{name}",
+        name=f"{_GALLERY}{name}",
         pair=f"the pair of the gallery. {entry.fault}",
         score=case.score,
         runs=entry.smoke_runs if few else entry.runs,
@@ -160,7 +160,7 @@ def _crafted(
     dataset: Dataset, craft: str, relation: Relation, l2: float | None
 ) -> tuple[Any, Any, str]:
     """D, D' and what they are; `l2` if it is known what holds a model back."""
-    if craft == CANARY:
+    if craft == _CANARY:
         words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
         return *pairs.canary(dataset, relation=relation, l2=l2), words
     if relation is not Relation.REPLACE_ONE:

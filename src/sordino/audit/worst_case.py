@@ -36,7 +36,7 @@ from sordino.types import Floats
 
 Worlds = tuple[Floats, Floats]
 """Scores without and with the record; or false-positive rates and false-negative ones."""
-Told = Callable[[float], None]
+_Told = Callable[[float], None]
 """Is told how many more runs are over, or begun: parts of runs, since each may take long."""
 _TOLD_EVERY = 256
 """Steps of a block of runs: less than a second. What `told` raises stops the runs."""
@@ -120,7 +120,11 @@ class WorstCase:
         return cls(sample_rate, steps, noise_multiplier, 100.0, 10**10, base, minus_sign)
 
     def trace(
-        self, runs: int, with_record: bool, generator: np.random.Generator, told: Told | None = None
+        self,
+        runs: int,
+        with_record: bool,
+        generator: np.random.Generator,
+        told: _Told | None = None,
     ) -> Worlds:
         """What the final iterate of each run tells, and the likelihood ratio of all its iterates.
 
@@ -148,7 +152,7 @@ class WorstCase:
         return np.asarray((kept + added) / (self.units * self._base))
 
     def _run(
-        self, runs: int, with_record: bool, generator: np.random.Generator, told: Told | None
+        self, runs: int, with_record: bool, generator: np.random.Generator, told: _Told | None
     ) -> Worlds:
         weights, seen = np.zeros(runs), np.zeros(runs)
         for step in range(self.steps):
@@ -379,9 +383,7 @@ _AREA_RATES = np.round(np.arange(0.01, 0.985, 0.03), 10)  # where areas are comp
 _CAVEAT = "no confidence is attached, and the luckiest threshold decides"
 
 
-def paper_estimate(
-    negative: Floats, positive: Floats, family: Family, *, direction: Which = "both"
-) -> Estimate:
+def paper_estimate(negative: Floats, positive: Floats, family: Family) -> Estimate:
     """Algorithm 2 as printed: every threshold, epsilons 0.5, 0.6, ..., 20. Infinite if none fits.
 
     Ill-posed. Wherever the largest score comes from D', the point (0, 1 - 1/runs) was observed, and
@@ -393,12 +395,10 @@ def paper_estimate(
     negative, positive
         Scores of runs without and with the record.
     family
-        Whose curves are compared.
-    direction
-        The paper's curve is the symmetric one, "both".
+        Whose symmetric curves are compared, as in the paper.
     """
     points = error_rates(*_finite(negative, positive))
-    epsilon = _smallest(points, family, _PRINTED_GRID, direction)
+    epsilon = _smallest(points, family, _PRINTED_GRID)
     caveat = _CAVEAT
     if math.isinf(epsilon):
         caveat += f"; no epsilon up to {_PRINTED_GRID[-1]:g} fits all observed points"
@@ -409,12 +409,7 @@ def paper_estimate(
 
 
 def restricted_estimate(
-    negative: Floats,
-    positive: Floats,
-    family: Family,
-    *,
-    direction: Which = "both",
-    grid: Floats = _FINE_GRID,
+    negative: Floats, positive: Floats, family: Family, *, grid: Floats = _FINE_GRID
 ) -> Estimate:
     """The same where FPR and FNR lie in [0.01, 0.99], by default on a grid of step 0.01 up to 20.
 
@@ -432,18 +427,13 @@ def restricted_estimate(
     inside = (alphas >= low) & (alphas <= high) & (betas >= low) & (betas <= high)
     if not inside.any():
         raise NotApplicable(f"No threshold has both error rates in [{low}, {high}].")
-    epsilon = _smallest((alphas[inside], betas[inside]), family, grid, direction)
+    epsilon = _smallest((alphas[inside], betas[inside]), family, grid)
     method = f"Annamalai's Algorithm 2 at thresholds with FPR and FNR in [{low}, {high}]"
     return _estimate(epsilon, family, method, _CAVEAT)
 
 
 def area_estimate(
-    negative: Floats,
-    positive: Floats,
-    family: Family,
-    *,
-    direction: Which = "forward",
-    grid: Floats = _FINE_GRID,
+    negative: Floats, positive: Floats, family: Family, *, grid: Floats = _FINE_GRID
 ) -> Estimate:
     """The epsilon, by default of a grid of step 0.01, whose curve has the area of the observed one.
 
@@ -455,19 +445,19 @@ def area_estimate(
     observed = float(np.mean(np.where(at >= 0, betas[np.maximum(at, 0)], 1.0)))
 
     def fits(epsilon: float) -> bool:
-        return float(np.mean(tradeoff(family(epsilon), _AREA_RATES, direction))) <= observed
+        return float(np.mean(tradeoff(family(epsilon), _AREA_RATES))) <= observed
 
     method = "the trade-off curve with the observed area"
     return _estimate(_first(fits, grid), family, method, "no confidence is attached")
 
 
-def _smallest(points: Worlds, family: Family, grid: Floats, direction: Which) -> float:
-    """The first epsilon of the grid whose curve no point lies below."""
+def _smallest(points: Worlds, family: Family, grid: Floats) -> float:
+    """The first epsilon of the grid whose symmetric curve no point lies below."""
     hull = lower_hull(*points)
 
     def fits(epsilon: float) -> bool:
         profile = family(epsilon)
-        return not any(beta < profile.beta(alpha, direction) for alpha, beta in hull)
+        return not any(beta < profile.beta(alpha, "both") for alpha, beta in hull)
 
     return _first(fits, grid)
 
@@ -537,7 +527,7 @@ def bounded(scores: Worlds, family: Family, confidence: float, attack: str = "")
     )
 
 
-Order = Literal["presence", "absence"]
+_Order = Literal["presence", "absence"]
 
 _RATES = np.concatenate([np.geomspace(1e-5, 0.02, 40)[:-1], np.linspace(0.02, 1.0, 60)])
 _FINAL = "likelihood ratio that the worst-case loss wrote into the final iterate"
@@ -612,7 +602,7 @@ class WorstCaseAudit:
             start = f"no violation found, and no amplification: {as_much}"
         return f"{start}; {said}; that it leaks no more than {linear} is refuted"
 
-    def curves(self, order: Order = "presence") -> Mapping[str, Worlds]:
+    def curves(self, order: _Order = "presence") -> Mapping[str, Worlds]:
         """Error rates for a figure: "observed", "composed" (all iterates) and "linear".
 
         Of the test for the record's presence (D without it, D' with it), or for its absence, where

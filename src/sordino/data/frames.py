@@ -304,7 +304,7 @@ def strange(names: Sequence[str], declared: Collection[str] = ()) -> str:
     )
 
 
-def called(name: str, names: Sequence[str], public: Collection[str]) -> str:
+def column_name(name: str, names: Sequence[str], public: Collection[str]) -> str:
     """How sentences call a column, after the word "column"."""
     if name in public:
         return printable(name, _SHOWN)

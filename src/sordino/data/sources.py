@@ -24,7 +24,7 @@ from sordino import _files, checks
 
 CHUNK_BYTES = 1 << 18
 
-Place = Literal["data-dir", "cache", "missing"]
+_Place = Literal["data-dir", "cache", "missing"]
 DirectoryLike = str | os.PathLike[str] | None
 
 
@@ -145,9 +145,9 @@ def data_directory(given: DirectoryLike = None) -> Path | None:
     return path
 
 
-def find(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path | None]:
+def find(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[_Place, Path | None]:
     """Say where a copy of `raw` lies, by name alone; nothing is read."""
-    places: list[tuple[Place, Path | None]] = [
+    places: list[tuple[_Place, Path | None]] = [
         ("data-dir", data_directory(data_dir)),
         ("cache", _files.cache()),
     ]
@@ -164,7 +164,7 @@ def read(raw: RawFile, data_dir: DirectoryLike = None) -> bytes:
     return raw.content_of(path) if path else _downloaded(raw, data_dir)
 
 
-def fetch(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path]:
+def fetch(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[_Place, Path]:
     """Make sure a good copy of `raw` is here; return where it was (or "missing") and where it is.
 
     A corrupt copy in the cache is replaced; one in the user's directory is an error, and stays.

@@ -109,7 +109,8 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         frame = frames.read(path, names, words=words, leave_out=known.ignored)
         public = {target, *_declared(known)}
         cells = {
-            name: Cells(frames.called(name, names, public), frame[name]) for name in frame.columns
+            name: Cells(frames.column_name(name, names, public), frame[name])
+            for name in frame.columns
         }
         y = cells.pop(target).labels(known.classes)
         inferred = {name: cells[name].inferred() for name in cells if name not in known.columns}
@@ -195,14 +196,14 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
             leave_out = set(names) - set(described)
             words = _word_columns(columns)
             frame = frames.read(source, names, words=words, leave_out=leave_out)
-        shown = {name: frames.called(name, (), described) for name in described}
+        shown = {name: frames.column_name(name, (), described) for name in described}
         cells = {name: Cells(shown[name], frame[name]) for name in described}
         X = _encoded(what, cells, described)
     return pd.DataFrame(X, index=frame.index, columns=list(feature_names(described)), copy=False)
 
 
 @dataclass(frozen=True)
-class Draft:
+class _Draft:
     """What `draft` gives.
 
     Parameters
@@ -221,7 +222,7 @@ class Draft:
     of_people: bool
 
 
-def draft(path: str | Path, target: str) -> Draft:
+def draft(path: str | Path, target: str) -> _Draft:
     """Describe a table AS ITS ROWS ARE.
 
     A column that `read` would refuse, or that looks like identifiers, people or dates, is ignored
@@ -236,7 +237,7 @@ def draft(path: str | Path, target: str) -> Draft:
             written = frames.read(path, names, words=coded, leave_out=set(names) - coded)
             for name in coded:
                 codes[name] = Cells("", written[name]).words.difference(frames.MISSING)
-        labels = Cells(frames.called(target, names, {target}), frame.pop(target))
+        labels = Cells(frames.column_name(target, names, {target}), frame.pop(target))
         described, remarks, seen = {}, {}, {}
         for name in frame.columns:
             cells = Cells("", frame[name])
@@ -247,7 +248,7 @@ def draft(path: str | Path, target: str) -> Draft:
             what = "Records without a label, which `sordino release` refuses (fill or drop them)"
             remarks[target] = f"{what}: {empty:,} of {len(frame):,}."
         drafted = Columns(target, labels.classes(), described, read_from_data=True)
-    return Draft(
+    return _Draft(
         drafted.to_toml(_DESCRIBED, remarks),
         describe_looks(seen, names),
         Look.PEOPLE in seen.values(),

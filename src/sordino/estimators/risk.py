@@ -25,7 +25,7 @@ from sordino import checks
 from sordino.data.dataset import row_norms
 from sordino.types import Array, Floats
 
-KINDS = ("logistic", "huber-svm")
+_KINDS = ("logistic", "huber-svm")
 # Rows turned into float64 at a time: a few MB at 100 features, so a copy of X is never made.
 BLOCK = 4096
 # Terms of an inner product summed at a time, so that rounding grows with this and not with d.
@@ -106,7 +106,7 @@ class Risk:
         checked = {
             "X": checks.finite("X", X),
             "y": y.astype(X.dtype),
-            "kind": checks.one_of("kind", self.kind, KINDS),
+            "kind": checks.one_of("kind", self.kind, _KINDS),
             "huber_width": checks.positive("huber_width", self.huber_width),
             "l2": checks.non_negative("l2", self.l2),
         }

@@ -65,7 +65,7 @@ def best_method(task: Task, starts: bool = False) -> str:
     return "objective" if _score_noise(task, task.l2) <= _AFFORDABLE else "noisy-gd"
 
 
-def length(task: Task, noise: float) -> float:
+def _length(task: Task, noise: float) -> float:
     """Total step length that puts this much noise on a score, unless it converges before."""
     most = 1 / task.l2 if task.l2 > 0 else _LONGEST
     return min(noise * task.signal / task.norm**2, most)
@@ -146,12 +146,12 @@ def noisy_gd(task: Task, given: Settings) -> _Defaults:
 
     Fast steps would amplify the noise in directions of large curvature.
     """
-    return _steps(length(task, _INSIDE), given, 1 / task.constants.smooth, task)
+    return _steps(_length(task, _INSIDE), given, 1 / task.constants.smooth, task)
 
 
 def output_gd(task: Task, given: Settings) -> _Defaults:
     """Full gradients at nearly twice the inverse curvature."""
-    return _steps(length(task, _OUTSIDE), given, _FASTEST / task.constants.smooth, task)
+    return _steps(_length(task, _OUTSIDE), given, _FASTEST / task.constants.smooth, task)
 
 
 def dp_sgd(task: Task, given: Settings) -> _Defaults:
@@ -162,7 +162,7 @@ def dp_sgd(task: Task, given: Settings) -> _Defaults:
     batch = given.batch_size or max(round(math.sqrt(task.rows)), task.rows // 10, 1)
     per_pass = -(-task.rows // batch)
     steps = given.steps if given.epochs is None else given.epochs * per_pass
-    total = length(task, _INSIDE)
+    total = _length(task, _INSIDE)
     if steps is None:
         steps = max(min(math.ceil(total * task.constants.smooth), _MOST_STEPS), 4 * per_pass)
     rate = min(total / steps, _FASTEST / task.constants.smooth)
@@ -204,7 +204,7 @@ def _epochs(
     length_at_1: Callable[[int], float],
 ) -> _Defaults:
     """Epochs and first rate of a training whose length at rate 1 is known."""
-    total, most = length(task, _OUTSIDE), _FASTEST / task.constants.smooth
+    total, most = _length(task, _OUTSIDE), _FASTEST / task.constants.smooth
     epochs = given.epochs or epochs
     while not given.epochs and epochs < _MOST_EPOCHS and total / length_at_1(epochs) > most:
         epochs = more(epochs)
@@ -214,7 +214,7 @@ def _epochs(
 def bolt_on(task: Task, given: Settings) -> _Defaults:
     """Eight passes of two hundred batches; a regulariser of 1 / length, if that is more than l2."""
     found: _Defaults = {"batch_size": max(10, task.rows // 200), "epochs": 8}
-    total = length(task, _OUTSIDE)
+    total = _length(task, _OUTSIDE)
     if task.l2 > 0:
         return {**found, "l2": max(task.l2, 1 / total)}
     batch = given.batch_size or found["batch_size"]

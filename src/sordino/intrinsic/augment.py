@@ -53,7 +53,7 @@ from sordino.intrinsic.interval import Interval, applied, percentile, without_in
 from sordino.privacy import Estimate
 from sordino.types import Floats, Indices, Ints
 
-Formula = Literal["exact", "printed"]
+_Formula = Literal["exact", "printed"]
 _EstimatedOn = Literal["public", "private"]
 FORMULAS = {
     "exact": EXACT,
@@ -152,7 +152,7 @@ class Augmented:
     target_epsilon: float
     delta: float
     basis: Basis
-    formula: Formula
+    formula: _Formula
     sigma_target: float
     sigma_augment: float
     estimate: Estimate
@@ -172,7 +172,9 @@ class Augmented:
         )
 
 
-def augment(epsilon: float, delta: float, basis: Basis, *, formula: Formula = "exact") -> Augmented:
+def augment(
+    epsilon: float, delta: float, basis: Basis, *, formula: _Formula = "exact"
+) -> Augmented:
     """sigma_target and sigma_augment for one target, and the `Estimate` of what they give."""
     target = target_sigma(epsilon, delta, basis.sensitivity, formula=formula)
     added = remaining_sigma(target, basis.noise)
@@ -202,7 +204,7 @@ def augment(epsilon: float, delta: float, basis: Basis, *, formula: Formula = "e
 
 
 def augment_each(
-    epsilons: Sequence[float], delta: float, basis: Basis, *, formula: Formula = "exact"
+    epsilons: Sequence[float], delta: float, basis: Basis, *, formula: _Formula = "exact"
 ) -> tuple[Augmented, ...]:
     """`augment` for every one of `epsilons`."""
     checks.sequence("epsilons", epsilons)
@@ -210,7 +212,7 @@ def augment_each(
 
 
 def target_sigma(
-    epsilon: float, delta: float, sensitivity: float, *, formula: Formula = "exact"
+    epsilon: float, delta: float, sensitivity: float, *, formula: _Formula = "exact"
 ) -> float:
     """The noise the Gaussian mechanism needs for (epsilon, delta), with nothing taken off.
 
@@ -251,7 +253,7 @@ def perturbed(
 
 
 @dataclass(frozen=True)
-class Comparison:
+class _Comparison:
     """One epsilon of a `Utility`: accuracies and what counting SGD's own noise gains.
 
     Parameters
@@ -297,7 +299,7 @@ class Utility:
     noiseless_mean
         Mean of `noiseless`.
     rows
-        One `Comparison` for each epsilon, in the order given.
+        One `_Comparison` for each epsilon, in the order given.
     test_rows
         How many held-out rows an accuracy is of. Its intervals are over models, not over rows.
     """
@@ -308,7 +310,7 @@ class Utility:
     deterministic: Floats
     random: Floats
     noiseless_mean: Interval
-    rows: tuple[Comparison, ...]
+    rows: tuple[_Comparison, ...]
     test_rows: int
 
     @property
@@ -446,7 +448,7 @@ def evaluate(
         gains = (random[at] - deterministic[at]) / len(y)
         t, p_value = paired_test(gains)
         rows.append(
-            Comparison(
+            _Comparison(
                 augmented=one,
                 deterministic=mean(deterministic[at] / len(y)),
                 random=mean(random[at] / len(y)),

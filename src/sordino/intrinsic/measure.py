@@ -34,7 +34,7 @@ from sordino.types import Array
 if TYPE_CHECKING:
     from sordino.sgd.grid import Grid
 
-Train = Callable[[Array, Array, int], npt.ArrayLike]
+_Train = Callable[[Array, Array, int], npt.ArrayLike]
 
 _Outcome = Array | str  # the weights of a cell, or why it has none
 
@@ -81,7 +81,7 @@ def measure(
     checkpoints: int | Sequence[int] | None = None,
     store: str | os.PathLike[str],
     client: Any = None,
-    train: Train | None = None,
+    train: _Train | None = None,
     progress: Callable[[StudyProgress], None] | None = None,
     retry_failed: bool = False,
     repair: bool = False,
@@ -350,7 +350,7 @@ def _run_name(layout: Layout, seed: int, neighbour: int) -> str:
 class _Function:
     """Cells trained by a function (X, y, seed) -> weights, one run after the other."""
 
-    train: Train
+    train: _Train
     neighbours: Neighbours
     layout: Layout
 
@@ -374,7 +374,7 @@ class _Function:
         return tasks.run(self, cells, workers=workers, lost=_lost, argument="train")
 
 
-def attempt(train: Train, neighbours: Neighbours, seed: int, place: int) -> Array | str:
+def attempt(train: _Train, neighbours: Neighbours, seed: int, place: int) -> Array | str:
     """Weights of one run of a function, or what went wrong, as a verb."""
     try:
         found = train(*arrays(neighbours, place), seed)
@@ -438,7 +438,7 @@ def _described(
 
 
 def _function(
-    train: Train, sets: Neighbours, seeds: tuple[int, ...], present: Layout | None
+    train: _Train, sets: Neighbours, seeds: tuple[int, ...], present: Layout | None
 ) -> _Function:
     """Its grid has one checkpoint: nobody knows how many steps a function takes."""
     if present is None:
@@ -450,7 +450,7 @@ def _function(
     return _Function(train, sets, Layout.cut(*axes, cell=cut, dtype="float64"))
 
 
-def _parameters(train: Train, sets: Neighbours, seeds: Sequence[int]) -> int:
+def _parameters(train: _Train, sets: Neighbours, seeds: Sequence[int]) -> int:
     """How many weights the function returns, tried on the first dataset until two seeds agree."""
     lengths: Counter[int] = Counter()
     reasons: list[str] = []

@@ -44,7 +44,7 @@ _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
-class OverSteps:
+class _OverSteps:
     """The empirical sensitivity and sigma_i (minimum) after each kept number of steps."""
 
     steps: tuple[int, ...]
@@ -53,7 +53,7 @@ class OverSteps:
 
 
 @dataclass(frozen=True)
-class Trajectories:
+class _Trajectories:
     """Two weights of one dataset through the training: values[seed, step, weight].
 
     They are the two that the seed moves most at the end: chosen to be seen, not to be typical.
@@ -118,8 +118,8 @@ class InitSummary:
     joint: JointNormality | None
     by_comparisons: SubsetCurve
     by_seeds: SubsetCurve | None
-    by_steps: OverSteps
-    trajectories: Trajectories
+    by_steps: _OverSteps
+    trajectories: _Trajectories
 
     @property
     def sensitivity(self) -> float:
@@ -299,7 +299,7 @@ def _summary_of(
 
 def _by_steps(
     measured: Measured, init: str, everything: Floats, places: list[int]
-) -> tuple[OverSteps, Trajectories]:
+) -> tuple[_OverSteps, _Trajectories]:
     """Go through the kept steps, as many at once as fit into `_MOST_BYTES`."""
     at, steps = measured.base or 0, tuple(sorted(measured.steps))
     moved = np.argsort(-everything[:, at].std(axis=0), kind="stable")[:2]
@@ -314,6 +314,6 @@ def _by_steps(
             largest.append(float(distances.largest_by_pair(one).max()))
             spreads.append(float(spread.sigmas(one).min()))
     return (
-        OverSteps(steps, np.array(largest), np.array(spreads)),
-        Trajectories(steps, tuple(moved.tolist()), np.concatenate(followed, axis=1)),
+        _OverSteps(steps, np.array(largest), np.array(spreads)),
+        _Trajectories(steps, tuple(moved.tolist()), np.concatenate(followed, axis=1)),
     )

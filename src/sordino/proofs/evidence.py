@@ -174,7 +174,7 @@ def from_plain(values: object) -> Evidence:
 class _Spec(serialize.Form):
     def _read(self, value: Any, place: serialize.Where) -> TrainSpec:
         if not isinstance(value, dict):
-            place.refuse(f"is {serialize.shown(value)}, and no object")
+            place.refuse(f"is {serialize.describe(value)}, and no object")
         return TrainSpec.from_dict(value)
 
     def _write(self, value: Any, place: serialize.Where) -> dict[str, Any]:

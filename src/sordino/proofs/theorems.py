@@ -55,7 +55,7 @@ _Need = Callable[[Any, float], None]
 
 
 @dataclass(frozen=True)
-class Theorem(Generic[_Done]):
+class _Theorem(Generic[_Done]):
     """One row of the table.
 
     Parameters
@@ -185,7 +185,7 @@ def least_noise(run: Run, target: float | RiskTarget, delta: float) -> list[Find
     if checks.probability_below_one("delta", delta) == 0:
         checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
 
-    def least(theorem: Theorem[Run], run: Run, blank: Finding) -> Finding:
+    def least(theorem: _Theorem[Run], run: Run, blank: Finding) -> Finding:
         noise = theorem.least_noise(run, epsilon, delta)
         if isinstance(noise, AsPrinted):
             return blank.filled(noise)
@@ -197,7 +197,7 @@ def least_noise(run: Run, target: float | RiskTarget, delta: float) -> list[Find
 def _noise_for_risk(run: Run, target: RiskTarget, delta: float) -> list[Finding]:
     checks.probability_below_one("delta", delta)
 
-    def least(theorem: Theorem[Run], run: Run, blank: Finding) -> Finding:
+    def least(theorem: _Theorem[Run], run: Run, blank: Finding) -> Finding:
         _refuse_guesses(theorem, run)
 
         def profile_at(noise: float) -> Profile:
@@ -209,7 +209,7 @@ def _noise_for_risk(run: Run, target: RiskTarget, delta: float) -> list[Finding]
     return list(_each(STEPS, run.with_noise(1.0), run.steps.relation, delta, least))
 
 
-def _refuse_guesses(theorem: Theorem[Run], run: Run) -> None:
+def _refuse_guesses(theorem: _Theorem[Run], run: Run) -> None:
     """Refuse what is quoted or estimated, where something is promised."""
     if theorem.name.startswith("notes-"):
         raise NotApplicable("The notes print no curve.")
@@ -233,7 +233,7 @@ def largest_count(
             return math.nan if finding.value is None else finding.value
         return math.nan if finding.profile is None else target.of(finding.profile)
 
-    def largest(theorem: Theorem[Run], run: Run, blank: Finding) -> Finding:
+    def largest(theorem: _Theorem[Run], run: Run, blank: Finding) -> Finding:
         if theorem.name == "linear-loss" or isinstance(target, RiskTarget):
             _refuse_guesses(theorem, run)
 
@@ -275,7 +275,7 @@ def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | Non
     return min(applicable[::-1], key=rank, default=None)
 
 
-def steps_theorem(name: str) -> Theorem[Run]:
+def steps_theorem(name: str) -> _Theorem[Run]:
     """The theorem on noisy steps of this name."""
     return next(theorem for theorem in STEPS if theorem.name == name)
 
@@ -286,7 +286,7 @@ def beside(proof: Proof, kind: str, done: object, delta: float) -> Iterator[Find
     `kind` is that of the evidence, a key of `THEOREMS`, and `done` what the evidence describes.
     """
 
-    def compute(theorem: Theorem[Any], done: object, blank: Finding) -> Finding:
+    def compute(theorem: _Theorem[Any], done: object, blank: Finding) -> Finding:
         if theorem.name == proof.rests_on:
             return blank.filled(proof.profile)
         return _epsilon(theorem, done, blank)
@@ -295,11 +295,11 @@ def beside(proof: Proof, kind: str, done: object, delta: float) -> Iterator[Find
 
 
 def _each(
-    theorems: Sequence[Theorem[_Done]],
+    theorems: Sequence[_Theorem[_Done]],
     done: _Done,
     relation: Relation,
     delta: float,
-    compute: Callable[[Theorem[_Done], _Done, Finding], Finding],
+    compute: Callable[[_Theorem[_Done], _Done, Finding], Finding],
 ) -> Iterator[Finding]:
     for theorem in theorems:
         if not theorem.about(done):
@@ -317,7 +317,7 @@ def _each(
         yield replace(finding, milliseconds=1000 * (time.perf_counter() - start))
 
 
-def _epsilon(theorem: Theorem[_Done], done: _Done, blank: Finding) -> Finding:
+def _epsilon(theorem: _Theorem[_Done], done: _Done, blank: Finding) -> Finding:
     size = done.rows_per_person if isinstance(done, Run) else 1
     return blank.filled(theorem.answer(done, blank.delta), group_of=size)
 
@@ -452,7 +452,7 @@ def noise_for_steps(run: Run, epsilon: float, delta: float, accountant: str = "b
         return 0.0
     unit = run.steps.noise_multiplier  # what a multiplier of 1 is worth
 
-    def noise_by(theorem: Theorem[Run]) -> float:
+    def noise_by(theorem: _Theorem[Run]) -> float:
         def profile_at(noise: float) -> Profile:
             return theorem.profile(run.with_noise(noise), delta)
 
@@ -468,7 +468,7 @@ def noise_for_steps(run: Run, epsilon: float, delta: float, accountant: str = "b
     return min(_by_each(run, accountant, noise_by)) * (1 + 1e-12)
 
 
-def _by_each(run: Run, accountant: str, answer: Callable[[Theorem[Run]], _Found]) -> list[_Found]:
+def _by_each(run: Run, accountant: str, answer: Callable[[_Theorem[Run]], _Found]) -> list[_Found]:
     """The answers of an accountant's theorems; the last one's reason is raised if none has any."""
     found = []
     private = run.steps.relation is Relation.ADD_OR_REMOVE_ONE
@@ -528,7 +528,7 @@ _POISSON = _need(
 
 def _notes(
     name: str, title: str, enough: Callable[..., AsPrinted], *, epsilon: bool = False
-) -> Theorem[Run]:
+) -> _Theorem[Run]:
     """A formula of the lecture notes, for comparison; most are printed for noise only."""
 
     def ask(run: Run, delta: float) -> AsPrinted:
@@ -548,7 +548,7 @@ def _notes(
             raise NotApplicable("The notes' formula needs a finite epsilon.")
         return enough(epsilon, delta, run.steps.sample_rate, run.steps.steps)
 
-    return Theorem(
+    return _Theorem(
         *(name, title, "lecture notes, as printed", ask),
         needs=(_DRAWN_AT_RANDOM, _SOMETHING_TO_HIDE) if epsilon else (),
         released="all",
@@ -557,7 +557,7 @@ def _notes(
     )
 
 
-def _composition(name: str, title: str, rule: naive_strong.Composition) -> Theorem[Run]:
+def _composition(name: str, title: str, rule: naive_strong.Composition) -> _Theorem[Run]:
     """Of sampled steps; where a record is met once a pass, of passes without sampling."""
 
     def numbers(steps: NoisySteps) -> tuple[float, int, float]:
@@ -580,12 +580,12 @@ def _composition(name: str, title: str, rule: naive_strong.Composition) -> Theor
         found = rule.noise(epsilon, delta, rate, count, sensitivity=size)
         return calibrate.proved(_with_noise(ask, run, delta), found, epsilon, delta)
 
-    return Theorem(
+    return _Theorem(
         name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
     )
 
 
-def _accountant(name: str, title: str, of: Callable[..., Profile]) -> Theorem[Run]:
+def _accountant(name: str, title: str, of: Callable[..., Profile]) -> _Theorem[Run]:
     """The moments accountant or privacy loss distributions."""
 
     def ask(run: Run, delta: float) -> Profile:
@@ -595,7 +595,7 @@ def _accountant(name: str, title: str, of: Callable[..., Profile]) -> Theorem[Ru
         how = {key: value for key, value in vars(run.steps).items() if key != "noise_multiplier"}
         return calibrate.noise_multiplier(epsilon, delta, **how, method=name)
 
-    return Theorem(
+    return _Theorem(
         name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
     )
 
@@ -641,7 +641,7 @@ def _linear_or_heuristic(run: Run, delta: float) -> Profile | Estimate:
     return proved if run.linear else linear_heuristic(**_of_linear(run), delta=delta)
 
 
-STEPS: tuple[Theorem[Run], ...] = (
+STEPS: tuple[_Theorem[Run], ...] = (
     _notes("notes-naive", "the notes' naive formula", naive_strong.notes_naive_noise, epsilon=True),
     _notes("notes-strong", "the notes' strong formula", naive_strong.notes_strong_noise),
     _notes("notes-moments", "the notes' moments formula", naive_strong.notes_moments_noise),
@@ -650,14 +650,14 @@ STEPS: tuple[Theorem[Run], ...] = (
     _composition("strong", "strong composition (Kairouz et al.)", naive_strong.strong_kairouz),
     _accountant("rdp", "moments accountant (Renyi DP)", dp_sgd.rdp),
     _accountant("pld", "privacy loss distributions", dp_sgd.pld),
-    Theorem(
+    _Theorem(
         *("last-iterate", "last iterate (hidden state)"),
         source="shifted interpolation (Bok, Su & Altschuler 2024)",
         ask=_last_iterate,
         needs=(_NOT_PURE, _known_loss),
         noise=_searched(_last_iterate),
     ),
-    Theorem(
+    _Theorem(
         *("linear-loss", "last iterate, linear loss"),
         source="Annamalai 2024",
         ask=_linear_or_heuristic,
@@ -677,13 +677,13 @@ _CHAUDHURI = "objective perturbation (Chaudhuri et al. 2011)"
 _NOISY_STEPS = "accountants of noisy steps (Abadi et al. 2016; Bok, Su & Altschuler 2024)"
 
 
-def _elsewhere(name: str, title: str, source: str, reason: str) -> Theorem[Any]:
+def _elsewhere(name: str, title: str, source: str, reason: str) -> _Theorem[Any]:
     """A theorem on noise in another place, or of another kind."""
 
     def ask(done: object, delta: float) -> Profile:
         raise NotApplicable(reason)
 
-    return Theorem(name, title, source, ask)
+    return _Theorem(name, title, source, ask)
 
 
 _SECRET_PLACE = _need(
@@ -712,7 +712,7 @@ def _gaussian(done: OutputPerturbation, delta: float) -> _Stated:
     return _Stated(done.gaussian(moved, _gaussian_source(done)), _distance(done, moved))
 
 
-def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbation]:
+def _renyi(title: str, theorem: str, *, mixed: bool) -> _Theorem[OutputPerturbation]:
     """Through Renyi DP, as Chen, Lee & Kifer go."""
 
     def source(done: OutputPerturbation) -> str:
@@ -734,7 +734,7 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbati
     def about(done: OutputPerturbation) -> bool:
         return (done.secret_place and done.same_order) is mixed
 
-    return Theorem("renyi-mixture" if mixed else "renyi", title, source, ask, about=about)
+    return _Theorem("renyi-mixture" if mixed else "renyi", title, source, ask, about=about)
 
 
 def _classical(done: OutputPerturbation, delta: float) -> _Stated:
@@ -751,7 +751,7 @@ def _sensitivity(
     source: str,
     bound: Callable[[OutputPerturbation], Sensitivity],
     *needs: Callable[[OutputPerturbation, float], None],
-) -> Theorem[OutputPerturbation]:
+) -> _Theorem[OutputPerturbation]:
     """A way to bound how far one record moves the final weights."""
     statement = f"{source}; {_EXACT}"
 
@@ -761,7 +761,7 @@ def _sensitivity(
         said = tuple((condition, "") for condition in found.conditions)
         return _Stated(done.gaussian(moved, statement), (*said, *_distance(done, moved)))
 
-    return Theorem(name, title, statement, ask, needs=needs)
+    return _Theorem(name, title, statement, ask, needs=needs)
 
 
 _STRONGLY_CONVEX = _need(
@@ -836,14 +836,14 @@ def _of_descent(done: OutputPerturbation) -> dict[str, Any]:
     }
 
 
-_OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
-    Theorem(
+_OUTPUT: tuple[_Theorem[OutputPerturbation], ...] = (
+    _Theorem(
         *("gaussian-mixture", "exact Gaussian, random sensitivity"),
         source="mean over the record's batch, by convexity of the hockey-stick divergence",
         ask=lambda done, delta: done.profile(done.of.sigma),
         needs=(_SECRET_PLACE,),
     ),
-    Theorem("gaussian", "exact Gaussian, largest sensitivity", _gaussian_source, _gaussian),
+    _Theorem("gaussian", "exact Gaussian, largest sensitivity", _gaussian_source, _gaussian),
     _renyi(
         "Renyi DP, random sensitivity",
         "Renyi DP, mean over the record's batch (Chen, Lee & Kifer 2019, Proposition 3)",
@@ -854,7 +854,7 @@ _OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
         "Renyi DP of the Gaussian mechanism (Mironov 2017)",
         mixed=False,
     ),
-    Theorem(
+    _Theorem(
         *("classical", "classical Gaussian formula"),
         source="sigma >= D sqrt(2 ln(1.25 / delta)) / epsilon (Dwork & Roth 2014, Theorem A.1)",
         ask=_classical,
@@ -941,29 +941,29 @@ _ANY_LOSS = (
     "(docs/math.md 10.1)"
 )
 _OBJECTIVE_RENYI = "Renyi DP of objective perturbation, converted by the least of three theorems"
-_OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
-    Theorem(
+_OBJECTIVE: tuple[_Theorem[ObjectiveEvidence], ...] = (
+    _Theorem(
         *("objective-logistic", "objective perturbation, logistic loss", _LINEAR_MODEL),
         lambda noisy, delta: noisy.profile(),
         about=lambda noisy: noisy.loss == "logistic",
     ),
-    Theorem(
+    _Theorem(
         *("objective", "objective perturbation", _LINEAR_MODEL),
         lambda noisy, delta: noisy.profile(),
         about=lambda noisy: noisy.loss != "logistic",
     ),
-    Theorem(
+    _Theorem(
         *("objective-any-loss", "objective perturbation, any loss", _ANY_LOSS, _any_loss),
         # Several are composed by the lesser of the two laws.
         about=lambda noisy: noisy.loss == "logistic" and noisy.problems == 1,
     ),
-    Theorem("objective-renyi", "Renyi DP", _OBJECTIVE_RENYI, _objective_renyi),
+    _Theorem("objective-renyi", "Renyi DP", _OBJECTIVE_RENYI, _objective_renyi),
     _elsewhere(
         *("objective-pure", "objective perturbation, delta = 0"),
         "Chaudhuri, Monteleoni & Sarwate 2011, Theorem 9",
         "The noise in the objective is Gaussian; the theorem's has a length with a Gamma law.",
     ),
-    Theorem(
+    _Theorem(
         *("output", "output perturbation"),
         "output perturbation of the minimiser (Chaudhuri et al. 2011), Gaussian mechanism",
         _of_the_minimiser,
@@ -984,13 +984,13 @@ def _closed_form(done: AdaptiveEvidence, delta: float) -> _Stated:
     return _Stated(epsilon, (("zero-concentrated DP", f"rho = {rho:.6g}"),))
 
 
-_ADAPTIVE: tuple[Theorem[AdaptiveEvidence], ...] = (
-    Theorem(
+_ADAPTIVE: tuple[_Theorem[AdaptiveEvidence], ...] = (
+    _Theorem(
         *("zcdp-filter", "zCDP filter", "Feldman & Zrnic 2021; Bun & Steinke 2016"),
         ask=lambda done, delta: done.profile(),
         released="all",
     ),
-    Theorem(
+    _Theorem(
         *("zcdp-closed-form", "zCDP, closed form"),
         "rho + 2 sqrt(rho ln(1 / delta)) (Bun & Steinke 2016, Proposition 1.3)",
         _closed_form,
@@ -1016,10 +1016,10 @@ def _chosen_alone(chosen: Proof, delta: float) -> Profile:
     raise NotApplicable("It is about one training, and this one was chosen from several.")
 
 
-_SELECTION: tuple[Theorem[Proof], ...] = (
+_SELECTION: tuple[_Theorem[Proof], ...] = (
     # What the choice costs depends on all candidates: the evidence proves it.
-    Theorem("repeat-and-select", "repeat and select", "Papernot & Steinke 2022", _chosen_alone),
-    Theorem(
+    _Theorem("repeat-and-select", "repeat and select", "Papernot & Steinke 2022", _chosen_alone),
+    _Theorem(
         *("chosen-alone", "the chosen training alone"),
         source=lambda chosen: chosen.profile.theorem,
         ask=_chosen_alone,
@@ -1045,7 +1045,7 @@ _NOT_NETWORKS = (
     ),
     _elsewhere("objective", "objective perturbation", _CHAUDHURI, _CONVEX),
 )
-THEOREMS: dict[str, tuple[Theorem[Any], ...]] = {
+THEOREMS: dict[str, tuple[_Theorem[Any], ...]] = {
     "noisy-steps": (*STEPS, *_NOT_STEPS),
     "noisy-steps-of-a-network": (*STEPS, *_NOT_NETWORKS),
     "output-perturbation": _OUTPUT,

@@ -109,7 +109,7 @@ def reshuffled_contributions(
         parts = np.column_stack([parts, np.zeros(len(parts))])
     epochs = tuple(tuple(epoch) for epoch in parts.tolist())
     theorem = f"{_STEP}, visit by visit, for a new permutation in every epoch"
-    return Reshuffled(epochs, loop.shares, relation, theorem, loop.said())
+    return Reshuffled(loop.shares, relation, theorem, loop.said(), epochs)
 
 
 def bolt_on_convex(

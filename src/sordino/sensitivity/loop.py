@@ -26,7 +26,17 @@ LARGEST = 1e200
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class _Bounds:
+    """What bounds of both kinds say beside their numbers; parameters as in `Sensitivity`."""
+
+    shares: tuple[float, ...]
+    relation: Relation
+    theorem: str
+    conditions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sensitivity(_Bounds):
     """Bounds on ||w - w'|| for the final weights of two neighbouring trainings.
 
     Parameters
@@ -44,10 +54,6 @@ class Sensitivity:
     """
 
     positions: tuple[float, ...]
-    shares: tuple[float, ...]
-    relation: Relation
-    theorem: str
-    conditions: tuple[str, ...]
 
     @property
     def worst(self) -> float:
@@ -77,7 +83,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class Reshuffled:
+class Reshuffled(_Bounds):
     """What a record adds to ||w - w'|| in each epoch, if every epoch has an order of its own.
 
     `epochs[s][j]` is the part of a visit in batch j of epoch s, later contractions included; a
@@ -86,10 +92,6 @@ class Reshuffled:
     """
 
     epochs: tuple[tuple[float, ...], ...]
-    shares: tuple[float, ...]
-    relation: Relation
-    theorem: str
-    conditions: tuple[str, ...]
 
     @property
     def worst(self) -> float:
@@ -240,7 +242,7 @@ class Loop:
     ) -> Sensitivity:
         """These bounds of each batch, and 0 for records left out."""
         rest = (0.0,) if self.left_out else ()
-        return Sensitivity((*positions, *rest), self.shares, self.relation, theorem, said)
+        return Sensitivity(self.shares, self.relation, theorem, said, (*positions, *rest))
 
     def visited(
         self, visits: Floats, same_order: bool, theorem: str, said: tuple[str, ...]
@@ -251,7 +253,7 @@ class Loop:
             return self.sensitivity(column_sums(visits), theorem, said)
         worst = UP * math.fsum(visits.max(axis=1).tolist())
         said = (*said, "each pass in any order")
-        return Sensitivity((worst,), (1.0,), self.relation, theorem, said)
+        return Sensitivity((1.0,), self.relation, theorem, said, (worst,))
 
 
 def column_sums(table: Floats) -> list[float]:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ from sordino.sgd.batches import Epoch, epochs
 from sordino.sgd.grid import Grid, NoiseSource, Plan, prepare
 from sordino.sgd.kernels import full_batch, linear, network
 from sordino.sgd.kernels.full_batch import FullBatch
-from sordino.sgd.kernels.network import Lanes
+from sordino.sgd.kernels.network import Branches
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Array
 
@@ -73,7 +74,7 @@ class Chunk:
                 for seed in self.seeds
             ]
         )
-        self.lanes = Lanes(
+        self.branches = Branches(
             grid.objective,
             torch.tensor(start, dtype=getattr(torch, self.spec.dtype)),
             len(self.table.slot),
@@ -100,7 +101,7 @@ class Chunk:
         shape = (len(self.seeds), len(self.table.slot), len(kept), grid.objective.parameters)
         out = np.empty(shape, dtype=spec.dtype)
         if 0 in kept:
-            out[:, :, kept[0]] = self.lanes.weights()
+            out[:, :, kept[0]] = self.branches.weights()
         taken = updates = 0
         since_average = since_restart = 0
         if self.full is None:
@@ -119,9 +120,9 @@ class Chunk:
                     raise _Cancelled
                 self._descend(epoch.part(part), rates[part], steps - taken)
                 if averages and part.stop == length:
-                    self.lanes.average((spec.average_every or 1) * length)
+                    self.branches.average((spec.average_every or 1) * length)
                 if taken + part.stop in kept:
-                    out[:, :, kept[taken + part.stop]] = self.lanes.weights()
+                    out[:, :, kept[taken + part.stop]] = self.branches.weights()
             taken, updates = taken + length, updates + length
             since_average = 0 if averages else since_average + 1
             since_restart += 1
@@ -147,11 +148,11 @@ class Chunk:
         """Take these steps, of `left` that are still to come."""
         noise = self._draw(len(rates), left)
         if _by_torch(self.spec):
-            args = (self.table, self.lanes, epoch, rates, noise)
+            args = (self.table, self.branches, epoch, rates, noise)
             network.descend(self.grid.objective, self.spec, *args)
             return
-        weights = self.lanes.params[0]
-        total = None if self.lanes.total is None else self.lanes.total[0]
+        weights = self.branches.params[0]
+        total = None if self.branches.total is None else self.branches.total[0]
         if self.full is not None:
             self.full.descend(weights, total, rates, noise)
         else:
@@ -184,7 +185,7 @@ class Chunk:
 
 
 def _by_torch(spec: TrainSpec) -> bool:
-    """Whether steps are taken by `network`, where runs share a lane; else by a compiled loop."""
+    """Whether steps are taken by `network`, where runs share a branch; else by a compiled loop."""
     return not spec.objective.is_linear
 
 
@@ -229,12 +230,23 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class _Finished:
     """Finished runs: positions in the grid, and their weights [seed, neighbour, checkpoint, p]."""
 
     seeds: slice
     neighbours: slice
     weights: Array
+
+
+class _GridOptions(TypedDict, total=False):
+    """What `prepare` can be told beside the grid itself; `train` says what it means."""
+
+    initial_weights: Array | None
+    streams: Streams | None
+    noise: NoiseSource | None
+    plan: Plan | None
+    memory: int | None
+    threads: int | None
 
 
 def train(
@@ -244,13 +256,8 @@ def train(
     neighbours: Neighbours | None = None,
     checkpoints: Sequence[int] | None = None,
     *,
-    initial_weights: Array | None = None,
-    streams: Streams | None = None,
-    noise: NoiseSource | None = None,
-    plan: Plan | None = None,
-    memory: int | None = None,
-    threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
+    **how: Unpack[_GridOptions],
 ) -> Array:
     """Train every seed on every neighbouring dataset; return their weights.
 
@@ -305,19 +312,7 @@ def train(
     >>> train(spec, data, seeds=range(5)).shape
     (5, 1, 1, 3)
     """
-    grid = prepare(
-        spec,
-        dataset,
-        seeds,
-        neighbours,
-        checkpoints,
-        initial_weights=initial_weights,
-        streams=streams,
-        noise=noise,
-        plan=plan,
-        memory=memory,
-        threads=threads,
-    )
+    grid = prepare(spec, dataset, seeds, neighbours, checkpoints, **how)
     weights = np.full(grid.shape, np.nan, dtype=spec.dtype)
     finished = np.zeros(grid.shape[:2], dtype=bool)
     try:
@@ -339,7 +334,7 @@ def train_chunks(
     *,
     only: Sequence[tuple[slice, slice]] | None = None,
     under_way: Callable[[float], None] | None = None,
-) -> Iterator[Finished]:
+) -> Iterator[_Finished]:
     """Yield chunks as they finish, in any order; those of `grid.chunks()`, or `only` these.
 
     On one kind of machine, a chunk has the same bytes whichever others are trained (another
@@ -351,7 +346,7 @@ def train_chunks(
     waiting = list(reversed(grid.chunks() if only is None else only))
     done, total = 0, sum(_runs(*chunk) for chunk in waiting)
     steps = max(1, grid.spec.total_steps(grid.slots))
-    running: dict[Future[Finished], tuple[_Pulse, int]] = {}
+    running: dict[Future[_Finished], tuple[_Pulse, int]] = {}
     interrupted, patience = False, math.inf
     with (
         _single_threaded_blas,
@@ -393,7 +388,7 @@ def train_chunks(
         raise KeyboardInterrupt
 
 
-def _stop(running: dict[Future[Finished], tuple[_Pulse, int]]) -> None:
+def _stop(running: dict[Future[_Finished], tuple[_Pulse, int]]) -> None:
     for pulse, _ in running.values():
         pulse.stop = True
 
@@ -402,9 +397,9 @@ def _runs(seeds: slice, neighbours: slice) -> int:
     return int((seeds.stop - seeds.start) * (neighbours.stop - neighbours.start))
 
 
-def _train_chunk(grid: Grid, box: tuple[slice, slice], pulse: _Pulse) -> Finished:
+def _train_chunk(grid: Grid, box: tuple[slice, slice], pulse: _Pulse) -> _Finished:
     with torch.no_grad():
-        return Finished(*box, Chunk(grid, *box, pulse).train())
+        return _Finished(*box, Chunk(grid, *box, pulse).train())
 
 
 class _SingleThreadedBlas:

@@ -34,7 +34,7 @@ _THIN, _OF_WIDE = 4, 1.2e-10  # more datasets at once are products of matrices
 _OF_SHARED = 2.0e-10  # a row's entry where all runs see all rows, as products of matrices
 _OF_HIDDEN = 8.0e-10  # a row's entry of a network, for each hidden unit
 _OF_STEP, _OF_HIDDEN_STEP = 3.0e-7, 1.2e-5
-MOST = 2**63 - 1
+_MOST = 2**63 - 1
 """Of steps and the like: what arrays can count."""
 
 
@@ -186,8 +186,8 @@ class TrainSpec:
         for name in ("batch_size", "steps", "epochs", "average_every", "restart_every"):
             if getattr(self, name) is not None:
                 count = checks.whole(name, getattr(self, name), at_least=1)
-                if count > MOST:
-                    checks.fail(name, count, f"<= {MOST}", "Nobody could count the steps.")
+                if count > _MOST:
+                    checks.fail(name, count, f"<= {_MOST}", "Nobody could count the steps.")
                 _keep(self, name, count)
         _keep(self, "init_seed", checks.whole("init_seed", self.init_seed))
         _keep(self, "drop_last", checks.flag("drop_last", self.drop_last))

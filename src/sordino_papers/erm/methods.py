@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,9 +32,19 @@ from sordino.release.mechanism import SLACK
 from sordino.types import Floats
 
 REFERENCES = ("none", "majority")
-OLD_OBJECTIVES = ("objective/2011", "objective/2012")
 _LEFT = 1e-6
 """Norm of the mean gradient at which minimising stops where nothing is proved of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings:
+    """What runs of more than one kind say: the dataset, its form, methods, and delta and l2."""
+
+    data: str
+    form: str | None = "erm"
+    methods: tuple[str, ...]
+    delta: float
+    l2: float
 
 
 def make_plans(

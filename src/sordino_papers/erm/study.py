@@ -27,8 +27,8 @@ from sordino.estimators.risk import NoMinimum
 from sordino.randomness import Name, stream
 from sordino.types import Array, Floats
 from sordino_papers.erm.methods import (
-    OLD_OBJECTIVES,
     REFERENCES,
+    MethodSettings,
     least_epsilon,
     make_plans,
     old_objective,
@@ -50,8 +50,8 @@ _Item = tuple[str, int]
 _LOSSES = {"logistic": "logistic", "svm": "huber-svm"}
 
 
-@dataclass(frozen=True)
-class ErmSettings:
+@dataclass(frozen=True, kw_only=True)
+class ErmSettings(MethodSettings):
     """One dataset and one loss.
 
     Parameters
@@ -84,19 +84,14 @@ class ErmSettings:
         Highest whole order of the moments accountant in "sgd-ma/2016".
     """
 
-    data: str
     loss: str
-    l2: float
-    delta: float
     epsilons: tuple[float, ...]
-    methods: tuple[str, ...]
     folds: int
     scored: int
     draws: int
     fits: Mapping[str, int]
     orders: int
     huber_width: float = 0.5
-    form: str | None = "erm"
     folder: str = ""
     rows: int = 0
     tuning: int = 0
@@ -156,7 +151,7 @@ class ErmSettings:
 
 
 @dataclass(frozen=True)
-class StoredRows:
+class _StoredRows:
     """Rows and labels in files, where every worker finds them."""
 
     directory: str
@@ -192,7 +187,7 @@ class StoredRows:
         )
 
 
-def store_rows(settings: ErmSettings, store: RunStore) -> StoredRows:
+def store_rows(settings: ErmSettings, store: RunStore) -> _StoredRows:
     """Write the rows, unless they are there."""
     given = settings.data, settings.form, settings.folder, settings.rows, settings.constant
     directory = store.folder("erm rows", *given)
@@ -206,7 +201,7 @@ def store_rows(settings: ErmSettings, store: RunStore) -> StoredRows:
         directory.mkdir(parents=True, exist_ok=True)
         _save(directory / "X.npy", with_constant(X, settings.constant))
         _save(directory / "y.npy", y)  # last: both are there then
-    return StoredRows(str(directory), settings)
+    return _StoredRows(str(directory), settings)
 
 
 def _save(path: Path, values: Array) -> None:
@@ -327,7 +322,7 @@ class Pieces:
     """
 
     settings: ErmSettings
-    rows: StoredRows
+    rows: _StoredRows
     directory: str
     chosen: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
@@ -380,7 +375,7 @@ class _Fold:
     def scores(self, chosen: Sequence[int] | None = None) -> Floats:
         """Accuracy, objective and noise [3, setting, epsilon], means over draws or fits."""
         given, epsilons = self.settings, self.settings.epsilons
-        if self.method in OLD_OBJECTIVES:
+        if self.method in ("objective/2011", "objective/2012"):
             return np.stack([self._old(epsilon) for epsilon in epsilons], axis=-1)
         if self.method in REFERENCES:
             epsilons = epsilons[:1]  # they promise nothing, whatever the budget

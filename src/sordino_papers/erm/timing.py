@@ -18,7 +18,7 @@ import numpy as np
 
 from sordino.randomness import stream
 from sordino.types import Array, Floats
-from sordino_papers.erm.methods import REFERENCES, as_estimator
+from sordino_papers.erm.methods import REFERENCES, MethodSettings, as_estimator
 from sordino_papers.runs import read_settings
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ _WARM_UP = 2000
 _MOST_ITERATIONS = 500
 
 
-@dataclass(frozen=True)
-class TimingSettings:
+@dataclass(frozen=True, kw_only=True)
+class TimingSettings(MethodSettings):
     """What a run of this kind may say.
 
     Parameters
@@ -52,15 +52,10 @@ class TimingSettings:
         Whether seconds are those that pass, not the processor's.
     """
 
-    data: str
     rows: tuple[int, ...]
-    methods: tuple[str, ...]
     epsilon: float
-    delta: float
-    l2: float
     repeats: Mapping[str, int]
     accurate: float
-    form: str | None = "erm"
     wall: bool = False
 
 

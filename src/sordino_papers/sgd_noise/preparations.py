@@ -42,7 +42,7 @@ class Pixels:
     X_test: Floats
     y_test: _Labels
 
-    def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> Rows:
+    def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> _Rows:
         """Rows of a projection; the first tenth is for validation, and is left out."""
         kept, _ = preprocess.first_tenth(len(self.X))
         made = []
@@ -53,7 +53,7 @@ class Pixels:
         return made[0], made[1]
 
 
-Rows = tuple[Dataset, Dataset]
+_Rows = tuple[Dataset, Dataset]
 """Rows to train on, and held-out ones with labels 0 and 1."""
 
 
@@ -66,7 +66,7 @@ def prepare(
     scaled: bool = True,
     many: int = 1,
     components: int = images.COMPONENTS,
-) -> Iterator[Rows]:
+) -> Iterator[_Rows]:
     """`many` preparations of a dataset if they are random, else one.
 
     Parameters

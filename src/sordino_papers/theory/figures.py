@@ -20,7 +20,6 @@ from sordino.report.figures import (
 from sordino.types import Array
 from sordino_papers.quantities import Numbers
 from sordino_papers.theory.formulas import slope
-from sordino_papers.theory.hidden_state import LINES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,7 +125,8 @@ def _worst_case_curves(
         title = f"{numbers}\nepsilon {run['claimed']:.3g}, linear {run['linear']:.3g}"
         curves = {
             order: {
-                line: (run[f"{order}/{line}/fpr"], run[f"{order}/{line}/fnr"]) for line in LINES
+                line: (run[f"{order}/{line}/fpr"], run[f"{order}/{line}/fnr"])
+                for line in ("observed", "composed", "linear")
             }
             for order in orders
         }

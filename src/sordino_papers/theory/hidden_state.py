@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from sordino_papers.runs import RunStore
 
 _ORDERS = ("presence", "absence")
-LINES = ("observed", "composed", "linear")
 _RATES = np.round(np.arange(0.01, 0.995, 0.01), 10)
 """False-positive rates at which curves are compared."""
 
@@ -62,14 +61,10 @@ def _curves(
     seed: int,
 ) -> dict[str, Any]:
     """One training, and fresh runs with D and D' exchanged."""
+    how: dict[str, Any] = {"delta": delta, "confidence": confidence, "seed": seed}
+    how |= {"noise_multiplier": noise_multiplier, "runs": runs}
     audited = audit_worst_case(
-        *(sample_rate, steps),
-        noise_multiplier=noise_multiplier,
-        delta=delta,
-        runs=runs,
-        confidence=confidence,
-        seed=seed,
-        progress=lambda done, _: tell(done, 4 * runs),
+        sample_rate, steps, **how, progress=lambda done, _: tell(done, 4 * runs)
     )
     (without, _), (with_it, _) = play(
         audited.setting,

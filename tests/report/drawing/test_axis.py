@@ -267,7 +267,7 @@ def test_twelve_theorems_have_a_line_each_the_tightest_first(name: str) -> None:
     assert numbers == [*ranked, "0.5"]
     assert bars[-1] == "≤ 0.5: notes (quoted)"
     assert "refused" not in drawn.markup
-    assert "quoted formula is printed somewhere and not proved" in drawn.caption
+    assert "quoted formula is not proved" in drawn.caption
     assert_nothing_overlaps(drawn)
 
 

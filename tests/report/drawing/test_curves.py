@@ -28,7 +28,7 @@ def everything(assessment: Assessment) -> list[Figure]:
     """All pictures of one page."""
     found: list[Figure | None] = [axis.axis(assessment), axis.estimates(assessment)]
     if assessment.proved_parts is not None:
-        found.append(curves.tradeoff(assessment.proved_parts, assessment.attack))
+        found.append(curves.tradeoff(assessment.proved_parts))
     if assessment.release is not None and assessment.release.accuracy is not None:
         accuracy = assessment.release.accuracy
         found.append(curves.accuracy(accuracy, assessment.question.epsilon))
@@ -149,11 +149,9 @@ def test_words_stand_out_from_their_ground(colours: dict[str, str]) -> None:
 def test_tradeoff_says_the_best_guess_and_the_least_errors() -> None:
     parts = SAMPLE.proved_parts
     assert parts is not None
-    drawn = curves.tradeoff(parts, SAMPLE.attack)
+    drawn = curves.tradeoff(parts)
     assert "right at most 54.6%" in texts(drawn)
     assert "54.6%" in drawn.alt
-    assert "our attack" in texts(drawn)
-    assert "our attack" not in texts(curves.tradeoff(parts))
     # Points that are given are hit; between them no more is said than a convex curve must have.
     line = Proved(None, tradeoff=Curve((0.0, 0.5, 1.0), (0.8, 0.25779, 0.0)), best_guess=0.625)
     assert "at 50% false positives 25.7%" in curves.tradeoff(line).alt

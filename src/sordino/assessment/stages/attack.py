@@ -82,8 +82,8 @@ def _seconds(plan: AssessmentPlan, *, plain: bool) -> float:
     spec = plan.plain if plain else None if plan.network is None else plan.network.spec
     if spec is not None:
         return 2 * spec.core_seconds(plan.D.rows, plan.D.features)
-    assert plan.job is not None
-    return 2 * cost_of_fit(plan.job.plan)
+    assert plan.fitting is not None
+    return 2 * cost_of_fit(plan.fitting.plan)
 
 
 def repeatable(fit: FitPlan) -> bool:
@@ -100,7 +100,7 @@ def check(plan: AssessmentPlan) -> None:
         For runs that are too few for the confidence, or do not fit in memory.
     """
     request = plan.request
-    released = plan.job.start.size if plan.job is not None else 0
+    released = plan.fitting.start.size if plan.fitting is not None else 0
     if plan.network is not None:
         released = plan.parameters(plan.network.spec)
     how = {"delta": plan.delta, "confidence": request.confidence}
@@ -142,14 +142,14 @@ def attack_release(
         release = TrainedRelease(plan.network.spec)
         how["claim"] = Claim.of(plan.network.guarantee, plan.network.proof.profile)
     else:
-        job = plan.job
-        assert job is not None
-        release = fits.mechanism_of(job)
-        promised = job.proof is not None and not job.why_none
-        how |= {"claim": fits.claim_of(job)} if promised else {"delta": plan.delta}
+        fitting = plan.fitting
+        assert fitting is not None
+        release = fits.mechanism_of(fitting)
+        promised = fitting.proof is not None and not fitting.why_none
+        how |= {"claim": fits.claim_of(fitting)} if promised else {"delta": plan.delta}
         if identity(release, D, D_prime) is None:
             how["file"] = None
-        how["score"] = _score(release, job, plan, how)
+        how["score"] = _score(release, fitting, plan, how)
         models = "the model" if plan.problems == 1 else f"the {plan.problems} models, one a class,"
     words = _pair_words(D, models)
     if plan.problems > 1:
@@ -161,13 +161,13 @@ def attack_release(
 
 
 def _score(
-    release: fits.FitMechanism, job: PlannedFit, plan: AssessmentPlan, how: dict[str, Any]
+    release: fits.FitMechanism, fitting: PlannedFit, plan: AssessmentPlan, how: dict[str, Any]
 ) -> Score | str:
     """The losses of the record, or what the first half of the runs learns if that shows more.
 
     The second half tests it.
     """
-    (D, D_prime), task, runs = plan.release_pair, job.plan.task, how["runs"]
+    (D, D_prime), task, runs = plan.release_pair, fitting.plan.task, how["runs"]
     losses = record_losses(D, D_prime, plan.problems, task.kind, task.huber_width)
     if runs < _LEARNED_RUNS * plan.problems * D.features or how["file"] is None:
         return losses

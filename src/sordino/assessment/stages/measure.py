@@ -42,7 +42,7 @@ from sordino.sgd.spec import OF_NORMAL, OF_NUMBER, TrainSpec
 from sordino.study import StudyError
 from sordino.types import Array, Floats, Progress
 
-Models = Sequence[tuple[Floats | None, tuple[Dataset, Dataset]]]
+_Models = Sequence[tuple[Floats | None, tuple[Dataset, Dataset]]]
 """Of each released model: initial weights (None where the spec makes them) and the attacked pair,
 as it sees it."""
 
@@ -210,7 +210,7 @@ def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
     return LEAST_SEEDS if LEAST_SEEDS * each * datasets <= _LARGE_AT * seconds else 0
 
 
-def affordable_neighbours(effort: str, each: float, seeds: int, wanted: int) -> int:
+def _affordable_neighbours(effort: str, each: float, seeds: int, wanted: int) -> int:
     """Datasets of a grid with so many seeds, beside the first; a handful, however long it takes."""
     seconds = _LARGE_AT * EFFORTS[effort].measuring * _CORES
     return max(min(_DRAWN, wanted), min(wanted, int(seconds / (each * seeds)) - 1))
@@ -243,7 +243,7 @@ def _sizes(plan: AssessmentPlan) -> tuple[int, int, int]:
     each = spec.core_seconds(D.rows, D.features)
     seeds, many = request.limits.seeds, request.limits.neighbours
     if request.neighbours is None:
-        many = affordable_neighbours(request.effort, each, seeds, many)
+        many = _affordable_neighbours(request.effort, each, seeds, many)
     wanted = seeds_of_pair(seeds, plan.parameters(spec))
     of_pair = max(seeds, affordable(request.effort, each, 2, wanted))
     return seeds, min(many, D.rows - 1), of_pair
@@ -411,8 +411,10 @@ def _own_evidence(plan: AssessmentPlan, grid: Floats, attacked: Floats) -> Noise
         ],
         why_none="Neither the seed nor the record moves any weight.",
     )
-    if plan.job is not None and plan.problems > 1:
-        found.words.append(f"One model was trained: class {plan.job.classes[0]} against the rest.")
+    if plan.fitting is not None and plan.problems > 1:
+        found.words.append(
+            f"One model was trained: class {plan.fitting.classes[0]} against the rest."
+        )
     for weights, name, part, base in (
         (grid, f"the worst pair of {many:,} drawn datasets", "own grid", 0),
         (attacked, ATTACKED, "own pair", None),
@@ -449,18 +451,18 @@ def release_estimate(
 
     Parameters, errors: as for `own_noise`.
     """
-    job, spec, scale = plan.job, plan.release_spec, 0.0
+    fitting, spec, scale = plan.fitting, plan.release_spec, 0.0
     if spec is None:
-        assert job is not None
-        found = _fit_evidence(plan, job, progress)
+        assert fitting is not None
+        found = _fit_evidence(plan, fitting, progress)
     else:
-        models: Models = [(None, plan.release_pair)]
-        if job is not None:
-            scale = job.plan.scale
-            first, second = (records_of(job.plan, each) for each in plan.release_pair)
+        models: _Models = [(None, plan.release_pair)]
+        if fitting is not None:
+            scale = fitting.plan.scale
+            first, second = (records_of(fitting.plan, each) for each in plan.release_pair)
             models = [
                 (start, (first.dataset(problem), second.dataset(problem)))
-                for problem, start in enumerate(job.start)
+                for problem, start in enumerate(fitting.start)
             ]
         # Drawn records are replaced in the first model alone.
         many = min(_DRAWN, plan.request.limits.neighbours)
@@ -476,7 +478,7 @@ def _computed(
     D: Dataset,
     spec: TrainSpec,
     scale: float,
-    models: Models,
+    models: _Models,
     drawn: Neighbours,
     progress: Progress,
 ) -> NoiseEvidence:
@@ -512,7 +514,7 @@ def _measured(
     plan: AssessmentPlan,
     spec: TrainSpec,
     scale: float,
-    models: Models,
+    models: _Models,
     drawn: Neighbours,
     directory: Path,
     progress: Progress,
@@ -586,8 +588,8 @@ def _pairs_words(models: int, drawn: Neighbours | None) -> list[str]:
 # Methods that the engine does not train --------------------------------------------------
 
 
-def _fit_evidence(plan: AssessmentPlan, job: PlannedFit, progress: Progress) -> NoiseEvidence:
-    fit, request = job.plan, plan.request
+def _fit_evidence(plan: AssessmentPlan, fitting: PlannedFit, progress: Progress) -> NoiseEvidence:
+    fit, request = fitting.plan, plan.request
     wanted = _FITS if fit.method == "objective" else request.limits.seeds
     seeds = affordable(request.effort, cost_of_fit(fit), 2, wanted)
     if not seeds:
@@ -595,13 +597,15 @@ def _fit_evidence(plan: AssessmentPlan, job: PlannedFit, progress: Progress) -> 
     repeated = f"The release was fitted {seeds:,} times on each dataset of the attacked pair, with "
     found = NoiseEvidence(words=[f"{repeated}the same noise on both."])
     with threadpool_limits(1, "blas"):
-        weights = fitted(fit, job.start, plan.release_pair, seeds, progress)
+        weights = fitted(fit, fitting.start, plan.release_pair, seeds, progress)
         if fit.method == "objective":
             every, one = weights.reshape(seeds, 2, -1), stream("estimate", "one sigma")
             size = directional.isotropic(every, fit.scale, stream=one)
             found.isotropic.append(Distance.isotropic(ATTACKED, size))
             many = request.limits.neighbours
-            found.telling += shifts(fit, plan.release_pair, class_dataset(job), weights[:, 0], many)
+            found.telling += _shifts(
+                fit, plan.release_pair, class_dataset(fitting), weights[:, 0], many
+            )
             found.words.append(
                 "The minimiser tells the random term that would have led there from either "
                 "dataset; the two terms differ by how differently the two records pull there."
@@ -612,7 +616,7 @@ def _fit_evidence(plan: AssessmentPlan, job: PlannedFit, progress: Progress) -> 
                     *(weights[:, 0, problem], weights[:, 1, problem], fit.scale),
                     stream=stream("estimate", problem),
                 ).distance
-                for problem in range(len(job.start))
+                for problem in range(len(fitting.start))
             ]
             telling = [Distance.telling(ATTACKED, part) for part in parts]
             found.telling.append(together(telling, _INDEPENDENT))
@@ -662,7 +666,7 @@ def fitted(
     return weights
 
 
-def shifts(
+def _shifts(
     fit: FitPlan,
     pair: tuple[Dataset, Dataset],
     D: Dataset,

@@ -31,7 +31,7 @@ from sordino.report.result import Bound, Checked, Curve, Proved, curve
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
-Conditions = list[tuple[str, str]]
+_Conditions = list[tuple[str, str]]
 """Preconditions of a theorem, and the numbers by which each was checked."""
 
 _CHECKED = ("batches drawn by", "a convex and smooth loss", "plain SGD without momentum")
@@ -45,21 +45,21 @@ def prove(plan: AssessmentPlan) -> Proved:
     """What is proved of the release, theorem by theorem."""
     if plan.network is not None:
         return _prove_network(plan.network)
-    job = plan.job
-    assert job is not None  # a linear model
-    proof, evidence = job.proof, job.plan.evidence
+    fitting = plan.fitting
+    assert fitting is not None  # a linear model
+    proof, evidence = fitting.proof, fitting.plan.evidence
     if proof is None or evidence is None:
-        return Proved(None, why_none=job.why_none or "no noise is added")
+        return Proved(None, why_none=fitting.why_none or "no noise is added")
     bounds = _evidence_bounds(evidence, proof, plan.delta)
-    if not job.why_none:
+    if not fitting.why_none:
         return _proved(proof, plan.delta, bounds, evidence.facts())
-    reason = f"Nothing is promised: {job.why_none}."
+    reason = f"Nothing is promised: {fitting.why_none}."
     refused = tuple(
         replace(bound, epsilon=None, used=False, checked=(), reason=bound.reason or reason)
         for bound in bounds
         if bound.kind == "guarantee"
     )
-    return Proved(None, why_none=job.why_none, bounds=refused)
+    return Proved(None, why_none=fitting.why_none, bounds=refused)
 
 
 def _prove_network(plan: NetworkPlan) -> Proved:
@@ -119,7 +119,7 @@ def _bounds(
     kind: str,
     done: object,
     delta: float,
-    conditions: Mapping[str, Conditions],
+    conditions: Mapping[str, _Conditions],
     known: Sequence[str] = (),
 ) -> tuple[Bound, ...]:
     """What every theorem says of one release: its training, its noise, all models, all records.
@@ -208,7 +208,7 @@ def _above_lines(profile: Profile, alphas: Floats) -> Floats:
 # Preconditions, and the numbers by which they were checked ------------------------------
 
 
-def _conditions(evidence: Evidence, done: object) -> dict[str, Conditions]:
+def _conditions(evidence: Evidence, done: object) -> dict[str, _Conditions]:
     """What a theorem on the "final" weights, or on "all" iterates, rests on."""
     if isinstance(evidence, StepsEvidence):
         assert isinstance(done, Run)
@@ -231,7 +231,7 @@ def _conditions(evidence: Evidence, done: object) -> dict[str, Conditions]:
     return {"final": [(runs, evidence.runs_in_words), *extra]}
 
 
-def _output(evidence: OutputEvidence, done: OutputPerturbation) -> Conditions:
+def _output(evidence: OutputEvidence, done: OutputPerturbation) -> _Conditions:
     spec, constants = evidence.spec, done.batches["constants"]
     loss = f"{spec.objective.kind}: gradients of at most {constants.lipschitz:.6g}, "
     loss += f"curvature {constants.strongly_convex:.6g} to {constants.smooth:.6g}"
@@ -273,7 +273,7 @@ def _rates(rate: float, limit: float) -> tuple[str, str]:
     return "learning rates at which no step pushes two runs apart", numbers
 
 
-def _objective(noisy: ObjectiveEvidence) -> Conditions:
+def _objective(noisy: ObjectiveEvidence) -> _Conditions:
     problem = noisy.problem
     leverage = problem["norm"] ** 2 / problem["regulariser"]
     kappa = math.log1p(problem["curvature"] * leverage)
@@ -299,7 +299,7 @@ def _objective(noisy: ObjectiveEvidence) -> Conditions:
     ]
 
 
-def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> Conditions:
+def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> _Conditions:
     """What composition rests on: clip, noise and sampling."""
     clip, bound = spec.max_grad_norm, gradient_bound(spec, constants)
     assert clip is not None  # there is noise
@@ -318,7 +318,7 @@ def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> Conditions
     ]
 
 
-def _hidden_state(evidence: StepsEvidence, run: Run) -> Conditions:
+def _hidden_state(evidence: StepsEvidence, run: Run) -> _Conditions:
     """What theorems on the last iterate rest on; empty where they do not apply."""
     if not isinstance(run.hidden, HiddenState):
         return []
@@ -342,7 +342,7 @@ def _rows_within(norm: float) -> tuple[str, str]:
     )
 
 
-def _group(problems: int, rows_per_person: int, *, in_one_norm: bool = True) -> Conditions:
+def _group(problems: int, rows_per_person: int, *, in_one_norm: bool = True) -> _Conditions:
     """What one-vs-rest and several records of a person cost, where there are any.
 
     `in_one_norm` if all problems are one long vector; else they are composed.

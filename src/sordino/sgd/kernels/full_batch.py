@@ -272,7 +272,7 @@ def residuals(law: Law, z: Array, y: Array, most: Array) -> None:
     """Overwrite scores with residuals, clipped."""
     if law.kind == link.LOGISTIC and z.itemsize == 8:
         for b in range(len(z)):
-            z[b] = sigmoid(z[b]) - y[b]
+            z[b] = _sigmoid(z[b]) - y[b]
     else:
         link.residuals(law.kind, law.huber, z, y)
     if law.clip < np.inf:
@@ -281,7 +281,7 @@ def residuals(law: Law, z: Array, y: Array, most: Array) -> None:
 
 # Not `compiled`: sums that may be reordered would put the two parts of ln 2 together again.
 @numba.njit(fastmath={"contract"}, error_model="numpy")
-def sigmoid(z: Any) -> Any:
+def _sigmoid(z: Any) -> Any:
     """1 / (1 + exp(-z)), in float64, as arithmetic that the compiler turns into vectors.
 
     Cephes' exp(-z) is 2^n (q + p) / (q - p) for polynomials p and q of what is left after n ln 2,
