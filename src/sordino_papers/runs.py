@@ -53,7 +53,7 @@ _NOISE = "sordino_papers/sgd_noise"
 SOURCES: dict[str, tuple[str, ...]] = {
     "sizes": (*_sources("sordino", "data"), *_DATASETS),
     "grid": (*_TRAINS, f"{_NOISE}/grid.py"),
-    "noise": (*_TRAINS, *_sources(_NOISE, "noise.py", "preparations.py")),
+    "noise": (*_TRAINS, f"{_NOISE}/noise.py"),
     "features": (*_sources("sordino", "data"), *_DATASETS),
     "curves": (*_TRAINS, *_DATASETS),
     "formulas": (

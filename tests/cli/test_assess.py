@@ -181,7 +181,7 @@ def test_a_directory_without_permission(program, tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     code, _, err = program("assess", "--out", tmp_path / "closed" / "study")
     assert code == 2
-    assert "may write" in err
+    assert "writable" in err
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="only Linux has /proc")
@@ -209,7 +209,7 @@ def test_a_claim_must_be_said(program, tmp_path: Path) -> None:
 def test_a_study_that_is_none(program, tmp_path: Path) -> None:
     code, _, err = program("report", tmp_path)
     assert code == 1
-    assert "that `sordino assess` made" in err
+    assert "made by `sordino assess`" in err
     code, _, err = program("assess", tmp_path / "none.toml")
     assert code == 2
     assert "--write-study" in err

@@ -108,7 +108,7 @@ def test_the_first_line_of_a_file_is_told_by_nobody(told, tmp_path: Path) -> Non
             out, err = told(*arguments)
             assert out == "", name
             assert not leaked(err)
-            why = "Is a quote left open" if first else "seems to have no header"
+            why = "a quote left open" if first else "seems to have no header"
             assert why in err, name
 
 

@@ -42,10 +42,10 @@ def test_idx_is_read_in_its_shape() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "does not start"),
-        (b"\0\0\x08", "does not start"),
-        (b"\0\0\x08\x03\0\0", "does not start"),
-        (b"\0\0\x0d" + _idx(TRAIN[1])[3:], "does not start"),
+        (b"", "is no IDX file"),
+        (b"\0\0\x08", "is no IDX file"),
+        (b"\0\0\x08\x03\0\0", "is no IDX file"),
+        (b"\0\0\x0d" + _idx(TRAIN[1])[3:], "is no IDX file"),
         (_idx(TRAIN[1])[:-1], r"promises \(600,\) bytes and 599 follow"),
         (_idx(TRAIN[1]) + b"0", r"promises \(600,\) bytes and 601 follow"),
     ],

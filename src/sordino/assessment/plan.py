@@ -188,7 +188,9 @@ class AssessmentPlan:
         persons = request.max_rows_per_person
         estimator = fitting = network = None
         if request.model == "mlp":
-            D = _network_rows(prepared, X, y)
+            norm, second = prepared.data_norm, network_labels(prepared, y)[1]
+            codes = (np.asarray(y) == second).astype(np.int64)
+            D = Dataset(clip_rows(np.asarray(X, dtype=np.float64), norm), codes, norm, "fit")
             read = () if prepared.classes is not None else (CLASSES_READ,)
             network = NetworkPlan.of(D.rows, known, request.epsilon, delta, persons, read)
         else:
@@ -261,12 +263,8 @@ class AssessmentPlan:
     def plain_words(self) -> str:
         """How ordinary SGD is trained."""
         spec, steps = self.plain, self.plain.total_steps(self.D.rows)
-        passes = f"{steps * spec.batch_size / self.D.rows:.3g}"
-        return (
-            f"{steps:,} steps ({passes} {'pass' if passes == '1' else 'passes'}), batches of "
-            f"{spec.batch_size}, learning rate {spec.schedule.rate:g}, a new order every pass, "
-            "fixed initial weights"
-        )
+        passes = f"{steps:,} steps (passes: {steps * spec.batch_size / self.D.rows:.3g})"
+        return f"{passes}, batches of {spec.batch_size}, learning rate {spec.schedule.rate:g}"
 
     @property
     def title(self) -> str:
@@ -299,13 +297,6 @@ def network_labels(prepared: Prepared, y: Any) -> Any:
     if len(labels) != 2:
         checks.fail("classes", len(labels), "to be 2 for --model mlp", "Use logistic or svm.")
     return labels
-
-
-def _network_rows(prepared: Prepared, X: Any, y: Any) -> Dataset:
-    """Rows for a network, scaled into their norm; labels 0 and 1."""
-    codes = (np.asarray(y) == network_labels(prepared, y)[1]).astype(np.int64)
-    rows = clip_rows(np.asarray(X, dtype=np.float64), prepared.data_norm)
-    return Dataset(rows, codes, prepared.data_norm, "fit")
 
 
 def _network_objective(recipe: Recipe | None) -> ObjectiveSpec:

@@ -117,14 +117,13 @@ def band(
         profile = family(epsilon)
         # A family whose members have another epsilon at delta would make the answer false.
         if not named_right and (actual := profile.epsilon(delta)) < 0.99 * epsilon:
-            wanted = f"to have epsilon {epsilon:.4g} at delta = {delta:.3g}"
-            checks.fail("family(epsilon)", f"[epsilon {actual:.4g}]", wanted, "Use one delta.")
+            checks.fail("family(epsilon)", f"[epsilon {actual:.4g}]", f"to have {epsilon:.4g}")
         named_right = True
         return _violated(points, profile, direction)
 
     tolerance = checks.positive("tolerance", tolerance)
     found = _largest(refuted, _parameters(parameters), tolerance)
-    said = f"simultaneous {_NAMES[method]} on both error curves, within the family {family_name}"
+    said = f"simultaneous {_NAMES[method]}, within the family {family_name}"
     trials = np.size(negative) + np.size(positive)
     return Observation(found, delta, confidence, by(attack, said), trials)
 
@@ -161,8 +160,8 @@ def confident_points(
     checks.one_of("method", method, METHODS)
     tables = [METHODS[method](len(world), level / 2) for world in (negative, positive)]
     if tables[0][0] + tables[1][0] >= 1:
-        wanted = f"to be enough runs a world for a band at confidence {confidence:.6g}"
-        checks.fail("runs", min(len(negative), len(positive)), wanted)
+        fewest = min(len(negative), len(positive))
+        checks.fail("runs", fewest, f"to be enough for a band at confidence {confidence:.6g}")
     thresholds = np.unique(np.concatenate([negative, positive]))
     errors = error_counts(negative, positive, thresholds)
     alpha, beta = (table[many] for table, many in zip(tables, errors, strict=True))

@@ -412,7 +412,7 @@ def _tested_runs(runs: int, delta: float, confidence: float) -> int:
     tested = runs - runs // 2
     bounds.check_runs(tested, delta=delta, confidence=confidence, half=True)
     if runs < _LEAST_RUNS:
-        checks.fail("runs", runs, f">= {_LEAST_RUNS}", "Half of them learn, half of them test.")
+        checks.fail("runs", runs, f">= {_LEAST_RUNS}")
     return tested
 
 
@@ -422,7 +422,7 @@ def _checked_claim(
     """The claim and its delta; refused if it is about other neighbours than these."""
     if not isinstance(claim, Claim):
         if delta is None:
-            checks.fail("delta", None, "to be given where the claim does not name one")
+            checks.fail("delta", None, "to be given")
         delta = checks.probability_below_one("delta", delta)
         if claim is None:
             return None, delta
@@ -433,10 +433,8 @@ def _checked_claim(
     if relation is Relation.REPLACE_ONE and silent:
         about.add(Relation.ZERO_OUT)
     if relation is not None and claim.relation not in about:
-        hint = f"D and D_prime are neighbours under {relation.value}."
-        if claim.relation is Relation.ZERO_OUT:
-            hint += " Neither of two records is silent; use sordino.data.neighbours.zero_out."
-        checks.fail("claim", claim.relation.value, "to be about this pair", hint)
+        silence = "Use sordino.data.neighbours.zero_out." * (claim.relation is Relation.ZERO_OUT)
+        checks.fail("claim", claim.relation.value, f"to be {relation.value}, as the pair", silence)
     if delta is not None and delta != claim.delta:
         checks.fail("delta", delta, f"to be the claim's {claim.delta:g}", "Leave it out.")
     return claim, claim.delta
@@ -462,18 +460,17 @@ def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relat
         if isinstance(mechanism, SingleFit):
             return *lay_out(as_dataset("D", D), D_prime), D_prime.relation, False
         if not trained:
-            checks.fail("D_prime", "[Neighbours]", "to be a dataset: only our SGD trains on them")
+            checks.fail("D_prime", "[Neighbours]", "to be a dataset")
         return D, D_prime, D_prime.relation, False
     if trained:
         D, D_prime = as_dataset("D", D), as_dataset("D_prime", D_prime)
     apart = difference(D, D_prime)
     if apart is None:
         if is_estimator(mechanism):
-            hint = "Pass X and y as arrays or tables of numbers, texts or dates, of one length."
-            checks.fail("D", type(D).__name__, "to hold records that can be compared", hint)
+            checks.fail("D", type(D).__name__, "to be (X, y), of one length, of plain values")
         return D, D_prime, None, False
     if not apart.in_order and not (trained and mechanism.spec.order != Sampling.CYCLIC):
-        checks.fail("D_prime", "[another order]", "to hold the records in the order of D")
+        checks.fail("D_prime", "[another order]", "to be in the order of D")
     if trained:  # whether a record of zeros has no gradient, as far as can be seen
         linear = mechanism.spec.objective.is_linear and not mechanism.spec.objective.intercept
     else:

@@ -313,7 +313,7 @@ def _as_multisets(first: list[bytes], second: list[bytes]) -> Difference:
     gained = [key for key, many in counts.items() for _ in range(-many)]
     if (many := max(len(lost), len(gained))) != 1:
         shown = f"[{many:,} other records]" if many else "[the same records]"
-        checks.fail("D_prime", shown, "to differ from D in one record, replaced, added or removed")
+        checks.fail("D_prime", shown, "to differ from D in one record")
     if lost and gained:
         row, other = first.index(lost[0]), second.index(gained[0])
         return Difference(Relation.REPLACE_ONE, row, other, in_order=False)

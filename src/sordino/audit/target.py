@@ -100,10 +100,8 @@ def of_function(
         if not isinstance(second, Dataset):
             checks.fail("relation", relation.value, "to be another", "Silent records need our SGD.")
         pair = (first.X, first.y), (second.X, second.y)
-        words = (
-            f"(X, y), {first.rows:,} rows of {first.features} numbers of {source.data} within norm "
-            f"{norm:g} (entries may be negative), labels from 0 on; one record differs: {words}"
-        )
+        size = f"{first.rows:,} rows of {first.features} numbers of {source.data}"
+        words = f"(X, y), {size} within norm {norm:g}, labels from 0 on; one differs: {words}"
     delta = default_delta(None) if delta is None else checks.probability_below_one("delta", delta)
     claim = None if epsilon is None else Claim(epsilon, delta, relation, source=name)
     return Target(mechanism, pair[0], pair[1], claim, delta, name, words)
@@ -145,8 +143,8 @@ def of_gallery(name: str, *, few: bool) -> Target:
     entry = gallery.find_entry(name)
     case = entry.case()
     if case.exact is not None:
-        hint = f"A formula settles it, without runs: `sordino audit gallery {name}`."
-        checks.fail("mechanism", f"{_GALLERY}{name}", "to be something that can be run", hint)
+        hint = f"A formula settles it: `sordino audit gallery {name}`."
+        checks.fail("mechanism", f"{_GALLERY}{name}", "to be one that is run", hint)
     return Target(
         *(case.broken, case.D, case.D_prime, case.claim, case.claim.delta),
         name=f"{_GALLERY}{name}",
@@ -161,8 +159,7 @@ def _crafted(
 ) -> tuple[Any, Any, str]:
     """D, D' and what they are; `l2` if it is known what holds a model back."""
     if craft == _CANARY:
-        words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
-        return *pairs.canary(dataset, relation=relation, l2=l2), words
+        return *pairs.canary(dataset, relation=relation, l2=l2), "a crafted canary"
     if relation is not Relation.REPLACE_ONE:
         checks.fail("relation", relation.value, "to be replace-one", "Or use a canary.")
     assert dataset.norm_bound is not None

@@ -67,7 +67,7 @@ def central_crop(images: npt.NDArray[Any], side: int) -> npt.NDArray[Any]:
     """Cut the central side x side square out of images of shape (n, height, width, ...)."""
     height, width = images.shape[1:3]
     if checks.whole("side", side, at_least=1) > min(height, width):
-        checks.fail("side", side, f"<= {min(height, width)}, the shorter side of the images")
+        checks.fail("side", side, f"<= {min(height, width)}, that of the images")
     top, left = (height - side) // 2, (width - side) // 2
     return images[:, top : top + side, left : left + side]
 
@@ -172,7 +172,7 @@ class Projection:
 
         most = min(X.shape)
         if checks.whole("components", components, at_least=1) > most:
-            checks.fail("components", components, f"<= {most}, the rank the rows can have")
+            checks.fail("components", components, f"<= {most}")
         # Only the leading eigenvectors of the covariance: exact like scikit-learn's full solver but
         # for last digits and signs, several times faster at 3,072 columns, without a random start.
         centre, width = X.mean(axis=0), X.shape[1]

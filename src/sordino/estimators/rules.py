@@ -28,6 +28,7 @@ from sordino.estimators.risk import most_rounding
 from sordino.models.constants import Constants
 from sordino.privacy import Relation
 from sordino.proofs.objective import ObjectiveEvidence, objective_noise, problem_of
+from sordino.sensitivity import Batches
 
 GRADIENT_LEFT = 1e-6
 """Norm of the gradient of the SUM objective at which minimising stops, for rows of norm 1."""
@@ -106,16 +107,9 @@ def mechanism(task: Task, l2: float) -> ObjectiveEvidence:
     solver that gave up for some records and not for others would tell them apart.
     """
     rough = _noisy_objective(task.alone, l2, GRADIENT_LEFT * task.norm).sigma
-    hidden = most_rounding(
-        rows=task.rows,
-        dimension=task.columns,
-        curvature=task.curvature,
-        huber_width=task.huber_width,
-        l2=l2,
-        norm=task.norm,
-        # ||b||, but for a chance of e^-32
-        linear=2 * rough * (math.sqrt(task.columns) + 8) / task.rows,
-    )
+    linear = 2 * rough * (math.sqrt(task.columns) + 8) / task.rows  # ||b||, but for e^-32
+    same = {n: getattr(task, n) for n in ("rows", "curvature", "huber_width", "norm")}
+    hidden = most_rounding(dimension=task.columns, l2=l2, linear=linear, **same)
     left = max(GRADIENT_LEFT * task.norm, _ROUNDINGS * task.rows * hidden)
     return _noisy_objective(task, l2, left)
 
@@ -129,16 +123,9 @@ def _noisy_objective(task: Task, l2: float, gradient_left: float) -> ObjectiveEv
         problems=task.problems,
         rows_per_person=task.rows_per_person,
     )
-    return ObjectiveEvidence(
-        loss=task.kind,
-        huber_width=task.huber_width,
-        norm=task.norm,
-        regulariser=regulariser,
-        sigma=sigma,
-        sigma_out=sigma_out,
-        gradient_left=gradient_left,
-        **task.shape,
-    )
+    of: Any = {"loss": task.kind, "huber_width": task.huber_width, "norm": task.norm, **task.shape}
+    of |= {"sigma": sigma, "sigma_out": sigma_out, "gradient_left": gradient_left}
+    return ObjectiveEvidence(regulariser=regulariser, **of)
 
 
 def noisy_gd(task: Task, given: Settings) -> _Defaults:
@@ -236,14 +223,7 @@ def _steps(total: float, given: Settings, wanted: float, task: Task) -> _Default
 def _reach(rows: int, batch: int, epochs: int, interval: int) -> float:
     """Length of RSGD-AR at rate 1: how far a unit gradient in the worst batch carries, times n."""
     flat = Constants(lipschitz=1.0, smooth=1e-12, strongly_convex=0.0)
-    found = sensitivity.rsgd_ar(
-        constants=flat,
-        n=rows,
-        batch_size=max(1, rows // -(-rows // min(batch, rows))),
-        relation=Relation.ZERO_OUT,
-        epochs=epochs,
-        eta0=1.0,
-        tau=interval,
-        drop_last=True,
-    )
-    return rows * found.worst
+    size = max(1, rows // -(-rows // min(batch, rows)))
+    of: Batches = {"constants": flat, "n": rows, "batch_size": size, "drop_last": True}
+    how = {"epochs": epochs, "tau": interval}
+    return rows * sensitivity.rsgd_ar(eta0=1.0, relation=Relation.ZERO_OUT, **how, **of).worst

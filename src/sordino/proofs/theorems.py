@@ -264,8 +264,7 @@ def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | Non
     """
     applicable = [finding for finding in findings if finding.applies]
     if len({finding.relation for finding in applicable}) > 1:
-        hint = "Guarantees for different relations cannot be ranked."
-        checks.fail("relations", "several", "to be one and the same", hint)
+        checks.fail("relations", "several", "to be one: different relations cannot be ranked")
     sign = -1.0 if largest else 1.0
 
     def rank(finding: Finding) -> tuple[float, bool]:
@@ -433,14 +432,8 @@ def prove_steps(run: Run, spec: TrainSpec, delta: float, accountant: str = "best
         together = f"one model a class, {run.problems} in all, "
         assumes.append(f"{together}trained on the same batches and released together")
     assumes.append(f"rounding inside the training is not counted; its arithmetic is {spec.dtype}")
-    return Proof(
-        profile=profile,
-        sampling=run.steps.sampling,
-        assumes=tuple(assumes),
-        released=theorem.released,
-        unit=unit_of(run.rows_per_person),
-        rests_on=theorem.name,
-    )
+    done = profile, run.steps.sampling, tuple(assumes), theorem.released
+    return Proof(*done, unit_of(run.rows_per_person), rests_on=theorem.name)
 
 
 def noise_for_steps(run: Run, epsilon: float, delta: float, accountant: str = "best") -> float:
@@ -499,7 +492,7 @@ def _need(reason: str, holds: Callable[[Any, float], bool]) -> _Need:
     return check
 
 
-def _of_number_of_records(run: Run, delta: float) -> None:
+def _known_size(run: Run, delta: float) -> None:
     dp_sgd.refuse(run.steps)
 
 
@@ -536,10 +529,7 @@ def _notes(
             raise NotApplicable("The notes print it for noise, without a constant; see calibrate.")
         if delta == 0:
             raise NotApplicable("The notes' formula needs delta > 0.")
-        steps = run.steps
-        return naive_strong.notes_naive_epsilon(
-            steps.noise_multiplier, steps.sample_rate, steps.steps, delta
-        )
+        return naive_strong.notes_naive_epsilon(**_of_linear(run), delta=delta)
 
     def noise(run: Run, epsilon: float, delta: float) -> AsPrinted:
         _DRAWN_AT_RANDOM(run, delta)
@@ -580,9 +570,7 @@ def _composition(name: str, title: str, rule: naive_strong.Composition) -> _Theo
         found = rule.noise(epsilon, delta, rate, count, sensitivity=size)
         return calibrate.proved(_with_noise(ask, run, delta), found, epsilon, delta)
 
-    return _Theorem(
-        name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
-    )
+    return _Theorem(name, title, title, ask, needs=(_known_size,), released="all", noise=noise)
 
 
 def _accountant(name: str, title: str, of: Callable[..., Profile]) -> _Theorem[Run]:
@@ -595,9 +583,7 @@ def _accountant(name: str, title: str, of: Callable[..., Profile]) -> _Theorem[R
         how = {key: value for key, value in vars(run.steps).items() if key != "noise_multiplier"}
         return calibrate.noise_multiplier(epsilon, delta, **how, method=name)
 
-    return _Theorem(
-        name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
-    )
+    return _Theorem(name, title, title, ask, needs=(_known_size,), released="all", noise=noise)
 
 
 def _with_noise(
@@ -677,6 +663,10 @@ _CHAUDHURI = "objective perturbation (Chaudhuri et al. 2011)"
 _NOISY_STEPS = "accountants of noisy steps (Abadi et al. 2016; Bok, Su & Altschuler 2024)"
 
 
+_CHEN_RENYI = "Renyi DP, mean over the record's batch (Chen, Lee & Kifer 2019, Proposition 3)"
+_MIRONOV = "Renyi DP of the Gaussian mechanism (Mironov 2017)"
+
+
 def _elsewhere(name: str, title: str, source: str, reason: str) -> _Theorem[Any]:
     """A theorem on noise in another place, or of another kind."""
 
@@ -720,16 +710,12 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> _Theorem[OutputPerturbat
 
     def ask(done: OutputPerturbation, delta: float) -> _Stated:
         of = done.sensitivity
-        one = permuted.renyi_mixture(
-            sensitivities=of.positions if mixed else [done.farthest],
-            weights=of.shares if mixed else None,
-            sigma=done.of.sigma,
-            relation=of.relation,
-        )
+        moved: Any = {"sensitivities": [done.farthest]}
+        if mixed:
+            moved = {"sensitivities": of.positions, "weights": of.shares}
+        one = permuted.renyi_mixture(sigma=done.of.sigma, relation=of.relation, **moved)
         found = group(one, done.of.rows_per_person).noted(theorem=source(done))
-        return _Stated(
-            found, (("converted by the least of three theorems, at the best order", ""),)
-        )
+        return _Stated(found, (("converted by the least of three theorems", ""),))
 
     def about(done: OutputPerturbation) -> bool:
         return (done.secret_place and done.same_order) is mixed
@@ -770,9 +756,7 @@ _STRONGLY_CONVEX = _need(
 )
 _FALLING_RATE = _need(
     "The learning rate must be min(1 / smoothness, 1 / (strong convexity t)), without restarts.",
-    lambda done, _: (
-        done.spec.schedule.kind == "strongly-convex" and done.spec.restart_every is None
-    ),
+    lambda of, _: of.spec.schedule.kind == "strongly-convex" and of.spec.restart_every is None,
 )
 _CONSTANT_RATE = _need(
     "It is about a constant learning rate, and this one falls.",
@@ -815,25 +799,20 @@ def _bolt_on_strongly_convex(done: OutputPerturbation) -> Sensitivity:
         # smoothness is that steps contract by 1 - rate * strong convexity, which is so here.
         batches["constants"] = replace(constants, smooth=schedule.smooth)
         said = (f"largest rate x (smoothness + strong convexity) = {steepest:.6g} <= 2",)
+    how: Any = {"relation": done.sensitivity.relation, "same_order": done.same_order, **batches}
     found = sensitivity.bolt_on_strongly_convex(
         steps=len(done.rates),
-        relation=done.sensitivity.relation,
         schedule_smooth=schedule.smooth,
         schedule_strongly_convex=schedule.strongly_convex,
-        same_order=done.same_order,
-        **batches,
+        **how,
     )
     return replace(found, conditions=(*found.conditions, *said))
 
 
 def _of_descent(done: OutputPerturbation) -> dict[str, Any]:
     """What theorems on full batches ask."""
-    return {
-        "constants": done.batches["constants"],
-        "n": done.batches["n"],
-        "rate": done.spec.schedule.rate,
-        "relation": done.sensitivity.relation,
-    }
+    of = {"rate": done.spec.schedule.rate, "relation": done.sensitivity.relation}
+    return {"constants": done.batches["constants"], "n": done.batches["n"], **of}
 
 
 _OUTPUT: tuple[_Theorem[OutputPerturbation], ...] = (
@@ -844,16 +823,8 @@ _OUTPUT: tuple[_Theorem[OutputPerturbation], ...] = (
         needs=(_SECRET_PLACE,),
     ),
     _Theorem("gaussian", "exact Gaussian, largest sensitivity", _gaussian_source, _gaussian),
-    _renyi(
-        "Renyi DP, random sensitivity",
-        "Renyi DP, mean over the record's batch (Chen, Lee & Kifer 2019, Proposition 3)",
-        mixed=True,
-    ),
-    _renyi(
-        "Renyi DP, largest sensitivity",
-        "Renyi DP of the Gaussian mechanism (Mironov 2017)",
-        mixed=False,
-    ),
+    _renyi("Renyi DP, random sensitivity", _CHEN_RENYI, mixed=True),
+    _renyi("Renyi DP, largest sensitivity", _MIRONOV, mixed=False),
     _Theorem(
         *("classical", "classical Gaussian formula"),
         source="sigma >= D sqrt(2 ln(1.25 / delta)) / epsilon (Dwork & Roth 2014, Theorem A.1)",
@@ -916,30 +887,23 @@ def _objective_renyi(noisy: ObjectiveEvidence, delta: float) -> _Stated:
     values = one.renyi(renyi.ORDERS)
     if values is None:
         raise NotApplicable("The release has no bounded Renyi divergence.")
-    found = RenyiProfile(
-        orders=tuple(renyi.ORDERS.tolist()),
-        values=tuple(values.tolist()),
-        relation=one.relation,
-        theorem=_OBJECTIVE_RENYI,
-    )
-    return _Stated(group(found, noisy.rows_per_person).noted(theorem=_OBJECTIVE_RENYI))
+    orders, bounds = tuple(renyi.ORDERS.tolist()), tuple(values.tolist())
+    of: Any = {"relation": one.relation, "theorem": _OBJECTIVE_RENYI}
+    found = group(RenyiProfile(orders=orders, values=bounds, **of), noisy.rows_per_person)
+    return _Stated(found.noted(theorem=_OBJECTIVE_RENYI))
 
 
 def _of_the_minimiser(noisy: ObjectiveEvidence, delta: float) -> Profile:
     """Output perturbation of the exact minimiser, which this is not."""
     moved = noisy.moved / noisy.regulariser
     formula = "2 R / (n l2)" if noisy.relation is Relation.REPLACE_ONE else "R / (n l2)"
-    raise NotApplicable(
-        f"One record moves the exact minimiser by up to {formula} = {moved:.6g}; the noise on the "
-        f"weights, {noisy.sigma_out:.3g}, only hides the solver's error."
-    )
+    noise = f"the noise on the weights, {noisy.sigma_out:.3g}, only hides the solver's error"
+    raise NotApplicable(f"One record moves it by up to {formula} = {moved:.6g}; {noise}.")
 
 
 _LINEAR_MODEL = "objective perturbation of a linear model (docs/math.md 10.1)"
-_ANY_LOSS = (
-    "objective perturbation of any linear model, the determinant's e^kappa paid in full "
-    "(docs/math.md 10.1)"
-)
+_PAID = "the determinant's e^kappa paid in full"
+_ANY_LOSS = f"objective perturbation of any linear model, {_PAID} (docs/math.md 10.1)"
 _OBJECTIVE_RENYI = "Renyi DP of objective perturbation, converted by the least of three theorems"
 _OBJECTIVE: tuple[_Theorem[ObjectiveEvidence], ...] = (
     _Theorem(
@@ -1036,13 +1000,10 @@ _NOT_STEPS = (
         "The noise is in the steps of the descent, not in the objective.",
     ),
 )
+_WU = "sensitivity of the final weights (Wu et al. 2017)"
 _CONVEX = "The loss of a network is not convex; use --model logistic or svm."
 _NOT_NETWORKS = (
-    _elsewhere(
-        *("output", "output perturbation"),
-        "sensitivity of the final weights (Wu et al. 2017)",
-        _CONVEX,
-    ),
+    _elsewhere("output", "output perturbation", _WU, _CONVEX),
     _elsewhere("objective", "objective perturbation", _CHAUDHURI, _CONVEX),
 )
 THEOREMS: dict[str, tuple[_Theorem[Any], ...]] = {

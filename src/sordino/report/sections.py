@@ -81,7 +81,7 @@ def _numbers(assessment: Assessment) -> Iterator[Block]:
 
 
 def _three_numbers(assessment: Assessment) -> Table:
-    def cells(row: words.Row) -> tuple[Line, ...]:
+    def cells(row: words.TableRow) -> tuple[Line, ...]:
         kind, epsilon = Span(row.kind, row.kind), Span(row.epsilon, row.kind)
         return kind, row.meaning, epsilon, Span(row.delta or "-", "number"), row.certainty
 

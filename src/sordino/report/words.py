@@ -46,7 +46,7 @@ _RANKS = 0.6
 """An AUC from which on a model ranks rows much better than by chance."""
 
 
-class _TableRow(NamedTuple):
+class TableRow(NamedTuple):
     """One of the numbers in words: `of` what, which kind, and how sure."""
 
     of: str
@@ -172,20 +172,20 @@ def _notes(assessment: Assessment) -> Iterator[str]:
         yield f"No model was written. {full(release.why_not)}".rstrip()
 
 
-def table(assessment: Assessment) -> list[_TableRow]:
+def table(assessment: Assessment) -> list[TableRow]:
     """The three numbers of the release (or of the mechanism), then those of un-noised SGD."""
-    rows: list[_TableRow] = []
+    rows: list[TableRow] = []
     for each in assessment.triples:
         of, estimate, observed = printable(each.of), each.estimate, each.observed
 
         def add(kind: _Kind, *cells: str, of: str = of) -> None:
-            rows.append(_TableRow(of, kind, MEANINGS[kind], *cells))
+            rows.append(TableRow(of, kind, MEANINGS[kind], *cells))
 
         sure = "refuted by our attack" if each.broken else "holds by a theorem"
         most, delta = f"at most {upper(each.most)}", upper(each.delta)
         if each.bound == "claimed" or math.isinf(each.most):
             nothing = "nothing limits what anybody learns"
-            rows.append(_TableRow(of, "proved", nothing, "infinite", "any", "nothing is proved"))
+            rows.append(TableRow(of, "proved", nothing, "infinite", "any", "nothing is proved"))
         else:
             add("proved", most, delta, sure)
         if each.bound == "claimed":

@@ -61,36 +61,25 @@ class Chunk:
     def __init__(
         self, grid: Grid, seeds: slice, neighbours: slice, pulse: _Pulse | None = None
     ) -> None:
-        self.grid = grid
-        self.pulse = pulse or _Pulse()
-        self.spec = grid.spec
-        self.seeds = grid.seeds[seeds]
-        self.table = grid.table.of(neighbours)
-        start = np.stack(
-            [
-                grid.objective.init(grid.streams.stream("initial weights", seed))
-                if grid.initial is None
-                else grid.initial
-                for seed in self.seeds
-            ]
-        )
-        self.branches = Branches(
-            grid.objective,
-            torch.tensor(start, dtype=getattr(torch, self.spec.dtype)),
-            len(self.table.slot),
-            shares=_by_torch(self.spec),
-            averages=self.spec.average_every is not None,
-        )
+        self.grid, self.spec, self.pulse = grid, grid.spec, pulse or _Pulse()
+        self.seeds, self.table = grid.seeds[seeds], grid.table.of(neighbours)
+        if grid.initial is None:
+            streams = (grid.streams.stream("initial weights", seed) for seed in self.seeds)
+            first = np.stack([grid.objective.init(stream) for stream in streams])
+        else:
+            first = np.stack([grid.initial] * len(self.seeds))
+        start = torch.tensor(first, dtype=getattr(torch, self.spec.dtype))
+        how = {"shares": _by_torch(self.spec), "averages": self.spec.average_every is not None}
+        self.branches = Branches(grid.objective, start, len(self.table.slot), **how)
         wanted = self.seeds if self.spec.noise_multiplier else ()
         self.noise = [grid.noise.stream("noise", seed) for seed in wanted]
         self.drawn: torch.Tensor | None = None  # noise of coming steps, of full batches
         self.full: FullBatch | None = None
         many = grid.neighbours
         if full_batch.applies(self.spec, grid.slots, len(grid.seeds) * many):
-            first, datasets = np.arange(seeds.start, seeds.stop) * many, range(many)[neighbours]
-            places = first[:, None] + np.array(datasets)
-            parameters = grid.objective.parameters
-            self.full = FullBatch(self.spec, self.table, grid.slots, parameters, places)
+            rows, datasets = np.arange(seeds.start, seeds.stop) * many, range(many)[neighbours]
+            places, sizes = rows[:, None] + datasets, (grid.slots, grid.objective.parameters)
+            self.full = FullBatch(self.spec, self.table, *sizes, places)
         self.runs = len(self.seeds) * len(self.table.slot)
 
     def train(self) -> Array:
@@ -102,8 +91,7 @@ class Chunk:
         out = np.empty(shape, dtype=spec.dtype)
         if 0 in kept:
             out[:, :, kept[0]] = self.branches.weights()
-        taken = updates = 0
-        since_average = since_restart = 0
+        taken = updates = since_average = since_restart = 0
         if self.full is None:
             orders = epochs(spec, grid.slots, self.seeds, grid.streams, self.table.nothing)
         else:  # an epoch is one step, of all rows
@@ -178,8 +166,7 @@ class Chunk:
             normal = np.asarray(noise.standard_normal((shape[1], shape[2])))
             if normal.shape != shape[1:] or not np.isfinite(normal).all():
                 # Anything else would be spread over the steps, or take the noise away.
-                hint = "The noise source does not keep its promise; nothing was released."
-                checks.fail("noise", normal.shape, f"to be {shape[1:]} finite numbers", hint)
+                checks.fail("noise", normal.shape, f"to be {shape[1:]} finite numbers")
             drawn[run] = normal
         return torch.from_numpy(drawn)
 
@@ -225,8 +212,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, weights: Array, finished: npt.NDArray[np.bool_]) -> None:
         super().__init__(f"stopped after {int(finished.sum())} of {finished.size} runs")
-        self.weights = weights
-        self.finished = finished
+        self.weights, self.finished = weights, finished
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,8 +397,7 @@ class _SingleThreadedBlas:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
+        self._lock, self._inside = threading.Lock(), 0
         self._limits: threadpoolctl.threadpool_limits | None = None
 
     def __enter__(self) -> None:

@@ -136,7 +136,7 @@ def test_more_than_two_classes(tmp_path):
     many = subject_of(data="digits", method="output-gd", epsilon=2.0)
     found = made(many, tmp_path)
     assert "all 10 models" in found.pair
-    assert "summed over all models" in found.score
+    assert "over all models" in found.score
     assert not found.violated
     (tmp_path / "broken").mkdir()
     assert made(with_less_noise(many, 15), tmp_path / "broken").violated

@@ -201,7 +201,7 @@ def test_a_rate_that_can_expand_is_refused_where_the_theorem_forbids_it() -> Non
     found = proved(planned("bolt-on", learning_rate=9.0, batch_size=50, epochs=2))
     assert "above 2 / smoothness" in named(found, "bolt-on, convex").reason
     assert "min(1 / smoothness" in named(found, "bolt-on, strongly convex").reason
-    rate = [check for check in found.bounds[0].checked if "pushes two runs apart" in check.what]
+    rate = [check for check in found.bounds[0].checked if "2 / smoothness" in check.what]
     assert "expansion is counted in" in rate[0].numbers
 
 

@@ -115,9 +115,9 @@ def _release(
         ):
             raise AnotherRelease(f"{bundle} was made otherwise than asked. Pass another --out.")
     elif marked:
+        gone = f"the released model (SHA-256 {mark.read_text()[:16]}...)"
         raise AnotherRelease(
-            f"Expected {bundle} to hold the model that was released (SHA-256 "
-            f"{mark.read_text()[:16]}...). Put it back: a second one would be a second release."
+            f"Expected {bundle} to hold {gone}. Put it back: another would be a second release."
         )
     else:
         released = copy.copy(plan.estimator)
@@ -128,15 +128,11 @@ def _release(
             columns=plan.prepared.description,
             tuning="none declared",
         )
-    _write_mark(mark, released)
+    with explained(mark.parent, "written"):
+        Disk(mark.parent).put(mark.name, released.certificate_.model.sha256.encode())
     if not marked:  # also where it was stopped right after the bundle got its name
         history.add(plan.request.source())
     return released
-
-
-def _write_mark(mark: Path, released: PrivateLinearClassifier) -> None:
-    with explained(mark.parent, "written"):
-        Disk(mark.parent).put(mark.name, released.certificate_.model.sha256.encode())
 
 
 def _score_network(plan: AssessmentPlan, work: Path, progress: Progress) -> Release:
@@ -158,5 +154,5 @@ def _score_network(plan: AssessmentPlan, work: Path, progress: Progress) -> Rele
         noise=f"standard deviation {sigma:.4g} on every sum of clipped gradients",
         source=SeededNoise.name,
         accuracy=network_accuracy(plan, work, progress),
-        why_not="networks have no private estimator; the runs scored here had repeatable noise",
+        why_not="networks have no private estimator",
     )

@@ -133,7 +133,7 @@ def prepare(
     """
     fitting, other = _plan_fitting(estimator, *first), _plan_fitting(estimator, *second)
     if _public(fitting) != _public(other):
-        hint = "Pass data_norm, classes and public_rows: they may not be read off the data."
+        hint = "Pass data_norm, classes and public_rows."
         checks.fail("settings", "[different for D and D_prime]", "to be public", hint)
     return _PreparedPair(
         mechanism_of(fitting), class_dataset(fitting), class_dataset(other), claim_of(fitting)

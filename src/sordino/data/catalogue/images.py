@@ -25,7 +25,7 @@ COMPONENTS = 50
 def parse_idx(raw: RawFile, content: bytes) -> _Pixels:
     """Read an IDX file of unsigned bytes: images of shape (n, height, width), or labels (n,)."""
     if len(content) < 4 or content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
-        raise CorruptFileError(raw, "it does not start as an IDX file of bytes does")
+        raise CorruptFileError(raw, "it is no IDX file of bytes")
     axes = content[3]
     shape = struct.unpack(f">{axes}I", content[4 : 4 + 4 * axes])
     body = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * axes)

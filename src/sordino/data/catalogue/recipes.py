@@ -172,7 +172,7 @@ def recipe(name: str) -> Recipe:
     (29305, 3256, 16281)
     """
     name = _ALIASES.get(name, name)
-    return RECIPES[checks.one_of("name", name, names(), "`sordino data list` shows them all.")]
+    return RECIPES[checks.one_of("name", name, names(), "See `sordino data list`.")]
 
 
 def load(

@@ -310,21 +310,16 @@ def _check_columns(raw: RawFile, columns: list[str]) -> None:
             str(n) for n, c in enumerate(columns, 1) if c not in known or c in columns[: n - 1]
         ]
         wrong = f"; wrong: {', '.join(places[:_SHOWN])}{', ...' * (len(places) > _SHOWN)}"
-        raise DataError(
-            f"{raw.name} has {len(columns)} columns{wrong if places else ''}. It needs {_LABEL} "
-            f"(0 or 1) and one or more of {', '.join((*_IPUMS_NUMERIC, *_IPUMS_CATEGORICAL))}, "
-            "each once, and nothing else."
-        )
+        needed = f"{_LABEL} and some of {', '.join((*_IPUMS_NUMERIC, *_IPUMS_CATEGORICAL))}"
+        has = f"{len(columns)} columns{wrong if places else ''}"
+        raise DataError(f"{raw.name} has {has}. It needs {needed}, each once.")
 
 
 def _refuse(raw: RawFile, column: str, bad: pd.Series, why: str) -> None:
     if bad.any():
         # The header is line 1, and people look lines up in an editor.
         line = int(np.argmax(bad.to_numpy())) + 2
-        raise DataError(
-            f"{raw.name}: {column} {why} in {int(bad.sum())} rows, the first on line {line}. "
-            "Correct or remove these rows; none was dropped for you."
-        )
+        raise DataError(f"{raw.name}: {column} {why} in {int(bad.sum())} rows, first line {line}.")
 
 
 ipums = functools.partial(_of_one_file, files.IPUMS, parse_ipums, 80, "ipums")

@@ -63,17 +63,10 @@ def maps(layers: Layers, height: int, width: int, batch: int) -> _Maps:
 
     return _Maps(
         plane=floats(0, 0, of=2).ravel(),
-        map1=floats(1, 1),
-        map2=floats(2, 1),
-        map3=floats(3, 0),
-        which1=winners(1),
-        which2=winners(2),
-        which3=winners(3),
-        back1=floats(1, 0),
-        back2=floats(2, 0),
-        back3=floats(3, 0),
-        full2=floats(1, 1),
-        full3=floats(2, 1),
+        **{"map1": floats(1, 1), "map2": floats(2, 1), "map3": floats(3, 0)},
+        **{f"which{n}": winners(n) for n in (1, 2, 3)},
+        **{f"back{n}": floats(n, 0) for n in (1, 2, 3)},
+        **{"full2": floats(1, 1), "full3": floats(2, 1)},
         units=np.zeros((layers.hidden.shape[-2], batch), dtype=dtype),
         logits=np.zeros((layers.output.shape[-2], batch), dtype=dtype),
     )

@@ -181,28 +181,13 @@ def descend(
     shapes = ((places, wide), places, places, datasets * places, (datasets, wide), (datasets, wide))
     numbers = (np.empty(shape, dtype=padded.numpy().dtype) for shape in shapes)
     batch, touched = np.empty(places, dtype=np.int32), np.empty(datasets, dtype=np.int32)
-    _descend(
-        law_of(spec),
-        _Rows(
-            table.X.numpy(),
-            table.y.numpy(),
-            table.counted.numpy(),
-            table.norms.numpy(),
-            table.slot,
-            table.substitute,
-            *table.replaced_by,
-            table.has_empty or spec.order == Sampling.POISSON,
-        ),
-        _Scratch._make([batch, *numbers, touched]),
-        padded.numpy(),
-        sums.numpy(),
-        total is not None,
-        epoch.index,
-        epoch.width,
-        rates,
-        np.zeros((1, 1, 1), dtype=spec.dtype) if noise is None else noise.numpy(),
-        few,
-    )
+    records = [each.numpy() for each in (table.X, table.y, table.counted, table.norms)]
+    changes = table.slot, table.substitute, *table.replaced_by
+    has_empty = table.has_empty or spec.order == Sampling.POISSON
+    rows, scratch = _Rows._make([*records, *changes, has_empty]), [batch, *numbers, touched]
+    added = np.zeros((1, 1, 1), dtype=spec.dtype) if noise is None else noise.numpy()
+    of = law_of(spec), rows, _Scratch._make(scratch), padded.numpy(), sums.numpy()
+    _descend(*of, total is not None, epoch.index, epoch.width, rates, added, few)
     if few:
         weights.copy_(padded[..., :parameters])
         if total is not None:
