@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from sordino import checks
 from sordino.accounting import renyi
+from sordino.accounting.compose import group
 from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceLoss
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
@@ -27,6 +29,7 @@ from sordino.accounting.pld.loss import (
     PoissonLoss,
     PoissonReplaceLoss,
 )
+from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, RenyiProfile
 from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, Relation, Sampling
@@ -42,6 +45,8 @@ is counted as this much."""
 _FEW_STEPS = 300
 LEAST_RATE = 1e-30
 """A record drawn more rarely is counted as drawn this often, which hides less."""
+MOST_ROWS_PER_PERSON = 10_000
+"""More are not protected together: what is proved of them says nothing any more."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,9 @@ class NoisySteps:
     steps_per_epoch
         Batches a pass, where records are met in passes; None means floor(1 / sample_rate), the
         fewest a pass can have. For allocation a public number, not made from a private one.
+    max_rows_per_person
+        The most records of one person, all protected together: a cap that was enforced before
+        training by a rule that looks at no value.
     """
 
     noise_multiplier: float
@@ -72,6 +80,7 @@ class NoisySteps:
     sampling: str
     relation: Relation
     steps_per_epoch: int | None = None
+    max_rows_per_person: int = 1
 
     def __post_init__(self) -> None:
         hint = "Pass the noise's standard deviation over the clipping norm, such as 1.1."
@@ -88,12 +97,31 @@ class NoisySteps:
             checks.fail("relation", self.relation, "to be a Relation", hint)
         if self.steps_per_epoch is not None:
             checks.whole("steps_per_epoch", self.steps_per_epoch, at_least=1)
+        hint = "Pass the most records of any person; 1 if each has one."
+        rows = checks.whole("max_rows_per_person", self.max_rows_per_person, hint, at_least=1)
+        if rows > MOST_ROWS_PER_PERSON:
+            checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
         vars(self).update(noise_multiplier=noise, sample_rate=rate, steps=steps, sampling=sampling)
 
     @property
     def sensitivity(self) -> float:
-        """L2 sensitivity of the sum, in clipping norms."""
+        """L2 sensitivity of the sum to one record, in clipping norms."""
         return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0
+
+    @property
+    def needs_group_lemma(self) -> bool:
+        """Whether no pair is known that dominates all records of a person, where batches are drawn.
+
+        Of Poisson sampling there is one.
+        """
+        unknown = (Sampling.FIXED_SIZE, Sampling.ALLOCATION)
+        return self.max_rows_per_person > 1 and self.sampling in unknown
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Whom the profile is about, where that is more than one record."""
+        many = self.max_rows_per_person
+        return () if many == 1 else (f"for {many} records of one person",)
 
     @property
     def is_trivial(self) -> bool:
@@ -111,7 +139,10 @@ class NoisySteps:
 
     @property
     def visits(self) -> tuple[tuple[int, float], ...]:
-        """How often a record is met, each count with its probability over the secret order."""
+        """How often a person is met, each count with its probability over the secret order.
+
+        Of several records each may be the one that an unfinished pass meets (union bound).
+        """
         if self.sampling == Sampling.FULL:
             return ((self.steps, 1.0),)
         passes, rest = divmod(self.steps, self.batches)
@@ -121,7 +152,7 @@ class NoisySteps:
             return ((passes + 1, 1.0),)
         # `rest` batches of at most ceil-rounded size hold at most this share of the records.
         rate = 1 / self.batches if self.sampling == Sampling.ALLOCATION else self.sample_rate
-        share = min(1.0, rest * rate)
+        share = min(1.0, self.max_rows_per_person * rest * rate)
         return ((passes, 1.0 - share), (passes + 1, share))
 
 
@@ -133,6 +164,7 @@ def pld(
     sampling: str,
     relation: Relation,
     steps_per_epoch: int | None = None,
+    max_rows_per_person: int = 1,
     limit: Limit = Limit(),  # noqa: B008 - frozen
 ) -> Profile:
     """All iterates released, by privacy loss distributions: the tightest composition known.
@@ -142,18 +174,27 @@ def pld(
     pass: Gaussian DP, averaged over a secret order where there is one; random allocation: an epoch
     is the pair of docs/math.md 11, and epochs compose.
 
+    All records of a person together: mu times their number where the sum has Gaussian noise and no
+    batch is drawn; mixtures of Gaussians under Poisson sampling (Ganesh 2024); else, for batches of
+    fixed size and allocation, the general group lemma, and the notes say so (docs/math.md 12).
+
     Raises
     ------
     NotApplicable
         Where the sampling has no theorem for the relation.
     """
-    run = NoisySteps(noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch)
+    numbers = noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch
+    run = NoisySteps(*numbers, max_rows_per_person=max_rows_per_person)
     theorem = _theorem(run, _EXACT)
     known = _without_sampling(run, theorem)
     if known is not None:
         return known
-    components = _components(run)
-    return LossProfile(components=components, relation=relation, theorem=theorem, limit=limit)
+    if run.needs_group_lemma:
+        how: dict[str, Any] = {"sampling": sampling, "relation": relation, "limit": limit}
+        how["steps_per_epoch"] = steps_per_epoch
+        return _grouped(pld(*numbers[:3], **how), run)
+    about: dict[str, Any] = {"relation": relation, "theorem": theorem, "notes": run.notes}
+    return LossProfile(components=_components(run), limit=limit, **about)
 
 
 def rdp(
@@ -164,6 +205,7 @@ def rdp(
     sampling: str,
     relation: Relation,
     steps_per_epoch: int | None = None,
+    max_rows_per_person: int = 1,
 ) -> Profile:
     """All iterates released, by the moments accountant (Abadi et al. 2016) as Renyi DP.
 
@@ -171,7 +213,8 @@ def rdp(
     `pld` (Mironov, Talwar & Zhang 2019 for Poisson sampling), converted by the least of three
     theorems. Never tighter than `pld`, never slow.
     """
-    run = NoisySteps(noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch)
+    numbers = noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch
+    run = NoisySteps(*numbers, max_rows_per_person=max_rows_per_person)
     theorem = _theorem(run, "moments accountant (Renyi DP)")
     if run.sampling == Sampling.ALLOCATION and run.batches > 1 and not run.is_trivial:
         raise NotApplicable("No closed moments are known for allocation; use loss distributions.")
@@ -181,22 +224,25 @@ def rdp(
         divergences = known.renyi(orders)
         assert divergences is not None
         values = np.maximum(divergences, 0.0)  # weights of a secret order add to 1 but for rounding
+    elif run.needs_group_lemma:
+        return _grouped(rdp(*numbers[:3], sampling=sampling, relation=relation), run)
     else:
         loss = _loss(run)
         values = np.zeros(len(orders))
         for direction in DIRECTIONS[:1] if loss.symmetric else DIRECTIONS:
             values = np.maximum(values, loss.log_moments(orders - 1, direction) / (orders - 1))
         values = run.steps * values
-    return RenyiProfile(
-        orders=tuple(orders), values=tuple(values), relation=relation, theorem=theorem
-    )
+    about: dict[str, Any] = {"relation": relation, "theorem": theorem, "notes": run.notes}
+    return RenyiProfile(orders=tuple(orders), values=tuple(values), **about)
 
 
 def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     """The profile where no batch is drawn at random, or nothing depends on it; else None."""
 
     def gaussian(mu: float) -> Profile:
-        return GaussianProfile(parameter=mu, relation=run.relation, theorem=theorem)
+        # Sums of a person's gradients are as many times longer, and in one batch at worst.
+        one = GaussianProfile(parameter=mu, relation=run.relation, theorem=theorem)
+        return group(one, run.max_rows_per_person)
 
     refuse(run)
     if run.is_trivial:
@@ -213,8 +259,16 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     mus = tuple(mu * math.sqrt(count) for count, _ in run.visits)
     if len(mus) == 1:
         return gaussian(mus[0])
+    mus = tuple(run.max_rows_per_person * each for each in mus)
     loss = GaussianLoss(mus, tuple(weight for _, weight in run.visits))
-    return LossProfile(components=((loss, 1),), relation=run.relation, theorem=theorem)
+    return LossProfile(
+        components=((loss, 1),), relation=run.relation, theorem=theorem, notes=run.notes
+    )
+
+
+def _grouped(one: Profile, run: NoisySteps) -> Profile:
+    note = "by the general group lemma: nothing better is proved for these batches"
+    return group(one, run.max_rows_per_person).noted(note)
 
 
 def refuse(run: NoisySteps) -> None:
@@ -266,9 +320,10 @@ def _loss(run: NoisySteps) -> Loss:
     if run.sampling == Sampling.FIXED_SIZE:
         # A zeroed record is a replaced one, and other records may still differ by 2.
         return FixedSizeLoss(rate, noise)
-    if run.relation is Relation.REPLACE_ONE:
-        return PoissonReplaceLoss(rate, noise)
-    return PoissonLoss(rate, noise)
+    replaced, many = run.relation is Relation.REPLACE_ONE, run.max_rows_per_person
+    if many > 1:
+        return (PersonReplaceLoss if replaced else PersonLoss)(rate, noise, many)
+    return (PoissonReplaceLoss if replaced else PoissonLoss)(rate, noise)
 
 
 def _theorem(run: NoisySteps, method: str) -> str:
@@ -289,4 +344,8 @@ def _theorem(run: NoisySteps, method: str) -> str:
         (Sampling.FIXED_SIZE, True): "sampling of fixed size (Dong, Roth & Su 2022, Theorem 4.2)",
         (Sampling.FIXED_SIZE, False): "sampling of fixed size (the pair of Dong, Roth & Su 2022)",
     }[Sampling(run.sampling), exact]
+    if run.max_rows_per_person > 1 and run.sampling == Sampling.POISSON:
+        replaced = run.relation is Relation.REPLACE_ONE
+        source = "Kahane's inequality, docs/math.md 12" if replaced else "Ganesh 2024"
+        pair = f"Poisson sampling of a person's {run.max_rows_per_person} records ({source})"
     return f"{method} of the Gaussian mechanism under {pair}"

@@ -22,6 +22,7 @@ from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.curve import DeltaCurve
 from sordino.accounting.pld.loss import DIRECTIONS, ApproximateLoss, Direction, GaussianLoss, Loss
 from sordino.accounting.pld.numerics import golden_section
+from sordino.accounting.risk import Risks
 from sordino.privacy import Relation
 from sordino.types import Floats
 
@@ -158,6 +159,10 @@ class Profile(ABC):
     def advantage(self) -> float:
         """How much better than chance the best guess of membership is: TPR - FPR, at most."""
         return math.exp(min(self.log_delta_one_way(0.0, way) for way in DIRECTIONS))
+
+    def risk(self) -> Risks:
+        """What the best attacker can do with the release, in words people decide by."""
+        return Risks(self)
 
     def noted(self, *notes: str, theorem: str | None = None) -> Self:
         """The same profile with notes added, and another theorem's name if one is given."""

@@ -50,7 +50,9 @@ def account(
     how = f"{given.sampling} batches at rate"
     if json:
         inputs = {"noise_multiplier": noise_multiplier}
-        print_json(tables.plain_findings(given, inputs, "epsilon", findings, best))
+        risk = None if best is None or best.profile is None else best.profile.risk().plain()
+        document = tables.plain_findings(given, inputs, "epsilon", findings, best)
+        print_json(document | {"risk": risk})
     else:
         steps = f"{given.total_steps:,} steps, {how} {given.rate:.6g}"
         noise = f"noise {noise_multiplier:g} x clip, delta {given.delta:g}"
@@ -61,6 +63,7 @@ def account(
                 result = "Nothing is proved: epsilon is infinite."
         say(f"{steps}, {noise}, {given.ends}", hang=True)
         tables.print_findings(given, result, findings, "epsilon", best, everything=everything)
+        tables.say_risk(best)
     if plot is None:
         return
     from sordino.report import figures

@@ -162,6 +162,36 @@ def print_findings(
         say(f"  {each.method}: {text}{each.reason}", hang=True)
 
 
+def say_risk(best: Finding | None) -> None:
+    """What the best attacker can do, where something is proved."""
+    if best is None or best.profile is None or best.value == math.inf:
+        return
+    risk = best.profile.risk().plain()
+
+    def percent(value: float) -> str:
+        return f"{rounded(100 * value, digits=3)} %"
+
+    def listed(kind: str, at: str) -> str:
+        pairs = (f"{percent(each['at_most'])} (of {percent(each[at])})" for each in risk[kind])
+        return ", ".join(pairs)
+
+    alarms = ", ".join(percent(each["false_alarms"]) for each in risk["detection"])
+    found = ", ".join(percent(each["at_most"]) for each in risk["detection"])
+    after = ", ".join(percent(each["at_most"]) for each in risk["posterior"])
+    before = percent(risk["posterior"][0]["prior"])
+    closest = risk["closest_gaussian"]
+    say("", f"At most, for an attacker who knows all other records ({best.method}):", hang=True)
+    say(
+        f"  right guesses whether somebody is in the data: {percent(risk['guess'])} (a coin: 50 %)",
+        f"  detection at {alarms} false alarms: {found}",
+        f"  belief after such an alarm, {before} before: {after}",
+        f"  right guesses of a secret (without the model): {listed('reconstruction', 'baseline')}",
+        f"  closest Gaussian curve: mu = {rounded(closest['mu'], digits=4)}, off by at most "
+        f"{rounded(closest['error'], digits=2)}",
+        hang=True,
+    )
+
+
 # What attacks show (audit) ------------------------------------------------------------------------
 
 

@@ -266,7 +266,7 @@ class ShiftedLoss(Loss):
 
 
 @dataclass(frozen=True)
-class _SampledLoss(ShiftedLoss):
+class SampledLoss(ShiftedLoss):
     """With probability q the record shifts the sum by one clipping norm."""
 
     sample_rate: float
@@ -287,7 +287,7 @@ class _SampledLoss(ShiftedLoss):
 
 
 @dataclass(frozen=True)
-class PoissonLoss(_SampledLoss):
+class PoissonLoss(SampledLoss):
     """Poisson sampling, a record present or absent: (1-q) N(0, z^2) + q N(1, z^2), N(0, z^2)."""
 
     symmetric = False
@@ -315,7 +315,7 @@ class PoissonLoss(_SampledLoss):
 
 
 @dataclass(frozen=True)
-class PoissonReplaceLoss(_SampledLoss):
+class PoissonReplaceLoss(SampledLoss):
     """Poisson sampling, a record replaced: (1-q) N(0, z^2) + q N(+1, z^2) against N(-1, z^2)."""
 
     symmetric = True
