@@ -100,6 +100,11 @@ class Profile(ABC):
             return self._epsilon_both(target)
         return self._epsilon_one_way(target, direction)
 
+    def bracket(self, delta: float, direction: Which = "both") -> tuple[float, float]:
+        """DOC."""
+        upper = self.epsilon(delta, direction)
+        return 0.0, upper
+
     def _epsilon_both(self, log_delta: float) -> float:
         return max(self._epsilon_one_way(log_delta, way) for way in DIRECTIONS)
 
@@ -264,6 +269,19 @@ class LossProfile(Profile):
 
     def _epsilon_one_way(self, log_delta: float, direction: Direction) -> float:
         return self._curve(direction).epsilon(log_delta)
+
+    def bracket(self, delta: float, direction: Which = "both") -> tuple[float, float]:
+        """X."""
+        delta = checks.probability_below_one("delta", delta)
+        target = math.log(delta) if delta > 0 else -math.inf
+        if direction != "both":
+            return self._curve(direction).bracket(target)
+        forward, backward = (self._curve(way) for way in DIRECTIONS)
+        lower, upper = forward.bracket(target)
+        if backward is forward or backward.is_surely_below(lower, target):
+            return lower, upper
+        least, most = backward.bracket(target)
+        return max(lower, least), max(upper, most)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,13 @@ from sordino.types import Floats
 _LOG_LOWER = -32.0
 """The least share of the low end of a law that is kept where it is: 1e-14."""
 
-
+_EDGE_ROUNDS = 3
+"""How often the edges of merged outcomes are moved: by less each time."""
+_SHARE_ROUNDS = 24
+_MOST_SHARE = 0.45
+"""Of a group, that either neighbour may take."""
+_SLACK = 1e-14
+"""Losses of merged outcomes are rounded by less."""
 _LEAST_FREQUENCY = 1e-26
 """Frequencies of the composed law that are taken for 0: ten digits below the rounding."""
 LOG_OUTSIDE = -25.0
@@ -63,23 +69,26 @@ class Limit:
 
 @dataclass(frozen=True)
 class LossGrid:
-    """A one-step law on losses (first, first+1, ...) * spacing, and what lies at infinity."""
+    """A one-step law on losses base + (first, first+1, ...) * spacing, and what is at infinity."""
 
     spacing: float
     first: int
     mass: Floats
     infinite: float
+    base: float = 0.0
 
     @property
     def losses(self) -> Floats:
         """The grid's losses."""
-        return np.arange(self.first, self.first + len(self.mass)) * np.float64(self.spacing)
+        places = np.arange(self.first, self.first + len(self.mass)) * np.float64(self.spacing)
+        return places + self.base if self.base else places
 
     def split(self, level: float) -> tuple[LossGrid, LossGrid]:
         """The losses up to `level` and those above it, as two parts of one law."""
-        cut = min(max(math.floor(level / self.spacing) + 1 - self.first, 1), len(self.mass) - 1)
-        low = LossGrid(self.spacing, self.first, self.mass[:cut], 0.0)
-        return low, LossGrid(self.spacing, self.first + cut, self.mass[cut:], 0.0)
+        cut = math.floor((level - self.base) / self.spacing) + 1 - self.first
+        cut = min(max(cut, 1), len(self.mass) - 1)
+        low = LossGrid(self.spacing, self.first, self.mass[:cut], 0.0, self.base)
+        return low, LossGrid(self.spacing, self.first + cut, self.mass[cut:], 0.0, self.base)
 
 
 def _log(mass: Floats) -> Floats:
@@ -91,13 +100,7 @@ def discretise(
     loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int
 ) -> LossGrid:
     """Connect the dots: every bucket's mass goes to its two ends so that p and q are both kept."""
-    # What is cut off below is not lost but moved up, so that its share may be larger.
-    low, _ = loss.reach(max(log_tail, _LOG_LOWER), direction)
-    _, high = loss.reach(log_tail, direction)
-    first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
-    if last - first > most:
-        raise TooLarge(f"a grid of {last - first:,} points for one step")
-    edges = np.arange(first, last + 1) * np.float64(spacing)
+    first, edges = _places(loss, spacing, log_tail, direction, most)
     drawn, other = loss.masses(edges, direction)
     inner, kept = drawn[1:-1], other[1:-1]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -109,6 +112,91 @@ def discretise(
     mass[:-1] += inner - upward
     mass[0] += drawn[0]
     return LossGrid(spacing, first, mass, float(drawn[-1]))
+
+
+def _places(
+    loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int
+) -> tuple[int, Floats]:
+    """The losses of a grid, and how many spacings from 0 the first of them lies."""
+    # What is cut off below is not lost but moved up, so that its share may be larger.
+    low, _ = loss.reach(max(log_tail, _LOG_LOWER), direction)
+    _, high = loss.reach(log_tail, direction)
+    first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
+    if last - first > most:
+        raise TooLarge(f"a grid of {last - first:,} points for one step")
+    return first, np.arange(first, last + 1) * np.float64(spacing)
+
+
+def merge(
+    loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int
+) -> LossGrid:
+    """A law that this one dominates, on a lattice: the lower side of `discretise`.
+
+    Outcomes between two edges are told as one: their loss is ln of the ratio of their two masses.
+    That is post-processing, and composes. The edges are moved until these losses lie nearly on the
+    lattice, which the heaviest of them fixes; then each group takes what it lacks from a neighbour
+    (a share of the neighbour's outcomes, by a coin), so that no first-order error is left. What
+    cannot be mended is moved down, keeping its mass, or left out: both can only hide. Errors are of
+    the square of the spacing, as above (docs/math.md 2.2).
+    """
+    first, places = _places(loss, spacing, log_tail, direction, most)
+    edges = (places[:-1] + places[1:]) / 2
+    for rounds in range(_EDGE_ROUNDS, -1, -1):
+        drawn, other = loss.masses(edges, direction)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beside = np.log(drawn / other) - places
+        known = np.isfinite(beside)
+        base = float(beside[np.argmax(np.where(known, drawn, 0.0))])
+        beside = np.where(known, beside - base, 0.0)
+        if rounds:  # what lies below the first edge, or above the last, is no guide
+            beside[[0, -1]] = beside[[1, -2]]
+            moved = edges - (beside[:-1] + beside[1:]) / 2
+            edges = np.clip(moved, places[:-1], places[1:])
+    # Beyond the last edge of a law whose other losses are bounded there are disclosures alone.
+    told = float(drawn[-1]) if loss.largest_finite(direction) < places[-2] else 0.0
+    drawn[-1] -= told
+    mass, other = _mend(drawn, other, np.exp(places + base))
+    base -= _SLACK
+    with np.errstate(divide="ignore", invalid="ignore"):
+        short = np.log(other / mass) + places + base
+    # Groups that are still below their place go down to one that they are not below.
+    down = np.where((mass > 0) & (short > 0), np.ceil(np.minimum(short / spacing, 1e9)), 0.0)
+    moved_to = np.arange(len(mass)) - down.astype(np.int64)
+    kept = moved_to >= 0
+    settled = np.bincount(moved_to[kept], weights=mass[kept], minlength=len(mass))
+    return LossGrid(spacing, first, np.asarray(settled, dtype=np.float64), told, base)
+
+
+def _mend(drawn: Floats, other: Floats, ratios: Floats) -> tuple[Floats, Floats]:
+    """Groups that took shares of their neighbours, so that most have their `ratios` of masses.
+
+    A group below its ratio takes from the one above it, and conversely. What is taken has the ratio
+    of its group, so that nothing else is moved; each takes the less the more is taken from it.
+    """
+    lack = ratios * other - drawn
+    up, down = np.zeros(len(drawn)), np.zeros(len(drawn))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        up[:-1] = lack[:-1] / (drawn[1:] - ratios[:-1] * other[1:])
+        down[1:] = -lack[1:] / (ratios[1:] * other[:-1] - drawn[:-1])
+    # A little too much from above is safe: it can only lift a group above its place.
+    up = np.where((up > 0) & (up < _MOST_SHARE), up * (1 + 1e-15), 0.0)
+    down = np.where(np.isfinite(down) & (down > 0), np.minimum(down, _MOST_SHARE), 0.0)
+    left = np.ones(len(drawn))
+    for _ in range(_SHARE_ROUNDS):
+        left[1:-1] = 1 - (up * left)[:-2] - (down * left)[2:]
+        left[0] = 1 - down[1] * left[1]
+        left[-1] = 1 - up[-2] * left[-2]
+    up, down = up * left, down * left
+    left = np.ones(len(drawn))
+    left[1:] -= up[:-1]
+    left[:-1] -= down[1:]
+    groups = []
+    for mass in (drawn, other):
+        whole = left * mass
+        whole[:-1] += up[:-1] * mass[1:]
+        whole[1:] += down[1:] * mass[:-1]
+        groups.append(whole)
+    return groups[0], groups[1]
 
 
 def _folded(weight: Floats, first: int, size: int) -> Floats:
@@ -166,6 +254,7 @@ class Composed:
     ) -> None:
         self.theta, self.spacing, self.log_outside = saddle.tilt, pairs[0][0].spacing, log_outside
         self.steps = sum(count for _, count in pairs)
+        self._shift = math.fsum(count * grid.base for grid, count in pairs)
         low, high, more, less = rough.window(saddle, log_outside)
         weights = self._tilt(pairs)
         # The rough law may be beside the grid's, by its buckets' width times the steps.
@@ -175,6 +264,7 @@ class Composed:
             raise TooLarge(f"a window of {(high - low) / self.spacing:,.0f} points")
         begin = sum(c * g.first for g, c in pairs)
         end = sum(c * (g.first + len(g.mass) - 1) for g, c in pairs)
+        low, high = low - self._shift, high - self._shift
         first, last = max(math.floor(low / self.spacing), begin), math.ceil(high / self.spacing)
         # A law that ends near the window is taken whole: nothing need be left out.
         if last - begin <= max(1.25 * (last - first), 1 << 13):
@@ -185,6 +275,9 @@ class Composed:
             raise TooLarge("losses that were not aimed at")
         self._convolve(pairs, weights, first, max(last, first + 16))
         self.log_above = self._log_above(pairs, last, more) if last < end else -math.inf
+        # Chernoff's bound on untilted losses above an edge bounds the tilted ones, too.
+        edge = self.spacing * last + self._shift
+        self._log_over = self.log_above + self.theta * edge - self._log_scale
         self._log_below = self._outside_below(pairs, first, less) if first > begin else -math.inf
         # A log of a mass and a tilt are rounded relative to their size, once a step.
         self.rounding = 1e-10 + 8e-15 * self.steps
@@ -194,7 +287,7 @@ class Composed:
 
         The rough law's best step may be far too large for the grid's own tail.
         """
-        edge = self.spacing * last
+        edge = self.spacing * last + self._shift
         aim = self._log_scale - self.theta * edge + self.log_outside + 2
         least = math.inf
         for share in (1.0, 0.3, 0.1, 0.03, 0.01):
@@ -207,7 +300,7 @@ class Composed:
         self, pairs: Sequence[tuple[LossGrid, int]], first: int, step: float
     ) -> float:
         """Ln of Chernoff's bound on the tilted probability of losses below the window."""
-        edge = self.spacing * first
+        edge = self.spacing * first + self._shift
         least = 0.0
         for share in (1.0, 0.3):
             below = log_chernoff(pairs, self.theta - share * step, edge)
@@ -254,6 +347,7 @@ class Composed:
             start += count * middle
         law = np.maximum(fft.irfft(spectrum, n=size), 0.0)
         self._losses = self.spacing * np.arange(first, first + size, dtype=np.float64)
+        self._losses += self._shift
         self._law = np.roll(law, -((first - start) % size))
         self.centre = _dot(self._law, self._losses)
         whole = first <= sum(count * grid.first for grid, count in pairs)
@@ -312,13 +406,32 @@ class Composed:
         """
         if epsilon < self._proved_from:  # some mass between epsilon and the window is not here
             return math.inf
-        total, anchor = self._above(epsilon)
-        if total <= 0:
+        total, lost, anchor = self._above(epsilon)
+        if total + lost <= 0:
             return -math.inf
-        return self._log_scale - self.theta * anchor + math.log(total) + self.rounding
+        return self._log_scale - self.theta * anchor + math.log(total + lost) + self.rounding
 
-    def _above(self, epsilon: float) -> tuple[float, float]:
-        """Sum over losses l > epsilon of law(l) e^(-theta (l - anchor)) (1 - e^(epsilon - l))."""
+    def log_least(self, epsilon: float) -> float:
+        """Ln of what delta at `epsilon` is at least, of the law convolved.
+
+        All that rounding can have added, and all that lies outside the window and came back at its
+        other end, is taken off. A folded loss counts with at most the largest weight there is.
+        """
+        epsilon = max(epsilon, self._proved_from)
+        total, lost, anchor = self._above(epsilon)
+        if total <= lost:
+            return -math.inf
+        seen = self._log_scale - self.theta * anchor + math.log(total - lost)
+        unit = self._log_scale - self.theta * epsilon - math.log1p(self.theta)
+        outside = log_add(self._log_below, self._log_over)
+        share = math.exp(min(log_add(self.log_noise(epsilon), unit + outside) - seen, 0.0))
+        return seen + math.log1p(-share) - self.rounding if share < 1 else -math.inf
+
+    def _above(self, epsilon: float) -> tuple[float, float, float]:
+        """Sum over losses l > epsilon of law(l) e^(-theta (l - anchor)) (1 - e^(epsilon - l)).
+
+        With what rounding can have taken from it, or added, and the anchor.
+        """
         at = int(np.searchsorted(self._losses, epsilon, side="right"))
         below = self.centre - float(self._losses[min(at, len(self._losses) - 1)])
         if at < len(self._losses) and self.theta * below < 500 and below < 80:
@@ -327,9 +440,9 @@ class Composed:
             # Sums of n terms are rounded n times at most; else too many digits cancel.
             lost = 4.4e-16 * len(first) * first[at]
             if lost < 1e-6 * total:
-                return float(total + lost), self.centre
+                return float(total), float(lost), self.centre
         over = self._losses[at:] - epsilon
-        return _dot(self._law[at:] * np.exp(-self.theta * over), -np.expm1(-over)), epsilon
+        return _dot(self._law[at:] * np.exp(-self.theta * over), -np.expm1(-over)), 0.0, epsilon
 
     def _suffix_sums(self) -> tuple[Floats, Floats]:
         if self._sums is None:
@@ -342,17 +455,22 @@ class Composed:
 
 
 class Piece:
-    """An upper bound on delta: convolved terms, each with the ln of its factor, and disclosures.
+    """A bound on delta: convolved terms, each with the ln of its factor, and disclosures.
 
+    `log_told` is ln of the probability of losses put at infinity, `log_left` of what was left out;
     `error` is the error of epsilon that the grid's spacing was chosen for.
     """
 
     def __init__(
-        self, terms: Sequence[tuple[float, Composed]], log_infinite: float, error: float
+        self,
+        terms: Sequence[tuple[float, Composed]],
+        error: float,
+        log_told: float,
+        *log_left: float,
     ) -> None:
-        self.terms, self.error = terms, error
+        self.terms, self.error, self.log_told = terms, error, log_told
         above = [factor + term.log_above for factor, term in terms]
-        self.log_infinite = log_add(log_infinite, *above)
+        self.log_infinite = log_add(log_add(log_told, *log_left), *above)
 
     def bound(self, epsilon: float) -> tuple[float, float]:
         """Ln of the bound, and of the part of it that makes up for what cannot be seen."""
@@ -360,6 +478,10 @@ class Piece:
         noise = (factor + term.log_noise(epsilon) for factor, term in self.terms)
         doubtful = log_add(self.log_infinite, *noise)
         return min(0.0, log_add(known, doubtful)), doubtful
+
+    def least(self, epsilon: float) -> float:
+        """Ln of what delta is at least, if the terms are made of merged laws (`merge`)."""
+        return log_add(self.log_told, *(f + term.log_least(epsilon) for f, term in self.terms))
 
     def is_sound(self, epsilon: float) -> bool:
         """Whether hardly anything of the bound is rounding or losses cut off or folded over."""

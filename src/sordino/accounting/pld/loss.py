@@ -147,6 +147,13 @@ class Loss(ABC):
         """The largest loss possible: epsilon at delta = 0."""
         return math.inf
 
+    def optimistic(self) -> Loss:
+        """A law that the mechanism's worst case is at least: this, unless it is but an upper one.
+
+        Lower bounds are made of it (`Profile.bracket`).
+        """
+        return self
+
     def largest_finite(self, direction: Direction) -> float:
         """The same, but for an outright disclosure."""
         return self.largest(direction)
