@@ -34,6 +34,8 @@ _EDGE_ROUNDS = 3
 _SHARE_ROUNDS = 24
 _MOST_SHARE = 0.45
 """Of a group, that either neighbour may take."""
+_LEAST_MASS = 1e-290
+"""Smaller probabilities have lost their digits."""
 _SLACK = 1e-14
 """Losses of merged outcomes are rounded by less."""
 _LEAST_FREQUENCY = 1e-26
@@ -133,70 +135,96 @@ def merge(
     """A law that this one dominates, on a lattice: the lower side of `discretise`.
 
     Outcomes between two edges are told as one: their loss is ln of the ratio of their two masses.
-    That is post-processing, and composes. The edges are moved until these losses lie nearly on the
-    lattice, which the heaviest of them fixes; then each group takes what it lacks from a neighbour
-    (a share of the neighbour's outcomes, by a coin), so that no first-order error is left. What
-    cannot be mended is moved down, keeping its mass, or left out: both can only hide. Errors are of
-    the square of the spacing, as above (docs/math.md 2.2).
+    That is post-processing, and composes. The edges are moved until these losses lie nearly on a
+    lattice; then each group takes what it lacks from a neighbour (a share of its outcomes, by a
+    coin), so that no error of first order is left. What cannot be mended is moved down, keeping its
+    mass, or left out: both can only hide. Errors are of the square of the spacing, as they are
+    above (docs/math.md 2.2).
     """
     first, places = _places(loss, spacing, log_tail, direction, most)
     edges = (places[:-1] + places[1:]) / 2
     for rounds in range(_EDGE_ROUNDS, -1, -1):
         drawn, other = loss.masses(edges, direction)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            beside = np.log(drawn / other) - places
-        known = np.isfinite(beside)
+        known = (drawn > _LEAST_MASS) & (other > _LEAST_MASS)
+        if not known.any():
+            raise TooLarge("losses that leave no mass to merge")
+        beside = np.log(np.where(known, drawn, 1.0) / np.where(known, other, 1.0)) - places
         base = float(beside[np.argmax(np.where(known, drawn, 0.0))])
-        beside = np.where(known, beside - base, 0.0)
-        if rounds:  # what lies below the first edge, or above the last, is no guide
-            beside[[0, -1]] = beside[[1, -2]]
-            moved = edges - (beside[:-1] + beside[1:]) / 2
+        if rounds:
+            moves = np.where(known, beside - base, 0.0)
+            moves[[0, -1]] = moves[[1, -2]]  # what lies below or above all edges is no guide
+            moved = edges - (moves[:-1] + moves[1:]) / 2
             edges = np.clip(moved, places[:-1], places[1:])
     # Beyond the last edge of a law whose other losses are bounded there are disclosures alone.
     told = float(drawn[-1]) if loss.largest_finite(direction) < places[-2] else 0.0
     drawn[-1] -= told
-    mass, other = _mend(drawn, other, np.exp(places + base))
-    base -= _SLACK
-    with np.errstate(divide="ignore", invalid="ignore"):
-        short = np.log(other / mass) + places + base
-    # Groups that are still below their place go down to one that they are not below.
-    down = np.where((mass > 0) & (short > 0), np.ceil(np.minimum(short / spacing, 1e9)), 0.0)
-    moved_to = np.arange(len(mass)) - down.astype(np.int64)
-    kept = moved_to >= 0
-    settled = np.bincount(moved_to[kept], weights=mass[kept], minlength=len(mass))
-    return LossGrid(spacing, first, np.asarray(settled, dtype=np.float64), told, base)
+    drawn[drawn < _LEAST_MASS] = 0.0
+    mass, down, base = _settle(drawn, beside, known, spacing, base)
+    places_at = np.arange(len(mass)) - down
+    kept = places_at >= 0
+    law = np.bincount(places_at[kept], weights=mass[kept], minlength=len(mass))
+    return LossGrid(spacing, first, np.asarray(law, dtype=np.float64), told, base)
 
 
-def _mend(drawn: Floats, other: Floats, ratios: Floats) -> tuple[Floats, Floats]:
-    """Groups that took shares of their neighbours, so that most have their `ratios` of masses.
+def _settle(
+    drawn: Floats, beside: Floats, known: npt.NDArray[np.bool_], spacing: float, base: float
+) -> tuple[Floats, npt.NDArray[np.int64], float]:
+    """Groups that are mended, how many places each goes down, and the lattice's first place.
 
-    A group below its ratio takes from the one above it, and conversely. What is taken has the ratio
+    `beside` is where their losses are, over their places. The last group of a bounded law has no
+    neighbour that mends it; then the lattice is moved, so that it fits this one.
+    """
+    best: tuple[float, Floats, npt.NDArray[np.int64], float] | None = None
+    for _ in range(2):
+        mass, over = _mend(drawn, beside - base, known, spacing)
+        # A group below its place goes down to one that it is not below; what that takes off it.
+        down = np.ceil(np.clip(-(over + _SLACK) / spacing, 0.0, 1e6)).astype(np.int64)
+        down[~known] = 2  # its loss is not below its lower edge
+        lost = np.where(known, mass * (over + spacing * down), 0.0)
+        if best is None or lost.sum() < best[0]:
+            best = float(lost.sum()), mass, down, base - _SLACK
+        amiss = lost > 1e-3 * spacing**2
+        if not amiss.any():
+            break
+        ends = float(over[amiss].min()), float(over[amiss].max())
+        move = ends[0] if over[np.argmax(lost)] < 0 else ends[1]
+        base += min(max(move, -spacing / 2), spacing / 2)
+    assert best is not None
+    return best[1:]
+
+
+def _mend(
+    drawn: Floats, beside: Floats, known: npt.NDArray[np.bool_], spacing: float
+) -> tuple[Floats, Floats]:
+    """Masses of groups that took shares of their neighbours, and their losses over their places.
+
+    A group below its place takes from the one above it, and conversely. What is taken has the loss
     of its group, so that nothing else is moved; each takes the less the more is taken from it.
     """
-    lack = ratios * other - drawn
+    lower, upper = slice(None, -1), slice(1, None)
+    here, above, below = (np.exp(-beside - by) for by in (0.0, spacing, -spacing))
     up, down = np.zeros(len(drawn)), np.zeros(len(drawn))
+    both = known[lower] & known[upper]
     with np.errstate(divide="ignore", invalid="ignore"):
-        up[:-1] = lack[:-1] / (drawn[1:] - ratios[:-1] * other[1:])
-        down[1:] = -lack[1:] / (ratios[1:] * other[:-1] - drawn[:-1])
-    # A little too much from above is safe: it can only lift a group above its place.
-    up = np.where((up > 0) & (up < _MOST_SHARE), up * (1 + 1e-15), 0.0)
-    down = np.where(np.isfinite(down) & (down > 0), np.minimum(down, _MOST_SHARE), 0.0)
+        up[lower] = drawn[lower] * (here[lower] - 1) / (drawn[upper] * (1 - above[upper]))
+        down[upper] = drawn[upper] * (1 - here[upper]) / (drawn[lower] * (below[lower] - 1))
+    up[lower] = np.where(both & (up[lower] > 0) & (up[lower] < _MOST_SHARE), up[lower], 0.0)
+    down[upper] = np.where(both & (down[upper] > 0), np.minimum(down[upper], _MOST_SHARE), 0.0)
     left = np.ones(len(drawn))
     for _ in range(_SHARE_ROUNDS):
-        left[1:-1] = 1 - (up * left)[:-2] - (down * left)[2:]
-        left[0] = 1 - down[1] * left[1]
-        left[-1] = 1 - up[-2] * left[-2]
-    up, down = up * left, down * left
-    left = np.ones(len(drawn))
-    left[1:] -= up[:-1]
-    left[:-1] -= down[1:]
-    groups = []
-    for mass in (drawn, other):
-        whole = left * mass
-        whole[:-1] += up[:-1] * mass[1:]
-        whole[1:] += down[1:] * mass[:-1]
-        groups.append(whole)
-    return groups[0], groups[1]
+        before, left = left, np.ones(len(drawn))
+        left[upper] -= (up * before)[lower]
+        left[lower] -= (down * before)[upper]
+        if np.abs(left - before).max() < 1e-16:
+            break
+    up, down = up * before, down * before
+    mass, other = left * drawn, left * drawn * here
+    for taker, giver, share, ratio in ((lower, upper, up, above), (upper, lower, down, below)):
+        taken = share[taker] * drawn[giver]
+        mass[taker] += taken
+        other[taker] += taken * ratio[giver]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return mass, np.where(mass > 0, -np.log(other / mass), 0.0)
 
 
 def _folded(weight: Floats, first: int, size: int) -> Floats:

@@ -47,6 +47,8 @@ the moments accountant answers.
 """
 _FINE_PRECISIONS = ((2e-5, 1 << 20), (5e-5, 1 << 22), (2e-3, 1 << 40))
 """The same where both sides of an answer are asked for: more points for a narrow bracket."""
+_LOWER_PRECISIONS = ((3e-5, 1 << 18), (4e-5, 1 << 22), (2e-3, 1 << 40))
+"""Of bounds from below, which are three times as near to the truth on the same grid."""
 _SMALLEST_EPSILON = 1e-2
 """Below this the error is relative to this."""
 _LOG_NEGLIGIBLE = -14.0
@@ -123,7 +125,7 @@ class Workshop:
                 continue
             if best is None or self._rank(piece, high) < self._rank(best, high):
                 best = piece
-            if best.is_sound(high):
+            if self._is_sound(best, high):
                 return best
         if best is None:
             raise refused
@@ -133,6 +135,10 @@ class Workshop:
     def _rank(piece: Piece, epsilon: float) -> tuple[float, float]:
         """Bounds are better the lower this is."""
         return piece.bound(epsilon)
+
+    @staticmethod
+    def _is_sound(piece: Piece, epsilon: float) -> bool:
+        return piece.is_sound(epsilon)
 
     def _ways(self, low: float, high: float) -> Iterator[Callable[[], Piece]]:
         """A precise convolution if it is short; sums over large losses; a longer convolution."""
@@ -399,11 +405,16 @@ class _FineWorkshop(Workshop):
 class _LowerWorkshop(_FineWorkshop):
     """Makes bounds from below, of laws that the losses dominate."""
 
+    _precisions = _LOWER_PRECISIONS
     _grid = staticmethod(merge)
 
     @staticmethod
     def _rank(piece: Piece, epsilon: float) -> tuple[float, float]:
         return -piece.least(epsilon), 0.0
+
+    @staticmethod
+    def _is_sound(piece: Piece, epsilon: float) -> bool:
+        return piece.bound(epsilon)[0] - piece.least(epsilon) <= math.exp(LOG_DOUBTED)
 
 
 def _settled(
@@ -443,7 +454,7 @@ _MOST_BACK = 40
 """Stretches looked back over for a bound where there is none: a factor of 100 of epsilon."""
 _STRAIGHT_STEPS = 6
 """Stretches that are looked for along straight lines, before those left are halved."""
-_NARROW = (4e-5, 4e-7)
+_NARROW = (8e-5, 8e-7)
 """A bracket wider than this, relative and absolute, is worth finer grids."""
 _LEAST_DIGITS = 1e-14
 """Of a mass, relative: more than its rounding."""
@@ -727,7 +738,7 @@ class _LowerCurve(DeltaCurve):
         """An epsilon <= `above`, and near it, that the least one at this delta is not below."""
         if log_delta == -math.inf or (above == math.inf and self._log_told() > log_delta + 1e-9):
             return self._largest_loss() * (1 - _LEAST_DIGITS)
-        if not self._components or self.log_delta(0.0) <= log_delta:
+        if not self._components or above == 0:
             return 0.0
         if above == math.inf:
             above = self._workshop.guess(log_delta)
@@ -737,15 +748,16 @@ class _LowerCurve(DeltaCurve):
 
         if short(-above) < 0:
             return above
-        high = above
+        high, start = above, 0.0
         for _ in range(_MOST_BACK):
-            start, _ = (0.0, high) if self._is_one_step else self._stretch(math.nextafter(high, 0.0))
+            if not self._is_one_step:
+                start, _ = self._stretch(math.nextafter(high, 0.0))
             if short(-start) < 0:
+                return -first_below(short, -high, -start, 1e-10)
+            if start == 0:
                 break
             high = start
-        else:
-            start = 0.0
-        return -first_below(short, -high, -start, 1e-10)
+        return 0.0
 
 
 def _log_pinsker(divergence: float) -> float:
