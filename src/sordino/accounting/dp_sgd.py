@@ -18,6 +18,8 @@ from sordino.accounting import renyi
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
     DIRECTIONS,
+    LEAST_RATE,
+    MOST_NOISE,
     FixedSizeLoss,
     GaussianLoss,
     Loss,
@@ -31,10 +33,6 @@ from sordino.privacy import PASSES, Relation, Sampling
 EXACT = "privacy loss distributions"
 LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
-MOST_NOISE = 1e12
-"""More noise is counted as this much, which hides less: its losses have no digits left."""
-LEAST_RATE = 1e-30
-"""A record drawn more rarely is counted as drawn this often, which hides less."""
 
 
 @dataclass(frozen=True)

@@ -260,8 +260,13 @@ class GaussianProfile(Profile):
         return gaussian.epsilon(self.mu, math.exp(log_delta))
 
     def _bracket_one_way(self, log_delta: float, direction: Direction) -> tuple[float, float]:
-        """The same number, rounded up and down: the formula is exact."""
+        """The same number, rounded up and down: the formula is exact.
+
+        An infinite mu may stand for a large one.
+        """
         upper = self._epsilon_one_way(log_delta, direction)
+        if math.isinf(self.mu):
+            return 0.0, upper
         if upper == 0 or math.isinf(upper):
             return upper, upper
         missed = 1e-11 * (1 - log_delta)  # more than the formula is rounded by

@@ -60,7 +60,7 @@ def account(
         )
         result = "No method proves anything here; the reasons are below."
         if best is not None:
-            result = f"Proved: epsilon <= {tables.number(best.value)} ({best.title})."
+            result = f"Proved: epsilon <= {tables.epsilon(best)} ({best.title})."
             if best.value == float("inf"):
                 result = "Nothing is proved: epsilon is infinite."
         say(heading, result, hang=True)

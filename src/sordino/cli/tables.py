@@ -58,6 +58,15 @@ def number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else rounded(value, digits=5)
 
 
+def epsilon(each: Finding) -> str:
+    """Its epsilon, rounded up, by those of five digits that the two ends of its bracket share."""
+    lower, upper = each.bracket() or (0.0, 0.0)
+    if not 0 < lower < upper < math.inf:  # one end only, or both the same
+        return number(each.value)
+    shared = (d for d in (5, 4, 3) if rounded(lower, digits=d) == rounded(upper, digits=d))
+    return rounded(upper, digits=next(shared, 2))
+
+
 # What theorems say (account, calibrate) -----------------------------------------------------------
 
 
@@ -103,6 +112,7 @@ def plain_findings(
         "inputs": {**inputs, **given.inputs(partial=partial)},
         "rows": [
             {name: getattr(each, name) for name in names}
+            | ({"bracket": each.bracket()} if value == "epsilon" else {})
             | {
                 value: each.value,
                 "relation": each.relation.value,
@@ -138,7 +148,7 @@ def print_findings(
         rows = [
             [
                 ("> " if each is best else "  ") + each.method,
-                number(each.value),
+                epsilon(each) if value == "epsilon" else number(each.value),
                 each.relation.value,
                 "final model" if each.released == "final" else "all iterates",
                 f"{each.milliseconds:.0f}",

@@ -129,9 +129,7 @@ def _places(
     return first, np.arange(first, last + 1) * np.float64(spacing)
 
 
-def merge(
-    loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int
-) -> LossGrid:
+def merge(loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int) -> LossGrid:
     """A law that this one dominates, on a lattice: the lower side of `discretise`.
 
     Outcomes between two edges are told as one: their loss is ln of the ratio of their two masses.
@@ -155,15 +153,12 @@ def merge(
             moves[[0, -1]] = moves[[1, -2]]  # what lies below or above all edges is no guide
             moved = edges - (moves[:-1] + moves[1:]) / 2
             edges = np.clip(moved, places[:-1], places[1:])
-    # Beyond the last edge of a law whose other losses are bounded there are disclosures alone.
-    told = float(drawn[-1]) if loss.largest_finite(direction) < places[-2] else 0.0
-    drawn[-1] -= told
     drawn[drawn < _LEAST_MASS] = 0.0
     mass, down, base = _settle(drawn, beside, known, spacing, base)
     places_at = np.arange(len(mass)) - down
     kept = places_at >= 0
     law = np.bincount(places_at[kept], weights=mass[kept], minlength=len(mass))
-    return LossGrid(spacing, first, np.asarray(law, dtype=np.float64), told, base)
+    return LossGrid(spacing, first, np.asarray(law, dtype=np.float64), 0.0, base)
 
 
 def _settle(
@@ -483,22 +478,17 @@ class Composed:
 
 
 class Piece:
-    """A bound on delta: convolved terms, each with the ln of its factor, and disclosures.
+    """An upper bound on delta: convolved terms, each with the ln of its factor, and disclosures.
 
-    `log_told` is ln of the probability of losses put at infinity, `log_left` of what was left out;
     `error` is the error of epsilon that the grid's spacing was chosen for.
     """
 
     def __init__(
-        self,
-        terms: Sequence[tuple[float, Composed]],
-        error: float,
-        log_told: float,
-        *log_left: float,
+        self, terms: Sequence[tuple[float, Composed]], log_infinite: float, error: float
     ) -> None:
-        self.terms, self.error, self.log_told = terms, error, log_told
+        self.terms, self.error = terms, error
         above = [factor + term.log_above for factor, term in terms]
-        self.log_infinite = log_add(log_add(log_told, *log_left), *above)
+        self.log_infinite = log_add(log_infinite, *above)
 
     def bound(self, epsilon: float) -> tuple[float, float]:
         """Ln of the bound, and of the part of it that makes up for what cannot be seen."""
@@ -509,7 +499,7 @@ class Piece:
 
     def least(self, epsilon: float) -> float:
         """Ln of what delta is at least, if the terms are made of merged laws (`merge`)."""
-        return log_add(self.log_told, *(f + term.log_least(epsilon) for f, term in self.terms))
+        return log_add(*(factor + term.log_least(epsilon) for factor, term in self.terms))
 
     def is_sound(self, epsilon: float) -> bool:
         """Whether hardly anything of the bound is rounding or losses cut off or folded over."""

@@ -298,7 +298,7 @@ class Workshop:
                 pairs = self._grids(spacing, rough.log_tail, most)
                 term = Composed(pairs, rough, saddle, lowest, most, log_outside)
                 infinite = log_any([(count, grid.infinite) for grid, count in pairs])
-                return Piece([(0.0, term)], error, infinite)
+                return Piece([(0.0, term)], infinite, error)
             except TooLarge as reason:
                 refused = reason
         assert refused is not None
@@ -370,7 +370,7 @@ class Workshop:
             small, large = grid.split(level)
             counts = _counts(steps, math.log(max(float(large.mass.sum()), 1e-300)), guess)
             # So many large losses or more: at most all ways to choose them.
-            terms, negligible = [], [counts[-1][1]]
+            terms, negligible = [], [log_any([(steps, grid.infinite)]), counts[-1][1]]
             for jumps, (ways, _) in enumerate(counts[:-1]):
                 pairs = [(small, steps - jumps), (large, jumps)]
                 pairs = [(grid, count) for grid, count in pairs if count > 0]
@@ -389,7 +389,7 @@ class Workshop:
                 terms.append((ways, term))
             if not terms:
                 raise TooLarge("a stretch that no number of large losses reaches")
-            piece = Piece(terms, error, log_any([(steps, grid.infinite)]), *negligible)
+            piece = Piece(terms, log_add(*negligible), error)
             if piece.is_fine(low, high):
                 break
             sharpness = piece.sharpness(low, high)
@@ -478,6 +478,7 @@ class DeltaCurve:
         self._pieces: dict[float, Piece | TooLarge] = {}
         self._deltas: dict[float, float] = {}
         self._epsilons: dict[float, float] = {}
+        self._brackets: dict[float, tuple[float, float]] = {}
         self._renyi: Floats | None = None
 
     @property
@@ -585,11 +586,13 @@ class DeltaCurve:
 
     def bracket(self, log_delta: float) -> tuple[float, float]:
         """Two epsilons between which the least one with delta at most exp(log_delta) lies."""
-        upper = self.epsilon(log_delta)
-        lower = self._lower.epsilon_below(upper, log_delta)
-        if upper - lower > max(_NARROW[0] * upper, _NARROW[1]):
-            upper = min(upper, self._fine.epsilon(log_delta))
-        return min(lower, upper), upper
+        if log_delta not in self._brackets:
+            upper = self.epsilon(log_delta)
+            lower = self._lower.epsilon_below(upper, log_delta)
+            if upper - lower > max(_NARROW[0] * upper, _NARROW[1]):
+                upper = min(upper, self._fine.epsilon(log_delta))
+            self._brackets[log_delta] = min(lower, upper), upper
+        return self._brackets[log_delta]
 
     @functools.cached_property
     def _fine(self) -> DeltaCurve:
@@ -598,7 +601,8 @@ class DeltaCurve:
     @functools.cached_property
     def _lower(self) -> _LowerCurve:
         laws = [(loss.optimistic(), count) for loss, count in self._components]
-        return _LowerCurve(laws, self._direction, self._limit)
+        known = [(loss, count) for loss, count in laws if loss is not None]
+        return _LowerCurve(known, self._direction, self._limit)
 
     def is_surely_below(self, epsilon: float, log_delta: float) -> bool:
         """Whether one moment proves delta at `epsilon`: much cheaper than to ask for delta."""
@@ -713,11 +717,11 @@ class _LowerCurve(DeltaCurve):
 
     def _log_delta(self, epsilon: float) -> float:
         """Ln of what delta at epsilon is at least: composed, or of a single step alone."""
-        least = max((self._of_one(loss, epsilon) for loss, _ in self._components), default=-math.inf)
-        if self._is_one_step or not self._components or epsilon >= _MOST_EPSILON:
+        if not self._components:
+            return -math.inf
+        least = max(self._of_one(loss, epsilon) for loss, _ in self._components)
+        if self._is_one_step or epsilon >= min(self._workshop.largest_finite, _MOST_EPSILON):
             return least
-        if epsilon >= self._workshop.largest_finite:
-            return max(least, self._log_told() - _LEAST_DIGITS)
         piece = self._piece(*self._stretch(epsilon))
         return least if isinstance(piece, TooLarge) else max(least, piece.least(epsilon))
 
@@ -736,7 +740,7 @@ class _LowerCurve(DeltaCurve):
 
     def epsilon_below(self, above: float, log_delta: float) -> float:
         """An epsilon <= `above`, and near it, that the least one at this delta is not below."""
-        if log_delta == -math.inf or (above == math.inf and self._log_told() > log_delta + 1e-9):
+        if log_delta == -math.inf:
             return self._largest_loss() * (1 - _LEAST_DIGITS)
         if not self._components or above == 0:
             return 0.0
