@@ -10,9 +10,9 @@ them is ended and counted as a failure. Then noise is calibrated by sordino and 
 
 A referee (`referee/accounting_exact.py`) recomputes the exact delta at every epsilon answered. An
 epsilon whose exact delta is above the delta asked for is false: a promise that does not hold.
-Sordino's brackets are refereed, too: a lower end whose exact delta is below the one asked for is false
-as well. `max_bracket_width` is the largest of them, relative to epsilon or over 1e-2 if that is less;
-`--random 2000` adds brackets of as many random settings, of every sampling.
+Sordino's brackets are refereed, too: a lower end whose exact delta is below the one asked for is
+false as well. `max_bracket_width` is the largest of them, over epsilon or over 1e-2 if that is
+more; `--random 2000` adds brackets of as many random settings, of every sampling.
 `max_looseness_over_pld` leaves out the configurations where dp-accounting's own answer is false;
 `max_looseness_over_pld_as_answered` has them.
 """

@@ -129,7 +129,7 @@ class Profile(ABC):
 
         References
         ----------
-        docs/math.md 2.2: outcomes merged, rounding and aliasing subtracted.
+        docs/math.md 2.6: outcomes merged, rounding and aliasing subtracted.
 
         Examples
         --------

@@ -137,7 +137,7 @@ def merge(loss: Loss, spacing: float, log_tail: float, direction: Direction, mos
     lattice; then each group takes what it lacks from a neighbour (a share of its outcomes, by a
     coin), so that no error of first order is left. What cannot be mended is moved down, keeping its
     mass, or left out: both can only hide. Errors are of the square of the spacing, as they are
-    above (docs/math.md 2.2).
+    above (docs/math.md 2.6).
     """
     first, places = _places(loss, spacing, log_tail, direction, most)
     edges = (places[:-1] + places[1:]) / 2
