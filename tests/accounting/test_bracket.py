@@ -88,10 +88,10 @@ def test_a_merged_law_is_below_the_true_one_and_near(law, share, direction):
 
 
 def test_what_cannot_be_merged_goes_down():
-    """Two atoms that no lattice has both of, and a disclosure: all of it is kept, none lifted."""
+    """Two atoms that no lattice has both of, none lifted; a disclosure is left out."""
     law = ApproximateLoss(0.3, 0.01)
     grid = merge(law, 0.007, -60.0, "forward", 10**6)
-    assert grid.mass.sum() == pytest.approx(1.0, abs=1e-12)
+    assert grid.mass.sum() == pytest.approx(0.99, abs=1e-12)
     for epsilon in (0.0, 0.2, 0.29):
         assert curve(grid, epsilon) <= math.exp(law.log_delta(epsilon, "forward"))
 
@@ -128,11 +128,11 @@ def test_rounding_is_taken_off():
     made = Composed([(grid, steps)], rough, rough.saddle(50.0), 0.0, 10**8)
     truth = pld(1.3, 2e-4, steps, **HOW["add-remove"])
     false = []
-    for epsilon in (0.35, 0.45):
+    for epsilon in (0.35, 0.38, 0.41):
         proved = truth.log_delta(epsilon, "forward")
         assert made.log_least(epsilon) <= proved
         false.append(made.log_delta(epsilon) > proved)
-    assert all(false)
+    assert any(false)
 
 
 def test_what_folds_over_is_taken_off():

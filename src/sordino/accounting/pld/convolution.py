@@ -31,9 +31,9 @@ _LOG_LOWER = -32.0
 
 _EDGE_ROUNDS = 3
 """How often the edges of merged outcomes are moved: by less each time."""
-_SHARE_ROUNDS = 24
-_MOST_SHARE = 0.45
-"""Of a group, that either neighbour may take."""
+_SHARE_ROUNDS = 60
+_MOST_SHARE = 0.9
+"""Of a group, that its neighbours may take."""
 _LEAST_MASS = 1e-290
 """Smaller probabilities have lost their digits."""
 _SLACK = 1e-14
@@ -154,6 +154,7 @@ def merge(loss: Loss, spacing: float, log_tail: float, direction: Direction, mos
             moved = edges - (moves[:-1] + moves[1:]) / 2
             edges = np.clip(moved, places[:-1], places[1:])
     drawn[drawn < _LEAST_MASS] = 0.0
+    drawn[-1] = 0.0  # all that is above the last edge would be too heavy there under a tilt
     mass, down, base = _settle(drawn, beside, known, spacing, base)
     places_at = np.arange(len(mass)) - down
     kept = places_at >= 0
@@ -204,7 +205,9 @@ def _mend(
         up[lower] = drawn[lower] * (here[lower] - 1) / (drawn[upper] * (1 - above[upper]))
         down[upper] = drawn[upper] * (1 - here[upper]) / (drawn[lower] * (below[lower] - 1))
     up[lower] = np.where(both & (up[lower] > 0) & (up[lower] < _MOST_SHARE), up[lower], 0.0)
-    down[upper] = np.where(both & (down[upper] > 0), np.minimum(down[upper], _MOST_SHARE), 0.0)
+    down[upper] = np.where(both & (down[upper] > 0), down[upper], 0.0)
+    down[2:] = np.minimum(down[2:], _MOST_SHARE + 0.05 - up[:-2])  # both takers of one group
+    down[1] = min(down[1], _MOST_SHARE)
     left = np.ones(len(drawn))
     for _ in range(_SHARE_ROUNDS):
         before, left = left, np.ones(len(drawn))
