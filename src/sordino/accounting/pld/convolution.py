@@ -36,8 +36,8 @@ _MOST_SHARE = 0.9
 """Of a group, that its neighbours may take."""
 _LEAST_MASS = 1e-290
 """Smaller probabilities have lost their digits."""
-_SLACK = 1e-14
-"""Losses of merged outcomes are rounded by less."""
+_SLACK = 5e-14
+"""Losses of merged outcomes are rounded by less: far tails of a normal law by some 1e-14."""
 _LEAST_FREQUENCY = 1e-26
 """Frequencies of the composed law that are taken for 0: ten digits below the rounding."""
 LOG_OUTSIDE = -25.0
@@ -144,8 +144,8 @@ def merge(loss: Loss, spacing: float, log_tail: float, direction: Direction, mos
     for rounds in range(_EDGE_ROUNDS, -1, -1):
         drawn, other = loss.masses(edges, direction)
         known = (drawn > _LEAST_MASS) & (other > _LEAST_MASS)
-        if not known.any():
-            raise TooLarge("losses that leave no mass to merge")
+        if not known[1:-1].any() or spacing > 100:
+            raise TooLarge("losses too large to be merged")
         beside = np.log(np.where(known, drawn, 1.0) / np.where(known, other, 1.0)) - places
         base = float(beside[np.argmax(np.where(known, drawn, 0.0))])
         if rounds:
@@ -154,7 +154,10 @@ def merge(loss: Loss, spacing: float, log_tail: float, direction: Direction, mos
             moved = edges - (moves[:-1] + moves[1:]) / 2
             edges = np.clip(moved, places[:-1], places[1:])
     drawn[drawn < _LEAST_MASS] = 0.0
-    drawn[-1] = 0.0  # all that is above the last edge would be too heavy there under a tilt
+    # Left out: what is below the first edge has no place, what is above the last would be too
+    # heavy there under a tilt.
+    drawn[[0, -1]] = 0.0
+    known &= drawn > 0
     mass, down, base = _settle(drawn, beside, known, spacing, base)
     places_at = np.arange(len(mass)) - down
     kept = places_at >= 0
@@ -172,10 +175,10 @@ def _settle(
     """
     best: tuple[float, Floats, npt.NDArray[np.int64], float] | None = None
     for _ in range(2):
-        mass, over = _mend(drawn, beside - base, known, spacing)
+        mass, over = _mend(drawn, np.where(known, beside - base, 0.0), known, spacing)
         # A group below its place goes down to one that it is not below; what that takes off it.
-        down = np.ceil(np.clip(-(over + _SLACK) / spacing, 0.0, 1e6)).astype(np.int64)
-        down[~known] = 2  # its loss is not below its lower edge
+        down = np.ceil(np.maximum(-(over + _SLACK) / spacing, 0.0)).astype(np.int64)
+        down[~known] = 3  # its loss is not below its lower edge
         lost = np.where(known, mass * (over + spacing * down), 0.0)
         if best is None or lost.sum() < best[0]:
             best = float(lost.sum()), mass, down, base - _SLACK

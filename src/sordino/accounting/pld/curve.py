@@ -456,7 +456,7 @@ _STRAIGHT_STEPS = 6
 """Stretches that are looked for along straight lines, before those left are halved."""
 _NARROW = (8e-5, 8e-7)
 """A bracket wider than this, relative and absolute, is worth finer grids."""
-_LEAST_DIGITS = 1e-14
+_LEAST_DIGITS = 1e-13
 """Of a mass, relative: more than its rounding."""
 _MOST_EPSILON = 1e9
 """Beyond this only the moments accountant is asked."""
