@@ -1,6 +1,6 @@
 """How tight, fast and safe the accountant is, beside its peers, in one run.
 
-    python benchmarks/accounting.py [--json FILE] [--smoke]
+    python benchmarks/accounting.py [--json FILE] [--smoke] [--random MANY]
 
 Every configuration of `accounting_configurations.json` (DP-SGD with Poisson sampling, one record
 added or removed: what all of them know) is put to sordino, to dp-accounting (privacy loss
@@ -11,6 +11,9 @@ and both are asked for the epsilon of a person with several records (`MIXTURES`)
 
 A referee (`referee/accounting_exact.py`) recomputes the exact delta at every epsilon answered. An
 epsilon whose exact delta is above the delta asked for is false: a promise that does not hold.
+Sordino's brackets are refereed, too: a lower end whose exact delta is below the one asked for is
+false as well. `max_bracket_width` is the largest of them, over epsilon or over 1e-2 if that is
+more; `--random 2000` adds brackets of as many random settings, of every sampling.
 `max_looseness_over_pld` leaves out the configurations where dp-accounting's own answer is false;
 `max_looseness_over_pld_as_answered` has them.
 """
@@ -23,6 +26,7 @@ import json
 import math
 import multiprocessing
 import os
+import random
 import resource
 import sys
 import time
@@ -51,6 +55,7 @@ REQUIRED = {
     "false_answers": ("<=", 0.0),
     "fallback_share": ("<=", 0.10),
     "max_looseness_over_pld": ("<=", 0.005),
+    "max_bracket_width": ("<=", 1e-4),
     "calibrate_speedup_over_dp_accounting": (">=", 4.0),
     "mixture_seconds": ("<=", 0.5),
 }
@@ -59,6 +64,9 @@ MIXTURES: list[dict[str, float]] = [
     {"noise_multiplier": 2.0, "sample_rate": 0.05, "steps": 400, "delta": 1e-6, "records": 3},
 ]
 """Of golden section 12: all records of a person, each drawn by its own coin."""
+REQUIRED_OF_RANDOM = {"random_brackets_narrow": (">=", 0.95), "random_brackets_false": ("<=", 0.0)}
+SMALLEST_EPSILON = 1e-2
+"""A bracket of a smaller one may be 1e-4 of this wide: 1e-6."""
 WARM_UP = {"noise_multiplier": 1.0, "sample_rate": 0.02, "steps": 10, "delta": 1e-4}
 Question = dict[str, float]
 
@@ -80,20 +88,76 @@ class Answer:
         return self.leaked > 1 + DOUBT
 
 
-def ours(question: Question) -> tuple[float, bool]:
+def profile_of(question: Question, sampling: str = "poisson", replaced: bool = False) -> Any:
     from sordino.accounting import dp_sgd
     from sordino.privacy import Relation
 
-    profile = dp_sgd.pld(
+    return dp_sgd.pld(
         question["noise_multiplier"],
         question["sample_rate"],
         int(question["steps"]),
-        sampling="poisson",
-        relation=Relation.ADD_OR_REMOVE_ONE,
+        sampling=sampling,
+        relation=Relation.REPLACE_ONE if replaced else Relation.ADD_OR_REMOVE_ONE,
     )
-    delta = question["delta"]
+
+
+def ours(question: Question) -> tuple[float, bool]:
+    profile, delta = profile_of(question), question["delta"]
     fell_back = getattr(profile, "fallbacks", lambda delta: ())(delta)
-    return profile.epsilon(delta), bool(fell_back)
+    return float(profile.epsilon(delta)), bool(fell_back)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bracket:
+    """Both ends of an answer of ours, as widths and verdicts of the referee."""
+
+    width: float
+    """Relative to epsilon, or to the smallest one that is relative."""
+    false: bool = False
+    refereed: bool = False
+
+    @classmethod
+    def of(cls, question: Question, profile: Any, *, refereed: bool) -> Bracket:
+        """Ask for it, and the referee if it knows such a setting."""
+        delta = question["delta"]
+        lower, upper = profile.bracket(delta)
+        width = (upper - lower) / max(upper, SMALLEST_EPSILON) if upper > lower else 0.0
+        if not refereed or lower == 0:
+            return cls(width, lower > upper)
+        leaked = [exact_or_mute(question, epsilon) / delta for epsilon in (lower, upper)]
+        false = lower > upper or leaked[0] < 1 - DOUBT or leaked[1] > 1 + DOUBT
+        return cls(width, false, not math.isnan(leaked[0]))
+
+
+def exact_or_mute(question: Question, epsilon: float) -> float:
+    """The referee's delta; NaN where its integral has no answer."""
+    settings = question["noise_multiplier"], question["sample_rate"], int(question["steps"])
+    try:
+        return exact_delta(*settings, epsilon)
+    except ValueError:
+        return math.nan
+
+
+def random_brackets(many: int) -> dict[str, float]:
+    """Brackets of random settings of every sampling; the referee sees one in twenty."""
+    draw, brackets = random.Random(22), []
+    for at in range(many):
+        question = {
+            "noise_multiplier": 10 ** draw.uniform(-0.5, 1.3),
+            "sample_rate": 10 ** draw.uniform(-5, -0.01),
+            "steps": int(10 ** draw.uniform(0, 6)),
+            "delta": 10 ** draw.uniform(-12, -3),
+        }
+        kind = draw.choice([("poisson", False)] * 2 + [("poisson", True), ("fixed-size", True)])
+        refereed = at % 20 == 0 and not kind[1]
+        brackets.append(Bracket.of(question, profile_of(question, *kind), refereed=refereed))
+    narrow = sum(each.width <= REQUIRED["max_bracket_width"][1] for each in brackets)
+    return {
+        "random_brackets": many,
+        "random_brackets_narrow": narrow / many,
+        "random_brackets_refereed": sum(each.refereed for each in brackets),
+        "random_brackets_false": sum(each.false for each in brackets),
+    }
 
 
 def ours_calibrated(question: Question) -> tuple[float, bool]:
@@ -300,12 +364,11 @@ def compare(questions: list[Question], console: Console) -> dict[str, list[Answe
 
 def refereed(question: Question, answers: dict[str, Answer]) -> dict[str, Answer]:
     """Answers with what they really leak."""
-    settings = question["noise_multiplier"], question["sample_rate"], int(question["steps"])
     marked = dict(answers)
     for library, answer in answers.items():
         if answer.failure:
             continue
-        leaked = exact_delta(*settings, answer.value) / question["delta"]
+        leaked = exact_or_mute(question, answer.value) / question["delta"]
         if math.isnan(leaked) and library == "sordino":  # then it is so for the others, too
             break
         marked[library] = dataclasses.replace(answer, leaked=leaked)
@@ -383,7 +446,7 @@ def mixtures(questions: list[Question], console: Console) -> dict[str, float]:
     }
 
 
-def measure(smoke: bool, console: Console) -> dict[str, float]:
+def measure(smoke: bool, many: int, console: Console) -> dict[str, float]:
     questions = json.loads(CONFIGURATIONS.read_text())
     asked, calibrated, persons = questions["epsilon"], questions["calibrate"], MIXTURES
     if smoke:
@@ -392,6 +455,7 @@ def measure(smoke: bool, console: Console) -> dict[str, float]:
         # On a coarser grid, since even one step takes dp-accounting a minute on its own.
         persons = [{**MIXTURES[0], "steps": 20, "grid": 0.01}]
     answers = compare(asked, console)
+    brackets = [Bracket.of(each, profile_of(each), refereed=True) for each in asked]
     mine, peer = answers["sordino"], answers["dp_accounting"]
     fallbacks = sum(answer.fell_back for answer in mine)
     loose = looseness(mine, peer, even_false=False)
@@ -399,7 +463,8 @@ def measure(smoke: bool, console: Console) -> dict[str, float]:
         "configurations": len(asked),
         "failures": sum(bool(answer.failure) for answer in mine),
         "refereed": sum(not math.isnan(answer.leaked) for answer in mine),
-        "false_answers": sum(answer.false for answer in mine),
+        "false_answers": sum(each.false for each in (*mine, *brackets)),
+        "max_bracket_width": max(each.width for each in brackets),
         "fallbacks": fallbacks,
         "fallback_share": fallbacks / len(asked),
         "compared_with_pld": len(loose),
@@ -414,12 +479,13 @@ def measure(smoke: bool, console: Console) -> dict[str, float]:
     for library in EPSILON_LIBRARIES[1:]:
         figures[f"failures_{library}"] = sum(bool(answer.failure) for answer in answers[library])
         figures[f"false_answers_{library}"] = sum(answer.false for answer in answers[library])
+    figures |= random_brackets(many) if many else {}
     figures["load_average"] = os.getloadavg()[0]
     return figures
 
 
 def met(name: str, value: float) -> bool:
-    sign, bound = REQUIRED[name]
+    sign, bound = (REQUIRED | REQUIRED_OF_RANDOM)[name]
     return value <= bound if sign == "<=" else value >= bound
 
 
@@ -428,24 +494,26 @@ def show(figures: dict[str, float], smoke: bool, console: Console) -> bool:
     table = Table("figure", "value", "required", title="benchmarks/accounting.py")
     for name, value in figures.items():
         verdict = ""
-        if name in REQUIRED and not smoke:
-            sign, bound = REQUIRED[name]
+        if name in REQUIRED | REQUIRED_OF_RANDOM and not smoke:
+            sign, bound = (REQUIRED | REQUIRED_OF_RANDOM)[name]
             verdict = f"{sign} {bound:g} {'met' if met(name, value) else 'NOT MET'}"
         table.add_row(name, f"{value:,.4g}", verdict)
     console.print(table)
-    return not smoke and not all(met(name, figures[name]) for name in REQUIRED)
+    required = [*REQUIRED, *(name for name in REQUIRED_OF_RANDOM if name in figures)]
+    return not smoke and not all(met(name, figures[name]) for name in required)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--random", type=int, default=0, help="brackets of so many settings, too")
     parser.add_argument("--smoke", action="store_true", help="seconds, a few easy ones, for CI")
     arguments = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, THREADS)
     # A file or a pipe has no width of its own, and the table needs more than the usual 80.
     console = Console(width=None if sys.stdout.isatty() else 150)
-    figures = measure(arguments.smoke, console)
+    figures = measure(arguments.smoke, arguments.random, console)
     failed = show(figures, arguments.smoke, console)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")

@@ -19,7 +19,7 @@ from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
 
 ADD, ZERO, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
-# docs/math.md 11: epsilon after epochs, with the record against without, and the reverse.
+# docs/math.md 13: epsilon after epochs, with the record against without, and the reverse.
 EPOCHS = [
     (1.1, 234, 20, 1e-5, 1.27934, 1.243284),
     (2.0, 100, 10, 1e-6, 0.695896, 0.691118),
@@ -189,7 +189,7 @@ def test_it_hides_more_than_passes_and_less_than_nothing():
     ).epsilon(1e-5)
     poisson = pld(1.1, 256 / 60000, 4680, sampling="poisson", relation=ADD).epsilon(1e-5)
     allocation = allocated(1.1, 234, 20).epsilon(1e-5)
-    # docs/math.md 11: 24.92 under replace-one; a zeroed record moves half as far.
+    # docs/math.md 13: 24.92 under replace-one; a zeroed record moves half as far.
     assert allocation < poisson < shuffle
     assert poisson == pytest.approx(1.3177, abs=5e-4)
     # So little noise that a record's step is known anyway.

@@ -7,10 +7,13 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from sordino.accounting.gaussian import epsilon as gaussian_epsilon
+from sordino.cli import tables
+from sordino.privacy import rounded
 from sordino.proofs import theorems
 
 EXAMPLE = (
@@ -25,7 +28,7 @@ SHORT = {"--noise-multiplier": "2", "--sample-rate": "0.1", "--steps": "50"}
 SHORT |= {"--delta": "1e-5", "--sampling": "poisson"}
 ROW = {
     *("method", "applies", "epsilon", "delta", "kind", "theorem"),
-    *("relation", "released", "reason", "notes", "milliseconds"),
+    *("relation", "released", "reason", "notes", "milliseconds", "bracket"),
 }
 NAMES = [method.name for method in theorems.STEPS]
 
@@ -111,6 +114,41 @@ class TestTable:
         assert "rdp: moments accountant (Renyi DP)" in done.stdout
         table = done.stdout.split("Not proved here")[0]
         assert "…" not in table
+
+
+class TestBracket:
+    def test_both_ends_in_json(self, run):
+        _, out, _ = run(*EXAMPLE, "--json")
+        rows = {row["method"]: row for row in json.loads(out)["rows"]}
+        lower, upper = rows["pld"]["bracket"]
+        assert 5.19 < lower < upper <= rows["pld"]["epsilon"] < lower * (1 + 1e-4)
+        assert rows["rdp"]["bracket"] == [0.0, rows["rdp"]["epsilon"]]  # from above only
+        assert rows["linear-loss"]["bracket"] is None  # not proved
+
+    def test_the_table_has_the_digits_that_both_share(self, run):
+        _, out, _ = run(*EXAMPLE, "--json")
+        (row,) = (row for row in json.loads(out)["rows"] if row["method"] == "pld")
+        shown = run(*EXAMPLE)[1].splitlines()[1].split()[3]
+        ends = [rounded(end, digits=len(shown) - 1) for end in row["bracket"]]
+        assert ends == [shown, shown]
+        more = [rounded(end, digits=len(shown)) for end in row["bracket"]]
+        assert more[0] != more[1] or len(shown) == 6
+
+    @pytest.mark.parametrize(
+        ("bracket", "shown"),
+        [
+            ((1.23451, 1.23459), "1.2346"),
+            ((1.23459, 1.23461), "1.235"),
+            ((1.2, 1.9), "1.9"),
+            ((0.0, 1.234567), "1.2346"),
+            ((1.5, 1.5), "1.5"),
+            (None, "1.2346"),
+        ],
+    )
+    def test_digits(self, bracket, shown):
+        value = 1.5 if bracket == (1.5, 1.5) else 1.234567
+        finding = SimpleNamespace(value=value, bracket=lambda: bracket)
+        assert tables.epsilon(finding) == shown
 
 
 class TestJson:

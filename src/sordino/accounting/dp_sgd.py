@@ -4,7 +4,7 @@ How batches are drawn decides everything, so `sampling` (`sordino.privacy.Sampli
 The rate is a record's chance to be in a batch: of Poisson sampling its probability, of fixed-size
 batches size / n. Passes (cyclic, permute-once, shuffle) draw no amplification from sampling
 (docs/math.md 2.2): what holds for them is that a record is met once a pass. By allocation it is met
-once a pass, too, but in a step of its own: that is amplified (docs/math.md 11).
+once a pass, too, but in a step of its own: that is amplified (docs/math.md 13).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceL
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
     DIRECTIONS,
+    LEAST_RATE,
+    MOST_NOISE,
     FixedSizeLoss,
     GaussianLoss,
     Loss,
@@ -35,16 +37,13 @@ from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, Relation, Sampling
 
 _EXACT = "privacy loss distributions"
+_GAUSSIAN = "Gaussian DP composition (Dong, Roth & Su 2022)"
 LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
-MOST_NOISE = 1e12
-"""More noise is counted as this much, which hides less: its losses have no digits left."""
 _LEAST_ALLOCATED, _MOST_ALLOCATED = 0.35, 1e5
 """With less noise allocation gains next to nothing: a record's step is taken for known. More noise
 is counted as this much."""
 _FEW_STEPS = 300
-LEAST_RATE = 1e-30
-"""A record drawn more rarely is counted as drawn this often, which hides less."""
 MOST_ROWS_PER_PERSON = 10_000
 """More are not protected together: what is proved of them says nothing any more."""
 
@@ -172,7 +171,7 @@ def pld(
     Exact up to the grid (2e-5 of epsilon, on the private side). Poisson sampling: Zhu, Dong & Wang
     2022; fixed-size batches: the symmetrised pair of Dong, Roth & Su 2022; records met once a
     pass: Gaussian DP, averaged over a secret order where there is one; random allocation: an epoch
-    is the pair of docs/math.md 11, and epochs compose.
+    is the pair of docs/math.md 13, and epochs compose.
 
     All records of a person together: mu times their number where the sum has Gaussian noise and no
     batch is drawn; mixtures of Gaussians under Poisson sampling (Ganesh 2024); else, for batches of
@@ -251,8 +250,10 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
         return gaussian(math.inf)
     mu = run.sensitivity / run.noise_multiplier
     if run.sampling == Sampling.ALLOCATION:
-        known = run.batches == 1 or run.noise_multiplier < _LEAST_ALLOCATED
-        return gaussian(mu * math.sqrt(run.visits[-1][0])) if known else None
+        if run.batches > 1 and run.noise_multiplier >= _LEAST_ALLOCATED:
+            return None
+        theorem = f"{_GAUSSIAN} over epochs, the record's step taken for known"
+        return gaussian(mu * math.sqrt(run.visits[-1][0]))
     if run.sampling not in PASSES:
         always = run.sampling == Sampling.FULL or run.sample_rate == 1
         return gaussian(mu * math.sqrt(run.steps)) if always else None
@@ -301,6 +302,7 @@ def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
     if run.sampling != Sampling.ALLOCATION:
         return ((_loss(run), run.steps),)
     noise = min(run.noise_multiplier, _MOST_ALLOCATED)
+    less = noise < run.noise_multiplier
     whole, rest = divmod(run.steps, run.batches)
     # A single epoch of few steps is not smoothed by others, and is soon computed.
     replaced = run.relation is Relation.REPLACE_ONE
@@ -309,9 +311,9 @@ def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
         AllocationReplaceLoss if replaced else AllocationLoss,
         *(run.batches, noise, (2 if replaced else 10) if one else 1),
     )
-    found: list[tuple[Loss, int]] = [(epoch(), whole)]
+    found: list[tuple[Loss, int]] = [(epoch(at_most=less), whole)]
     if rest:  # an epoch broken off is post-processing of a whole one
-        found.append((epoch(partial=True), 1))
+        found.append((epoch(at_most=True), 1))
     return tuple((loss, count) for loss, count in found if count)
 
 
@@ -334,10 +336,10 @@ def _theorem(run: NoisySteps, method: str) -> str:
         return f"{method} of the Gaussian mechanism (Mironov 2017)"
     if run.sampling in PASSES:
         means = "" if run.sampling == Sampling.CYCLIC else ", averaged over the secret order"
-        rule = "Gaussian DP composition (Dong, Roth & Su 2022)" if exact else method
+        rule = _GAUSSIAN if exact else method
         return f"{rule} over passes, each record met once a pass{means}"
     if run.sampling == Sampling.ALLOCATION:
-        return f"{method} of the Gaussian mechanism under random allocation (docs/math.md 11)"
+        return f"{method} of the Gaussian mechanism under random allocation (docs/math.md 13)"
     pair = {
         (Sampling.POISSON, True): "Poisson sampling (Zhu, Dong & Wang 2022)",
         (Sampling.POISSON, False): "Poisson sampling (Mironov, Talwar & Zhang 2019)",

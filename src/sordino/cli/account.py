@@ -58,7 +58,7 @@ def account(
         noise = f"noise {noise_multiplier:g} x clip, delta {given.delta:g}"
         result = "No method proves anything here."
         if best is not None:
-            result = f"Proved: epsilon <= {tables.number(best.value)} ({best.title})."
+            result = f"Proved: epsilon <= {tables.epsilon(best)} ({best.title})."
             if best.value == float("inf"):
                 result = "Nothing is proved: epsilon is infinite."
         say(f"{steps}, {noise}, {given.ends}", hang=True)

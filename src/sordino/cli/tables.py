@@ -63,6 +63,15 @@ def number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else rounded(value, digits=5)
 
 
+def epsilon(each: Finding) -> str:
+    """Its epsilon, rounded up, by those of five digits that the two ends of its bracket share."""
+    lower, upper = each.bracket() or (0.0, 0.0)
+    if not 0 < lower < upper < math.inf:  # one end only, or both the same
+        return number(each.value)
+    shared = (d for d in (5, 4, 3) if rounded(lower, digits=d) == rounded(upper, digits=d))
+    return rounded(upper, digits=next(shared, 2))
+
+
 # What theorems say (account, calibrate) -----------------------------------------------------------
 
 
@@ -106,6 +115,7 @@ def plain_findings(
     names = ("method", "applies", "delta", "kind", "theorem", "released", "reason")
     rows = [
         pick(each, *names)
+        | ({"bracket": each.bracket()} if value == "epsilon" else {})
         | {value: each.value, "relation": each.relation.value, "notes": list(each.notes)}
         | {"milliseconds": round(each.milliseconds, 3)}
         for each in findings
@@ -142,7 +152,8 @@ def print_findings(
         rows = []
         for each in proved:
             covers = "final model" if each.released == "final" else "all iterates"
-            cells = [number(each.value), each.relation.value, covers, f"{each.milliseconds:.0f}"]
+            told = epsilon(each) if value == "epsilon" else number(each.value)
+            cells = [told, each.relation.value, covers, f"{each.milliseconds:.0f}"]
             name = ("> " if each is best else "  ") + each.method
             rows.append([name, *cells, *[each.theorem] * wide])
         styles = ["bold green" if each is best else None for each in proved]

@@ -135,6 +135,10 @@ class Finding:
         """Whether this is a proved bound."""
         return self.kind == "guarantee" and self.reason is None
 
+    def bracket(self) -> tuple[float, float] | None:
+        """Two epsilons between which the least true one lies (`Profile.bracket`), if proved."""
+        return self.profile.bracket(self.delta) if self.applies and self.profile else None
+
     def filled(self, answer: _Answer, sought: float | None = None, group_of: int = 1) -> Finding:
         """With what was answered; the value is its epsilon, or what was sought."""
         if isinstance(answer, AsPrinted):

@@ -1,6 +1,6 @@
 """Random allocation: each record in exactly one step of an epoch, drawn anew every epoch.
 
-One epoch of t steps is dominated by (1/t) sum N(e_i, z^2 I) against N(0, z^2 I) (docs/math.md 11).
+One epoch of t steps is dominated by (1/t) sum N(e_i, z^2 I) against N(0, z^2 I) (docs/math.md 13).
 Under the second the likelihood ratio is the mean of t independent lognormals X of mean 1. Every
 divergence is convex in each of them, so that a mean-preserving spread of X onto a grid can only
 raise it (an upper bound), and a mean-preserving contraction can only lower it (a lower bound),
@@ -24,7 +24,7 @@ from scipy.special import logsumexp, ndtr, ndtri, ndtri_exp
 
 from sordino.accounting.pld.aim import Rough, Saddle
 from sordino.accounting.pld.convolution import Composed, LossGrid, log_chernoff
-from sordino.accounting.pld.loss import Direction, GaussianLoss, Loss, from_tails
+from sordino.accounting.pld.loss import Direction, Loss, from_tails
 from sordino.types import Floats
 
 Pairs = Sequence[tuple[LossGrid, int]]
@@ -216,13 +216,6 @@ def _stretches(
             return
 
 
-@dataclass(frozen=True)
-class _Grid(LossGrid):
-    """Values of X; all are larger by `offset` than the grid says."""
-
-    offset: float = 0.0
-
-
 class _Epoch:
     """Makes the law of one epoch; `lower` by contractions, what is lost left out."""
 
@@ -264,19 +257,18 @@ class _Epoch:
         every = np.concatenate([1 - away, 1 + away, ratios])
         return np.unique(self.steps * every[(every >= least) & (every <= most)])
 
-    def _grid(self, low: int, high: int, coarser: int = 1) -> _Grid:
+    def _grid(self, low: int, high: int, coarser: int = 1) -> LossGrid:
         """X between two places of the grid, on every so many of its points."""
         spacing = self.spacing * coarser
         if self.lower:
             ends = low * self.spacing, high * self.spacing
             first, mass = _contracted(*ends, spacing, self.value)
-            # The grid is that of the first point.
-            return _Grid(spacing, 0, mass, 0.0, first)
+            return LossGrid(spacing, 0, mass, 0.0, first)
         points = np.float64(self.spacing) * np.arange(low, high + 1, coarser)
         mass = _spread(points, *self.value.cells(points))
         if low == 0:  # what is less is moved up
             mass[0] += float(ndtr(self.value.cut(points[:1])[0]))
-        return _Grid(spacing, low // coarser, mass, 0.0)
+        return LossGrid(spacing, low // coarser, mass, 0.0)
 
     def run(self) -> Self:
         """Keep all there is."""
@@ -362,20 +354,20 @@ class _Epoch:
 
     # ------------------------------------------------------------------ small, medium, large values
 
-    def _add(self, factor: float, offset: float, made: Composed, low: float, high: float) -> None:
+    def _add(self, factor: float, made: Composed, low: float, high: float) -> None:
         """Sums within [low, high) of one convolution; what rounding may hide is added to each."""
         place, mass, wrong = made.masses(low, high)
         mass = mass - wrong if self.lower else mass + wrong
-        self._keep(place + offset, math.exp(factor) * np.maximum(mass, 0.0))
+        self._keep(place, math.exp(factor) * np.maximum(mass, 0.0))
 
-    def _smalls(self, small: _Grid) -> None:
+    def _smalls(self, small: LossGrid) -> None:
         """All values small: bounded, so that every sum has a tilt that makes it common."""
         pairs = [(small, self.steps)]
         rough = _rough(pairs)
         laws = [(log[::-1], -place[::-1]) for log, place in rough.laws]
         mirrored = Rough(laws, rough.counts, rough.log_tail)
         bottom, top = (self.steps * float(small.losses[end]) for end in (0, -1))
-        middle, start = rough.untilted.mean, self.from_sum - self.steps * small.offset
+        middle, start = rough.untilted.mean, self.from_sum
         for sign, aimed, begin, end in (
             (1, rough, max(start, middle), top + self.spacing),
             (-1, mirrored, -middle, -bottom),
@@ -388,7 +380,7 @@ class _Epoch:
                 low, high = sorted((sign * near, sign * far))
                 tilted = Saddle(sign * each.tilt, each.cumulant, sign * each.mean, each.deviation)
                 made = Composed(pairs, rough, tilted, low, _MOST, _LOG_OUTSIDE)
-                self._add(0.0, self.steps * small.offset, made, low, high)
+                self._add(0.0, made, low, high)
 
     def _mediums(self, level: int, last: int) -> None:
         """One medium value, two, ...: each case with a rounding of its own."""
@@ -403,12 +395,11 @@ class _Epoch:
             if count < self.steps:
                 pairs.append((self._grid(self.begin, level, coarser), self.steps - count))
             rough = _rough(pairs)
-            offset = math.fsum(number * grid.offset for grid, number in pairs)
-            start, saddle, lowest = self.from_sum - offset, rough.untilted, math.inf
+            start, saddle, lowest = self.from_sum, rough.untilted, math.inf
             if start > -math.inf:
                 saddle, lowest = rough.saddle_for(start), start
             made = Composed(pairs, rough, saddle, lowest, _MOST, _LOG_OUTSIDE)
-            self._add(ways, offset, made, start, math.inf)
+            self._add(ways, made, start, math.inf)
             self._lose_outside(ways, pairs, made, rough.untilted.deviation)
 
     def _larges(self, last: int) -> None:
@@ -435,7 +426,6 @@ class _Epoch:
                 rough = _rough(pairs)
                 made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
                 sums, masses, wrong = made.masses(-math.inf, math.inf)
-                sums = sums + pairs[0][1] * pairs[0][0].offset
                 masses = np.maximum(masses - wrong if self.lower else masses + wrong, 0.0)
                 self._lose_outside(ways + count * each, pairs, made, rough.untilted.deviation)
                 around, share = self._fewer(sums, masses)
@@ -522,23 +512,23 @@ def _epoch(steps: int, noise: float, lower: bool, finer: int) -> _Law:
 class AllocationLoss(Loss):
     """One epoch of t steps: (1/t) sum N(e_i, z^2 I) against N(0, z^2 I).
 
-    Its law is computed on a grid `finer` than usual. A `partial` one was broken off: no more than a
-    whole one. `lower` makes the optimistic law.
+    Its law is computed on a grid `finer` than usual. What was done may
+    leak less than it (`at_most`): an epoch that was broken off. `lower` makes the optimistic law.
     """
 
     symmetric = False
     steps_per_epoch: int
     noise_multiplier: float
     finer: int = 1
-    partial: bool = False
+    at_most: bool = False
     lower: bool = False
 
     def _law(self) -> _Law:
         return _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower, self.finer)
 
-    def optimistic(self) -> Loss:
-        """A law that is not above the truth: of an epoch broken off, none at all."""
-        return GaussianLoss((0.0,)) if self.partial else replace(self, lower=True)
+    def optimistic(self) -> Loss | None:
+        """The law by contractions; none where less may leak."""
+        return None if self.at_most else replace(self, lower=True)
 
     def _one_way(self, direction: Direction) -> tuple[Floats, Floats, Floats, float]:
         """Losses in order, masses drawn and other, and the probability of a disclosure."""
@@ -584,7 +574,7 @@ class AllocationLoss(Loss):
 class AllocationReplaceLoss(AllocationLoss):
     """One epoch in which a record is replaced: means e_i against means -e_i, as mixtures.
 
-    The pair dominates, is attained and is symmetric (docs/math.md 11).
+    The pair dominates, is attained and is symmetric (docs/math.md 13).
     """
 
     symmetric = True
@@ -592,10 +582,10 @@ class AllocationReplaceLoss(AllocationLoss):
     def _law(self) -> _Law:
         return _replaced_epoch(self.steps_per_epoch, self.noise_multiplier)
 
-    def optimistic(self) -> Loss:
+    def optimistic(self) -> Loss | None:
         """A replaced record may have had a gradient of zero: the law of one that is left out."""
         return AllocationLoss(
-            self.steps_per_epoch, self.noise_multiplier, self.finer, self.partial
+            self.steps_per_epoch, self.noise_multiplier, self.finer, self.at_most
         ).optimistic()
 
     def log_delta(self, epsilon: float, direction: Direction) -> float:
