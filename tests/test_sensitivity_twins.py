@@ -444,7 +444,7 @@ ENGINE = {
 
 
 def rates_of(spec, n):
-    per_epoch, rates, update, epoch = spec.steps_per_epoch(n), [], 1, 1
+    per_epoch, rates, update, epoch = spec.batches_per_epoch(n), [], 1, 1
     while len(rates) < spec.total_steps(n):
         rates += spec.schedule.over(update, per_epoch, epoch).tolist()
         update, epoch = update + per_epoch, epoch + 1
@@ -501,3 +501,36 @@ def test_the_engine_stays_within_the_bound(case, kind, relation):
         single = sensitivity.contraction(relation=relation, **how).plus(slack)
         assert np.linalg.norm(weights[:, 1:] - weights[:, :1], axis=2).max() <= single.worst
     assert closest > 0.4
+
+
+@pytest.mark.parametrize("kind", ["zero out", "remove", "add"])
+def test_by_allocation_one_record_moves_one_sum_of_every_epoch_by_the_clip(kind):
+    """What the accounting of random allocation rests on, of the engine's own twins."""
+    n, clip, rate, divisor, per_epoch, epochs = 12, 0.3, 1e-6, 5, 7, 40
+    rng = np.random.default_rng(3)
+    X = unit(rng.normal(size=(n, 3))) * 0.999
+    data = Dataset(X, rng.integers(2, size=n), norm_bound=1.0)
+    pairs = {
+        "zero out": nb.zero_out(data, [4]),
+        "remove": nb.remove(data, [4]),
+        "add": nb.add(data, X[:1], [1]),
+    }
+    spec = TrainSpec(
+        *(ObjectiveSpec("logistic", intercept=False), rate, divisor),
+        epochs=epochs,
+        order="allocation",
+        steps_per_epoch=per_epoch,
+        max_grad_norm=clip,
+        init="fixed",
+        dtype="float64",
+    )
+    steps = range(spec.total_steps(n) + 1)
+    one, two = train(spec, data, range(6), pairs[kind], steps).transpose(1, 0, 2, 3)
+    moved = np.linalg.norm(np.diff(one - two, axis=1), axis=2) * divisor / rate
+    # The weights hardly move, so that all other gradients are nearly the same.
+    moved = moved.reshape(6, epochs, per_epoch)
+    assert ((moved > clip / 2).sum(axis=2) == 1).all()
+    assert moved.max() == pytest.approx(clip, rel=1e-3)
+    assert np.sort(moved, axis=2)[..., :-1].max() < 1e-3 * clip
+    places = np.bincount(moved.argmax(axis=2).ravel(), minlength=per_epoch)
+    assert places.min() > 0

@@ -61,6 +61,8 @@ PASSES = (Sampling.CYCLIC, Sampling.PERMUTE_ONCE, Sampling.SHUFFLE)
 """Those by which a record is met once a pass."""
 SECRET = (Sampling.PERMUTE_ONCE, Sampling.SHUFFLE)
 """Passes whose order nobody knows."""
+VARYING = (Sampling.POISSON, Sampling.ALLOCATION)
+"""Those whose batches vary in size, so that how many records one holds is private."""
 SYNONYMS = {
     "fixed": Sampling.CYCLIC,
     "without-replacement": Sampling.FIXED_SIZE,

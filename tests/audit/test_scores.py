@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binom
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.accounting import gaussian
-from sordino.audit import audit, bounds, scores
+from sordino.accounting import dp_sgd, gaussian
+from sordino.audit import Claim, TrainedRelease, audit, bounds, scores
+from sordino.audit.band import band, refutes
+from sordino.audit.gallery.steps import ShuffledRatio
 from sordino.audit.runners import fits
 from sordino.audit.runners.functions import row_hashes
+from sordino.audit.runners.outputs import outputs
+from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
 from sordino.estimators.fit import FitRecords
 from sordino.models.constants import ObjectiveSpec
+from sordino.privacy import Relation
+from sordino.sgd.spec import Schedule, TrainSpec
 
 ZERO, ONE = np.zeros(2), np.array([0.0, 1.0])
 DELTA = 1e-5
@@ -392,3 +401,201 @@ def test_many_columns_are_refused_before_any_run() -> None:
     mechanism, D, D_prime, _ = fits.prepare(model, (wide, y), (other, y))
     with pytest.raises(InvalidArgument, match="at most 400 columns"):
         scores.likelihood(mechanism, D, D_prime)
+
+
+# All iterates of a noisy training ---------------------------------------------------------
+
+ROWS, PER_EPOCH = 8, 10
+
+
+def pulling(gradients):
+    """One record a gradient of the Huber loss, -1, 0 or 1 wherever the weights get to here."""
+    pulls = np.asarray(gradients)
+    X = np.abs(pulls)[:, None].astype(np.float64)
+    return Dataset(X, (pulls < 0).astype(np.int64), norm_bound=1.0)
+
+
+SILENT, ALONE = pulling([0] * ROWS), pulling([1] + [0] * (ROWS - 1))
+
+
+def allocated(noise=1.0, steps=PER_EPOCH, **changed):
+    """All iterates of random allocation, by the engine."""
+    how = {"order": "allocation", "steps_per_epoch": PER_EPOCH, "batch_size": 4, **changed}
+    how = {"learning_rate": 1e-3, "max_grad_norm": 1.0, "init": "given", "dtype": "float64", **how}
+    objective = ObjectiveSpec("huber-svm", intercept=False)
+    spec = TrainSpec(objective, steps=steps, noise_multiplier=noise, **how)
+    return TrainedRelease(spec, initial_weights=(0.0,), checkpoints=range(1, steps + 1))
+
+
+@pytest.mark.parametrize("steps", [PER_EPOCH, 3 * PER_EPOCH, 2 * PER_EPOCH + 3])
+def test_the_ratio_of_allocation_is_a_mean_over_steps_and_a_product_over_epochs(steps):
+    noise, size, rate = 0.7, 4, 1e-3
+    sums = np.random.default_rng(1).normal(0.1, noise, (50, steps))
+    ratio = np.ones(50)
+    for first in range(0, steps, PER_EPOCH):
+        part = sums[:, first : first + PER_EPOCH]
+        missed = 1 - part.shape[1] / PER_EPOCH
+        ratio *= np.exp((part - 0.5) / noise**2).sum(axis=1) / PER_EPOCH + missed
+    score = scores.likelihood(allocated(noise, steps), SILENT, ALONE)
+    iterates = -np.cumsum(sums, axis=1) * rate / size
+    np.testing.assert_allclose(score(iterates), np.log(ratio), atol=1e-9)
+    backwards = scores.likelihood(allocated(noise, steps), ALONE, SILENT)
+    np.testing.assert_allclose(backwards(iterates), -np.log(ratio), atol=1e-9)
+
+
+@pytest.mark.parametrize("order", ["allocation", "poisson"])
+@pytest.mark.parametrize("kind", ["logistic", "huber-svm"])
+def test_the_score_is_the_ratio_of_the_densities_of_all_iterates(kind, order):
+    """Against a sum over everything that may have been drawn, each path a product of normals."""
+    rng = np.random.default_rng(2)
+    steps, noise, clip, rate, l2, size = 3, 0.6, 0.4, 0.3, 0.05, 2
+    given = {"steps_per_epoch": steps} if order == "allocation" else {"sample_rate": 0.3}
+    spec = TrainSpec(
+        ObjectiveSpec(kind, l2=l2, intercept=False),
+        *(Schedule.per_epoch(rate), size),
+        steps=steps,
+        order=order,
+        max_grad_norm=clip,
+        noise_multiplier=noise,
+        init="given",
+        dtype="float64",
+        **given,
+    )
+    start = rng.normal(size=2)
+    release = TrainedRelease(spec, initial_weights=start, checkpoints=range(1, steps + 1))
+    X, label = np.zeros((2, 4, 2)), np.array([0, 1, 0, 1])
+    X[0, 2], X[1, 2] = [0.3, -0.2], [-0.9, 0.3]  # replaced; all others are silent
+    D, D_prime = (Dataset(each, label, norm_bound=1.0) for each in X)
+
+    def gradient(w, x, y):
+        leaf = torch.tensor(w, requires_grad=True)
+        margin = (2.0 * y - 1) * (leaf @ torch.tensor(x))
+        h = spec.objective.huber_width
+        loss = torch.nn.functional.softplus(-margin)
+        if kind == "huber-svm":
+            inside = (1 + h - margin) ** 2 / (4 * h)
+            loss = torch.where(margin < 1 - h, 1 - margin, torch.where(margin > 1 + h, 0.0, inside))
+        loss.sum().backward()
+        g = leaf.grad.numpy()
+        return g * min(1.0, clip / max(np.linalg.norm(g), 1e-300))
+
+    def density(path, x, y):
+        total = 0.0
+        for drawn in itertools.product([0, 1], repeat=steps):
+            chance = (1 / steps) * (sum(drawn) == 1)
+            if order == "poisson":
+                chance = math.prod(0.3 if hit else 0.7 for hit in drawn)
+            w, log = start, 0.0
+            for step, (hit, after) in enumerate(zip(drawn, path, strict=True)):
+                now = rate / (1 + step // spec.batches_per_epoch(4))
+                mean = w - now * (hit * gradient(w, x, y) / size + l2 * w)
+                log -= np.sum((after - mean) ** 2) / (2 * (now / size * noise * clip) ** 2)
+                w = after
+            total += chance * math.exp(log)
+        return total
+
+    walk = start + np.cumsum(rng.normal(0, rate * noise * clip / size, (20, steps, 2)), axis=1)
+    wanted = [math.log(density(w, X[1, 2], 0) / density(w, X[0, 2], 0)) for w in walk]
+    score = scores.likelihood(release, D, D_prime)
+    np.testing.assert_allclose(score(walk.reshape(20, -1)), wanted, atol=1e-8)
+    assert np.std(wanted) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("release", "others"),
+    [
+        (allocated(), [1] + [0] * (ROWS - 2)),  # somebody else is heard
+        (replace(allocated(), checkpoints=None), [0] * (ROWS - 1)),
+        (replace(allocated(), checkpoints=range(2, PER_EPOCH + 1)), [0] * (ROWS - 1)),
+        (replace(allocated(), scale=1.0), [0] * (ROWS - 1)),
+        (allocated(radius=1.0), [0] * (ROWS - 1)),
+        (allocated(average_every=1), [0] * (ROWS - 1)),
+        (allocated(order="shuffle", steps_per_epoch=None), [0] * (ROWS - 1)),
+    ],
+)
+def test_another_law_than_that_of_all_iterates_is_refused(release, others):
+    with pytest.raises(InvalidArgument, match="where the law is known"):
+        scores.likelihood(release, pulling([0, *others]), pulling([1, *others]))
+
+
+def deltas(negative, positive, epsilon):
+    """Unbiased estimates of delta(epsilon) of both directions, from log likelihood ratios."""
+    worlds = epsilon - positive, epsilon + negative
+    return [float(np.maximum(-np.expm1(each), 0).mean()) for each in worlds]
+
+
+def test_an_audit_sees_what_is_proved_of_allocation_and_no_more():
+    """By the pair's own likelihood ratio, which attains the bound."""
+    release = allocated(steps=2 * PER_EPOCH)
+    negative, positive = outputs(release, SILENT, ALONE, 10_000)
+    score = scores.likelihood(release, SILENT, ALONE)
+    profile = dp_sgd.pld(1.0, 0.1, 20, sampling="allocation", relation=Relation.ZERO_OUT)
+    for epsilon in (0.3, 0.8):
+        worst = max(deltas(score(negative), score(positive), epsilon))
+        assert worst == pytest.approx(profile.delta(epsilon), rel=0.11)  # 4 standard errors
+    claim = Claim(profile.epsilon(0.01), 0.01, Relation.ZERO_OUT)
+    found = audit(release, SILENT, ALONE, 2000, claim=claim, score="likelihood")
+    assert not found.violated
+    assert found.observed.epsilon > 0
+
+
+def test_a_shuffled_loader_accounted_as_allocation_is_caught():
+    """All others pull the other way: the one batch that has the record stands out.
+
+    docs/math.md 11: at noise 1, 10 steps and epsilon 1, delta is .0764, and .00278 by allocation.
+    """
+    D, D_prime = pulling([0] + [-1] * 9), pulling([1] + [-1] * 9)
+    correct = allocated(batch_size=1)
+    broken = allocated(batch_size=1, order="shuffle", steps_per_epoch=None)
+    delta = dp_sgd.pld(1.0, 0.1, 10, sampling="allocation", relation=Relation.ZERO_OUT).delta(1.0)
+    assert delta == pytest.approx(0.00278, abs=5e-6)
+    claim = Claim(1.0, delta, Relation.ZERO_OUT)
+    ratio = ShuffledRatio(1.0)
+    worlds = [ratio(each) for each in outputs(broken, D, D_prime, 10_000)]
+    assert max(deltas(*worlds, 1.0)) == pytest.approx(0.0764, abs=0.009)  # 4 standard errors
+    assert audit(broken, D, D_prime, 4000, claim=claim, score=ratio).violated
+    assert not audit(correct, D, D_prime, 2000, claim=claim, score=ratio).violated
+    assert not audit(correct, SILENT, ALONE, 2000, claim=claim, score="likelihood").violated
+
+
+@pytest.mark.slow
+def test_three_hundred_audits_of_allocation_keep_their_rate_and_come_close():
+    """Within the family allocation(t, k), whose members differ in their noise alone."""
+    epochs, runs, audits, delta, confidence = 3, 500, 300, 1e-3, 0.9
+    steps = epochs * PER_EPOCH
+    release = allocated(steps=steps)
+    how = {"sampling": "allocation", "relation": Relation.ZERO_OUT, "steps_per_epoch": PER_EPOCH}
+    truth = dp_sgd.pld(1.0, 0.1, steps, **how)
+    score = scores.likelihood(release, SILENT, ALONE)
+    worlds = [score(each) for each in outputs(release, SILENT, ALONE, audits * runs)]
+    held = binom.ppf(1 - 1e-4, audits, 1 - confidence)
+    by_seed = [each.reshape(audits, runs) for each in worlds]
+    for method in ("dkw", "equal-precision"):
+        false = [
+            refutes(*pair, truth, confidence=confidence, method=method)
+            for pair in zip(*by_seed, strict=True)
+        ]
+        assert sum(false) <= held
+    false = 0
+    for negative, positive in zip(*by_seed, strict=True):
+        half = runs // 2
+        level = {"delta": delta, "confidence": confidence}
+        threshold = bounds.best_threshold(negative[:half], positive[:half], **level)
+        found = bounds.at_threshold(negative[half:], positive[half:], threshold, **level)
+        false += found.epsilon > truth.epsilon(delta)
+    assert false <= held
+    members = {
+        profile.epsilon(delta): profile
+        for noise in np.geomspace(0.8, 1.6, 13)
+        for profile in [dp_sgd.pld(float(noise), 0.1, steps, **how)]
+    }
+    grid = sorted(members)
+    found = band(
+        *worlds,
+        members.__getitem__,
+        parameters=grid,
+        delta=delta,
+        confidence=0.99,
+        family_name="allocation(10, 3)",
+    )
+    assert 0.85 * truth.epsilon(delta) <= found.epsilon <= truth.epsilon(delta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,12 +25,15 @@ from sordino import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     Relation,
+    load,
 )
 from sordino.data.dataset import NORM_SLACK, row_norms
 from sordino.estimators import methods
 from sordino.estimators.fit import FitRecords, Randomness, Settings, Task
 from sordino.estimators.methods import training
 from sordino.privacy import default_delta
+from sordino.release.certificate import CertificateError
+from sordino.release.verify import verify_certificate
 from sordino.sgd import engine
 from sordino.sgd.grid import prepare
 
@@ -183,6 +187,46 @@ class TestPromise:
         for rows in (100, 99, 3):
             fitted = model(method="dp-sgd", **how).fit(X[:rows], y[:rows])
             assert fitted.privacy_.epsilon <= 1.0 * (1 + 1e-9)
+
+    def test_allocation_meets_each_row_once_an_epoch(self, tmp_path):
+        X, y = problem(n=200)
+        how = {"method": "dp-sgd", "relation": "zero-out", "batch_size": 20, "epochs": 4}
+        one, other = (model(sampling=each, **how).fit(X, y) for each in ("allocation", None))
+        assert (one.privacy_.sampling, other.privacy_.sampling) == ("allocation", "poisson")
+        assert one.privacy_.epsilon <= 1.0 * (1 + 1e-9)
+        assert 0.8 * other.sigma_ < one.sigma_ < other.sigma_
+        # Earlier certificates have no such setting, and theirs are still the same text.
+        assert one.certificate_.model.settings["sampling"] == "allocation"
+        assert "sampling" not in other.certificate_.model.settings
+        assert "each record in one step of every epoch" in one.certificate_.facts["schedule"]
+        again = load(one.save(tmp_path / "bundle", preprocessing=[]))
+        assert again.sampling == "allocation"
+        np.testing.assert_array_equal(again.coef_, one.coef_)
+        # A proof for the one is none for the other.
+        settings = one.certificate_.model.settings
+        for lie in ({**settings, "sampling": "poisson"}, dict(settings)):
+            if lie == settings:
+                del lie["sampling"]
+            forged = replace(one.certificate_.model, settings=lie)
+            with pytest.raises(CertificateError, match="order='poisson' by its settings"):
+                verify_certificate(replace(one.certificate_, model=forged))
+        null = replace(one.certificate_.model, settings={**settings, "sampling": None})
+        with pytest.raises(CertificateError, match="unknown setting 'sampling'"):
+            verify_certificate(replace(one.certificate_, model=null))
+
+    def test_allocation_by_public_numbers(self):
+        X, y = problem(n=100)
+        how = {"relation": "add-or-remove-one", "public_rows": 100, "batch_size": 30}
+        how |= {"method": "dp-sgd", "sampling": "allocation", "max_grad_norm": 0.5}
+        one, *others = (model(**how).fit(X[:rows], y[:rows]) for rows in (100, 99, 3))
+        spec = one.certificate_.evidence.spec
+        assert (spec.steps_per_epoch, spec.batch_size) == (4, 30)
+        assert spec.steps % 4 == 0  # whole epochs: one broken off costs as much
+        for fitted in others:
+            assert fitted.privacy_ == one.privacy_
+            assert fitted.certificate_.evidence == one.certificate_.evidence
+        with pytest.raises(NotApplicable, match="moments"):
+            model(accountant="moments", **how).fit(X, y)
 
     def test_no_last_iterate_where_batches_have_no_bound(self):
         # Whether steps expand depends on the largest batch, and that on a private number.
@@ -478,6 +522,8 @@ class TestRefusals:
             ({"max_rows_per_person": 0}, "max_rows_per_person=0 >= 1"),
             ({"fit_intercept": "no"}, "fit_intercept=no to be True or False"),
             ({"accountant": "rdp", "method": "dp-sgd"}, "accountant=rdp to be one of"),
+            ({"sampling": "shuffle", "method": "dp-sgd"}, "sampling=shuffle to be one of"),
+            ({"sampling": "allocation", "method": "nsgd"}, "sampling=allocation not to be given"),
         ],
     )
     def test_bad_parameters(self, changed, words):

@@ -339,6 +339,7 @@ def test_v2_prints_the_fraction() -> None:
         ({"objective": ObjectiveSpec("mlp")}, "not convex"),
         ({"objective": ObjectiveSpec("least-squares")}, "radient"),
         ({"order": "poisson"}, "Poisson"),
+        ({"order": "allocation"}, "Allocation"),
         ({"learning_rate": 9.0}, "above 2 / smoothness"),
     ],
 )

@@ -116,6 +116,7 @@ class TestRefusals:
         ("changed", "words"),
         [
             ({"order": "poisson"}, "permute-once"),
+            ({"order": "allocation"}, "permute-once"),
             ({"dtype": "float32"}, "float64"),
             ({"radius": 2.0}, "radius=None"),
             ({"noise_multiplier": 1.0, "max_grad_norm": 1.0}, "noise_multiplier=0"),

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from sordino import InvalidArgument, proofs
-from sordino.accounting import gaussian
+from sordino.accounting import dp_sgd, gaussian
 from sordino.accounting.last_iterate.shifted import master_mu
 from sordino.data import dataset as data_room
 from sordino.data.dataset import Dataset
@@ -178,6 +178,8 @@ class TestNumbers:
                 "not to follow epochs",
             ),
             ({"order": "poisson", "sample_rate": 0.1, "restart_every": 2}, "not to follow epochs"),
+            ({"order": "poisson", "sample_rate": 0.1, "average_every": 2}, "not to follow epochs"),
+            ({"order": "allocation"}, "steps_per_epoch=None to be given"),
         ],
     )
     def test_nothing_is_made_from_a_private_number_of_records(self, changed, complaint):
@@ -381,3 +383,55 @@ class TestSchedules:
         rates = 1 / np.arange(1, 7)
         expected = master_mu(1 - 0.1 * rates, 0.01 * rates, 0.04 * rates)
         assert row(proved(spec)).profile.mu == pytest.approx(expected)
+
+
+class TestAllocation:
+    """Each record in one step of an epoch, drawn at random (docs/math.md 11)."""
+
+    @pytest.mark.parametrize("relation", [ADD, ZERO])
+    @pytest.mark.parametrize(
+        ("how", "per_epoch", "steps"),
+        [
+            ({"steps": None, "epochs": 3, "steps_per_epoch": 12}, 12, 36),
+            ({"steps": 30, "steps_per_epoch": 12}, 12, 30),  # the last epoch is broken off
+            ({"steps": 30}, 10, 30),
+            ({"batch_size": 500, "steps": 24, "steps_per_epoch": 12}, 12, 24),
+        ],
+    )
+    def test_the_proof_is_that_of_the_accountant(self, how, per_epoch, steps, relation):
+        spec = spec_of(order="allocation", **how)
+        if relation is ADD and spec.steps_per_epoch is None:
+            pytest.skip("refused, as a test above holds")
+        found = proved(spec, relation)
+        numbers = {"sampling": "allocation", "relation": relation, "steps_per_epoch": per_epoch}
+        profile = dp_sgd.pld(4.0, 1 / per_epoch, steps, **numbers)
+        assert vars(found.run.steps) == {
+            **numbers,
+            "noise_multiplier": 4.0,
+            "sample_rate": 1 / per_epoch,
+            "steps": steps,
+        }
+        assert found.best.epsilon == row(found, "pld").profile.epsilon(DELTA)
+        assert found.best.epsilon == profile.epsilon(DELTA)
+        assert (found.best.sampling, found.best.released) == ("allocation", "all")
+        assert found.best.theorem == profile.theorem
+        independent = [line for line in found.best.assumes if "independently of all" in line]
+        assert len(independent) == 1
+
+    def test_a_private_number_of_records_changes_nothing(self):
+        how = {"order": "allocation", "steps_per_epoch": 12, "steps": None, "epochs": 3}
+        how |= {"learning_rate": Schedule.per_epoch(0.1), "average_every": 1, "restart_every": 2}
+        one, *others = (proved(spec_of(**how), ADD, n=n) for n in (100, 1, 9, 10**6))
+        for other in others:
+            assert other.run.steps == one.run.steps
+            assert other.best == one.best
+
+    def test_no_theorem_is_taken_for_the_last_iterate(self):
+        found = proved(spec_of(order="allocation"))
+        for method in ("last-iterate", "linear-loss", "rdp"):
+            assert not row(found, method).applies
+        assert "allocation" in row(found).reason
+
+    def test_it_promises_more_than_a_shuffled_loader(self):
+        shuffled = proved(spec_of(order="shuffle"), released="all").best.epsilon
+        assert proved(spec_of(order="allocation")).best.epsilon < shuffled / 2

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sordino.accounting import dp_sgd
 from sordino.accounting.dp_sgd import NoisySteps
 from sordino.accounting.last_iterate.hidden_state import HiddenState
 from sordino.accounting.last_iterate.linear_loss import linear_loss
@@ -60,14 +61,26 @@ def test_every_row_is_a_value_with_a_theorem_or_a_reason(sampling, relation):
             assert finding.reason
 
 
+def covered(sampling, relation):
+    """Whether the accountants have a theorem for it."""
+    if sampling == "allocation" and relation is REPLACE:
+        try:
+            dp_sgd.refuse(run_of(sampling, relation).steps)
+        except NotApplicable:
+            return False
+    return relation is not ADD or sampling not in (*PASSES, "fixed-size")
+
+
 @pytest.mark.parametrize(("sampling", "relation"), COMBINATIONS)
 def test_which_apply(sampling, relation):
     applies = {
         name for name, finding in rows(run_of(sampling, relation)).items() if finding.applies
     }
     composed = {"naive", "strong-dwork", "strong", "rdp", "pld"}
-    if relation is ADD and sampling in (*PASSES, "fixed-size"):
+    if not covered(sampling, relation):
         assert applies == set()
+    elif sampling == "allocation":  # of the moments no closed form is known
+        assert applies == composed - {"rdp"}
     elif sampling == "fixed-size" or (sampling == "poisson" and relation is REPLACE):
         assert applies == composed
     else:
@@ -85,7 +98,8 @@ def test_the_last_iterate_is_never_above_composition(sampling, relation, contrac
     if last.applies and contraction == 0.97 and sampling != "poisson":
         assert last.value < 0.9 * pld.value
     if pld.applies:
-        assert pld.value <= found["rdp"].value * (1 + 1e-9)
+        if found["rdp"].applies:
+            assert pld.value <= found["rdp"].value * (1 + 1e-9)
         assert pld.value <= min(found["naive"].value, found["strong"].value)
 
 
@@ -217,8 +231,8 @@ def test_what_is_calibrated_keeps_its_budget(sampling, relation):
             # Law 6: never above the target, and within 1e-4 of it.
             assert 1.3 * (1 - 1e-4) <= again.value <= 1.3
             assert finding.profile.epsilon(DELTA) == again.value
-    composed = 0 if relation is ADD and sampling in (*PASSES, "fixed-size") else 5
-    assert applied >= composed
+    composed = 4 if sampling == "allocation" else 5
+    assert applied >= (composed if covered(sampling, relation) else 0)
 
 
 def test_a_calibrated_linear_loss_keeps_its_budget():

@@ -89,7 +89,7 @@ def test_a_fixed_order_is_rows_as_they_come_for_every_seed():
             assert batches(epoch, run) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-@pytest.mark.parametrize("order", ["shuffle", "permute-once", "poisson"])
+@pytest.mark.parametrize("order", ["shuffle", "permute-once", "poisson", "allocation"])
 def test_an_order_belongs_to_its_seed_whoever_else_is_in_the_chunk(order):
     spec = make(5, order)
     together = draw(spec, 23, [8, 3, 8, 1], 4)
@@ -101,7 +101,7 @@ def test_an_order_belongs_to_its_seed_whoever_else_is_in_the_chunk(order):
     assert different[0] != different[1] != different[2] != different[0]
 
 
-@pytest.mark.parametrize("order", ["shuffle", "permute-once", "poisson"])
+@pytest.mark.parametrize("order", ["shuffle", "permute-once", "poisson", "allocation"])
 def test_another_root_of_the_streams_is_another_experiment(order):
     one = draw(make(5, order), 23, [0], 1)[0]
     other = draw(make(5, order), 23, [0], 1, SeededStreams("other"))[0]
@@ -260,7 +260,7 @@ def inclusion(drawn, slots):
 def test_poisson_batches_hold_each_slot_at_most_once(slots, batch, rate, seeds):
     spec = make(min(batch, slots), "poisson", sample_rate=rate)
     table = inclusion(draw(spec, slots, seeds, 2), slots)
-    assert table.shape == (len(seeds), 2 * spec.steps_per_epoch(slots), slots)
+    assert table.shape == (len(seeds), 2 * spec.batches_per_epoch(slots), slots)
     if (rate is None and batch >= slots) or rate == 1.0:
         assert table.all()
 
@@ -340,6 +340,90 @@ def test_a_tiny_rate_gives_empty_batches():
         assert epoch.index.shape == (2, 25, 1)
         assert (epoch.index == NOTHING).all()
         assert epoch.width.tolist() == [1] * 25
+
+
+# Allocation -------------------------------------------------------------------------------
+
+
+@settings(derandomize=True, max_examples=60, deadline=None, database=None)
+@given(
+    slots=st.integers(1, 40),
+    batch=st.integers(1, 40),
+    steps=st.none() | st.integers(1, 60),
+    seeds=st.lists(st.integers(0, 2**64), min_size=1, max_size=4),
+)
+def test_allocation_puts_each_slot_in_one_batch_of_every_epoch(slots, batch, steps, seeds):
+    spec = make(min(batch, slots), "allocation", steps_per_epoch=steps)
+    table = inclusion(draw(spec, slots, seeds, 3), slots)
+    per_epoch = steps or -(-slots // min(batch, slots))
+    assert table.shape == (len(seeds), 3 * per_epoch, slots)
+    assert (table.reshape(len(seeds), 3, per_epoch, slots).sum(axis=2) == 1).all()
+
+
+ALLOCATED_STEPS, ALLOCATED_SLOTS = 8, 30
+
+
+@pytest.fixture(scope="module")
+def allocated():
+    """The step of each slot, [seed, epoch, slot]: 50 seeds, 200 epochs of 8 steps, 30 slots."""
+    spec = make(4, "allocation", steps_per_epoch=ALLOCATED_STEPS)
+    steps = np.full((50, 200, ALLOCATED_SLOTS), -1)
+    for number, epoch in enumerate(draw(spec, ALLOCATED_SLOTS, range(50), 200)):
+        seed, step, place = np.nonzero(epoch.index != NOTHING)
+        steps[seed, number, epoch.index[seed, step, place]] = step
+    return steps
+
+
+def uniform(cells, many):
+    """The p-value that these cell numbers 0..many-1 are equally likely."""
+    return stats.chisquare(np.bincount(np.ravel(cells), minlength=many)).pvalue
+
+
+def test_every_slot_is_in_every_step_with_the_same_probability(allocated):
+    assert uniform(allocated, ALLOCATED_STEPS) > 1e-4
+    for slot in range(ALLOCATED_SLOTS):
+        assert uniform(allocated[..., slot], ALLOCATED_STEPS) > 1e-5
+
+
+def test_a_slots_step_tells_nothing_of_another_slot_epoch_or_seed(allocated):
+    """What the proof needs, and what a shuffled loader does not have."""
+    many = ALLOCATED_STEPS**2
+    pairs = [(a, b) for a in range(3) for b in range(a + 1, ALLOCATED_SLOTS)]
+    for a, b in pairs:
+        assert uniform(ALLOCATED_STEPS * allocated[..., a] + allocated[..., b], many) > 1e-6
+    for one, other in (
+        (allocated[:, :-1], allocated[:, 1:]),  # epochs
+        (allocated[:-1], allocated[1:]),  # seeds
+        (allocated[..., :-1], allocated[..., 1:]),
+    ):
+        assert uniform(ALLOCATED_STEPS * one + other, many) > 1e-4
+    order = np.random.default_rng(0).permuted(np.tile(np.arange(16), (5_000, 1)), axis=1) // 2
+    shuffled = order[:, 0] * ALLOCATED_STEPS + order[:, 1]
+    assert uniform(shuffled, many) < 1e-6
+
+
+def test_the_size_of_an_allocated_batch_is_binomial(allocated):
+    sizes = (allocated[..., None] == np.arange(ALLOCATED_STEPS)).sum(axis=2)[..., 0].ravel()
+    law = stats.binom(ALLOCATED_SLOTS, 1 / ALLOCATED_STEPS)
+    bins = np.arange(11)
+    expected = np.append(law.pmf(bins[:-1]), law.sf(bins[-2]))
+    counted = np.bincount(np.minimum(sizes, bins[-1]), minlength=len(bins))
+    assert stats.chisquare(counted, expected * len(sizes)).pvalue > 1e-4
+    assert counted[0] > 0  # empty batches stay in
+
+
+def test_the_allocation_of_seed_0_is_written_down():
+    """A change here changes every study with it: stream("order", seed), one integer a slot."""
+    spec = make(4, "allocation", steps_per_epoch=5)
+    first, second = draw(spec, 12, [0], 2)
+    generator = SeededStreams().stream("order", 0)
+    for epoch in (first, second):
+        steps = generator.integers(5, size=12).tolist()
+        assert batches(epoch, 0) == [[s for s in range(12) if steps[s] == t] for t in range(5)]
+    assert batches(first, 0) == ALLOCATED
+
+
+ALLOCATED = [[1, 6, 11], [0, 4, 5, 10], [2, 8, 9], [3, 7], []]
 
 
 def test_hits_do_not_depend_on_how_many_were_drawn_at_once():

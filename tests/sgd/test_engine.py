@@ -41,6 +41,19 @@ SPECS = {
     "poisson": {"order": "poisson", "sample_rate": 0.2},
     "poisson, rate from the sizes": {"order": "poisson"},
     "poisson, given rate": {"order": "poisson", "sample_rate": 0.3},
+    "allocation": {"order": "allocation"},
+    "allocation, given steps": {
+        "order": "allocation",
+        "steps_per_epoch": 9,
+        "learning_rate": Schedule.per_epoch(2.0),
+        "average_every": 2,
+    },
+    "private, allocation": {
+        "max_grad_norm": 0.2,
+        "noise_multiplier": 1.5,
+        "order": "allocation",
+        "steps_per_epoch": 30,
+    },
     "clip": {"max_grad_norm": 0.2},
     "private": {
         "max_grad_norm": 0.2,
@@ -139,7 +152,7 @@ def every_kind_of_neighbour(dataset):
 def test_a_grid_equals_the_loop_of_single_runs(name, kind, regime, monkeypatch):
     use_regime(regime, monkeypatch)
     spec = make_spec(name)
-    if kind in ("remove", "add") and spec.sample_rate is None:
+    if kind in ("remove", "add") and not spec.draws_by_public_numbers:
         dataset = make_problem(37, 5, real_targets=spec.objective.kind == "least-squares")
         with pytest.raises(InvalidArgument, match="for added or removed records"):
             train(spec, dataset, [0], every_kind_of_neighbour(dataset)[kind])
@@ -173,6 +186,15 @@ NETWORKS = {
         ObjectiveSpec("mlp", hidden=4, l2=0.01),
         {"max_grad_norm": 0.3, "noise_multiplier": 0.5, "order": "poisson", "sample_rate": 0.2},
     ),
+    "mlp allocation": (
+        ObjectiveSpec("mlp", hidden=4, l2=0.01),
+        {
+            "max_grad_norm": 0.3,
+            "noise_multiplier": 0.5,
+            "order": "allocation",
+            "steps_per_epoch": 9,
+        },
+    ),
     "mlp poisson": (ObjectiveSpec("mlp", hidden=4), {"order": "poisson", "sample_rate": 0.2}),
     "cnn": (ObjectiveSpec("cnn", hidden=3, classes=2), {"learning_rate": 0.1}),
     "cnn clipped": (
@@ -187,7 +209,7 @@ NETWORKS = {
 def test_networks_on_a_grid_equal_single_runs_on_real_copies(name, kind):
     """The neighbour is trained alone, on a materialised copy of its data, and must agree."""
     objective, more = NETWORKS[name]
-    if kind in ("remove", "add") and "sample_rate" not in more:
+    if kind in ("remove", "add") and not {"sample_rate", "steps_per_epoch"} & set(more):
         return  # refused, as the test above holds
     base = make_problem(37, 64)
     dataset = dataclasses.replace(base, image_shape=(8, 8))
@@ -234,7 +256,7 @@ def _network_loop(spec, dataset, records, seed):
 
 @pytest.mark.parametrize("regime", ["deep", "wide", pytest.param("torch", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-5)])
-@pytest.mark.parametrize("name", ["plain", "private", "rsgd-ar", "huber"])
+@pytest.mark.parametrize("name", ["plain", "private", "private, allocation", "rsgd-ar", "huber"])
 def test_grouping_and_threads_do_not_change_a_run(name, dtype, tolerance, regime, monkeypatch):
     use_regime(regime, monkeypatch)
     dataset = make_problem(61, 7)

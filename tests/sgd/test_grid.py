@@ -226,6 +226,9 @@ MEASURED = {
     "logistic, given rate": case(
         "logistic", 30, 2, 20, 2000, 8, order="poisson", sample_rate=0.5
     ),
+    "logistic, allocation": case(
+        "logistic", 300, 2, 20, 4000, 8, order="allocation", steps_per_epoch=60
+    ),
     "mlp": case("mlp", 8, 400, 50, 1000, 64),
     "mlp, clipped": case("mlp", 8, 400, 50, 1000, 64, max_grad_norm=1.0),
     "mlp, private": case("mlp", 8, 300, 50, 1000, 64, order="poisson", **NOISE),

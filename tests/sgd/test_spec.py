@@ -52,6 +52,18 @@ BAD = {
     "rate without poisson": ({"sample_rate": 0.1}, "order=shuffle to be poisson where sample_rate"),
     "sample rate 0": ({"order": "poisson", "sample_rate": 0}, r"sample_rate=0 in \(0, 1\]"),
     "sample rate 2": ({"order": "poisson", "sample_rate": 2}, r"sample_rate=2 in \(0, 1\]"),
+    "steps without allocation": (
+        {"steps_per_epoch": 9},
+        "order=shuffle to be allocation where steps_per_epoch",
+    ),
+    "epoch of 0 steps": (
+        {"order": "allocation", "steps_per_epoch": 0},
+        "steps_per_epoch=0 >= 1",
+    ),
+    "epoch of half a step": (
+        {"order": "allocation", "steps_per_epoch": 0.5},
+        "steps_per_epoch=0.5 to be a whole number >= 1",
+    ),
     "clip 0": ({"max_grad_norm": 0}, "max_grad_norm=0 > 0"),
     "clip -1": ({"max_grad_norm": -1}, "max_grad_norm=-1 > 0"),
     "noise -1": ({"noise_multiplier": -1.0}, "noise_multiplier=-1.0 >= 0 and finite"),
@@ -70,6 +82,10 @@ BAD = {
     "private count, poisson": (
         {"order": "poisson", "fixed_divisor": False},
         "fixed_divisor=False to be True with poisson sampling or noise",
+    ),
+    "private count, allocation": (
+        {"order": "allocation", "fixed_divisor": False},
+        "fixed_divisor=False to be True with allocation sampling or noise",
     ),
     "private count, noise": (
         {"max_grad_norm": 1.0, "noise_multiplier": 1.0, "fixed_divisor": False},
@@ -135,6 +151,8 @@ def test_an_infinite_clip_is_no_clip():
         ({"fixed_divisor": True}, True),
         ({"order": "poisson"}, True),
         ({"order": "poisson", "sample_rate": 0.5}, True),
+        ({"order": "allocation"}, True),
+        ({"order": "allocation", "steps_per_epoch": 5}, True),
         ({"max_grad_norm": 1.0, "noise_multiplier": 0.1}, True),
         ({"max_grad_norm": 1.0, "noise_multiplier": 0.0}, False),
     ],
@@ -165,9 +183,29 @@ def test_a_spec_cannot_be_changed():
 def test_steps_of_an_epoch_and_of_the_whole(rows, batch, drop_last, per_epoch):
     by_epochs = make(batch_size=batch, drop_last=drop_last, epochs=3)
     by_steps = make(batch_size=batch, drop_last=drop_last, steps=17)
-    assert by_epochs.steps_per_epoch(rows) == by_steps.steps_per_epoch(rows) == per_epoch
+    assert by_epochs.batches_per_epoch(rows) == by_steps.batches_per_epoch(rows) == per_epoch
     assert by_epochs.total_steps(rows) == 3 * per_epoch
     assert by_steps.total_steps(rows) == 17
+
+
+def test_an_epoch_of_allocation_has_the_steps_given_whatever_the_number_of_records():
+    given_steps = make(order="allocation", steps_per_epoch=12, epochs=3)
+    for rows in (0, 1, 7, 10**9):
+        assert given_steps.batches_per_epoch(rows) == 12
+        assert given_steps.total_steps(rows) == 36
+    assert make(order="allocation", epochs=3).total_steps(37) == 15
+    with pytest.raises(InvalidArgument, match="batch_size=8 <= 7"):
+        make(order="allocation", epochs=3).total_steps(7)
+
+
+def test_specs_without_steps_per_epoch_are_written_as_before_there_was_any():
+    """Study identities and certificates hold these texts."""
+    keys = {"average_every", "batch_size", "drop_last", "dtype", "epochs", "fixed_divisor", "init"}
+    keys |= {"init_seed", "learning_rate", "max_grad_norm", "noise_multiplier", "objective"}
+    keys |= {"order", "radius", "restart_every", "sample_rate", "steps"}
+    for order in ORDERS:
+        assert set(make(order=order).to_dict()) == keys
+    assert '"steps_per_epoch":12' in make(order="allocation", steps_per_epoch=12).to_json()
 
 
 def test_a_batch_larger_than_the_data_is_refused_however_long_the_training():
@@ -223,6 +261,7 @@ def specs(draw):
         init=draw(st.sampled_from(INITS)),
         init_seed=draw(st.integers(0, 2**63)),
         dtype=draw(st.sampled_from(["float32", "float64"])),
+        steps_per_epoch=draw(maybe_whole) if order == "allocation" else None,
     )
 
 

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from sordino import checks
 from sordino.audit.pairs import difference
@@ -40,6 +40,9 @@ from sordino.data.neighbours import Neighbours
 from sordino.errors import InvalidArgument
 from sordino.estimators.risk import Risk
 from sordino.models.constants import ObjectiveSpec
+from sordino.privacy import VARYING, Sampling
+from sordino.proofs.steps import rates_of
+from sordino.sgd.spec import TrainSpec
 from sordino.types import Array, Floats
 
 _Folds = npt.NDArray[np.int64]
@@ -369,7 +372,9 @@ def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
     A training without randomness whose weights get Gaussian noise: N(w, scale^2) on D and
     N(w', scale^2) on D', so the ratio is linear along w' - w. And our objective perturbation: the
     weights tell the random linear term that made them optimal, b = -(gradient + regulariser w), so
-    their density is that of b times the determinant of the Hessian (docs/math.md 10.1).
+    their density is that of b times the determinant of the Hessian (docs/math.md 10.1). And all
+    iterates of noisy SGD with Poisson batches or random allocation, where nobody but the record
+    that differs has a gradient: the pair that their accounting rests on (docs/math.md 2.3, 11).
 
     Raises
     ------
@@ -380,15 +385,94 @@ def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
     if fit is not None and fit.method == "objective" and fit.task.problems == 1:
         first, second = (_Minimiser.of(mechanism, each) for each in (D, D_prime))
         return lambda released: second.log_density(released) - first.log_density(released)
-    known = isinstance(mechanism, TrainedRelease) and is_deterministic(mechanism.spec)
-    if not known or mechanism.scale == 0:
-        wanted = 'to be used for order="fixed" with scale > 0, or "objective"'
+    trained = isinstance(mechanism, TrainedRelease)
+    if trained and (alone := _AllIterates.of(mechanism, D, D_prime)) is not None:
+        return alone
+    if not trained or not is_deterministic(mechanism.spec) or mechanism.scale == 0:
+        wanted = 'to be used for order="fixed" with scale > 0, "objective", or all noisy iterates'
         checks.fail("score", "likelihood", wanted)
     plain = TrainedRelease(mechanism.spec, 0.0, mechanism.initial_weights, mechanism.checkpoints)
     w, other = (found[0] for found in outputs(plain, D, D_prime, 1))
     along = (other - w) / mechanism.scale**2
     middle = (w + other) / 2
     return lambda released: (released - middle) @ along
+
+
+@dataclass(frozen=True, eq=False)
+class _AllIterates:
+    """All iterates of noisy SGD, where every record is silent but the one that differs.
+
+    From them follows each step's noisy sum, and from that how much more likely the sum is with the
+    record's gradient g than without: exp((<sum, g> - |g|^2 / 2) / noise^2). A record is drawn into
+    each step by a coin, or into one step of each epoch.
+
+    Parameters
+    ----------
+    spec, start
+        The training, and its initial weights.
+    rows
+        Records of D.
+    records
+        What stands in the slot that differs.
+    """
+
+    spec: TrainSpec
+    start: Floats
+    rows: int
+    records: list[_Record]
+
+    @classmethod
+    def of(cls, mechanism: TrainedRelease, D: Any, D_prime: Any) -> _AllIterates | None:
+        """The law of this mechanism on these data, or None where it is another."""
+        spec, steps = mechanism.spec, mechanism.checkpoints
+        plain = spec.order in VARYING and spec.noise_multiplier > 0 and mechanism.scale == 0
+        plain &= spec.objective.kind in ("logistic", "huber-svm") and not spec.objective.intercept
+        plain &= spec.radius is None and spec.average_every is None
+        if not plain or steps is None or mechanism.initial_weights is None:
+            return None
+        data, records = as_dataset("D", D), _records(D, D_prime)
+        heard = sum(bool(row.any()) for sign, row, _ in records if sign > 0)
+        every = list(range(1, spec.total_steps(data.rows) + 1))
+        if list(steps) != every or np.count_nonzero(data.X.any(axis=1)) > heard:
+            return None
+        start = np.asarray(mechanism.initial_weights, dtype=np.float64)
+        return cls(spec, start, data.rows, records)
+
+    def __call__(self, released: Floats) -> Floats:
+        """Log likelihood ratio of every run, from its weights after each step in a row."""
+        spec, noise = self.spec, self.spec.noise_multiplier * (self.spec.max_grad_norm or 1.0)
+        after = released.reshape(len(released), -1, len(self.start))
+        start = np.broadcast_to(self.start, (len(after), 1, len(self.start)))
+        before = np.concatenate([start, after[:, :-1]], axis=1)
+        rates = np.broadcast_to(rates_of(spec, self.rows), after.shape[1])[:, None]
+        sums = ((1 - rates * spec.objective.l2) * before - after) * spec.batch_size / rates
+        total = np.zeros(len(after))
+        for sign, row, label in self.records:
+            signed = (2 * label - 1) * row.astype(np.float64)
+            slope = _derivatives(spec.objective, before @ signed)[0]
+            norm = float(np.linalg.norm(signed))
+            most = (spec.max_grad_norm or math.inf) / norm if norm else 0.0
+            slope = np.clip(slope, -most, most)
+            gain = (slope * (sums @ signed) - (slope * norm) ** 2 / 2) / noise**2
+            total -= sign * self._drawn(gain)
+        return total
+
+    def _drawn(self, gain: Floats) -> Floats:
+        """Sum over coins or epochs of the log of the mixture over what was drawn."""
+        spec = self.spec
+        if spec.order == Sampling.POISSON:
+            rate = spec.batch_size / self.rows if spec.sample_rate is None else spec.sample_rate
+            with np.errstate(divide="ignore"):
+                mixed = np.logaddexp(np.log1p(-rate), math.log(rate) + gain)
+            return np.asarray(mixed.sum(axis=1))
+        per_epoch = spec.batches_per_epoch(self.rows)
+        total = np.zeros(len(gain))
+        for first in range(0, gain.shape[1], per_epoch):
+            epoch = gain[:, first : first + per_epoch]
+            left = per_epoch - epoch.shape[1]  # steps of an epoch that was broken off
+            mixed = logsumexp(epoch, axis=1)
+            total += (np.logaddexp(mixed, math.log(left)) if left else mixed) - math.log(per_epoch)
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -548,6 +632,7 @@ def _records(D: Any, D_prime: Any) -> list[_Record]:
             (sign, each.X[row], each.y[row]) for sign, each, row in places if row is not None
         ]
     labels = np.union1d(first.y, second.y)
-    if len(labels) <= 2:  # two classes, whatever they are called
+    # Two classes, whatever they are called; of 0 and 1 one alone stays what it is.
+    if len(labels) <= 2 and not set(labels.tolist()) <= {0, 1}:
         return [(sign, row, float(y == labels[-1])) for sign, row, y in records]
     return [(sign, row, float(y)) for sign, row, y in records]

@@ -5,8 +5,9 @@ so for one seed (one order of the slots) all of them see the same batches but fo
 
 A removed record leaves its slot empty, and an added one fills a slot that is empty for all others.
 That is a removed record only where records are drawn independently (Poisson sampling at a given
-rate): in an order of fixed length, an empty slot still takes up room in a batch. There, `zero_out`
-says what really differs, and `dataset.take` makes the smaller dataset itself.
+rate, allocation to a given number of steps): in an order of fixed length, an empty slot still takes
+up room in a batch. There, `zero_out` says what really differs, and `dataset.take` makes the smaller
+dataset itself.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
 from sordino.estimators.methods.training import initial
 from sordino.privacy import Guarantee, Relation, default_delta, large_delta
 from sordino.proofs.proof import Evidence
-from sordino.proofs.settings import HOW
+from sordino.proofs.settings import HOW, WRITTEN_IF_GIVEN
 from sordino.release import bundle
 from sordino.release.certificate import (
     CLASSES_READ,
@@ -110,6 +110,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         average_every: int | None = None,
         max_grad_norm: float | None = None,
         accountant: str | None = None,
+        sampling: str | None = None,
         initial_weights: Any = None,
         data_norm: float | None = 1.0,
         classes: Any = None,
@@ -413,6 +414,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         labels, label_type = plain_labels(classes)
         names = getattr(self, "feature_names_in_", None)
         settings = {k: v for k, v in self.get_params().items() if k not in KEPT_INSIDE}
+        for name in WRITTEN_IF_GIVEN:
+            if settings[name] is None:
+                del settings[name]
         settings["relation"] = self._relation().value  # however it was spelled
         for name, value in settings.items():
             value = value.item() if isinstance(value, np.generic) else value
@@ -640,10 +644,12 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         How long, where the method has a say: "rsgd-ar", "nsgd", "bolt-on" and "dp-sgd" take
         epochs, "output-gd", "noisy-gd", "dp-sgd" and "dp-agd" (rounds) steps. None: by a public
         rule.
-    batch_size, learning_rate, average_every, max_grad_norm, accountant
+    batch_size, learning_rate, average_every, max_grad_norm, accountant, sampling
         Settings of the methods that have them, None: by a public rule. `average_every` is
         RSGD-AR's interval in epochs. `accountant` is for DP-SGD: "pld", "moments" as the paper
-        has it, or "best" (also the last iterate's, where there is one).
+        has it, or "best" (also the last iterate's, where there is one). So is `sampling`: None or
+        "poisson" draws every batch anew, "allocation" meets each row once an epoch, which needs
+        less noise (docs/math.md 11).
     initial_weights
         PUBLIC weights to start a descent from, such as a model of other data: one row a class (one
         alone for two classes), the intercept last. Methods that minimise have no use for them.
@@ -726,7 +732,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, method, l2, epochs, steps, batch_size, learning_rate, average_every,
-    max_grad_norm, accountant, initial_weights, data_norm, classes, fit_intercept,
+    max_grad_norm, accountant, sampling, initial_weights, data_norm, classes, fit_intercept,
     max_rows_per_person, public_rows, random_state
         As in `PrivateLogisticRegression`.
     huber_width
@@ -764,6 +770,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         average_every: int | None = None,
         max_grad_norm: float | None = None,
         accountant: str | None = None,
+        sampling: str | None = None,
         initial_weights: Any = None,
         data_norm: float | None = 1.0,
         classes: Any = None,

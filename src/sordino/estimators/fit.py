@@ -153,6 +153,7 @@ class Settings:
     max_grad_norm: float | None = None
     l2: float | None = None
     accountant: str | None = None
+    sampling: str | None = None
 
     def __post_init__(self) -> None:
         check_settings(vars(self))

@@ -26,7 +26,7 @@ from sordino.errors import NotApplicable
 from sordino.estimators.fit import Settings, Task
 from sordino.estimators.risk import most_rounding
 from sordino.models.constants import Constants
-from sordino.privacy import Relation
+from sordino.privacy import Relation, Sampling
 from sordino.proofs.objective import ObjectiveEvidence, objective_noise, problem_of
 from sordino.sensitivity import Batches
 
@@ -144,7 +144,8 @@ def output_gd(task: Task, given: Settings) -> _Defaults:
 def dp_sgd(task: Task, given: Settings) -> _Defaults:
     """A tenth of the records a batch (at least sqrt(n)), at least four passes over them.
 
-    Noise on the sum of the steps does not depend on the batch size, sampling noise does.
+    Noise on the sum of the steps does not depend on the batch size, sampling noise does. Passes
+    of allocation are whole: one broken off would cost as much.
     """
     batch = given.batch_size or max(round(math.sqrt(task.rows)), task.rows // 10, 1)
     per_pass = -(-task.rows // batch)
@@ -152,6 +153,8 @@ def dp_sgd(task: Task, given: Settings) -> _Defaults:
     total = _length(task, _INSIDE)
     if steps is None:
         steps = max(min(math.ceil(total * task.constants.smooth), _MOST_STEPS), 4 * per_pass)
+        if given.sampling == Sampling.ALLOCATION:
+            steps = -(-steps // per_pass) * per_pass
     rate = min(total / steps, _FASTEST / task.constants.smooth)
     found = {"batch_size": batch, "learning_rate": rate, "accountant": "pld"}
     return found if given.epochs is not None else {**found, "steps": steps}

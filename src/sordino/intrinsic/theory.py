@@ -12,7 +12,7 @@ import numpy as np
 from sordino.accounting.naive_strong import AsPrinted
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
-from sordino.privacy import Relation, Sampling
+from sordino.privacy import VARYING, Relation, Sampling
 from sordino.proofs.steps import batches_of, convex_constants, rates_of
 from sordino.sensitivity import Sensitivity, bolt_on_convex, bolt_on_fractional
 from sordino.sgd.spec import TrainSpec
@@ -59,8 +59,9 @@ def theory(
         constants = spec.objective.constants(norm_bound)
         convex_constants(spec, constants)
         assert constants is not None  # a linear loss has some
-        if spec.order == Sampling.POISSON:
-            raise NotApplicable("Poisson batches may meet a record at any step; shuffle them.")
+        if spec.order in VARYING:
+            which = str(spec.order).capitalize()
+            raise NotApplicable(f"{which} batches may meet a record at any step; shuffle them.")
         # The staircase, at so many numbers of steps.
         places = sorted({round(step) for step in np.linspace(0, steps, 200)})
         rates, how = rates_of(spec, records), batches_of(spec, constants, records)

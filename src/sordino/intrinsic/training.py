@@ -140,7 +140,7 @@ class Training:
         from sordino.sgd import convergence_point
 
         # It may take ten times the papers' steps to converge; for a file, a hundred passes.
-        longest = 10 * (steps or 10 * spec.steps_per_epoch(material.train.rows))
+        longest = 10 * (steps or 10 * spec.batches_per_epoch(material.train.rows))
         spec = dataclasses.replace(spec, steps=max(longest, _EVERY))
         point = convergence_point(spec, material.train, material.validation, every=_EVERY)
         judged = f"by {len(material.validation.y):,} validation rows every {_EVERY} steps"

@@ -15,7 +15,7 @@ from sordino.accounting.last_iterate import permuted
 from sordino.accounting.profile import GaussianProfile, Profile
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
-from sordino.privacy import SECRET, Sampling
+from sordino.privacy import SECRET, VARYING, Sampling
 from sordino.proofs.proof import Proof, TrainingEvidence, unit_of
 from sordino.proofs.steps import batches_of, rates_of
 from sordino.sensitivity import Batches, Sensitivity
@@ -155,8 +155,9 @@ class OutputEvidence(TrainingEvidence):
         spec = self.spec
         if spec.noise_multiplier:
             raise NotApplicable("The training adds noise itself; use noise_multiplier=0.")
-        if spec.order == Sampling.POISSON:
-            raise NotApplicable("Poisson batches meet a record at any step; use 'permute-once'.")
+        if spec.order in VARYING:
+            which = str(spec.order).capitalize()
+            raise NotApplicable(f"{which} batches meet a record at any step; use 'permute-once'.")
         if spec.radius is not None or spec.objective.kind == "least-squares":
             raise NotApplicable("Rounding is bounded for logistic and Huber losses, radius=None.")
         if spec.dtype != "float64":

@@ -204,11 +204,15 @@ class TrainingEvidence(Evidence):
     def schedule(self) -> str:
         """The training in words."""
         spec, rate = self.spec, self.spec.schedule
-        steps, per_epoch = self.length, spec.steps_per_epoch(self.rows)
+        steps, per_epoch = self.length, spec.batches_per_epoch(self.rows)
         parts = [f"{steps:,} steps with batches of {spec.batch_size:,} of {self.rows:,} records"]
         if spec.order == Sampling.POISSON:
             drawn = spec.batch_size / self.rows if spec.sample_rate is None else spec.sample_rate
             parts = [f"{steps:,} steps, each record in each batch with probability {drawn:.6g}"]
+        elif spec.order == Sampling.ALLOCATION:
+            once = "each record in one step of every epoch, drawn at random"
+            parts = [f"{steps:,} steps in epochs of {per_epoch:,}, {once}"]
+            parts.append(f"sums divided by {spec.batch_size:,}")
         elif per_epoch > 1:
             batches = f"{per_epoch:,} batches, {spec.written_order}"
             parts.append(f"{steps / per_epoch:.4g} epochs of {batches}")

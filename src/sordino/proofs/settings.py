@@ -12,7 +12,7 @@ from typing import Any
 
 from sordino import checks
 from sordino.models.constants import ObjectiveSpec
-from sordino.privacy import Relation, Sampling
+from sordino.privacy import VARYING, Relation, Sampling
 from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.proofs.evidence import StepsEvidence
 from sordino.proofs.objective import ObjectiveEvidence
@@ -30,9 +30,11 @@ GENERAL = (
 )
 HOW = (
     *("epochs", "steps", "batch_size", "learning_rate"),
-    *("average_every", "max_grad_norm", "accountant"),
+    *("average_every", "max_grad_norm", "accountant", "sampling"),
 )
 """Settings of every model; those in `HOW` are null where a method has none, or a rule chose."""
+WRITTEN_IF_GIVEN = ("sampling",)
+"""Settings that a certificate holds only where they are given: earlier ones have none of them."""
 _Compared = Iterator[tuple[str, object, object]]
 
 
@@ -59,7 +61,7 @@ METHODS = {
         "output perturbation of gradient descent (Zhang et al. 2017; Chen et al. 2019)",
     ),
     "noisy-gd": _MethodRecord(StepsEvidence, _DESCENT),
-    "dp-sgd": _MethodRecord(StepsEvidence, (*_PASSES, "steps", "accountant")),
+    "dp-sgd": _MethodRecord(StepsEvidence, (*_PASSES, "steps", "accountant", "sampling")),
     "objective": _MethodRecord(ObjectiveEvidence),
     "dp-agd": _MethodRecord(AdaptiveEvidence, _DESCENT),
 }
@@ -84,7 +86,7 @@ class TrainingRequest:
         checks.positive("data_norm", settings["data_norm"])
         checks.non_negative("l2", settings["l2"])
         checks.positive("huber_width", settings.get("huber_width", _HUBER_WIDTH))
-        given = {name: settings[name] for name in HOW if settings[name] is not None}
+        given = {name: settings[name] for name in HOW if settings.get(name) is not None}
         check_settings(given, allow_infinite=True)
         return cls(method, given, ESTIMATORS[estimator], settings)
 
@@ -118,9 +120,9 @@ class TrainingRequest:
         if isinstance(evidence, StepsEvidence) and self.settings is not None:
             default = "pld" if self.method == "dp-sgd" else "best"
             yield "accountant", self.given.get("accountant", default), evidence.accountant
-        expected = self._expected(evidence).to_dict()
-        for name, value in spec.to_dict().items():
-            yield name, expected[name], value
+        expected, recorded = self._expected(evidence).to_dict(), spec.to_dict()
+        for name in {**recorded, **expected}:
+            yield name, expected.get(name), recorded.get(name)
 
     def _expected(self, evidence: TrainingEvidence) -> TrainSpec:
         """The training as this method does it; numbers that a rule chose are as recorded."""
@@ -134,6 +136,8 @@ class TrainingRequest:
                 how["max_grad_norm"] = min(how["max_grad_norm"], spec.max_grad_norm)
             if not {"steps", "epochs"} & set(given):
                 how["steps"] = spec.total_steps(rows)
+            if self.settings is None and spec.order in VARYING:
+                how["sampling"] = spec.order
         else:
             length = "steps" if self.method == "output-gd" else "epochs"
             how.setdefault(length, getattr(spec, length) or 1)
@@ -184,10 +188,14 @@ def training(
         spec |= {"batch_size": rows, "order": Sampling.CYCLIC, "fixed_divisor": True}
     elif method == "dp-sgd":
         # Every record in every batch with the same probability, by public numbers.
-        spec |= {"batch_size": batch, "order": Sampling.POISSON}
-        spec["sample_rate"] = batch / rows if private_size else None
+        order, per_epoch = Sampling(how.get("sampling") or Sampling.POISSON), -(-rows // batch)
+        spec |= {"batch_size": batch, "order": order}
+        if private_size and order == Sampling.POISSON:
+            spec["sample_rate"] = batch / rows
+        elif private_size:
+            spec["steps_per_epoch"] = per_epoch
         if spec["steps"] is None:
-            spec["steps"] = how["epochs"] * -(-rows // batch)
+            spec["steps"] = how["epochs"] * per_epoch
     else:
         batches = how.get("batches") or -(-rows // min(batch, rows))
         batches = 1 if method == "output-gd" else batches
@@ -206,6 +214,8 @@ def check_settings(given: Mapping[str, Any], *, allow_infinite: bool = False) ->
     for name in ("learning_rate", "max_grad_norm"):
         if given.get(name) is not None:
             checks.positive(name, given[name], allow_infinite=allow_infinite)
+    if given.get("sampling") is not None:
+        checks.one_of("sampling", given["sampling"], [each.value for each in VARYING])
     if given.get("epochs") is not None and given.get("steps") is not None:
         checks.fail("steps", given["steps"], "or epochs to be given, not both")
 
@@ -213,7 +223,7 @@ def check_settings(given: Mapping[str, Any], *, allow_infinite: bool = False) ->
 def method_of(evidence: Evidence) -> str:
     """Whose numbers they are."""
     if isinstance(evidence, StepsEvidence):
-        return "dp-sgd" if evidence.spec.order == Sampling.POISSON else "noisy-gd"
+        return "dp-sgd" if evidence.spec.order in VARYING else "noisy-gd"
     if isinstance(evidence, OutputEvidence):
         sources = {row.source: name for name, row in METHODS.items()}
         return sources.get(evidence.source, "output-gd") if evidence.source else "output-gd"

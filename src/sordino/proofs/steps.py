@@ -17,7 +17,7 @@ from sordino.accounting.dp_sgd import NoisySteps
 from sordino.accounting.last_iterate.hidden_state import HiddenState
 from sordino.errors import NotApplicable
 from sordino.models.constants import LINEAR_KINDS, Constants
-from sordino.privacy import SECRET, Relation, Sampling
+from sordino.privacy import SECRET, VARYING, Relation, Sampling
 from sordino.proofs.proof import NORM_SLACK, Released
 from sordino.sensitivity import Batches
 from sordino.sgd.spec import TrainSpec
@@ -74,8 +74,15 @@ class Run:
                 "plain SGD without momentum, the regulariser outside the clip",
                 "nothing but the last weights leaves the building: no other iterate, no average",
             ]
+        allocated = self.steps.sampling == Sampling.ALLOCATION
         if self.steps.relation is Relation.ADD_OR_REMOVE_ONE:
-            assumes.append("steps, sample rate and divisor are public numbers, not made from n")
+            numbers = "steps, steps per epoch" if allocated else "steps, sample rate"
+            assumes.append(f"{numbers} and divisor are public numbers, not made from n")
+        if allocated:
+            assumes += [
+                "each record's step is drawn anew every epoch, independently of all other records",
+                "steps of records and sizes of batches stay secret, and empty batches get noise",
+            ]
         if self.steps.sampling in SECRET:
             assumes.append("the order of the records is uniform and stays secret")
         return tuple(assumes)
@@ -115,7 +122,10 @@ def run_of(
     0.1
     """
     problems = checks.whole("problems", problems, at_least=1)
-    poisson = spec.order == Sampling.POISSON
+    per_epoch = None if spec.order == Sampling.POISSON else spec.batches_per_epoch(n)
+    rate = min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate
+    if spec.order == Sampling.ALLOCATION and per_epoch is not None:
+        rate = 1 / per_epoch
     bound, noise = gradient_bound(spec, constants), 0.0
     if spec.noise_multiplier:
         assert spec.max_grad_norm is not None
@@ -123,11 +133,13 @@ def run_of(
         noise = spec.noise_multiplier * spec.max_grad_norm / bound if bound else math.inf
     steps = NoisySteps(
         noise_multiplier=noise / math.sqrt(problems),
-        sample_rate=min(1.0, spec.batch_size / n) if spec.sample_rate is None else spec.sample_rate,
+        sample_rate=rate,
         steps=spec.total_steps(n),
-        sampling=Sampling.FULL if spec.batch_size >= n and not poisson else spec.order,
+        sampling=Sampling.FULL
+        if spec.batch_size >= n and spec.order not in VARYING
+        else spec.order,
         relation=relation,
-        steps_per_epoch=None if poisson else spec.steps_per_epoch(n),
+        steps_per_epoch=per_epoch,
         max_rows_per_person=rows_per_person,
     )
     try:
@@ -141,14 +153,19 @@ def refuse_private_numbers(spec: TrainSpec, n: int, relation: Relation) -> None:
     """Refuse settings that would change with the number of records, where that is private."""
     if relation is not Relation.ADD_OR_REMOVE_ONE:
         return
-    private, poisson = "where the number of records is private", spec.order == Sampling.POISSON
-    if poisson and spec.sample_rate is None:
-        checks.fail("sample_rate", None, f"to be given {private}")
-    if spec.epochs is not None:
-        checks.fail("epochs", spec.epochs, f"not to be given {private}", "Pass steps.")
-    if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
-        checks.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}")
-    if not poisson and spec.batch_size >= n:
+    private, varying = "where the number of records is private", spec.order in VARYING
+    if varying and not spec.draws_by_public_numbers:
+        number = "sample_rate" if spec.order == Sampling.POISSON else "steps_per_epoch"
+        checks.fail(number, None, f"to be given {private}")
+    if spec.steps_per_epoch is None:  # else an epoch is a public number of steps
+        follows = f"not to follow epochs {private}"
+        if spec.epochs is not None:
+            checks.fail("epochs", spec.epochs, f"not to be given {private}", "Pass steps.")
+        if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
+            checks.fail("learning_rate", spec.schedule.kind, follows)
+        if spec.average_every is not None:
+            checks.fail("average_every", spec.average_every, follows)
+    if not varying and spec.batch_size >= n:
         hint = "Use zero-out, or order='poisson'."
         checks.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
 
@@ -162,6 +179,8 @@ def gradient_bound(spec: TrainSpec, constants: Constants | None) -> float:
 def _hidden(spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps) -> HiddenState:
     """The last iterate's numbers, each precondition of docs/math.md 4 checked."""
     constants = convex_constants(spec, constants)
+    if spec.order == Sampling.ALLOCATION:
+        raise NotApplicable("Of allocation no theorem on the last iterate is known; use Poisson.")
     if spec.average_every is not None:
         raise NotApplicable("It is about the last iterate, not averages; use average_every=None.")
     if not spec.divides_by_batch_size and spec.batch_size < n:
@@ -175,7 +194,7 @@ def _hidden(spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySt
     diameter = math.inf if spec.radius is None else 2 * spec.radius
     shares = None
     if spec.order in SECRET and spec.batch_size < n:  # of the records in each batch of a pass
-        each = [spec.batch_size / n] * spec.steps_per_epoch(n)
+        each = [spec.batch_size / n] * spec.batches_per_epoch(n)
         if not spec.drop_last and n % spec.batch_size:
             each[-1] = (n % spec.batch_size) / n
         shares = tuple(each)
@@ -221,7 +240,7 @@ def rates_of(spec: TrainSpec, n: int) -> Floats:
     schedule = spec.schedule
     if schedule.kind == "constant":
         return np.array([schedule.rate])
-    per_epoch = spec.steps_per_epoch(n)
+    per_epoch = spec.batches_per_epoch(n)
     parts, left, update, epoch = [], spec.total_steps(n), 1, 1
     while left > 0:
         many = min(per_epoch, left)

@@ -25,7 +25,15 @@ from sordino.proofs.evidence import SelectionEvidence
 from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
 from sordino.proofs.proof import Evidence, TrainingEvidence
-from sordino.proofs.settings import ESTIMATORS, GENERAL, HOW, METHODS, TrainingRequest, method_of
+from sordino.proofs.settings import (
+    ESTIMATORS,
+    GENERAL,
+    HOW,
+    METHODS,
+    WRITTEN_IF_GIVEN,
+    TrainingRequest,
+    method_of,
+)
 from sordino.release import certificate as form
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
 from sordino.release.certificate import Certificate, CertificateError, Model, Preprocessing, refuse
@@ -247,6 +255,7 @@ def _check_model(model: Model) -> None:
     if model.estimator not in ESTIMATORS:
         refuse(f"is of a {model.estimator}, not of {' or '.join(ESTIMATORS)}")
     names = {*GENERAL, *HOW, *(("huber_width",) if model.estimator == "PrivateLinearSVC" else ())}
+    names -= {name for name in WRITTEN_IF_GIVEN if model.settings.get(name) is None}
     if different := sorted(names ^ set(model.settings)):
         refuse(f"lacks the setting {different[0]!r}, or has one of that name too many")
     if list(model.labels) != sorted(model.labels):
@@ -300,7 +309,7 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     method = METHODS.get(certificate.method)
     if method is None or not isinstance(one, method.kind):
         refuse(f"names the method {certificate.method!r}, but its numbers are of {one.kind}")
-    given = [name for name in HOW if settings[name] is not None]
+    given = [name for name in HOW if settings.get(name) is not None]
     if settings["method"] == "auto":
         if certificate.method not in _AUTO or given:
             what = f"{given[0]} for it" if given else f"{certificate.method!r} by it"

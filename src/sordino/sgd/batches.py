@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.models.kernels.compile import compiled
-from sordino.privacy import Sampling
+from sordino.privacy import VARYING, Sampling
 from sordino.randomness import Streams
 from sordino.sgd.spec import TrainSpec
 
@@ -46,10 +46,15 @@ def epochs(
 ) -> Iterator[Epoch]:
     """Yield epoch after epoch, without end, for these seeds."""
     generators = [streams.stream("order", seed) for seed in seeds]
-    if spec.order == Sampling.POISSON:
+    if spec.order in VARYING:
+        steps = spec.batches_per_epoch(slots)
         rate = spec.batch_size / slots if spec.sample_rate is None else spec.sample_rate
         while True:
-            yield _poisson(generators, slots, spec.steps_per_epoch(slots), rate, nothing)
+            if spec.order == Sampling.POISSON:
+                hits = [_bernoulli_hits(each, steps * slots, rate) for each in generators]
+            else:
+                hits = [_allocation_hits(each, steps, slots) for each in generators]
+            yield _lay_out(hits, slots, steps, nothing)
     orders = np.empty((len(seeds), slots), dtype=np.int32)
     orders[:] = np.arange(slots, dtype=np.int32)
     first = True
@@ -66,7 +71,7 @@ def epochs(
 def _cut(orders: Index, spec: TrainSpec, nothing: int) -> Epoch:
     """Cut orders [seed, slot] into batches; the last one of an epoch may be smaller."""
     seeds, slots = orders.shape
-    size, steps = spec.batch_size, spec.steps_per_epoch(slots)
+    size, steps = spec.batch_size, spec.batches_per_epoch(slots)
     index = np.full((seeds, steps * size), nothing, dtype=np.int32)
     used = min(slots, steps * size)
     index[:, :used] = orders[:, :used]
@@ -75,17 +80,14 @@ def _cut(orders: Index, spec: TrainSpec, nothing: int) -> Epoch:
     return Epoch(index.reshape(seeds, steps, size), width)
 
 
-def _poisson(
-    generators: Sequence[np.random.Generator], slots: int, steps: int, rate: float, nothing: int
-) -> Epoch:
-    """Each slot in each batch independently with probability `rate`."""
-    drawn = [_bernoulli_hits(generator, steps * slots, rate) for generator in generators]
+def _lay_out(drawn: Sequence[_Hits], slots: int, steps: int, nothing: int) -> Epoch:
+    """Batches of any size, from each seed's hits: step * slots + slot, slots of a step in order."""
     counts = np.zeros((len(drawn), steps), dtype=np.int64)
     for count, hits in zip(counts, drawn, strict=True):
         _count(hits, slots, count)
     index = np.full((len(drawn), steps, max(1, int(counts.max()))), nothing, dtype=np.int32)
     for batches, hits in zip(index, drawn, strict=True):
-        _place(hits, slots, batches)
+        _place(hits, slots, np.zeros(steps, dtype=np.int64), batches)
     return Epoch(index, np.maximum(counts.max(axis=0), 1))
 
 
@@ -96,13 +98,16 @@ def _count(hits: _Hits, slots: int, counts: _Hits) -> None:
 
 
 @compiled
-def _place(hits: _Hits, slots: int, batches: Index) -> None:
-    step, place = np.int64(-1), 0
+def _place(hits: _Hits, slots: int, filled: _Hits, batches: Index) -> None:
     for hit in hits:
-        if hit // slots != step:
-            step, place = hit // slots, 0
-        batches[step, place] = hit % slots
-        place += 1
+        step = hit // slots
+        batches[step, filled[step]] = hit % slots
+        filled[step] += 1
+
+
+def _allocation_hits(generator: np.random.Generator, steps: int, slots: int) -> _Hits:
+    """Each slot in one step, uniform and independent of the others' (docs/math.md 11)."""
+    return generator.integers(steps, size=slots) * slots + np.arange(slots)
 
 
 def _bernoulli_hits(generator: np.random.Generator, trials: int, rate: float) -> _Hits:

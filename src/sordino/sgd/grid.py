@@ -21,7 +21,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.models import build
 from sordino.models.batched import Objective
-from sordino.privacy import Relation, Sampling
+from sordino.privacy import VARYING, Relation, Sampling
 from sordino.randomness import Name, SeededStreams, Streams
 from sordino.sgd.kernels import full_batch
 from sordino.sgd.spec import TrainSpec
@@ -165,10 +165,11 @@ def chunk_bytes(
     shared = 0 if spec.objective.is_linear else 1
     runs, parameters = seeds * (neighbours + shared), objective.parameters
     batch = spec.batch_size
-    if spec.order == Sampling.POISSON:  # as large as drawn: six deviations more at most
+    per_epoch = spec.batches_per_epoch(slots)
+    if spec.order in VARYING:  # as large as drawn: six deviations more at most
         mean = batch if spec.sample_rate is None else spec.sample_rate * slots
+        mean = slots / per_epoch if spec.order == Sampling.ALLOCATION else mean
         batch = min(slots, int(mean + 6 * mean**0.5) + 1)
-    per_epoch = spec.steps_per_epoch(slots)
     # Weights, their sum, a copy or two of the touched ones, and what the checkpoints keep.
     weights = runs * parameters * (4 + checkpoints)
     order = 24 * seeds * per_epoch * batch
@@ -319,10 +320,11 @@ def _check_neighbours(spec: TrainSpec, dataset: Dataset, neighbours: Neighbours)
     neighbours.check_of(dataset)
     if neighbours.relation is Relation.ADD_OR_REMOVE_ONE:
         where = "for added or removed records"
-        if spec.order != Sampling.POISSON:
-            checks.fail("order", spec.written_order, f"to be poisson {where}")
-        if spec.sample_rate is None:
-            checks.fail("sample_rate", None, f"to be given {where}: it would tell the size")
+        if spec.order not in VARYING:
+            checks.fail("order", spec.written_order, f"to be poisson or allocation {where}")
+        if not spec.draws_by_public_numbers:
+            number = "sample_rate" if spec.order == Sampling.POISSON else "steps_per_epoch"
+            checks.fail(number, None, f"to be given {where}: it would tell the size")
 
 
 def _check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:

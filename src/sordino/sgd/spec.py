@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from sordino import checks
 from sordino.models.constants import ObjectiveSpec
-from sordino.privacy import Sampling
+from sordino.privacy import VARYING, Sampling
 
 ORDERS = {
     "shuffle": Sampling.SHUFFLE,
     "permute-once": Sampling.PERMUTE_ONCE,
     "fixed": Sampling.CYCLIC,
     "poisson": Sampling.POISSON,
+    "allocation": Sampling.ALLOCATION,
 }
 """By the words that studies and certificates hold."""
 _SCHEDULES = ("constant", "per-epoch", "strongly-convex")
@@ -115,14 +116,16 @@ class TrainSpec:
     learning_rate
         A number (constant) or a `Schedule`.
     batch_size
-        Examples a batch; for "poisson" the fixed divisor, and over n the default sampling rate.
+        Examples a batch; for "poisson" and "allocation" the fixed divisor, and over n the default
+        sampling rate.
     steps, epochs
         Exactly one: how long. An epoch is ceil(n / batch_size) steps (floor if the last, smaller
-        batch is dropped).
+        batch is dropped), or `steps_per_epoch`.
     order
         "shuffle": a new permutation each epoch; "permute-once": one permutation, cycled;
         "fixed" (kept as `Sampling.CYCLIC`): rows as they come, cycled; "poisson": each record in
-        each batch independently.
+        each batch independently; "allocation": each record in one batch of every epoch, drawn anew
+        and independently of the others (docs/math.md 11).
     sample_rate
         Only for "poisson": the probability; None means batch_size / n. Give it where n is private.
     drop_last
@@ -133,7 +136,8 @@ class TrainSpec:
         Standard deviation of the noise on the SUM of clipped gradients, over max_grad_norm.
     fixed_divisor
         Divide the sum by `batch_size` always (True) or by the number of examples in the batch
-        (False). None means True for "poisson" or with noise, where the count is private.
+        (False). None means True for "poisson", "allocation" or with noise, where the count is
+        private.
     radius
         Project onto the ball of this radius after each step.
     average_every, restart_every
@@ -143,6 +147,9 @@ class TrainSpec:
         `init_seed`; "given": passed to `train`, such as a public model to fine-tune.
     dtype
         "float32" or "float64".
+    steps_per_epoch
+        Only for "allocation": the batches of an epoch; None means ceil(n / batch_size). Give it
+        where n is private.
 
     Examples
     --------
@@ -167,6 +174,7 @@ class TrainSpec:
     init: str = "vary"
     init_seed: int = 0
     dtype: str = "float32"
+    steps_per_epoch: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, ObjectiveSpec):
@@ -178,7 +186,8 @@ class TrainSpec:
             checks.fail("steps", None, "or epochs to be given", "Pass steps=1000, say.")
         if self.steps is not None and self.epochs is not None:
             checks.fail("steps", self.steps, "or epochs to be given, not both")
-        for name in ("batch_size", "steps", "epochs", "average_every", "restart_every"):
+        counts = ("batch_size", "steps", "epochs", "average_every", "restart_every")
+        for name in (*counts, "steps_per_epoch"):
             if getattr(self, name) is not None:
                 count = checks.whole(name, getattr(self, name), at_least=1)
                 if count > _MOST:
@@ -197,6 +206,9 @@ class TrainSpec:
             _keep(self, "sample_rate", checks.fraction("sample_rate", self.sample_rate))
             if self.order != Sampling.POISSON:
                 checks.fail("order", self.written_order, "to be poisson where sample_rate is given")
+        if self.steps_per_epoch is not None and self.order != Sampling.ALLOCATION:
+            condition = "to be allocation where steps_per_epoch is given"
+            checks.fail("order", self.written_order, condition)
         if self.max_grad_norm is not None:
             clip = checks.positive("max_grad_norm", self.max_grad_norm, allow_infinite=True)
             # One spelling of "no clipping", which is also valid JSON.
@@ -209,11 +221,20 @@ class TrainSpec:
             return
         _keep(self, "fixed_divisor", checks.flag("fixed_divisor", self.fixed_divisor))
         if not self.fixed_divisor and self._counts_are_private:
-            checks.fail("fixed_divisor", False, "to be True with poisson sampling or noise")
+            drawn = self.written_order if self.order in VARYING else "poisson"
+            checks.fail("fixed_divisor", False, f"to be True with {drawn} sampling or noise")
 
     @property
     def _counts_are_private(self) -> bool:
-        return self.order == Sampling.POISSON or self.noise_multiplier > 0
+        return self.order in VARYING or self.noise_multiplier > 0
+
+    @property
+    def draws_by_public_numbers(self) -> bool:
+        """Whether batches are drawn by given numbers alone, and not by how many records there are.
+
+        Of the other orders none is: adding a record moves others to other batches.
+        """
+        return self.sample_rate is not None or self.steps_per_epoch is not None
 
     @property
     def divides_by_batch_size(self) -> bool:
@@ -231,17 +252,19 @@ class TrainSpec:
         """`order` by the word that studies and certificates hold."""
         return next(word for word, order in ORDERS.items() if order == self.order)
 
-    def steps_per_epoch(self, rows: int) -> int:
+    def batches_per_epoch(self, rows: int) -> int:
         """Batches in one pass over this many records."""
+        if self.steps_per_epoch is not None:
+            return self.steps_per_epoch
         # Where the rate is given, the number of records may be private: nothing is refused for it.
-        if self.batch_size > rows and self.sample_rate is None:
+        if self.batch_size > rows and not self.draws_by_public_numbers:
             checks.fail("batch_size", self.batch_size, f"<= {rows}, the number of records")
         batches = rows // self.batch_size if self.drop_last else -(-rows // self.batch_size)
         return max(1, batches)
 
     def total_steps(self, rows: int) -> int:
         """Steps of the whole training on this many records."""
-        per_epoch = self.steps_per_epoch(rows)
+        per_epoch = self.batches_per_epoch(rows)
         return self.steps if self.steps is not None else (self.epochs or 0) * per_epoch
 
     def core_seconds(self, rows: int, columns: int, datasets: int = 1) -> float:
@@ -260,7 +283,10 @@ class TrainSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; `from_dict` gives an equal spec back."""
-        return dataclasses.asdict(self) | {"order": self.written_order}
+        values = dataclasses.asdict(self) | {"order": self.written_order}
+        if self.steps_per_epoch is None:  # texts of specs from before it are still equal
+            del values["steps_per_epoch"]
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainSpec:

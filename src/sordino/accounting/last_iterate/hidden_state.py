@@ -65,10 +65,11 @@ class HiddenState:
         `delta` is where free choices in a proof are made; the profile holds at every delta.
         """
         refuse(run)
-        if run.sampling == Sampling.FIXED_SIZE:
+        if run.sampling in (Sampling.FIXED_SIZE, Sampling.ALLOCATION):
+            drawn = "allocation" if run.sampling == Sampling.ALLOCATION else "batches of fixed size"
             raise NotApplicable(
-                "Nothing is proved of the last iterate with batches of fixed size; use Poisson "
-                "sampling, full batches or passes."
+                f"Nothing is proved of the last iterate with {drawn}; use Poisson sampling, full "
+                "batches or passes."
             )
         if run.sampling == Sampling.SHUFFLE:
             return self._shuffled(run)

@@ -286,6 +286,8 @@ def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> _Condition
     sampling = f"{run.steps.sampling}, {run.steps.steps:,} steps"
     if run.steps.sampling == Sampling.POISSON:
         sampling += f", sample rate {run.steps.sample_rate:.6g}"
+    if run.steps.sampling == Sampling.ALLOCATION:
+        sampling += f", {run.steps.batches:,} an epoch"
     return [
         ("one record moves a sum of gradients by at most", moved),
         ("Gaussian noise on every sum of gradients", f"{noise}x the clip {clip:.6g}"),

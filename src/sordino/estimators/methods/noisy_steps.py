@@ -49,7 +49,7 @@ def _calibrate(
 NOISY_GD = _NoisyMethod("noisy-gd", rules.noisy_gd)
 """All records in every step; last iterate or composition, whichever needs less noise."""
 DP_SGD = _NoisyMethod("dp-sgd", rules.dp_sgd, public_size=False)
-"""DP-SGD of Abadi et al. 2016: Poisson batches, per-example clipping.
+"""DP-SGD of Abadi et al. 2016: Poisson batches or random allocation, per-example clipping.
 
 With accountant="moments" it is the SGD-MA of Chen, Lee & Kifer 2019.
 """

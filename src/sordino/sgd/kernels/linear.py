@@ -24,7 +24,7 @@ import torch
 from sordino.models.constants import LINEAR_KINDS
 from sordino.models.kernels import link
 from sordino.models.kernels.compile import compiled
-from sordino.privacy import Sampling
+from sordino.privacy import VARYING
 from sordino.sgd.batches import Epoch
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable
@@ -183,7 +183,7 @@ def descend(
     batch, touched = np.empty(places, dtype=np.int32), np.empty(datasets, dtype=np.int32)
     records = [each.numpy() for each in (table.X, table.y, table.counted, table.norms)]
     changes = table.slot, table.substitute, *table.replaced_by
-    has_empty = table.has_empty or spec.order == Sampling.POISSON
+    has_empty = table.has_empty or spec.order in VARYING
     rows, scratch = _Rows._make([*records, *changes, has_empty]), [batch, *numbers, touched]
     added = np.zeros((1, 1, 1), dtype=spec.dtype) if noise is None else noise.numpy()
     of = law_of(spec), rows, _Scratch._make(scratch), padded.numpy(), sums.numpy()

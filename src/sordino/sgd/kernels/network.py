@@ -22,7 +22,7 @@ import numpy.typing as npt
 import torch
 
 from sordino.models.batched import Objective, Params, Update
-from sordino.privacy import Sampling
+from sordino.privacy import VARYING
 from sordino.sgd.batches import Epoch, Index
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable
@@ -136,7 +136,7 @@ def _step(
     y = torch.index_select(table.y, 0, flat).view(index.shape)
     divisor = float(spec.batch_size if spec.divides_by_batch_size else index.shape[1])
     weight = None  # where every place holds a record and counts 1 / divisor
-    if table.has_empty or spec.order == Sampling.POISSON:
+    if table.has_empty or spec.order in VARYING:
         weight = torch.index_select(table.present, 0, flat).view(index.shape)
         if not spec.divides_by_batch_size:
             counted = torch.index_select(table.counted, 0, flat).view(index.shape)
