@@ -1,15 +1,19 @@
 """How tight, fast and safe the accountant is, beside its peers, in one run.
 
-    python benchmarks/accounting.py [--json FILE] [--smoke]
+    python benchmarks/accounting.py [--json FILE] [--smoke] [--random MANY]
 
 Every configuration of `accounting_configurations.json` (DP-SGD with Poisson sampling, one record
 added or removed: what all of them know) is put to sordino, to dp-accounting (privacy loss
 distributions, its default grid), to Opacus (its two accountants) and to prv_accountant. Each runs
 in a process of its own, warmed up, with 10 seconds and 6 GB for a question; a process that exceeds
-them is ended and counted as a failure. Then noise is calibrated by sordino and by dp-accounting.
+them is ended and counted as a failure. Then noise is calibrated by sordino and by dp-accounting,
+and both are asked for the epsilon of a person with several records (`MIXTURES`).
 
 A referee (`referee/accounting_exact.py`) recomputes the exact delta at every epsilon answered. An
 epsilon whose exact delta is above the delta asked for is false: a promise that does not hold.
+Sordino's brackets are refereed, too: a lower end whose exact delta is below the one asked for is
+false as well. `max_bracket_width` is the largest of them, over epsilon or over 1e-2 if that is
+more; `--random 2000` adds brackets of as many random settings, of every sampling.
 `max_looseness_over_pld` leaves out the configurations where dp-accounting's own answer is false;
 `max_looseness_over_pld_as_answered` has them.
 """
@@ -22,6 +26,7 @@ import json
 import math
 import multiprocessing
 import os
+import random
 import resource
 import sys
 import time
@@ -50,8 +55,18 @@ REQUIRED = {
     "false_answers": ("<=", 0.0),
     "fallback_share": ("<=", 0.10),
     "max_looseness_over_pld": ("<=", 0.005),
+    "max_bracket_width": ("<=", 1e-4),
     "calibrate_speedup_over_dp_accounting": (">=", 4.0),
+    "mixture_seconds": ("<=", 0.5),
 }
+MIXTURES: list[dict[str, float]] = [
+    {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000, "delta": 1e-5, "records": 4},
+    {"noise_multiplier": 2.0, "sample_rate": 0.05, "steps": 400, "delta": 1e-6, "records": 3},
+]
+"""Of golden section 12: all records of a person, each drawn by its own coin."""
+REQUIRED_OF_RANDOM = {"random_brackets_narrow": (">=", 0.95), "random_brackets_false": ("<=", 0.0)}
+SMALLEST_EPSILON = 1e-2
+"""A bracket of a smaller one may be 1e-4 of this wide: 1e-6."""
 WARM_UP = {"noise_multiplier": 1.0, "sample_rate": 0.02, "steps": 10, "delta": 1e-4}
 Question = dict[str, float]
 
@@ -73,20 +88,76 @@ class Answer:
         return self.leaked > 1 + DOUBT
 
 
-def ours(question: Question) -> tuple[float, bool]:
+def profile_of(question: Question, sampling: str = "poisson", replaced: bool = False) -> Any:
     from sordino.accounting import dp_sgd
     from sordino.privacy import Relation
 
-    profile = dp_sgd.pld(
+    return dp_sgd.pld(
         question["noise_multiplier"],
         question["sample_rate"],
         int(question["steps"]),
-        sampling="poisson",
-        relation=Relation.ADD_OR_REMOVE_ONE,
+        sampling=sampling,
+        relation=Relation.REPLACE_ONE if replaced else Relation.ADD_OR_REMOVE_ONE,
     )
-    delta = question["delta"]
+
+
+def ours(question: Question) -> tuple[float, bool]:
+    profile, delta = profile_of(question), question["delta"]
     fell_back = getattr(profile, "fallbacks", lambda delta: ())(delta)
-    return profile.epsilon(delta), bool(fell_back)
+    return float(profile.epsilon(delta)), bool(fell_back)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bracket:
+    """Both ends of an answer of ours, as widths and verdicts of the referee."""
+
+    width: float
+    """Relative to epsilon, or to the smallest one that is relative."""
+    false: bool = False
+    refereed: bool = False
+
+    @classmethod
+    def of(cls, question: Question, profile: Any, *, refereed: bool) -> Bracket:
+        """Ask for it, and the referee if it knows such a setting."""
+        delta = question["delta"]
+        lower, upper = profile.bracket(delta)
+        width = (upper - lower) / max(upper, SMALLEST_EPSILON) if upper > lower else 0.0
+        if not refereed or lower == 0:
+            return cls(width, lower > upper)
+        leaked = [exact_or_mute(question, epsilon) / delta for epsilon in (lower, upper)]
+        false = lower > upper or leaked[0] < 1 - DOUBT or leaked[1] > 1 + DOUBT
+        return cls(width, false, not math.isnan(leaked[0]))
+
+
+def exact_or_mute(question: Question, epsilon: float) -> float:
+    """The referee's delta; NaN where its integral has no answer."""
+    settings = question["noise_multiplier"], question["sample_rate"], int(question["steps"])
+    try:
+        return exact_delta(*settings, epsilon)
+    except ValueError:
+        return math.nan
+
+
+def random_brackets(many: int) -> dict[str, float]:
+    """Brackets of random settings of every sampling; the referee sees one in twenty."""
+    draw, brackets = random.Random(22), []
+    for at in range(many):
+        question = {
+            "noise_multiplier": 10 ** draw.uniform(-0.5, 1.3),
+            "sample_rate": 10 ** draw.uniform(-5, -0.01),
+            "steps": int(10 ** draw.uniform(0, 6)),
+            "delta": 10 ** draw.uniform(-12, -3),
+        }
+        kind = draw.choice([("poisson", False)] * 2 + [("poisson", True), ("fixed-size", True)])
+        refereed = at % 20 == 0 and not kind[1]
+        brackets.append(Bracket.of(question, profile_of(question, *kind), refereed=refereed))
+    narrow = sum(each.width <= REQUIRED["max_bracket_width"][1] for each in brackets)
+    return {
+        "random_brackets": many,
+        "random_brackets_narrow": narrow / many,
+        "random_brackets_refereed": sum(each.refereed for each in brackets),
+        "random_brackets_false": sum(each.false for each in brackets),
+    }
 
 
 def ours_calibrated(question: Question) -> tuple[float, bool]:
@@ -137,6 +208,35 @@ def dp_accounting_calibrated(question: Question) -> tuple[float, bool]:
     return float(noise), False
 
 
+def ours_mixture(question: Question) -> tuple[float, bool]:
+    from sordino.accounting import dp_sgd
+    from sordino.privacy import Relation
+
+    profile = dp_sgd.pld(
+        question["noise_multiplier"],
+        question["sample_rate"],
+        int(question["steps"]),
+        sampling="poisson",
+        relation=Relation.ADD_OR_REMOVE_ONE,
+        max_rows_per_person=int(question["records"]),
+    )
+    return profile.epsilon(question["delta"]), False
+
+
+def dp_accounting_mixture(question: Question) -> tuple[float, bool]:
+    from dp_accounting.pld import privacy_loss_distribution
+
+    many, rate = int(question["records"]), question["sample_rate"]
+    step = privacy_loss_distribution.from_mixture_gaussian_mechanism(
+        question["noise_multiplier"],
+        list(range(many + 1)),
+        [math.comb(many, j) * rate**j * (1 - rate) ** (many - j) for j in range(many + 1)],
+        value_discretization_interval=question.get("grid", 1e-4),
+    )
+    composed = step.self_compose(int(question["steps"]))
+    return composed.get_epsilon_for_delta(question["delta"]), False
+
+
 def opacus(mechanism: str) -> Callable[[Question], tuple[float, bool]]:
     def ask(question: Question) -> tuple[float, bool]:
         from opacus.accountants import create_accountant
@@ -172,8 +272,12 @@ LIBRARIES: dict[str, Callable[[Question], tuple[float, bool]]] = {
     "prv_accountant": prv_accountant,
     "sordino_calibrate": ours_calibrated,
     "dp_accounting_calibrate": dp_accounting_calibrated,
+    "sordino_mixture": ours_mixture,
+    "dp_accounting_mixture": dp_accounting_mixture,
 }
-EPSILON_LIBRARIES = tuple(name for name in LIBRARIES if not name.endswith("_calibrate"))
+EPSILON_LIBRARIES = tuple(
+    name for name in LIBRARIES if not name.endswith(("_calibrate", "_mixture"))
+)
 
 
 def serve(library: str, pipe: Connection) -> None:
@@ -181,7 +285,8 @@ def serve(library: str, pipe: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     warnings.simplefilter("ignore")  # peers warn about their own limits; only answers count here
     ask = LIBRARIES[library]
-    LIBRARIES[library.removesuffix("_calibrate")](WARM_UP)  # imports are not timed
+    warm_up = library.removesuffix("_calibrate").removesuffix("_mixture")
+    LIBRARIES[warm_up](WARM_UP)  # imports are not timed
     pipe.send(Answer())
     while True:
         try:
@@ -259,12 +364,11 @@ def compare(questions: list[Question], console: Console) -> dict[str, list[Answe
 
 def refereed(question: Question, answers: dict[str, Answer]) -> dict[str, Answer]:
     """Answers with what they really leak."""
-    settings = question["noise_multiplier"], question["sample_rate"], int(question["steps"])
     marked = dict(answers)
     for library, answer in answers.items():
         if answer.failure:
             continue
-        leaked = exact_delta(*settings, answer.value) / question["delta"]
+        leaked = exact_or_mute(question, answer.value) / question["delta"]
         if math.isnan(leaked) and library == "sordino":  # then it is so for the others, too
             break
         marked[library] = dataclasses.replace(answer, leaked=leaked)
@@ -317,13 +421,41 @@ def calibrate(questions: list[Question], console: Console) -> float:
     return needed / spent
 
 
-def measure(smoke: bool, console: Console) -> dict[str, float]:
+def mixtures(questions: list[Question], console: Console) -> dict[str, float]:
+    """Slowest answer of ours, and total time of dp-accounting's upper bound over ours."""
+    mine = Worker("sordino_mixture", CALIBRATION_SECONDS)
+    theirs = Worker("dp_accounting_mixture", CALIBRATION_SECONDS)
+    table = Table(
+        *("records", "noise", "rate", "steps", "delta", "sordino", "dp accounting"),
+        title="epsilon of a person with several records (seconds)",
+    )
+    pairs = [(mine.ask(question), theirs.ask(question)) for question in questions]
+    for question, pair in zip(questions, pairs, strict=True):
+        keys = ("records", *WARM_UP)
+        table.add_row(*(f"{question[key]:g}" for key in keys), *map(cell, pair))
+    mine.close()
+    theirs.close()
+    console.print(table)
+    ours, others = (
+        [CALIBRATION_SECONDS if each.failure else each.seconds for each in answers]
+        for answers in zip(*pairs, strict=True)
+    )
+    return {
+        "mixture_seconds": max(ours),
+        "mixture_speedup_over_dp_accounting": sum(others) / sum(ours),
+    }
+
+
+def measure(smoke: bool, many: int, console: Console) -> dict[str, float]:
     questions = json.loads(CONFIGURATIONS.read_text())
-    asked, calibrated = questions["epsilon"], questions["calibrate"]
+    asked, calibrated, persons = questions["epsilon"], questions["calibrate"], MIXTURES
     if smoke:
         easy = [q for q in asked if 1 < q["steps"] <= 1024 and 0.8 <= q["noise_multiplier"] <= 4]
         asked, calibrated = easy[:4], calibrated[-1:]
+        # On a coarser grid, since even one step takes dp-accounting a minute on its own.
+        persons = [{**MIXTURES[0], "steps": 20, "grid": 0.01}]
     answers = compare(asked, console)
+    brackets = [Bracket.of(each, profile_of(each), refereed=True) for each in asked]
     mine, peer = answers["sordino"], answers["dp_accounting"]
     fallbacks = sum(answer.fell_back for answer in mine)
     loose = looseness(mine, peer, even_false=False)
@@ -331,7 +463,8 @@ def measure(smoke: bool, console: Console) -> dict[str, float]:
         "configurations": len(asked),
         "failures": sum(bool(answer.failure) for answer in mine),
         "refereed": sum(not math.isnan(answer.leaked) for answer in mine),
-        "false_answers": sum(answer.false for answer in mine),
+        "false_answers": sum(each.false for each in (*mine, *brackets)),
+        "max_bracket_width": max(each.width for each in brackets),
         "fallbacks": fallbacks,
         "fallback_share": fallbacks / len(asked),
         "compared_with_pld": len(loose),
@@ -341,16 +474,18 @@ def measure(smoke: bool, console: Console) -> dict[str, float]:
         "calibrate_speedup_over_dp_accounting": calibrate(calibrated, console),
         "epsilon_speedup_over_dp_accounting": speedup(mine, peer),
         "slowest_seconds": max(answer.seconds for answer in mine if not answer.failure),
+        **mixtures(persons, console),
     }
     for library in EPSILON_LIBRARIES[1:]:
         figures[f"failures_{library}"] = sum(bool(answer.failure) for answer in answers[library])
         figures[f"false_answers_{library}"] = sum(answer.false for answer in answers[library])
+    figures |= random_brackets(many) if many else {}
     figures["load_average"] = os.getloadavg()[0]
     return figures
 
 
 def met(name: str, value: float) -> bool:
-    sign, bound = REQUIRED[name]
+    sign, bound = (REQUIRED | REQUIRED_OF_RANDOM)[name]
     return value <= bound if sign == "<=" else value >= bound
 
 
@@ -359,24 +494,26 @@ def show(figures: dict[str, float], smoke: bool, console: Console) -> bool:
     table = Table("figure", "value", "required", title="benchmarks/accounting.py")
     for name, value in figures.items():
         verdict = ""
-        if name in REQUIRED and not smoke:
-            sign, bound = REQUIRED[name]
+        if name in REQUIRED | REQUIRED_OF_RANDOM and not smoke:
+            sign, bound = (REQUIRED | REQUIRED_OF_RANDOM)[name]
             verdict = f"{sign} {bound:g} {'met' if met(name, value) else 'NOT MET'}"
         table.add_row(name, f"{value:,.4g}", verdict)
     console.print(table)
-    return not smoke and not all(met(name, figures[name]) for name in REQUIRED)
+    required = [*REQUIRED, *(name for name in REQUIRED_OF_RANDOM if name in figures)]
+    return not smoke and not all(met(name, figures[name]) for name in required)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--random", type=int, default=0, help="brackets of so many settings, too")
     parser.add_argument("--smoke", action="store_true", help="seconds, a few easy ones, for CI")
     arguments = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, THREADS)
     # A file or a pipe has no width of its own, and the table needs more than the usual 80.
     console = Console(width=None if sys.stdout.isatty() else 150)
-    figures = measure(arguments.smoke, console)
+    figures = measure(arguments.smoke, arguments.random, console)
     failed = show(figures, arguments.smoke, console)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")

@@ -8,6 +8,7 @@ last place are moved down to it. No code is shared with the accountant.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -32,7 +33,8 @@ def _inner(t, q):
 def tails(law, q, z, t):
     """P(loss <= t) and P(loss > t), in the world it is drawn from and in the other.
 
-    docs/math.md 2.2; the smaller tail of each keeps its digits.
+    docs/math.md 2.2 and 12; the smaller tail of each keeps its digits. A law of a person's records
+    is a pair of its name and their number.
     """
 
     def mixed(x, *parts):
@@ -41,6 +43,14 @@ def tails(law, q, z, t):
         )
 
     absent, present = ((0.0, 1.0),), ((0.0, 1 - q), (1.0, q))
+    if isinstance(law, tuple):
+        way, k = law
+        weights = [math.comb(k, j) * q**j * (1 - q) ** (k - j) for j in range(k + 1)]
+        present = tuple((float(j), weight) for j, weight in enumerate(weights))
+        other = tuple((-j, weight) for j, weight in present) if way == "replace" else absent
+        x = _where(-t if way == "backward" else t, z, present, other)
+        worlds = mixed(x, *present), mixed(x, *other)
+        return worlds if way != "backward" else (worlds[1][::-1], worlds[0][::-1])
     if law == "forward":
         x = z * z * _inner(t, q) + 0.5
         return mixed(x, *present), mixed(x, *absent)
@@ -48,8 +58,9 @@ def tails(law, q, z, t):
         x = z * z * _inner(-t, q) + 0.5
         return mixed(x, *absent)[::-1], mixed(x, *present)[::-1]
     if law == "replace":
-        x = _where(t, q, z)
-        return mixed(x, *present), mixed(x, (0.0, 1 - q), (-1.0, q))
+        other = (0.0, 1 - q), (-1.0, q)
+        x = _where(t, z, present, other)
+        return mixed(x, *present), mixed(x, *other)
     mu, p = 2 / z, _inner(np.abs(t), q)
     near, out = p / mu - mu / 2, p / mu + mu / 2
     high = q * ndtr(near) + (1 - q) * ndtr(out), q * ndtr(-near) + (1 - q) * ndtr(-out)
@@ -59,13 +70,17 @@ def tails(law, q, z, t):
     return drawn, other
 
 
-def _where(t, q, z):
+def _where(t, z, upper, lower):
     """Where the loss of two mixtures shifted apart is t, by halving."""
+
+    def log_density(x, parts):  # over that of N(0, z^2)
+        logs = [math.log(share) + mean * (x - mean / 2) / z**2 for mean, share in parts]
+        return functools.reduce(np.logaddexp, logs)
+
     low, high = np.full(t.shape, -1e3 * (1 + z)), np.full(t.shape, 1e3 * (1 + z))
     for _ in range(90):
         x = (low + high) / 2
-        up, down = (x - 0.5) / z**2 + np.log(q), (-x - 0.5) / z**2 + np.log(q)
-        below = np.logaddexp(np.log1p(-q), up) - np.logaddexp(np.log1p(-q), down) <= t
+        below = log_density(x, upper) - log_density(x, lower) <= t
         low, high = np.where(below, x, low), np.where(below, high, x)
     return low
 
@@ -169,5 +184,10 @@ def epsilons(law, q, z, steps, deltas, h, top):
 
 def worst(kind, q, z, steps, deltas, h, top):
     """The larger of both directions."""
-    ways = [epsilons(law, q, z, steps, deltas, h, top) for law in LAWS[kind]]
+    if isinstance(kind, tuple):  # a person's records come and go, or are replaced
+        name, k = kind
+        laws = [(way, k) for way in (("replace",) if name == "replace" else LAWS[name])]
+    else:
+        laws = LAWS[kind]
+    ways = [epsilons(law, q, z, steps, deltas, h, top) for law in laws]
     return [max(each) for each in zip(*ways, strict=True)]

@@ -19,7 +19,7 @@ from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
 
 ADD, ZERO, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.ZERO_OUT, Relation.REPLACE_ONE
-# docs/math.md 11: epsilon after epochs, with the record against without, and the reverse.
+# docs/math.md 13: epsilon after epochs, with the record against without, and the reverse.
 EPOCHS = [
     (1.1, 234, 20, 1e-5, 1.27934, 1.243284),
     (2.0, 100, 10, 1e-6, 0.695896, 0.691118),
@@ -57,6 +57,23 @@ def test_delta_after_one_epoch(noise, steps, epsilon, forward, backward):
     profile = allocated(noise, steps)
     for way, exact in zip(DIRECTIONS, (forward, backward), strict=True):
         assert exact * (1 - 1e-7) <= profile.delta(epsilon, way) <= exact * (1 + 3e-6)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "epsilon", "exact"),
+    [(1.0, 10, 1.0, 0.0297204757), (3.0, 5, 0.2, 0.0491917594)],
+)
+def test_delta_after_one_epoch_with_a_record_replaced(noise, steps, epsilon, exact):
+    delta = allocated(noise, steps, relation=REPLACE).delta(epsilon)
+    assert exact * (1 - 1e-9) <= delta <= exact * (1 + 1e-6)
+
+
+def test_epochs_with_a_record_replaced():
+    profile = allocated(2.0, 100, 10, REPLACE)
+    assert 1.37502 * (1 - 1e-5) <= profile.epsilon(1e-6) <= 1.37502 * (1 + 3e-4)
+    added = allocated(2.0, 100, 10)
+    for delta in (1e-3, 1e-6):
+        assert added.epsilon(delta) < profile.epsilon(delta) < 3 * added.epsilon(delta)
 
 
 def test_one_step_an_epoch_is_the_gaussian_mechanism():
@@ -172,7 +189,7 @@ def test_it_hides_more_than_passes_and_less_than_nothing():
     ).epsilon(1e-5)
     poisson = pld(1.1, 256 / 60000, 4680, sampling="poisson", relation=ADD).epsilon(1e-5)
     allocation = allocated(1.1, 234, 20).epsilon(1e-5)
-    # docs/math.md 11: 24.92 under replace-one; a zeroed record moves half as far.
+    # docs/math.md 13: 24.92 under replace-one; a zeroed record moves half as far.
     assert allocation < poisson < shuffle
     assert poisson == pytest.approx(1.3177, abs=5e-4)
     # So little noise that a record's step is known anyway.
@@ -196,8 +213,6 @@ def test_an_answer_does_not_depend_on_what_was_asked_before():
 
 
 def test_refused():
-    with pytest.raises(NotApplicable):
-        allocated(1.0, 10, relation=REPLACE)
     with pytest.raises(NotApplicable):
         rdp(1.0, 0.1, 10, sampling="allocation", relation=ADD, steps_per_epoch=10)
     with pytest.raises(InvalidArgument) as refused:

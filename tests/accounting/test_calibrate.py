@@ -120,7 +120,7 @@ def test_an_unreachable_target_says_so():
     def never(noise):
         return GaussianProfile(parameter=1.0, relation=ADD, theorem="noise does not help")
 
-    with pytest.raises(NotApplicable, match="raise epsilon or delta"):
+    with pytest.raises(NotApplicable, match="meets this target"):
         calibrate.least_noise(never, 0.1, 1e-5)
 
 

@@ -28,6 +28,7 @@ from sordino.accounting.pld.loss import (
     PoissonLoss,
     PoissonReplaceLoss,
 )
+from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -57,6 +58,8 @@ EVERY = {
     "replaced": laws(
         (PoissonReplaceLoss(0.01, 1.1), 3), (FixedSizeLoss(1 / 3, 2.0), 2), about=SWAP
     ),
+    "person": laws((PersonLoss(0.01, 1.1, 4), 30)),
+    "replaced person": laws((PersonReplaceLoss(0.01, 1.1, 2), 3), about=SWAP),
     "linear": laws((LinearLoss(0.1, 1.0, 20), 1)),
     "approximate loss": laws((ApproximateLoss(0.5, 1e-9), 2)),
     "objective loss": laws((ObjectiveLoss(0.3, 0.01, 0.0, True), 1), about=SWAP),

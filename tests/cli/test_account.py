@@ -7,10 +7,13 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from sordino.accounting.gaussian import epsilon as gaussian_epsilon
+from sordino.cli import tables
+from sordino.privacy import rounded
 from sordino.proofs import theorems
 
 EXAMPLE = (
@@ -25,7 +28,7 @@ SHORT = {"--noise-multiplier": "2", "--sample-rate": "0.1", "--steps": "50"}
 SHORT |= {"--delta": "1e-5", "--sampling": "poisson"}
 ROW = {
     *("method", "applies", "epsilon", "delta", "kind", "theorem"),
-    *("relation", "released", "reason", "notes", "milliseconds"),
+    *("relation", "released", "reason", "notes", "milliseconds", "bracket"),
 }
 NAMES = [method.name for method in theorems.STEPS]
 
@@ -113,12 +116,47 @@ class TestTable:
         assert "…" not in table
 
 
+class TestBracket:
+    def test_both_ends_in_json(self, run):
+        _, out, _ = run(*EXAMPLE, "--json")
+        rows = {row["method"]: row for row in json.loads(out)["rows"]}
+        lower, upper = rows["pld"]["bracket"]
+        assert 5.19 < lower < upper <= rows["pld"]["epsilon"] < lower * (1 + 1e-4)
+        assert rows["rdp"]["bracket"] == [0.0, rows["rdp"]["epsilon"]]  # from above only
+        assert rows["linear-loss"]["bracket"] is None  # not proved
+
+    def test_the_table_has_the_digits_that_both_share(self, run):
+        _, out, _ = run(*EXAMPLE, "--json")
+        (row,) = (row for row in json.loads(out)["rows"] if row["method"] == "pld")
+        shown = run(*EXAMPLE)[1].splitlines()[1].split()[3]
+        ends = [rounded(end, digits=len(shown) - 1) for end in row["bracket"]]
+        assert ends == [shown, shown]
+        more = [rounded(end, digits=len(shown)) for end in row["bracket"]]
+        assert more[0] != more[1] or len(shown) == 6
+
+    @pytest.mark.parametrize(
+        ("bracket", "shown"),
+        [
+            ((1.23451, 1.23459), "1.2346"),
+            ((1.23459, 1.23461), "1.235"),
+            ((1.2, 1.9), "1.9"),
+            ((0.0, 1.234567), "1.2346"),
+            ((1.5, 1.5), "1.5"),
+            (None, "1.2346"),
+        ],
+    )
+    def test_digits(self, bracket, shown):
+        value = 1.5 if bracket == (1.5, 1.5) else 1.234567
+        finding = SimpleNamespace(value=value, bracket=lambda: bracket)
+        assert tables.epsilon(finding) == shown
+
+
 class TestJson:
     def test_its_shape(self, run):
         code, out, err = run(*EXAMPLE, "--json")
         assert (code, err) == (0, "")
         document = json.loads(out)
-        assert list(document) == ["inputs", "rows", "best", "assumes"]
+        assert list(document) == ["inputs", "rows", "best", "assumes", "risk"]
         assert [row["method"] for row in document["rows"]] == NAMES
         assert all(set(row) == ROW for row in document["rows"])
         assert document["best"] == "pld"
@@ -135,6 +173,19 @@ class TestJson:
         assert rows["last-iterate"]["epsilon"] is None
         assert all(row["milliseconds"] >= 0 for row in document["rows"])
 
+    def test_what_an_attacker_can_do(self, ask, run):
+        document, _ = ask()
+        risk = document["risk"]
+        assert risk["guess"] == 0.5 + risk["advantage"] / 2
+        assert risk["detection"][1]["false_alarms"] == 0.01 < risk["detection"][1]["at_most"]
+        assert 0 < risk["closest_gaussian"]["error"] < 0.02 < risk["closest_gaussian"]["mu"]
+        code, out, _ = run(*options())
+        assert code == 0
+        said = out[out.index("At most, for an attacker") :]
+        shown = float(said.split("in the data: ")[1].split(" %")[0]) / 100
+        assert risk["guess"] <= shown <= risk["guess"] + 1e-3  # rounded up
+        assert "At most" not in run(*options(noise_multiplier=0))[1]
+
     def test_infinity_is_a_number_every_reader_takes(self, ask, run):
         _, out, _ = run(*options(noise_multiplier=0), "--json")
         assert "Infinity" not in out
@@ -142,6 +193,28 @@ class TestJson:
         assert rows["pld"]["epsilon"] == math.inf
         assert rows["naive"]["epsilon"] == math.inf
         assert document["best"] == "pld"
+
+
+class TestPersons:
+    def test_all_records_of_a_person_together(self, ask, run):
+        how = {"noise_multiplier": 1, "sample_rate": 0.01, "steps": 1000}
+        document, rows = ask(max_rows_per_person=4, **how)
+        # Golden section 12; the group lemma says 11.80.
+        assert rows["pld"]["epsilon"] == pytest.approx(8.899188, rel=1e-3)
+        assert rows["pld"]["notes"] == ["for 4 records of one person"]
+        assert document["inputs"]["max_rows_per_person"] == 4
+        assert any("nobody has more than 4 rows" in each for each in document["assumes"])
+        _, alone = ask(**how)
+        _, one = ask(max_rows_per_person=1, **how)
+        assert one["pld"]["epsilon"] == alone["pld"]["epsilon"] < rows["pld"]["epsilon"]
+        # The naive and strong rules know of one delta only, which grows.
+        assert not rows["strong"]["applies"]
+
+    def test_where_only_the_group_lemma_holds_it_says_so(self, ask):
+        how = {"sampling": "fixed-size", "noise_multiplier": 6, "steps": 20}
+        _, rows = ask(max_rows_per_person=2, **how)
+        for name in ("rdp", "pld"):
+            assert any("group lemma" in note for note in rows[name]["notes"])
 
 
 class TestInputs:

@@ -91,12 +91,13 @@ class TestNoise:
             {"sampling": "full", "sample_rate": None, **CONVEX},
             # Batches of 500 of 5000, none of them likely to be too large.
             {"sample_rate": 0.1, "steps": 100, **CONVEX},
+            {"max_rows_per_person": 3, "steps": 100},
         ],
     )
     def test_what_is_found_is_never_above_the_budget(self, ask, changed):
         _, rows = ask(**changed)
         checked = [row for row in rows.values() if row["applies"]]
-        assert len(checked) >= 5
+        assert len(checked) >= (2 if "max_rows_per_person" in changed else 5)
         assert "last-iterate" in {row["method"] for row in checked} or "loss" not in changed
         for row in checked:
             noise = row["noise_multiplier"]
@@ -114,6 +115,48 @@ class TestNoise:
         for changed in ({"steps": 0}, {"sample_rate": 0}):
             _, rows = ask(**changed)
             assert rows["pld"]["noise_multiplier"] == 0
+
+
+RISKS = {
+    "advantage": ("0.05", lambda risk: risk["advantage"], 0.05),
+    "detection": ("0.02@0.01", lambda risk: risk["detection"][1]["at_most"], 0.02),
+    "reconstruction": ("0.05@0.01", lambda risk: risk["reconstruction"][1]["at_most"], 0.05),
+}
+
+
+class TestRisk:
+    @pytest.mark.parametrize("name", RISKS)
+    def test_accounted_again_the_risk_is_what_was_asked_for(self, ask, name):
+        text, value, most = RISKS[name]
+        document, rows = ask(epsilon=None, steps=100, **{name: text})
+        assert document["inputs"][name] == text
+        assert "epsilon" not in document["inputs"]
+        assert document["best"] == "pld"
+        noise = repr(rows["pld"]["noise_multiplier"])
+        again, _ = ask("account", epsilon=None, steps=100, noise_multiplier=noise)
+        assert most * (1 - 1e-4) <= value(again["risk"]) <= most
+
+    def test_the_table_says_what_epsilon_that_is(self, run):
+        code, out, _ = run("calibrate", *options(epsilon=None, steps=100, advantage=0.05))
+        assert code == 0
+        assert "That is epsilon <= 0.69863 at delta 1e-05." in out.splitlines()[1]
+
+    def test_the_most_steps_for_a_risk(self, ask):
+        how = {"epsilon": None, "noise_multiplier": 1.5, "sample_rate": 0.2}
+        document, rows = ask(find="steps", steps=None, advantage=0.3, **how)
+        count = rows[document["best"]]["steps"]
+        for more, kept in ((0, True), (1, False)):
+            how["steps"] = count + more
+            assert (ask("account", **how)[0]["risk"]["advantage"] <= 0.3) == kept
+
+    def test_a_convex_loss_gains_here_too(self, ask):
+        how = {"sampling": "full", "sample_rate": None, **CONVEX}
+        document, rows = ask(epsilon=None, reconstruction="0.05@0.01", **how)
+        assert document["best"] == "last-iterate"
+        noise = rows["last-iterate"]["noise_multiplier"]
+        assert noise < rows["pld"]["noise_multiplier"]
+        again, _ = ask("account", epsilon=None, noise_multiplier=repr(noise), **how)
+        assert again["risk"]["reconstruction"][1]["at_most"] <= 0.05
 
 
 class TestMost:
@@ -183,6 +226,17 @@ MOST = {"find": "steps", "steps": None, "noise_multiplier": 1}
         ({**MOST, "find": "batch-size", "sample_rate": None}, "n"),
         ({**MOST, "find": "batch-size", "n": 100}, "sample_rate"),
         ({**MOST, "plot": "a.png"}, "plot"),
+        *(({"max_rows_per_person": bad}, "max_rows_per_person") for bad in (0, -2, 10**6)),
+        # No target, two of them, or one that no noise reaches.
+        ({"epsilon": None}, "--epsilon"),
+        ({"advantage": 0.05}, "advantage"),
+        (
+            {"epsilon": None, "detection": "0.02@0.01", "reconstruction": "0.1@0.01"},
+            "reconstruction",
+        ),
+        ({"epsilon": None, "detection": "0.01@0.02"}, "detection"),
+        ({"epsilon": None, "reconstruction": "0.05"}, "reconstruction"),
+        ({"epsilon": None, "advantage": 0}, "advantage"),
         *(({"plot": bad}, "plot") for bad in ("a.gif", "nowhere/a.png")),
     ],
 )

@@ -43,7 +43,8 @@ def differences(frozen: Any, found: Any, path: str = "") -> Iterator[str]:
                 yield f"{path}/{key}: vanished"
             else:
                 yield from differences(frozen[key], found[key], f"{path}/{key}")
-        yield from (f"{path}/{key}: appeared" for key in found if key not in frozen)
+        more = (f"{path}/{key}" for key in found if key not in frozen)
+        yield from (f"{place}: appeared" for place in more if not _is_new(place))
     elif isinstance(frozen, list) and isinstance(found, list):
         if len(frozen) != len(found):
             yield f"{path}: {len(frozen)} entries became {len(found)}"
@@ -51,6 +52,10 @@ def differences(frozen: Any, found: Any, path: str = "") -> Iterator[str]:
             yield from differences(was, now, f"{path}/{at}")
     elif type(frozen) is not type(found) or repr(frozen) != repr(found):
         yield f"{path}: {_short(frozen)} became {_short(found)}"
+
+
+def _is_new(path: str) -> bool:
+    return any(fnmatchcase(path, pattern) for pattern in RULES["new"]["paths"])
 
 
 def _short(value: Any) -> str:

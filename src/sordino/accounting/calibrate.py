@@ -1,4 +1,4 @@
-"""The least noise, or the most steps, epochs or records a batch, for a budget.
+"""The least noise, or the most steps, epochs or records a batch, for a budget or a risk.
 
 Every search ends on the side that is proved: what it returns, accounted again, is never above the
 target.
@@ -17,6 +17,7 @@ from sordino.accounting.pld.aim import Rough
 from sordino.accounting.pld.loss import DIRECTIONS
 from sordino.accounting.pld.numerics import first_below
 from sordino.accounting.profile import Profile, Which
+from sordino.accounting.risk import RiskTarget
 from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 
@@ -48,24 +49,50 @@ def least_noise(
     noise = guess
     # One direction usually decides, so the other is only checked where the search has ended.
     for direction in ("forward", "both"):
-        noise = _search(profile_at, epsilon, delta, noise, direction)
+
+        def excess(profile: Profile, direction: Which = direction) -> float:
+            value = profile.epsilon(delta, direction)
+            return math.log(value / epsilon) if value else -math.inf
+
+        noise = _search(profile_at, excess, noise)
         if profile_at(noise).epsilon(delta) <= epsilon:
             break
     assert noise is not None
     return noise
 
 
+def noise_for_risk(profile_at: Callable[[float], Profile], target: RiskTarget) -> float:
+    """The least noise at which `profile_at(noise)` has no more than that risk, rounded up.
+
+    Every risk falls as the noise grows (docs/math.md 12); what is found meets the target.
+
+    Raises
+    ------
+    NotApplicable
+        If not even a noise multiplier of 1e9 meets the target.
+
+    >>> from sordino.accounting.profile import GaussianProfile
+    >>> def profile_at(noise: float) -> GaussianProfile:
+    ...     how = {"relation": Relation.ZERO_OUT, "theorem": "GDP"}
+    ...     return GaussianProfile(parameter=1 / noise, **how)
+    >>> round(noise_for_risk(profile_at, RiskTarget.parse("advantage<=0.05")), 3)
+    7.974
+    """
+    if profile_at(1.0).mu == 0:  # nothing is told at any noise
+        return 0.0
+    return _search(profile_at, target.excess, None)
+
+
 def _search(
     profile_at: Callable[[float], Profile],
-    epsilon: float,
-    delta: float,
+    excess_of: Callable[[Profile], float],
     guess: float | None,
-    direction: Which,
 ) -> float:
+    """The least noise where `excess_of` its profile, which falls with the noise, is at most 0."""
+
     @cache
     def excess(log_noise: float) -> float:
-        value = profile_at(math.exp(log_noise)).epsilon(delta, direction)
-        return math.log(value / epsilon) if value else -math.inf
+        return excess_of(profile_at(math.exp(log_noise)))
 
     start = math.log(guess) if guess else 0.0
     # ln epsilon falls at least as fast as ln noise rises: the noise is not farther off than this.
@@ -94,8 +121,8 @@ def _bracket(excess: Callable[[float], float], start: float, width: float) -> tu
             return point, point
         if not enough and point >= most:
             raise NotApplicable(
-                f"No noise multiplier up to {MOST_NOISE:.0e} meets this target; raise epsilon or "
-                "delta, or take fewer steps."
+                f"No noise multiplier up to {MOST_NOISE:.0e} meets this target; allow more, or "
+                "take fewer steps."
             )
         following = max(point - width, least) if enough else min(point + width, most)
         if (excess(following) <= 0) != enough:
@@ -122,6 +149,7 @@ def noise_multiplier(
     sampling: str,
     relation: Relation,
     steps_per_epoch: int | None = None,
+    max_rows_per_person: int = 1,
     method: str = "pld",
 ) -> float:
     """The least noise multiplier for noisy steps, by "pld" (tightest) or "rdp".
@@ -134,6 +162,7 @@ def noise_multiplier(
 
     def profile_at(noise: float, account: Callable[..., Profile] = account) -> Profile:
         how = {"sampling": sampling, "relation": relation, "steps_per_epoch": steps_per_epoch}
+        how["max_rows_per_person"] = max_rows_per_person
         return account(noise, sample_rate, steps, **how)
 
     trivial = profile_at(1.0)  # also checks every argument
@@ -142,7 +171,7 @@ def noise_multiplier(
     if trivial.mu is not None:  # Gaussian at every noise, and mu goes like 1 / noise
         return proved(profile_at, gaussian.sigma(epsilon, delta, trivial.mu), epsilon, delta)
     guess = None
-    if trivial.losses is not None or method == "rdp":
+    if profile_at(1.0, dp_sgd.pld).losses is not None:
 
         def excess(log_noise: float) -> float:
             """How far Renyi DP is above epsilon, roughly: a convolution needs a little less."""

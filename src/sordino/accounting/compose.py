@@ -484,6 +484,8 @@ def _shrunk(mu: float, fits: Callable[[float], bool]) -> float:
 
 _TRIED = 96
 """Epsilons looked at for the least delta, where the bound rises with epsilon."""
+_LOG_NOTHING = -1000.0
+"""Deltas below exp of this are 0 as floats: there is nothing less to look for."""
 
 
 def group(profile: Profile, size: int) -> Profile:
@@ -542,11 +544,16 @@ class GroupProfile(Profile):
         known: dict[str, tuple[Floats, Floats]] = self.__dict__.setdefault("_ladders", {})
         if direction not in known:
             points = np.concatenate([[0.0], self.size * np.geomspace(1e-3, 1e3, _TRIED)])
-            values = [self._chain(float(point), direction) for point in points]
+            values: list[float] = []
+            for point in points.tolist():
+                values.append(self._chain(point, direction))
+                if values[-1] < _LOG_NOTHING:
+                    break
+            points = points[: len(values)]
             best = int(np.argmin(values))
-            low, high = points[max(best - 1, 0)], points[min(best + 1, _TRIED)]
+            low, high = points[max(best - 1, 0)], points[min(best + 1, len(values) - 1)]
             low, high = float(low), float(high)
-            for _ in range(70):  # by thirds: each is a proof
+            for _ in range(70 if values[best] >= _LOG_NOTHING else 0):  # by thirds: each is a proof
                 third = (high - low) / 3
                 left, right = (self._chain(low + step, direction) for step in (third, 2 * third))
                 low, high = (low, high - third) if left <= right else (low + third, high)

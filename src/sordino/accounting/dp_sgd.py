@@ -4,43 +4,48 @@ How batches are drawn decides everything, so `sampling` (`sordino.privacy.Sampli
 The rate is a record's chance to be in a batch: of Poisson sampling its probability, of fixed-size
 batches size / n. Passes (cyclic, permute-once, shuffle) draw no amplification from sampling
 (docs/math.md 2.2): what holds for them is that a record is met once a pass. By allocation it is met
-once a pass, too, but in a step of its own: that is amplified (docs/math.md 11).
+once a pass, too, but in a step of its own: that is amplified (docs/math.md 13).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from sordino import checks
 from sordino.accounting import renyi
-from sordino.accounting.pld.allocation import AllocationLoss
+from sordino.accounting.compose import group
+from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceLoss
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
     DIRECTIONS,
+    LEAST_RATE,
+    MOST_NOISE,
     FixedSizeLoss,
     GaussianLoss,
     Loss,
     PoissonLoss,
     PoissonReplaceLoss,
 )
+from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, RenyiProfile
 from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, Relation, Sampling
 
 _EXACT = "privacy loss distributions"
+_GAUSSIAN = "Gaussian DP composition (Dong, Roth & Su 2022)"
 LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
-MOST_NOISE = 1e12
-"""More noise is counted as this much, which hides less: its losses have no digits left."""
 _LEAST_ALLOCATED, _MOST_ALLOCATED = 0.35, 1e5
 """With less noise allocation gains next to nothing: a record's step is taken for known. More noise
 is counted as this much."""
 _FEW_STEPS = 300
-LEAST_RATE = 1e-30
-"""A record drawn more rarely is counted as drawn this often, which hides less."""
+MOST_ROWS_PER_PERSON = 10_000
+"""More are not protected together: what is proved of them says nothing any more."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,9 @@ class NoisySteps:
     steps_per_epoch
         Batches a pass, where records are met in passes; None means floor(1 / sample_rate), the
         fewest a pass can have. For allocation a public number, not made from a private one.
+    max_rows_per_person
+        The most records of one person, all protected together: a cap that was enforced before
+        training by a rule that looks at no value.
     """
 
     noise_multiplier: float
@@ -71,6 +79,7 @@ class NoisySteps:
     sampling: str
     relation: Relation
     steps_per_epoch: int | None = None
+    max_rows_per_person: int = 1
 
     def __post_init__(self) -> None:
         hint = "Pass the noise's standard deviation over the clipping norm, such as 1.1."
@@ -87,12 +96,31 @@ class NoisySteps:
             checks.fail("relation", self.relation, "to be a Relation", hint)
         if self.steps_per_epoch is not None:
             checks.whole("steps_per_epoch", self.steps_per_epoch, at_least=1)
+        hint = "Pass the most records of any person; 1 if each has one."
+        rows = checks.whole("max_rows_per_person", self.max_rows_per_person, hint, at_least=1)
+        if rows > MOST_ROWS_PER_PERSON:
+            checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
         vars(self).update(noise_multiplier=noise, sample_rate=rate, steps=steps, sampling=sampling)
 
     @property
     def sensitivity(self) -> float:
-        """L2 sensitivity of the sum, in clipping norms."""
+        """L2 sensitivity of the sum to one record, in clipping norms."""
         return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0
+
+    @property
+    def needs_group_lemma(self) -> bool:
+        """Whether no pair is known that dominates all records of a person, where batches are drawn.
+
+        Of Poisson sampling there is one.
+        """
+        unknown = (Sampling.FIXED_SIZE, Sampling.ALLOCATION)
+        return self.max_rows_per_person > 1 and self.sampling in unknown
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Whom the profile is about, where that is more than one record."""
+        many = self.max_rows_per_person
+        return () if many == 1 else (f"for {many} records of one person",)
 
     @property
     def is_trivial(self) -> bool:
@@ -110,7 +138,10 @@ class NoisySteps:
 
     @property
     def visits(self) -> tuple[tuple[int, float], ...]:
-        """How often a record is met, each count with its probability over the secret order."""
+        """How often a person is met, each count with its probability over the secret order.
+
+        Of several records each may be the one that an unfinished pass meets (union bound).
+        """
         if self.sampling == Sampling.FULL:
             return ((self.steps, 1.0),)
         passes, rest = divmod(self.steps, self.batches)
@@ -120,7 +151,7 @@ class NoisySteps:
             return ((passes + 1, 1.0),)
         # `rest` batches of at most ceil-rounded size hold at most this share of the records.
         rate = 1 / self.batches if self.sampling == Sampling.ALLOCATION else self.sample_rate
-        share = min(1.0, rest * rate)
+        share = min(1.0, self.max_rows_per_person * rest * rate)
         return ((passes, 1.0 - share), (passes + 1, share))
 
 
@@ -132,6 +163,7 @@ def pld(
     sampling: str,
     relation: Relation,
     steps_per_epoch: int | None = None,
+    max_rows_per_person: int = 1,
     limit: Limit = Limit(),  # noqa: B008 - frozen
 ) -> Profile:
     """All iterates released, by privacy loss distributions: the tightest composition known.
@@ -139,20 +171,29 @@ def pld(
     Exact up to the grid (2e-5 of epsilon, on the private side). Poisson sampling: Zhu, Dong & Wang
     2022; fixed-size batches: the symmetrised pair of Dong, Roth & Su 2022; records met once a
     pass: Gaussian DP, averaged over a secret order where there is one; random allocation: an epoch
-    is the pair of docs/math.md 11, and epochs compose.
+    is the pair of docs/math.md 13, and epochs compose.
+
+    All records of a person together: mu times their number where the sum has Gaussian noise and no
+    batch is drawn; mixtures of Gaussians under Poisson sampling (Ganesh 2024); else, for batches of
+    fixed size and allocation, the general group lemma, and the notes say so (docs/math.md 12).
 
     Raises
     ------
     NotApplicable
         Where the sampling has no theorem for the relation.
     """
-    run = NoisySteps(noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch)
+    numbers = noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch
+    run = NoisySteps(*numbers, max_rows_per_person=max_rows_per_person)
     theorem = _theorem(run, _EXACT)
     known = _without_sampling(run, theorem)
     if known is not None:
         return known
-    components = _components(run)
-    return LossProfile(components=components, relation=relation, theorem=theorem, limit=limit)
+    if run.needs_group_lemma:
+        how: dict[str, Any] = {"sampling": sampling, "relation": relation, "limit": limit}
+        how["steps_per_epoch"] = steps_per_epoch
+        return _grouped(pld(*numbers[:3], **how), run)
+    about: dict[str, Any] = {"relation": relation, "theorem": theorem, "notes": run.notes}
+    return LossProfile(components=_components(run), limit=limit, **about)
 
 
 def rdp(
@@ -163,6 +204,7 @@ def rdp(
     sampling: str,
     relation: Relation,
     steps_per_epoch: int | None = None,
+    max_rows_per_person: int = 1,
 ) -> Profile:
     """All iterates released, by the moments accountant (Abadi et al. 2016) as Renyi DP.
 
@@ -170,7 +212,8 @@ def rdp(
     `pld` (Mironov, Talwar & Zhang 2019 for Poisson sampling), converted by the least of three
     theorems. Never tighter than `pld`, never slow.
     """
-    run = NoisySteps(noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch)
+    numbers = noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch
+    run = NoisySteps(*numbers, max_rows_per_person=max_rows_per_person)
     theorem = _theorem(run, "moments accountant (Renyi DP)")
     if run.sampling == Sampling.ALLOCATION and run.batches > 1 and not run.is_trivial:
         raise NotApplicable("No closed moments are known for allocation; use loss distributions.")
@@ -180,22 +223,25 @@ def rdp(
         divergences = known.renyi(orders)
         assert divergences is not None
         values = np.maximum(divergences, 0.0)  # weights of a secret order add to 1 but for rounding
+    elif run.needs_group_lemma:
+        return _grouped(rdp(*numbers[:3], sampling=sampling, relation=relation), run)
     else:
         loss = _loss(run)
         values = np.zeros(len(orders))
         for direction in DIRECTIONS[:1] if loss.symmetric else DIRECTIONS:
             values = np.maximum(values, loss.log_moments(orders - 1, direction) / (orders - 1))
         values = run.steps * values
-    return RenyiProfile(
-        orders=tuple(orders), values=tuple(values), relation=relation, theorem=theorem
-    )
+    about: dict[str, Any] = {"relation": relation, "theorem": theorem, "notes": run.notes}
+    return RenyiProfile(orders=tuple(orders), values=tuple(values), **about)
 
 
 def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     """The profile where no batch is drawn at random, or nothing depends on it; else None."""
 
     def gaussian(mu: float) -> Profile:
-        return GaussianProfile(parameter=mu, relation=run.relation, theorem=theorem)
+        # Sums of a person's gradients are as many times longer, and in one batch at worst.
+        one = GaussianProfile(parameter=mu, relation=run.relation, theorem=theorem)
+        return group(one, run.max_rows_per_person)
 
     refuse(run)
     if run.is_trivial:
@@ -204,24 +250,30 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
         return gaussian(math.inf)
     mu = run.sensitivity / run.noise_multiplier
     if run.sampling == Sampling.ALLOCATION:
-        known = run.batches == 1 or run.noise_multiplier < _LEAST_ALLOCATED
-        return gaussian(mu * math.sqrt(run.visits[-1][0])) if known else None
+        if run.batches > 1 and run.noise_multiplier >= _LEAST_ALLOCATED:
+            return None
+        theorem = f"{_GAUSSIAN} over epochs, the record's step taken for known"
+        return gaussian(mu * math.sqrt(run.visits[-1][0]))
     if run.sampling not in PASSES:
         always = run.sampling == Sampling.FULL or run.sample_rate == 1
         return gaussian(mu * math.sqrt(run.steps)) if always else None
     mus = tuple(mu * math.sqrt(count) for count, _ in run.visits)
     if len(mus) == 1:
         return gaussian(mus[0])
+    mus = tuple(run.max_rows_per_person * each for each in mus)
     loss = GaussianLoss(mus, tuple(weight for _, weight in run.visits))
-    return LossProfile(components=((loss, 1),), relation=run.relation, theorem=theorem)
+    return LossProfile(
+        components=((loss, 1),), relation=run.relation, theorem=theorem, notes=run.notes
+    )
+
+
+def _grouped(one: Profile, run: NoisySteps) -> Profile:
+    note = "by the general group lemma: nothing better is proved for these batches"
+    return group(one, run.max_rows_per_person).noted(note)
 
 
 def refuse(run: NoisySteps) -> None:
     """Raise NotApplicable where the sampling has no theorem for the relation."""
-    if run.sampling == Sampling.ALLOCATION and run.relation is Relation.REPLACE_ONE:
-        raise NotApplicable(
-            "Allocation is accounted for add-or-remove-one and zero-out. Use one of these."
-        )
     if run.relation is not Relation.ADD_OR_REMOVE_ONE:
         return
     if run.sampling == Sampling.FIXED_SIZE:
@@ -250,12 +302,18 @@ def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
     if run.sampling != Sampling.ALLOCATION:
         return ((_loss(run), run.steps),)
     noise = min(run.noise_multiplier, _MOST_ALLOCATED)
+    less = noise < run.noise_multiplier
     whole, rest = divmod(run.steps, run.batches)
     # A single epoch of few steps is not smoothed by others, and is soon computed.
-    finer = 10 if run.steps <= run.batches <= _FEW_STEPS else 1
-    found: list[tuple[Loss, int]] = [(AllocationLoss(run.batches, noise, finer), whole)]
+    replaced = run.relation is Relation.REPLACE_ONE
+    one = run.steps <= run.batches <= _FEW_STEPS
+    epoch = partial(
+        AllocationReplaceLoss if replaced else AllocationLoss,
+        *(run.batches, noise, (2 if replaced else 10) if one else 1),
+    )
+    found: list[tuple[Loss, int]] = [(epoch(at_most=less), whole)]
     if rest:  # an epoch broken off is post-processing of a whole one
-        found.append((AllocationLoss(run.batches, noise, partial=True), 1))
+        found.append((epoch(at_most=True), 1))
     return tuple((loss, count) for loss, count in found if count)
 
 
@@ -264,9 +322,10 @@ def _loss(run: NoisySteps) -> Loss:
     if run.sampling == Sampling.FIXED_SIZE:
         # A zeroed record is a replaced one, and other records may still differ by 2.
         return FixedSizeLoss(rate, noise)
-    if run.relation is Relation.REPLACE_ONE:
-        return PoissonReplaceLoss(rate, noise)
-    return PoissonLoss(rate, noise)
+    replaced, many = run.relation is Relation.REPLACE_ONE, run.max_rows_per_person
+    if many > 1:
+        return (PersonReplaceLoss if replaced else PersonLoss)(rate, noise, many)
+    return (PoissonReplaceLoss if replaced else PoissonLoss)(rate, noise)
 
 
 def _theorem(run: NoisySteps, method: str) -> str:
@@ -277,14 +336,18 @@ def _theorem(run: NoisySteps, method: str) -> str:
         return f"{method} of the Gaussian mechanism (Mironov 2017)"
     if run.sampling in PASSES:
         means = "" if run.sampling == Sampling.CYCLIC else ", averaged over the secret order"
-        rule = "Gaussian DP composition (Dong, Roth & Su 2022)" if exact else method
+        rule = _GAUSSIAN if exact else method
         return f"{rule} over passes, each record met once a pass{means}"
     if run.sampling == Sampling.ALLOCATION:
-        return f"{method} of the Gaussian mechanism under random allocation (docs/math.md 11)"
+        return f"{method} of the Gaussian mechanism under random allocation (docs/math.md 13)"
     pair = {
         (Sampling.POISSON, True): "Poisson sampling (Zhu, Dong & Wang 2022)",
         (Sampling.POISSON, False): "Poisson sampling (Mironov, Talwar & Zhang 2019)",
         (Sampling.FIXED_SIZE, True): "sampling of fixed size (Dong, Roth & Su 2022, Theorem 4.2)",
         (Sampling.FIXED_SIZE, False): "sampling of fixed size (the pair of Dong, Roth & Su 2022)",
     }[Sampling(run.sampling), exact]
+    if run.max_rows_per_person > 1 and run.sampling == Sampling.POISSON:
+        replaced = run.relation is Relation.REPLACE_ONE
+        source = "Kahane's inequality, docs/math.md 12" if replaced else "Ganesh 2024"
+        pair = f"Poisson sampling of a person's {run.max_rows_per_person} records ({source})"
     return f"{method} of the Gaussian mechanism under {pair}"

@@ -25,6 +25,7 @@ from sordino.accounting.pld.loss import (
     PoissonLoss,
     PoissonReplaceLoss,
 )
+from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -114,9 +115,10 @@ def _check_weights(loss: GaussianLoss) -> None:
 def _check_laws(profile: LossProfile) -> None:
     """A law of a record that comes or goes says nothing of one that is replaced."""
     for law, _ in profile.components:
-        one_sided = isinstance(law, PoissonLoss | LinearLoss) or (
+        one_sided = isinstance(law, PoissonLoss | PersonLoss | LinearLoss) or (
             isinstance(law, ObjectiveLoss) and not law.replace
         )
+        one_sided = one_sided and not isinstance(law, PersonReplaceLoss)
         unfit = Relation.REPLACE_ONE if one_sided else None
         if isinstance(law, FixedSizeLoss):
             unfit = Relation.ADD_OR_REMOVE_ONE
@@ -143,12 +145,19 @@ def _check_inside(outer: Profile, inside: tuple[Profile, ...]) -> None:
 
 _COMMON = {"relation": Forms().of(Relation), "theorem": TEXT, "notes": listed(TEXT)}
 _SAMPLED = {"sample_rate": _RATE, "noise_multiplier": _POSITIVE}
+_PERSON = {
+    "sample_rate": Number("in (0, 1)", lambda number: 0 < number < 1, infinite=False),
+    "noise_multiplier": _POSITIVE,
+    "records": Whole(least=1, most=_LARGEST_GROUP),
+}
 
 LAWS |= {
     "gaussian": RecordForm(
         GaussianLoss, {"mus": listed(_FINITE), "weights": listed(_SHARE)}, check=_check_weights
     ),
     "poisson": RecordForm(PoissonLoss, _SAMPLED),
+    "person": RecordForm(PersonLoss, _PERSON),
+    "person-replace": RecordForm(PersonReplaceLoss, _PERSON),
     "poisson-replace": RecordForm(PoissonReplaceLoss, _SAMPLED),
     "fixed-size": RecordForm(FixedSizeLoss, _SAMPLED),
     "linear": RecordForm(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=_LONGEST_RUN)}),

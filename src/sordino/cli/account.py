@@ -50,17 +50,20 @@ def account(
     how = f"{given.sampling} batches at rate"
     if json:
         inputs = {"noise_multiplier": noise_multiplier}
-        print_json(tables.plain_findings(given, inputs, "epsilon", findings, best))
+        risk = None if best is None or best.profile is None else best.profile.risk().plain()
+        document = tables.plain_findings(given, inputs, "epsilon", findings, best)
+        print_json(document | {"risk": risk})
     else:
         steps = f"{given.total_steps:,} steps, {how} {given.rate:.6g}"
         noise = f"noise {noise_multiplier:g} x clip, delta {given.delta:g}"
         result = "No method proves anything here."
         if best is not None:
-            result = f"Proved: epsilon <= {tables.number(best.value)} ({best.title})."
+            result = f"Proved: epsilon <= {tables.epsilon(best)} ({best.title})."
             if best.value == float("inf"):
                 result = "Nothing is proved: epsilon is infinite."
         say(f"{steps}, {noise}, {given.ends}", hang=True)
         tables.print_findings(given, result, findings, "epsilon", best, everything=everything)
+        tables.say_risk(best)
     if plot is None:
         return
     from sordino.report import figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino import checks
 from sordino.cli import tables
@@ -13,6 +13,7 @@ from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, o
 from sordino.cli.terminal import print_json, say, track
 
 if TYPE_CHECKING:
+    from sordino.accounting.risk import RiskTarget
     from sordino.proofs.steps import Run
     from sordino.proofs.theorems import Finding
 
@@ -29,17 +30,36 @@ class _Unknown(StrEnum):
     BATCH_SIZE = "batch-size"
 
 
+_TARGET = "What is promised: one of these"
+
+
 @from_fields
 def calibrate(
-    epsilon: Annotated[float, option(RUN, "The budget that is promised.")],
     given: RunOptions,
+    epsilon: Annotated[float | None, option(_TARGET, "At most this epsilon at --delta.")] = None,
+    advantage: Annotated[
+        str | None,
+        option(_TARGET, "The best guess of membership: at most so much above chance.", metavar="A"),
+    ] = None,
+    detection: Annotated[
+        str | None,
+        option(_TARGET, "Detection at a rate of false alarms, as 0.02@0.01.", metavar="D@RATE"),
+    ] = None,
+    reconstruction: Annotated[
+        str | None,
+        option(
+            _TARGET,
+            "Success in guessing a secret, at the chance without the model, as 0.05@0.01.",
+            metavar="S@CHANCE",
+        ),
+    ] = None,
     find: Annotated[_Unknown, option(RUN, "The least noise; the most of others.")] = _Unknown.NOISE,
     noise_multiplier: Annotated[float | None, option(RUN, "Where it is not sought.")] = None,
     plot: Plot = None,
     everything: All = False,
     json: Json = False,
 ) -> None:
-    """Find the least noise that proves a budget, by every method side by side.
+    """Find the least noise that proves a budget or bounds a risk, by every method side by side.
 
     `sordino account --help` explains the ways of sampling and the relations.
 
@@ -50,20 +70,24 @@ def calibrate(
 
     `sordino calibrate --epsilon 2 --delta 1e-6 --batch-size 256 --n 60000 --sampling poisson
     --noise-multiplier 1.1 --find epochs`
+
+    `sordino calibrate --detection 0.02@0.01 --delta 1e-5 --sample-rate 0.01 --steps 1000 --sampling
+    poisson`
     """
-    inputs: dict[str, object] = {"epsilon": epsilon}
+    risks = {"advantage": advantage, "detection": detection, "reconstruction": reconstruction}
+    target, inputs = _target({"epsilon": epsilon, **risks})
     ratio, counts = None, []
     if find is _Unknown.NOISE:
         if noise_multiplier is not None:
             checks.fail("noise_multiplier", noise_multiplier, "only with another --find")
         counts = tables.plot_counts(given, plot, places=9)
-        findings, best = _least_noise(given, epsilon, given.run(1.0))
+        findings, best = _least_noise(given, target, given.run(1.0))
         ratio, key, name = _strong_over_naive(findings), "noise_multiplier", "noise multiplier"
     else:
         if plot is not None:
             checks.fail("plot", plot, "to go with --find noise")
         inputs["noise_multiplier"] = noise_multiplier
-        findings, best = _most(given, epsilon, noise_multiplier, find)
+        findings, best = _most(given, target, noise_multiplier, find)
         key, name = find.value.replace("-", "_"), find.value
     if json:
         document = tables.plain_findings(given, inputs, key, findings, best)
@@ -73,19 +97,46 @@ def calibrate(
         if best is not None:
             sign = ">=" if find is _Unknown.NOISE else "="
             result = f"Enough: {name} {sign} {tables.number(best.value)} ({best.title})."
-        budget = f"Budget: epsilon {epsilon:g} at delta {given.delta:g}"
+            if epsilon is None and best.profile is not None:
+                proved = tables.number(best.profile.epsilon(given.delta))
+                result += f" That is epsilon <= {proved} at delta {given.delta:g}."
+        budget = f"Budget: {_in_words(target, given)}"
         say(f"{budget}, {given.sampling} batches, {given.ends}", hang=True)
         tables.print_findings(given, result, findings, name, best, everything=everything)
         if everything and ratio is not None:
             rate = f"1/sqrt(steps) is {given.total_steps**-0.5:.3g}"
             say("", f"Strong over naive composition: {ratio:.3g} of the noise; {rate}.", hang=True)
     if plot is not None:
-        _plot(given, epsilon, counts, plot, everything)
+        _plot(given, target, counts, plot, everything)
         say(*[""] * (not json), f"Figure: {plot}", err=json)
 
 
+def _target(promised: dict[str, Any]) -> tuple[float | RiskTarget, dict[str, object]]:
+    """The one thing that is promised, and as it was given."""
+    chosen = {name: value for name, value in promised.items() if value is not None}
+    names = ", ".join(f"--{name}" for name in promised)
+    if not chosen:
+        checks.fail_missing("--epsilon E", "or another target", f"One of {names}.")
+    if len(chosen) > 1:
+        first, name, *_ = chosen
+        hint = "Promise one of them, and look at the other with `sordino account`."
+        checks.fail(name, chosen[name], f"not to be given beside --{first}", hint)
+    ((name, value),) = chosen.items()
+    if name == "epsilon":
+        return value, chosen
+    from sordino.accounting.risk import RiskTarget
+
+    return RiskTarget.of_option(name, value), chosen
+
+
+def _in_words(target: float | RiskTarget, given: RunOptions) -> str:
+    if isinstance(target, int | float):
+        return f"epsilon {target:g} at delta {given.delta:g}"
+    return target.words
+
+
 def _least_noise(
-    given: RunOptions, epsilon: float, run: Run
+    given: RunOptions, target: float | RiskTarget, run: Run
 ) -> tuple[list[Finding], Finding | None]:
     """Noise by every method, in clipping norms; and the least."""
     from sordino.proofs import theorems
@@ -97,13 +148,13 @@ def _least_noise(
         each
         if each.value is None or each.kind == "as printed" or worth == 1
         else replace(each, value=each.value / worth * (1 + 1e-12))
-        for each in theorems.least_noise(run, epsilon, given.delta)
+        for each in theorems.least_noise(run, target, given.delta)
     ]
     return findings, theorems.best(findings)
 
 
 def _most(
-    given: RunOptions, epsilon: float, noise: float | None, find: _Unknown
+    given: RunOptions, target: float | RiskTarget, noise: float | None, find: _Unknown
 ) -> tuple[list[Finding], Finding | None]:
     """The most steps, epochs or records a batch by every method, and the most of all."""
     from sordino.proofs import theorems
@@ -123,7 +174,7 @@ def _most(
     else:
         many = 1 if find is _Unknown.STEPS else given.batches
         run_at, most = lambda count: given.run(noise, count * many), max(1, _MOST_STEPS // many)
-    findings = theorems.largest_count(run_at, epsilon, given.delta, at_most=most)
+    findings = theorems.largest_count(run_at, target, given.delta, at_most=most)
     return findings, theorems.best(findings, largest=True)
 
 
@@ -134,7 +185,11 @@ def _strong_over_naive(findings: Sequence[Finding]) -> float | None:
 
 
 def _plot(
-    given: RunOptions, epsilon: float, counts: list[int], path: str, everything: bool
+    given: RunOptions,
+    target: float | RiskTarget,
+    counts: list[int],
+    path: str,
+    everything: bool,
 ) -> None:
     """Noise of every method as epochs grow, and strong over naive as steps grow."""
     from sordino.report import figures
@@ -142,9 +197,10 @@ def _plot(
     series: dict[str, list[tuple[float, float]]] = {}
     ratios: list[tuple[float, float]] = []
     for count in track(counts, "Noise against epochs"):
-        findings, _ = _least_noise(given, epsilon, given.run(1.0, count))
+        findings, _ = _least_noise(given, target, given.run(1.0, count))
         tables.add_points(findings, count / given.batches, series, everything)
         if (ratio := _strong_over_naive(findings)) is not None:
             ratios.append((count, ratio))
-    title = f"noise for epsilon {epsilon:g}, delta {given.delta:g}, {given.sampling} batches"
+    told = _in_words(target, given).replace(" at delta", ", delta")
+    title = f"noise for {told}, {given.sampling} batches"
     figures.noise_growth(series, ratios, path, title=title)

@@ -99,7 +99,8 @@ Delta = Annotated[float | None, option(PROMISE, "Default: 1 / rows^2, or 1e-5.")
 _RELATIONS = "replace-one, zero-out or add-or-remove-one."
 RELATION = option(PROMISE, _RELATIONS, "--relation", metavar="RELATION")
 PublicRows = Annotated[int | None, option(PROMISE, "Public, near the rows; add-or-remove-one.")]
-ROWS_PER_PERSON = option(PROMISE, "The most rows of one person, protected together.", metavar="K")
+_TOGETHER = "The most rows of one person, protected together."
+ROWS_PER_PERSON = option(PROMISE, _TOGETHER, metavar="K")
 LedgerFile = Annotated[str | None, option(PROMISE, "Has the budget to charge.", metavar="FILE")]
 DatasetName = Annotated[str | None, option(PROMISE, "Whose budget; with --ledger.", metavar="NAME")]
 CONFIDENCE = option(ATTACK, "With which the lower bound holds. Default: 0.99.", show_default=False)
@@ -240,6 +241,7 @@ class RunOptions:
     data_norm: Annotated[float, option(_LAST, "Of rows with their constant feature.")] = 1.0
     radius: Annotated[float | None, option(_LAST, "Of a ball to project weights onto.")] = None
     keep_last: Annotated[bool, option(RUN, "Smaller batches end passes.", "--keep-last")] = False
+    max_rows_per_person: Annotated[int, option(RUN, _TOGETHER, metavar="K")] = 1
 
     def __post_init__(self) -> None:
         sampling = self.sampling.lower()
@@ -351,6 +353,9 @@ class RunOptions:
         """What the answer takes for granted about the training, in words."""
         drawn = f"batches really drawn as {self.sampling}"
         words = [f"noise on every sum of clipped gradients, {drawn}, settings chosen without data"]
+        if self.max_rows_per_person > 1:
+            cap = f"nobody has more than {self.max_rows_per_person} rows"
+            words.append(f"{cap}: a cap enforced before training, blind to values")
         if self.chosen_relation is Relation.ADD_OR_REMOVE_ONE:
             public = "steps, sample rate and the gradients' divisor do not depend on the records"
             words.append(f"{public} (else: --relation zero-out)")
@@ -380,6 +385,7 @@ class RunOptions:
             steps_per_epoch=self.batches
             if self.sampling in (*PASSES, Sampling.ALLOCATION) and self.rate
             else None,
+            max_rows_per_person=self.max_rows_per_person,
         )
         released: Released = "all" if self.release is _ReleaseName.ALL else "final"
         if self.loss == "linear":
@@ -406,7 +412,7 @@ class RunOptions:
         if self.sampling == Sampling.FIXED_SIZE:
             return "No usable bound is proved with batches of fixed size."
         if self.sampling == Sampling.ALLOCATION:
-            return "No bound is proved for the last iterate with allocation."
+            return "No bound is proved with allocation."
         if self.loss in _NETWORKS:
             return ""
         whole = self.n is not None and abs(self.rate * self.n % 1 - 0.5) > 0.5 - 1e-6

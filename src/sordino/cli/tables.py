@@ -63,6 +63,15 @@ def number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else rounded(value, digits=5)
 
 
+def epsilon(each: Finding) -> str:
+    """Its epsilon, rounded up, by those of five digits that the two ends of its bracket share."""
+    lower, upper = each.bracket() or (0.0, 0.0)
+    if not 0 < lower < upper < math.inf:  # one end only, or both the same
+        return number(each.value)
+    shared = (d for d in (5, 4, 3) if rounded(lower, digits=d) == rounded(upper, digits=d))
+    return rounded(upper, digits=next(shared, 2))
+
+
 # What theorems say (account, calibrate) -----------------------------------------------------------
 
 
@@ -106,6 +115,7 @@ def plain_findings(
     names = ("method", "applies", "delta", "kind", "theorem", "released", "reason")
     rows = [
         pick(each, *names)
+        | ({"bracket": each.bracket()} if value == "epsilon" else {})
         | {value: each.value, "relation": each.relation.value, "notes": list(each.notes)}
         | {"milliseconds": round(each.milliseconds, 3)}
         for each in findings
@@ -142,7 +152,8 @@ def print_findings(
         rows = []
         for each in proved:
             covers = "final model" if each.released == "final" else "all iterates"
-            cells = [number(each.value), each.relation.value, covers, f"{each.milliseconds:.0f}"]
+            told = epsilon(each) if value == "epsilon" else number(each.value)
+            cells = [told, each.relation.value, covers, f"{each.milliseconds:.0f}"]
             name = ("> " if each is best else "  ") + each.method
             rows.append([name, *cells, *[each.theorem] * wide])
         styles = ["bold green" if each is best else None for each in proved]
@@ -160,6 +171,36 @@ def print_findings(
         if estimate and best and (each.value or 0) > (best.value or 0):
             text = f"above what is proved; {text}"
         say(f"  {each.method}: {text}{each.reason}", hang=True)
+
+
+def say_risk(best: Finding | None) -> None:
+    """What the best attacker can do, where something is proved."""
+    if best is None or best.profile is None or best.value == math.inf:
+        return
+    risk = best.profile.risk().plain()
+
+    def percent(value: float) -> str:
+        return f"{rounded(100 * value, digits=3)} %"
+
+    def listed(kind: str, at: str) -> str:
+        pairs = (f"{percent(each['at_most'])} (of {percent(each[at])})" for each in risk[kind])
+        return ", ".join(pairs)
+
+    alarms = ", ".join(percent(each["false_alarms"]) for each in risk["detection"])
+    found = ", ".join(percent(each["at_most"]) for each in risk["detection"])
+    after = ", ".join(percent(each["at_most"]) for each in risk["posterior"])
+    before = percent(risk["posterior"][0]["prior"])
+    closest = risk["closest_gaussian"]
+    say("", f"At most, for an attacker who knows all other records ({best.method}):", hang=True)
+    say(
+        f"  right guesses whether somebody is in the data: {percent(risk['guess'])} (a coin: 50 %)",
+        f"  detection at {alarms} false alarms: {found}",
+        f"  belief after such an alarm, {before} before: {after}",
+        f"  right guesses of a secret (without the model): {listed('reconstruction', 'baseline')}",
+        f"  closest Gaussian curve: mu = {rounded(closest['mu'], digits=4)}, off by at most "
+        f"{rounded(closest['error'], digits=2)}",
+        hang=True,
+    )
 
 
 # What attacks show (audit) ------------------------------------------------------------------------

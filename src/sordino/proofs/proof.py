@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from sordino import checks, serialize
+from sordino.accounting.dp_sgd import MOST_ROWS_PER_PERSON
 from sordino.accounting.profile import Profile
 from sordino.errors import InvalidArgument
 from sordino.models.constants import Constants
@@ -26,8 +27,6 @@ Gradients grow with the row's norm, curvature with its square; both are multipli
 """
 _MOST_COUNTED = 10**15
 """Records or weights: floats count exactly so far."""
-MOST_ROWS_PER_PERSON = 10_000
-"""Group privacy takes a step for each record of a person."""
 _MOST_STEPS = 20_000_000
 """A record of more steps than this is refused instead of recomputed for hours."""
 

@@ -44,8 +44,6 @@ class Run:
         Models trained on the same batches, each with noise of its own: one record moves all of
         them, so together they are one model whose gradients are sqrt(problems) longer, which
         `steps` counts in.
-    rows_per_person
-        Size of the group protected.
     """
 
     steps: NoisySteps
@@ -53,7 +51,11 @@ class Run:
     hidden: HiddenState | NotApplicable
     linear: bool = False
     problems: int = 1
-    rows_per_person: int = 1
+
+    @property
+    def rows_per_person(self) -> int:
+        """Size of the group protected."""
+        return self.steps.max_rows_per_person
 
     def with_noise(self, noise_multiplier: float) -> Run:
         """The same run with other noise."""
@@ -104,7 +106,7 @@ def run_of(
         The training, what is proved of its loss (None if nothing is), the number of records, and
         what counts as a neighbouring dataset.
     released, problems, rows_per_person
-        As in `Run`.
+        As in `Run`; the last is the size of the group protected.
 
     Returns
     -------
@@ -138,12 +140,13 @@ def run_of(
         else spec.order,
         relation=relation,
         steps_per_epoch=per_epoch,
+        max_rows_per_person=rows_per_person,
     )
     try:
         hidden: HiddenState | NotApplicable = _hidden(spec, constants, n, steps)
     except NotApplicable as refusal:
         hidden = refusal
-    return Run(steps, released, hidden, problems=problems, rows_per_person=rows_per_person)
+    return Run(steps, released, hidden, problems=problems)
 
 
 def refuse_private_numbers(spec: TrainSpec, n: int, relation: Relation) -> None:

@@ -22,6 +22,7 @@ from sordino.accounting.last_iterate import permuted
 from sordino.accounting.last_iterate.convex import linear_heuristic, linear_loss
 from sordino.accounting.naive_strong import AsPrinted
 from sordino.accounting.profile import ApproximateProfile, LossProfile, Profile, RenyiProfile
+from sordino.accounting.risk import RiskTarget
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
 from sordino.privacy import PASSES, Estimate, Guarantee, Relation, Sampling
@@ -134,6 +135,10 @@ class Finding:
         """Whether this is a proved bound."""
         return self.kind == "guarantee" and self.reason is None
 
+    def bracket(self) -> tuple[float, float] | None:
+        """Two epsilons between which the least true one lies (`Profile.bracket`), if proved."""
+        return self.profile.bracket(self.delta) if self.applies and self.profile else None
+
     def filled(self, answer: _Answer, sought: float | None = None, group_of: int = 1) -> Finding:
         """With what was answered; the value is its epsilon, or what was sought."""
         if isinstance(answer, AsPrinted):
@@ -172,14 +177,20 @@ def account(run: Run, delta: float) -> list[Finding]:
     return list(_each(STEPS, run, run.steps.relation, delta, _epsilon))
 
 
-def least_noise(run: Run, epsilon: float, delta: float) -> list[Finding]:
-    """The least noise multiplier for (epsilon, delta) by every theorem; the run's is ignored."""
-    target = _budget(epsilon)
+def least_noise(run: Run, target: float | RiskTarget, delta: float) -> list[Finding]:
+    """The least noise multiplier for a target by every theorem; the run's is ignored.
+
+    The target is an epsilon at `delta`, or a risk: then `delta` is where free choices in a proof
+    are made.
+    """
+    if isinstance(target, RiskTarget):
+        return _noise_for_risk(run, target, delta)
+    epsilon = _budget(target)
     if checks.probability_below_one("delta", delta) == 0:
         checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
 
     def least(theorem: _Theorem[Run], run: Run, blank: Finding) -> Finding:
-        noise = theorem.least_noise(run, target, delta)
+        noise = theorem.least_noise(run, epsilon, delta)
         if isinstance(noise, AsPrinted):
             return blank.filled(noise)
         return blank.filled(theorem.ask(run.with_noise(noise), delta), noise, run.rows_per_person)
@@ -187,29 +198,61 @@ def least_noise(run: Run, epsilon: float, delta: float) -> list[Finding]:
     return list(_each(STEPS, run.with_noise(1.0), run.steps.relation, delta, least))
 
 
-def largest_count(
-    run_at: Callable[[int], Run], epsilon: float, delta: float, *, at_most: int
-) -> list[Finding]:
-    """The largest count (of steps, epochs, ...) whose run every theorem proves the budget for."""
-    target = _budget(epsilon)
+def _noise_for_risk(run: Run, target: RiskTarget, delta: float) -> list[Finding]:
     checks.probability_below_one("delta", delta)
 
+    def least(theorem: _Theorem[Run], run: Run, blank: Finding) -> Finding:
+        _refuse_guesses(theorem, run)
+
+        def profile_at(noise: float) -> Profile:
+            return theorem.profile(run.with_noise(noise), delta)
+
+        noise = calibrate.noise_for_risk(profile_at, target)
+        return blank.filled(profile_at(noise), noise, run.rows_per_person)
+
+    return list(_each(STEPS, run.with_noise(1.0), run.steps.relation, delta, least))
+
+
+def _refuse_guesses(theorem: _Theorem[Run], run: Run) -> None:
+    """Refuse what is quoted or estimated, where something is promised."""
+    if theorem.name.startswith("notes-"):
+        raise NotApplicable("The notes print no curve.")
+    if theorem.name == "linear-loss" and not run.linear:
+        raise NotApplicable("It is an estimate for this loss, and no budget rests on one.")
+
+
+def largest_count(
+    run_at: Callable[[int], Run], target: float | RiskTarget, delta: float, *, at_most: int
+) -> list[Finding]:
+    """The largest count (of steps, epochs, ...) whose run every theorem proves the target for.
+
+    The target is an epsilon at `delta`, or a risk.
+    """
+    if not isinstance(target, RiskTarget):
+        target = _budget(target)
+    checks.probability_below_one("delta", delta)
+
+    def value_of(finding: Finding) -> float:
+        if not isinstance(target, RiskTarget):
+            return math.nan if finding.value is None else finding.value
+        return math.nan if finding.profile is None else target.of(finding.profile)
+
     def largest(theorem: _Theorem[Run], run: Run, blank: Finding) -> Finding:
-        if theorem.name == "linear-loss" and not run.linear:
-            raise NotApplicable("It is an estimate for this loss, and no budget rests on one.")
+        if theorem.name == "linear-loss" or isinstance(target, RiskTarget):
+            _refuse_guesses(theorem, run)
 
         def holds(count: int) -> bool:
             try:
-                value = _epsilon(theorem, run_at(count), blank).value
+                value = value_of(_epsilon(theorem, run_at(count), blank))
             except NotApplicable:
                 return False
-            return value is not None and value <= target
+            return value <= (target.most if isinstance(target, RiskTarget) else target)
 
         # Hidden states forget: their epsilon may stay below the budget for ever.
         count = at_most if holds(at_most) else calibrate.largest(holds, at_most)
         finding = _epsilon(theorem, run_at(max(count, 1)), blank)
         if count == 0:
-            raise NotApplicable(f"Not even 1 meets this budget: it has {finding.value:.4g}.")
+            raise NotApplicable(f"Not even 1 meets this budget: it has {value_of(finding):.4g}.")
         if count == at_most:
             finding = replace(finding, notes=(*finding.notes, "no more than this were tried"))
         return replace(finding, value=count)
@@ -538,11 +581,9 @@ def _accountant(name: str, title: str, of: Callable[..., Profile]) -> _Theorem[R
     """The moments accountant or privacy loss distributions."""
 
     def ask(run: Run, delta: float) -> Profile:
-        return group(of(**vars(run.steps)), run.rows_per_person)
+        return of(**vars(run.steps))
 
     def noise(run: Run, epsilon: float, delta: float) -> float:
-        if run.rows_per_person > 1:
-            return calibrate.least_noise(_with_noise(ask, run, delta), epsilon, delta)
         how = {key: value for key, value in vars(run.steps).items() if key != "noise_multiplier"}
         return calibrate.noise_multiplier(epsilon, delta, **how, method=name)
 
@@ -571,7 +612,8 @@ def _last_iterate(run: Run, delta: float) -> Profile:
     assert not isinstance(run.hidden, NotApplicable)  # `_known_loss`
     if run.steps.is_trivial:
         return dp_sgd.pld(**vars(replace(run.steps, noise_multiplier=math.inf)))
-    return group(run.hidden.profile(run.steps, delta), run.rows_per_person)
+    one = replace(run.steps, max_rows_per_person=1)
+    return group(run.hidden.profile(one, delta), run.rows_per_person)
 
 
 def _of_linear(run: Run) -> dict[str, Any]:

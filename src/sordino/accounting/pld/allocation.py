@@ -1,6 +1,6 @@
 """Random allocation: each record in exactly one step of an epoch, drawn anew every epoch.
 
-One epoch of t steps is dominated by (1/t) sum N(e_i, z^2 I) against N(0, z^2 I) (docs/math.md 11).
+One epoch of t steps is dominated by (1/t) sum N(e_i, z^2 I) against N(0, z^2 I) (docs/math.md 13).
 Under the second the likelihood ratio is the mean of t independent lognormals X of mean 1. Every
 divergence is convex in each of them, so that a mean-preserving spread of X onto a grid can only
 raise it (an upper bound), and a mean-preserving contraction can only lower it (a lower bound),
@@ -17,13 +17,14 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri, ndtri_exp
 
 from sordino.accounting.pld.aim import Rough, Saddle
 from sordino.accounting.pld.convolution import Composed, LossGrid, log_chernoff
-from sordino.accounting.pld.loss import Direction, GaussianLoss, Loss, from_tails
+from sordino.accounting.pld.loss import Direction, Loss, from_tails
 from sordino.types import Floats
 
 Pairs = Sequence[tuple[LossGrid, int]]
@@ -48,6 +49,8 @@ _HALF_WIDTH = 4.5
 _MOST_COUNTED = 12
 _COARSEST = 64
 _SLACK = 1e-9
+_CHORD, _MOST_CHORDS, _FINER = 0.02, 400, 0.5
+"""Where a record is replaced: how dense epsilons are, how many at most, and how fine the grid."""
 _GROWTH = 0.006
 _MOST = 1 << 40
 _LARGE_POINTS = 400
@@ -66,12 +69,55 @@ class _Law:
     lost: tuple[float, float]
 
 
-def _cells(edges: Floats, sigma: float) -> tuple[Floats, Floats]:
-    """Probability of X between edges, and its part of the mean, which is 1 in all."""
-    with np.errstate(divide="ignore"):
-        cuts = np.log(edges) / sigma
-    mass, mean = (from_tails(ndtr(at), ndtr(-at)) for at in (cuts + sigma / 2, cuts - sigma / 2))
-    return mass[1:-1], mean[1:-1]
+@dataclass(frozen=True)
+class _Value:
+    """exp(sigma g - sigma^2/2) of a normal g: the likelihood ratio of one step, if it is the one.
+
+    Where a record is replaced, less `alpha` times that of -g, plus `raised`; negative values are
+    moved up to 0.
+    """
+
+    sigma: float
+    alpha: float = 0.0
+    raised: float = 0.0
+
+    def at(self, g: float) -> float:
+        """The value at this g."""
+        up, down = (math.exp(min(sign * self.sigma * g, 600.0)) for sign in (1, -1))
+        return math.exp(-(self.sigma**2) / 2) * (up - self.alpha * down) + self.raised
+
+    def cut(self, values: Floats) -> Floats:
+        """The g of these values."""
+        scaled = (values - self.raised) * math.exp(self.sigma**2 / 2)
+        root = np.sqrt(scaled * scaled + 4 * self.alpha)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            power = np.where(scaled < 0, 2 * self.alpha / (root - scaled), (scaled + root) / 2)
+            return np.asarray(np.log(power) / self.sigma)
+
+    def cells(self, edges: Floats) -> tuple[Floats, Floats]:
+        """Probability of the value between edges, and that times the mean there."""
+        cut = self.cut(edges)
+        mass, up, down = (
+            from_tails(ndtr(cut - shift), ndtr(shift - cut))[1:-1]
+            for shift in (0.0, self.sigma, -self.sigma)
+        )
+        return mass, up - self.alpha * down + self.raised * mass
+
+    def above(self, edge: float) -> tuple[float, float]:
+        """Probability of larger values, and at most that times the mean there."""
+        cut = float(self.cut(np.array([edge]))[0])
+        mass, up = float(ndtr(-cut)), float(ndtr(self.sigma - cut))
+        return mass, up + self.raised * mass
+
+    def deviation(self, steps: int) -> float:
+        """Its deviation without the large values that half of the epochs do not meet."""
+        top = -float(ndtri(1 / max(steps, 2)))
+        g = np.linspace(-8.0 if self.alpha == 0 else -max(top, 1.0), top, 4001)
+        weight = np.exp(-g * g / 2)
+        value = np.exp(self.sigma * g) - self.alpha * np.exp(-self.sigma * g)
+        mean = (weight * value).sum() / weight.sum()
+        square = (weight * (value - mean) ** 2).sum() / weight.sum()
+        return math.exp(-(self.sigma**2) / 2) * math.sqrt(float(square))
 
 
 def _spread(points: Floats, mass: Floats, mean: Floats) -> Floats:
@@ -83,16 +129,16 @@ def _spread(points: Floats, mass: Floats, mean: Floats) -> Floats:
     return spread
 
 
-def _contracted(low: float, high: float, spacing: float, sigma: float) -> tuple[float, Floats]:
+def _contracted(low: float, high: float, spacing: float, law: _Value) -> tuple[float, Floats]:
     """X between two values merged into groups whose means lie on a grid: its first point, masses.
 
     The first point is the mean of the first cell. The cell around another point has its mean beside
     it by about the square of the spacing; a share of a neighbouring cell makes up for that. What
     cannot be merged so is dropped.
     """
-    edge = max(low + spacing / 2, math.exp(sigma * (float(ndtri(1e-9)) - sigma / 2)))
+    edge = max(low + spacing / 2, law.at(float(ndtri(1e-9))))
     for _ in range(100):  # until it is half a spacing above the mean of what is below it
-        mass, mean = _cells(np.array([low, edge]), sigma)
+        mass, mean = law.cells(np.array([low, edge]))
         first = float(mean[0] / mass[0])
         if abs(first + spacing / 2 - edge) <= 1e-3 * spacing:
             break
@@ -102,7 +148,7 @@ def _contracted(low: float, high: float, spacing: float, sigma: float) -> tuple[
     edges[0], edges[-1] = low, high
     if len(at) > 1:
         edges[1] = edge
-    mass, mean = _cells(edges, sigma)
+    mass, mean = law.cells(edges)
     place = np.where(mass > 0, mean / np.maximum(mass, 1e-300), at)
     index = np.arange(len(at))
     other = np.clip(np.where(place < at, index + 1, index - 1), 0, len(at) - 1)
@@ -129,14 +175,6 @@ def _gathered(points: Floats, place: Floats, mass: Floats) -> tuple[Floats, Floa
     return masses.astype(np.float64), means.astype(np.float64)
 
 
-def _core_deviation(sigma: float, steps: int) -> float:
-    """Deviation of X without the values that half of the epochs do not meet."""
-    top = -sigma / 2 - float(ndtri(1 / max(steps, 2)))
-    share, mean = float(ndtr(top + sigma / 2)), float(ndtr(top - sigma / 2))
-    square = math.exp(min(sigma * sigma, 700.0)) * float(ndtr(top - 1.5 * sigma))
-    return math.sqrt(square / share - (mean / share) ** 2)
-
-
 def _log_ways(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
@@ -154,9 +192,11 @@ def _rough(pairs: Pairs) -> Rough:
     return Rough(laws, [count for _, count in pairs], _LOG_FLOOR)
 
 
-def _stretches(rough: Rough, most: float) -> Iterator[tuple[Saddle, float, float]]:
+def _stretches(
+    rough: Rough, low: float, most: float, log_floor: float
+) -> Iterator[tuple[Saddle, float, float]]:
     """Tilts upwards, each with the sums it serves; the last is for what is negligible."""
-    saddle, low = rough.untilted, rough.untilted.mean
+    saddle = rough.saddle_for(low)
     while True:
         high = min(saddle.mean + _HALF_WIDTH * saddle.deviation, most)
         yield saddle, low, high
@@ -171,39 +211,40 @@ def _stretches(rough: Rough, most: float) -> Iterator[tuple[Saddle, float, float
                 break
             less, more = (less, (less + more) / 2) if far else (more, 2 * more)
         saddle = rough.saddle(less)
-        if saddle.cumulant - saddle.tilt * low < _LOG_FLOOR or saddle.mean <= low:
+        if saddle.cumulant - saddle.tilt * low < log_floor or saddle.mean <= low:
             yield saddle, low, math.inf
             return
-
-
-@dataclass(frozen=True)
-class _Grid(LossGrid):
-    """Values of X; all are larger by `offset` than the grid says."""
-
-    offset: float = 0.0
 
 
 class _Epoch:
     """Makes the law of one epoch; `lower` by contractions, what is lost left out."""
 
-    def __init__(self, steps: int, noise: float, lower: bool, finer: int) -> None:
-        self.steps, self.sigma, self.lower, self.finer = steps, 1 / noise, lower, finer
-        self.cells = _CELLS * finer
+    def __init__(
+        self,
+        steps: int,
+        value: _Value,
+        lower: bool,
+        finer: float,
+        log_floor: float = _LOG_FLOOR,
+    ) -> None:
+        self.log_floor = log_floor
+        self.steps, self.value, self.lower, self.finer = steps, value, lower, finer
+        self.cells = int(_CELLS * finer)
         few = math.sqrt(min(1.0, steps / _FEW_STEPS))
-        core = _core_deviation(self.sigma, steps)
+        core = value.deviation(steps)
         self.spacing = _RESOLUTION / finer * few * core
-        self.nearest, self.farthest = (
-            math.exp(sign * self._quantile(_LOG_FLOOR - 5, self.sigma / 2)) for sign in (-1, 1)
-        )
-        self.begin = _COARSEST * math.floor(self.nearest / self.spacing / _COARSEST)
         self.deviation = core * math.sqrt(steps)
+        far = -float(ndtri_exp(self.log_floor - 5))
+        self.nearest, self.farthest = max(value.at(-far), 0.0), value.at(far + value.sigma)
+        self.begin = _COARSEST * math.floor(self.nearest / self.spacing / _COARSEST)
+        self.typical = 1 + value.raised
+        self.from_sum = -math.inf
+        self.lost_with = self.lost_without = 0.0
+        self._prepare()
+
+    def _prepare(self) -> None:
         self.points = self._sums()
         self.mass, self.mean = np.zeros((2, len(self.points) - 1))
-        self.lost_with = self.lost_without = 0.0
-
-    def _quantile(self, log_tail: float, mean: float) -> float:
-        """Ln of the X above which lies this probability, of mean ln X `mean` times sigma."""
-        return self.sigma * (mean - float(ndtri_exp(log_tail)))
 
     def _sums(self) -> Floats:
         """Points of the sum: near its mean by its deviation, then by distance and by size."""
@@ -216,26 +257,28 @@ class _Epoch:
         every = np.concatenate([1 - away, 1 + away, ratios])
         return np.unique(self.steps * every[(every >= least) & (every <= most)])
 
-    def _grid(self, low: int, high: int, coarser: int = 1) -> _Grid:
+    def _grid(self, low: int, high: int, coarser: int = 1) -> LossGrid:
         """X between two places of the grid, on every so many of its points."""
         spacing = self.spacing * coarser
         if self.lower:
             ends = low * self.spacing, high * self.spacing
-            first, mass = _contracted(*ends, spacing, self.sigma)
-            # The grid is that of the first point.
-            return _Grid(spacing, 0, mass, 0.0, first)
+            first, mass = _contracted(*ends, spacing, self.value)
+            return LossGrid(spacing, 0, mass, 0.0, first)
         points = np.float64(self.spacing) * np.arange(low, high + 1, coarser)
-        mass = _spread(points, *_cells(points, self.sigma))
-        return _Grid(spacing, low // coarser, mass, 0.0)
+        mass = _spread(points, *self.value.cells(points))
+        if low == 0:  # what is less is moved up
+            mass[0] += float(ndtr(self.value.cut(points[:1])[0]))
+        return LossGrid(spacing, low // coarser, mass, 0.0)
 
-    def law(self) -> _Law:
+    def run(self) -> Self:
+        """Keep all there is."""
         steps, most = self.steps, _COARSEST * math.ceil(self.farthest / self.spacing / _COARSEST)
         last = min(self.begin + self.cells, most)
         if self.begin:
-            self.lost_without += steps * math.exp(_LOG_FLOOR - 5)
-            self.lost_with += steps * math.exp(_LOG_FLOOR - 5)
+            self.lost_without += steps * math.exp(self.log_floor - 5)
+            self.lost_with += steps * math.exp(self.log_floor - 5)
         # Beside the sum's deviation a small value is small enough to be tilted with the others.
-        rare = math.exp(self._quantile(math.log(min(0.5, _RARE / steps)), -self.sigma / 2))
+        rare = self.value.at(-float(ndtri(min(0.5, _RARE / steps))))
         level = max(rare, 0.5 * self.deviation) / self.spacing
         level = min(_COARSEST * math.ceil(level / _COARSEST), last)
         self._smalls(self._grid(self.begin, level))
@@ -245,9 +288,10 @@ class _Epoch:
             self._larges(last)
         else:
             self._lose_above(last * self.spacing)
-        return self._result()
+        return self
 
-    def _result(self) -> _Law:
+    def law(self) -> _Law:
+        """The law of the loss."""
         if self.lower:
             kept = self.mass > 0
             q, place = self.mass[kept], self.mean[kept] / self.mass[kept]
@@ -285,47 +329,50 @@ class _Epoch:
         ways = _log_ways(self.steps, count)
         without = ways + count * log_each
         own = _log_ways(self.steps - 1, count - 1) + (count - 1) * log_each + log_weighed
-        record = float(np.logaddexp(without, own))
-        if record >= _LOG_FLOOR and count < _MOST_COUNTED:
+        record = float(np.logaddexp(without + math.log(self.typical), own))
+        if record >= self.log_floor and count < _MOST_COUNTED:
             return ways, False
         self.lost_with += 2 * math.exp(record)
         self.lost_without += 2 * math.exp(without)
         return ways, True
 
     def _lose_outside(self, factor: float, pairs: Pairs, made: Composed, deviation: float) -> None:
-        """Count sums outside the window of an untilted convolution as disclosed."""
+        """Count sums outside the window of a convolution as disclosed."""
         low, high = made.window
-        self._lose(factor + made.log_scale + made.log_below, max(low, self.steps))
+        if self.from_sum == -math.inf:  # then it is not tilted
+            self._lose(factor + made.log_scale + made.log_below, max(low, self.steps))
         if made.log_above > -math.inf:
-            tilts = np.maximum(np.geomspace(0.03, 30, 8) / deviation, 1 / high)
+            tilts = np.maximum(made.theta + np.geomspace(0.03, 30, 8) / deviation, 1 / high)
             beyond = min(log_chernoff(pairs, float(tilt), high) for tilt in tilts)
             self._lose(factor + beyond, high)
 
     def _lose_above(self, edge: float) -> None:
         """Count epochs with a value above `edge` as disclosed."""
-        cut = math.log(edge) / self.sigma
-        without = self.steps * float(ndtr(-self.sigma / 2 - cut))
-        self.lost_without += without
-        self.lost_with += float(ndtr(self.sigma / 2 - cut)) + without
+        mass, mean = self.value.above(edge)
+        self.lost_without += self.steps * mass
+        self.lost_with += mean + self.steps * mass * self.typical
 
     # ------------------------------------------------------------------ small, medium, large values
 
-    def _add(self, factor: float, offset: float, made: Composed, low: float, high: float) -> None:
+    def _add(self, factor: float, made: Composed, low: float, high: float) -> None:
         """Sums within [low, high) of one convolution; what rounding may hide is added to each."""
         place, mass, wrong = made.masses(low, high)
         mass = mass - wrong if self.lower else mass + wrong
-        self._keep(place + offset, math.exp(factor) * np.maximum(mass, 0.0))
+        self._keep(place, math.exp(factor) * np.maximum(mass, 0.0))
 
-    def _smalls(self, small: _Grid) -> None:
+    def _smalls(self, small: LossGrid) -> None:
         """All values small: bounded, so that every sum has a tilt that makes it common."""
         pairs = [(small, self.steps)]
         rough = _rough(pairs)
         laws = [(log[::-1], -place[::-1]) for log, place in rough.laws]
         mirrored = Rough(laws, rough.counts, rough.log_tail)
         bottom, top = (self.steps * float(small.losses[end]) for end in (0, -1))
-        top += self.spacing
-        for sign, aimed in ((1, rough), (-1, mirrored)):
-            for each, near, far in _stretches(aimed, top if sign > 0 else -bottom):
+        middle, start = rough.untilted.mean, self.from_sum
+        for sign, aimed, begin, end in (
+            (1, rough, max(start, middle), top + self.spacing),
+            (-1, mirrored, -middle, -bottom),
+        )[: 1 + (start < middle)]:
+            for each, near, far in _stretches(aimed, begin, end, self.log_floor):
                 if far == math.inf:
                     tilt = max(each.tilt, 1 / abs(near))
                     self._lose(log_chernoff(pairs, sign * tilt, sign * near), abs(near))
@@ -333,11 +380,11 @@ class _Epoch:
                 low, high = sorted((sign * near, sign * far))
                 tilted = Saddle(sign * each.tilt, each.cumulant, sign * each.mean, each.deviation)
                 made = Composed(pairs, rough, tilted, low, _MOST, _LOG_OUTSIDE)
-                self._add(0.0, self.steps * small.offset, made, low, high)
+                self._add(0.0, made, low, high)
 
     def _mediums(self, level: int, last: int) -> None:
         """One medium value, two, ...: each case with a rounding of its own."""
-        mass, mean = _cells(self.spacing * np.array([level, last]), self.sigma)
+        mass, mean = self.value.cells(self.spacing * np.array([level, last]))
         for count in range(1, self.steps + 1):
             ways, rare = self._ways(count, math.log(mass[0]), math.log(mean[0]))
             if rare:
@@ -348,9 +395,11 @@ class _Epoch:
             if count < self.steps:
                 pairs.append((self._grid(self.begin, level, coarser), self.steps - count))
             rough = _rough(pairs)
-            made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
-            offset = math.fsum(number * grid.offset for grid, number in pairs)
-            self._add(ways, offset, made, -math.inf, math.inf)
+            start, saddle, lowest = self.from_sum, rough.untilted, math.inf
+            if start > -math.inf:
+                saddle, lowest = rough.saddle_for(start), start
+            made = Composed(pairs, rough, saddle, lowest, _MOST, _LOG_OUTSIDE)
+            self._add(ways, made, start, math.inf)
             self._lose_outside(ways, pairs, made, rough.untilted.deviation)
 
     def _larges(self, last: int) -> None:
@@ -358,7 +407,7 @@ class _Epoch:
         edge = self.spacing * last
         self._lose_above(self.farthest)
         points = np.geomspace(edge, self.farthest, _LARGE_POINTS)
-        mass, mean = _cells(points, self.sigma)
+        mass, mean = self.value.cells(points)
         if self.lower:
             points, large = mean / np.maximum(mass, 1e-300), mass
         else:
@@ -377,7 +426,6 @@ class _Epoch:
                 rough = _rough(pairs)
                 made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
                 sums, masses, wrong = made.masses(-math.inf, math.inf)
-                sums = sums + pairs[0][1] * pairs[0][0].offset
                 masses = np.maximum(masses - wrong if self.lower else masses + wrong, 0.0)
                 self._lose_outside(ways + count * each, pairs, made, rough.untilted.deviation)
                 around, share = self._fewer(sums, masses)
@@ -389,7 +437,7 @@ class _Epoch:
         """The same masses on few points, spread or merged."""
         place, mass = place.ravel(), mass.ravel()
         ends = max(float(place.min()), 1e-300), float(place.max())
-        centre = float((place * mass).sum() / mass.sum())
+        centre = float((place * mass).sum() / max(float(mass.sum()), 1e-300))
         points = np.geomspace(*ends, _LARGE_POINTS)
         near = centre + self.deviation * np.linspace(-8, 8, _LARGE_POINTS)
         points = np.union1d(points, near[(near > ends[0]) & (near < ends[1])])
@@ -401,33 +449,90 @@ class _Epoch:
         return means[kept] / masses[kept], masses[kept]
 
 
+class _Gain(_Epoch):
+    """E(sum - kink)_+: the delta of one epoch in which a record is replaced, at one epsilon."""
+
+    def _prepare(self) -> None:
+        self.from_sum, self.gain = self.steps * self.value.raised, 0.0
+        self.cells = _COARSEST * (self.cells // (8 * _COARSEST))  # there are many to be made
+
+    def _keep(self, place: Floats, mass: Floats) -> None:
+        self.gain += float((mass * np.maximum(place - self.from_sum, 0.0)).sum())
+
+    def log_delta(self) -> float:
+        """Ln of the delta."""
+        delta = self.gain / self.steps + self.lost_with
+        return min(math.log(delta), 0.0) if delta > 0 else -math.inf
+
+
+@functools.lru_cache(maxsize=4096)
+def _replaced(
+    steps: int, noise: float, epsilon: float, finer: float, log_floor: float = _LOG_FLOOR
+) -> float:
+    """Ln of the delta of (1/t) sum N(e_i, z^2 I) against (1/t) sum N(-e_i, z^2 I)."""
+    value = _Value(1 / noise, math.exp(epsilon))
+    rare = -value.at(float(ndtri(min(0.1, _RARE / finer**2 / steps))))
+    raised = max(rare, value.deviation(steps) * math.sqrt(steps))
+    made = _Gain(steps, replace(value, raised=raised), False, finer, log_floor)
+    return made.run().log_delta()
+
+
+@functools.lru_cache(maxsize=32)
+def _replaced_epoch(steps: int, noise: float) -> _Law:
+    """The law whose delta is the chord of the true one between some epsilons.
+
+    The pair is symmetric: delta(-epsilon) = 1 - e^-epsilon (1 - delta(epsilon)).
+    """
+    unit = 2 * _Value(1 / noise).deviation(steps) / math.sqrt(steps)
+    epsilons, deltas = [0.0], [math.exp(_replaced(steps, noise, 0.0, _FINER))]
+    while deltas[-1] > math.exp(_LOG_FLOOR + 10) and len(epsilons) < _MOST_CHORDS:
+        epsilons.append(unit * math.sinh(_CHORD * len(epsilons)))
+        # What is far less than delta need not be told apart.
+        log_floor = max(_LOG_FLOOR, math.log(deltas[-1]) - 18)
+        log_delta = _replaced(steps, noise, epsilons[-1], _FINER, log_floor)
+        deltas.append(min(math.exp(log_delta), deltas[-1]))
+    at, heights = np.exp(epsilons), np.array(deltas)
+    # Slopes of a convex curve rise; where rounding has them fall, the curve is raised to the left.
+    slopes = np.append(np.diff(heights) / np.diff(at), 0.0)
+    slopes = np.minimum.accumulate(slopes[::-1])[::-1]
+    heights[-1] = max(heights[-1], 0.0)
+    lower = np.diff(slopes)
+    upper, losses, lost = at[1:] * lower, np.array(epsilons[1:]), float(heights[-1])
+    none = max(0.0, 1.0 - lost - float(upper.sum() + lower.sum()))
+    drawn = np.concatenate([lower[::-1], [none], upper])
+    return _Law(np.concatenate([-losses[::-1], [0.0], losses]), drawn, drawn[::-1], (lost, lost))
+
+
 @functools.lru_cache(maxsize=32)
 def _epoch(steps: int, noise: float, lower: bool, finer: int) -> _Law:
-    return _Epoch(steps, noise, lower, finer).law()
+    return _Epoch(steps, _Value(1 / noise), lower, finer).run().law()
 
 
 @dataclass(frozen=True)
 class AllocationLoss(Loss):
     """One epoch of t steps: (1/t) sum N(e_i, z^2 I) against N(0, z^2 I).
 
-    Its law is computed on a grid `finer` than usual. A `partial` one was broken off: no more than a
-    whole one. `lower` makes the optimistic law.
+    Its law is computed on a grid `finer` than usual. What was done may
+    leak less than it (`at_most`): an epoch that was broken off. `lower` makes the optimistic law.
     """
 
     symmetric = False
     steps_per_epoch: int
     noise_multiplier: float
     finer: int = 1
-    partial: bool = False
+    at_most: bool = False
     lower: bool = False
 
-    def optimistic(self) -> Loss:
-        """A law that is not above the truth: of an epoch broken off, none at all."""
-        return GaussianLoss((0.0,)) if self.partial else replace(self, lower=True)
+    def _law(self) -> _Law:
+        return _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower, self.finer)
+
+    def optimistic(self) -> Loss | None:
+        """The law by contractions; none where less may leak."""
+        return None if self.at_most else replace(self, lower=True)
 
     def _one_way(self, direction: Direction) -> tuple[Floats, Floats, Floats, float]:
         """Losses in order, masses drawn and other, and the probability of a disclosure."""
-        law = _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower, self.finer)
+        law = self._law()
         slack = _SLACK if self.lower else 0.0
         if direction == "forward":
             return law.losses - slack, law.with_record, law.without, law.lost[0]
@@ -463,3 +568,27 @@ class AllocationLoss(Loss):
 
     def largest_finite(self, direction: Direction) -> float:
         return float(self._one_way(direction)[0][-1])
+
+
+@dataclass(frozen=True)
+class AllocationReplaceLoss(AllocationLoss):
+    """One epoch in which a record is replaced: means e_i against means -e_i, as mixtures.
+
+    The pair dominates, is attained and is symmetric (docs/math.md 13).
+    """
+
+    symmetric = True
+
+    def _law(self) -> _Law:
+        return _replaced_epoch(self.steps_per_epoch, self.noise_multiplier)
+
+    def optimistic(self) -> Loss | None:
+        """A replaced record may have had a gradient of zero: the law of one that is left out."""
+        return AllocationLoss(
+            self.steps_per_epoch, self.noise_multiplier, self.finer, self.at_most
+        ).optimistic()
+
+    def log_delta(self, epsilon: float, direction: Direction) -> float:
+        if epsilon > 50:  # beyond what is computed; the chord is above it
+            return super().log_delta(epsilon, direction)
+        return _replaced(self.steps_per_epoch, self.noise_multiplier, epsilon, self.finer)

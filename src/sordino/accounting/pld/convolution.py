@@ -29,7 +29,15 @@ from sordino.types import Floats
 _LOG_LOWER = -32.0
 """The least share of the low end of a law that is kept where it is: 1e-14."""
 
-
+_EDGE_ROUNDS = 3
+"""How often the edges of merged outcomes are moved: by less each time."""
+_SHARE_ROUNDS = 60
+_MOST_SHARE = 0.9
+"""Of a group, that its neighbours may take."""
+_LEAST_MASS = 1e-290
+"""Smaller probabilities have lost their digits."""
+_SLACK = 5e-14
+"""Losses of merged outcomes are rounded by less: far tails of a normal law by some 1e-14."""
 _LEAST_FREQUENCY = 1e-26
 """Frequencies of the composed law that are taken for 0: ten digits below the rounding."""
 LOG_OUTSIDE = -25.0
@@ -63,23 +71,26 @@ class Limit:
 
 @dataclass(frozen=True)
 class LossGrid:
-    """A one-step law on losses (first, first+1, ...) * spacing, and what lies at infinity."""
+    """A one-step law on losses base + (first, first+1, ...) * spacing, and what is at infinity."""
 
     spacing: float
     first: int
     mass: Floats
     infinite: float
+    base: float = 0.0
 
     @property
     def losses(self) -> Floats:
         """The grid's losses."""
-        return np.arange(self.first, self.first + len(self.mass)) * np.float64(self.spacing)
+        places = np.arange(self.first, self.first + len(self.mass)) * np.float64(self.spacing)
+        return places + self.base if self.base else places
 
     def split(self, level: float) -> tuple[LossGrid, LossGrid]:
         """The losses up to `level` and those above it, as two parts of one law."""
-        cut = min(max(math.floor(level / self.spacing) + 1 - self.first, 1), len(self.mass) - 1)
-        low = LossGrid(self.spacing, self.first, self.mass[:cut], 0.0)
-        return low, LossGrid(self.spacing, self.first + cut, self.mass[cut:], 0.0)
+        cut = math.floor((level - self.base) / self.spacing) + 1 - self.first
+        cut = min(max(cut, 1), len(self.mass) - 1)
+        low = LossGrid(self.spacing, self.first, self.mass[:cut], 0.0, self.base)
+        return low, LossGrid(self.spacing, self.first + cut, self.mass[cut:], 0.0, self.base)
 
 
 def _log(mass: Floats) -> Floats:
@@ -91,13 +102,7 @@ def discretise(
     loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int
 ) -> LossGrid:
     """Connect the dots: every bucket's mass goes to its two ends so that p and q are both kept."""
-    # What is cut off below is not lost but moved up, so that its share may be larger.
-    low, _ = loss.reach(max(log_tail, _LOG_LOWER), direction)
-    _, high = loss.reach(log_tail, direction)
-    first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
-    if last - first > most:
-        raise TooLarge(f"a grid of {last - first:,} points for one step")
-    edges = np.arange(first, last + 1) * np.float64(spacing)
+    first, edges = _places(loss, spacing, log_tail, direction, most)
     drawn, other = loss.masses(edges, direction)
     inner, kept = drawn[1:-1], other[1:-1]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -109,6 +114,118 @@ def discretise(
     mass[:-1] += inner - upward
     mass[0] += drawn[0]
     return LossGrid(spacing, first, mass, float(drawn[-1]))
+
+
+def _places(
+    loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int
+) -> tuple[int, Floats]:
+    """The losses of a grid, and how many spacings from 0 the first of them lies."""
+    # What is cut off below is not lost but moved up, so that its share may be larger.
+    low, _ = loss.reach(max(log_tail, _LOG_LOWER), direction)
+    _, high = loss.reach(log_tail, direction)
+    first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
+    if last - first > most:
+        raise TooLarge(f"a grid of {last - first:,} points for one step")
+    return first, np.arange(first, last + 1) * np.float64(spacing)
+
+
+def merge(loss: Loss, spacing: float, log_tail: float, direction: Direction, most: int) -> LossGrid:
+    """A law that this one dominates, on a lattice: the lower side of `discretise`.
+
+    Outcomes between two edges are told as one: their loss is ln of the ratio of their two masses.
+    That is post-processing, and composes. The edges are moved until these losses lie nearly on a
+    lattice; then each group takes what it lacks from a neighbour (a share of its outcomes, by a
+    coin), so that no error of first order is left. What cannot be mended is moved down, keeping its
+    mass, or left out: both can only hide. Errors are of the square of the spacing, as they are
+    above (docs/math.md 2.6).
+    """
+    first, places = _places(loss, spacing, log_tail, direction, most)
+    edges = (places[:-1] + places[1:]) / 2
+    for rounds in range(_EDGE_ROUNDS, -1, -1):
+        drawn, other = loss.masses(edges, direction)
+        known = (drawn > _LEAST_MASS) & (other > _LEAST_MASS)
+        if not known[1:-1].any() or spacing > 100:
+            raise TooLarge("losses too large to be merged")
+        beside = np.log(np.where(known, drawn, 1.0) / np.where(known, other, 1.0)) - places
+        base = float(beside[np.argmax(np.where(known, drawn, 0.0))])
+        if rounds:
+            moves = np.where(known, beside - base, 0.0)
+            moves[[0, -1]] = moves[[1, -2]]  # what lies below or above all edges is no guide
+            moved = edges - (moves[:-1] + moves[1:]) / 2
+            edges = np.clip(moved, places[:-1], places[1:])
+    drawn[drawn < _LEAST_MASS] = 0.0
+    # Left out: what is below the first edge has no place, what is above the last would be too
+    # heavy there under a tilt.
+    drawn[[0, -1]] = 0.0
+    known &= drawn > 0
+    mass, down, base = _settle(drawn, beside, known, spacing, base)
+    places_at = np.arange(len(mass)) - down
+    kept = places_at >= 0
+    law = np.bincount(places_at[kept], weights=mass[kept], minlength=len(mass))
+    return LossGrid(spacing, first, np.asarray(law, dtype=np.float64), 0.0, base)
+
+
+def _settle(
+    drawn: Floats, beside: Floats, known: npt.NDArray[np.bool_], spacing: float, base: float
+) -> tuple[Floats, npt.NDArray[np.int64], float]:
+    """Groups that are mended, how many places each goes down, and the lattice's first place.
+
+    `beside` is where their losses are, over their places. The last group of a bounded law has no
+    neighbour that mends it; then the lattice is moved, so that it fits this one.
+    """
+    best: tuple[float, Floats, npt.NDArray[np.int64], float] | None = None
+    for _ in range(2):
+        mass, over = _mend(drawn, np.where(known, beside - base, 0.0), known, spacing)
+        # A group below its place goes down to one that it is not below; what that takes off it.
+        down = np.ceil(np.maximum(-(over + _SLACK) / spacing, 0.0)).astype(np.int64)
+        down[~known] = 3  # its loss is not below its lower edge
+        lost = np.where(known, mass * (over + spacing * down), 0.0)
+        if best is None or lost.sum() < best[0]:
+            best = float(lost.sum()), mass, down, base - _SLACK
+        amiss = lost > 1e-3 * spacing**2
+        if not amiss.any():
+            break
+        ends = float(over[amiss].min()), float(over[amiss].max())
+        move = ends[0] if over[np.argmax(lost)] < 0 else ends[1]
+        base += min(max(move, -spacing / 2), spacing / 2)
+    assert best is not None
+    return best[1:]
+
+
+def _mend(
+    drawn: Floats, beside: Floats, known: npt.NDArray[np.bool_], spacing: float
+) -> tuple[Floats, Floats]:
+    """Masses of groups that took shares of their neighbours, and their losses over their places.
+
+    A group below its place takes from the one above it, and conversely. What is taken has the loss
+    of its group, so that nothing else is moved; each takes the less the more is taken from it.
+    """
+    lower, upper = slice(None, -1), slice(1, None)
+    here, above, below = (np.exp(-beside - by) for by in (0.0, spacing, -spacing))
+    up, down = np.zeros(len(drawn)), np.zeros(len(drawn))
+    both = known[lower] & known[upper]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        up[lower] = drawn[lower] * (here[lower] - 1) / (drawn[upper] * (1 - above[upper]))
+        down[upper] = drawn[upper] * (1 - here[upper]) / (drawn[lower] * (below[lower] - 1))
+    up[lower] = np.where(both & (up[lower] > 0) & (up[lower] < _MOST_SHARE), up[lower], 0.0)
+    down[upper] = np.where(both & (down[upper] > 0), down[upper], 0.0)
+    down[2:] = np.minimum(down[2:], _MOST_SHARE + 0.05 - up[:-2])  # both takers of one group
+    down[1] = min(down[1], _MOST_SHARE)
+    left = np.ones(len(drawn))
+    for _ in range(_SHARE_ROUNDS):
+        before, left = left, np.ones(len(drawn))
+        left[upper] -= (up * before)[lower]
+        left[lower] -= (down * before)[upper]
+        if np.abs(left - before).max() < 1e-16:
+            break
+    up, down = up * before, down * before
+    mass, other = left * drawn, left * drawn * here
+    for taker, giver, share, ratio in ((lower, upper, up, above), (upper, lower, down, below)):
+        taken = share[taker] * drawn[giver]
+        mass[taker] += taken
+        other[taker] += taken * ratio[giver]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return mass, np.where(mass > 0, -np.log(other / mass), 0.0)
 
 
 def _folded(weight: Floats, first: int, size: int) -> Floats:
@@ -166,6 +283,7 @@ class Composed:
     ) -> None:
         self.theta, self.spacing, self.log_outside = saddle.tilt, pairs[0][0].spacing, log_outside
         self.steps = sum(count for _, count in pairs)
+        self._shift = math.fsum(count * grid.base for grid, count in pairs)
         low, high, more, less = rough.window(saddle, log_outside)
         weights = self._tilt(pairs)
         # The rough law may be beside the grid's, by its buckets' width times the steps.
@@ -175,6 +293,7 @@ class Composed:
             raise TooLarge(f"a window of {(high - low) / self.spacing:,.0f} points")
         begin = sum(c * g.first for g, c in pairs)
         end = sum(c * (g.first + len(g.mass) - 1) for g, c in pairs)
+        low, high = low - self._shift, high - self._shift
         first, last = max(math.floor(low / self.spacing), begin), math.ceil(high / self.spacing)
         # A law that ends near the window is taken whole: nothing need be left out.
         if last - begin <= max(1.25 * (last - first), 1 << 13):
@@ -185,6 +304,9 @@ class Composed:
             raise TooLarge("losses that were not aimed at")
         self._convolve(pairs, weights, first, max(last, first + 16))
         self.log_above = self._log_above(pairs, last, more) if last < end else -math.inf
+        # Chernoff's bound on untilted losses above an edge bounds the tilted ones, too.
+        edge = self.spacing * last + self._shift
+        self._log_over = self.log_above + self.theta * edge - self.log_scale
         self.log_below = self._outside_below(pairs, first, less) if first > begin else -math.inf
         # A log of a mass and a tilt are rounded relative to their size, once a step.
         self.rounding = 1e-10 + 8e-15 * self.steps
@@ -194,7 +316,7 @@ class Composed:
 
         The rough law's best step may be far too large for the grid's own tail.
         """
-        edge = self.spacing * last
+        edge = self.spacing * last + self._shift
         aim = self.log_scale - self.theta * edge + self.log_outside + 2
         least = math.inf
         for share in (1.0, 0.3, 0.1, 0.03, 0.01):
@@ -207,7 +329,7 @@ class Composed:
         self, pairs: Sequence[tuple[LossGrid, int]], first: int, step: float
     ) -> float:
         """Ln of Chernoff's bound on the tilted probability of losses below the window."""
-        edge = self.spacing * first
+        edge = self.spacing * first + self._shift
         least = 0.0
         for share in (1.0, 0.3):
             below = log_chernoff(pairs, self.theta - share * step, edge)
@@ -254,6 +376,7 @@ class Composed:
             start += count * middle
         law = np.maximum(fft.irfft(spectrum, n=size), 0.0)
         self._losses = self.spacing * np.arange(first, first + size, dtype=np.float64)
+        self._losses += self._shift
         self._law = np.roll(law, -((first - start) % size))
         self.centre = _dot(self._law, self._losses)
         whole = first <= sum(count * grid.first for grid, count in pairs)
@@ -272,8 +395,7 @@ class Composed:
         begin, end = np.searchsorted(self._losses, [low, high], side="left")
         losses = self._losses[begin:end]
         scale = np.exp(self.log_scale - self.theta * losses)
-        above = self.log_above + self.theta * self.window[1] - self.log_scale
-        folded = math.exp(self.log_below) + math.exp(min(above, 0.0))
+        folded = math.exp(self.log_below) + math.exp(min(self._log_over, 0.0))
         law = self._law[begin:end]
         return losses, scale * law, scale * (self._wrong + folded + self.rounding * law)
 
@@ -330,13 +452,32 @@ class Composed:
         """
         if epsilon < self._proved_from:  # some mass between epsilon and the window is not here
             return math.inf
-        total, anchor = self._above(epsilon)
-        if total <= 0:
+        total, lost, anchor = self._above(epsilon)
+        if total + lost <= 0:
             return -math.inf
-        return self.log_scale - self.theta * anchor + math.log(total) + self.rounding
+        return self.log_scale - self.theta * anchor + math.log(total + lost) + self.rounding
 
-    def _above(self, epsilon: float) -> tuple[float, float]:
-        """Sum over losses l > epsilon of law(l) e^(-theta (l - anchor)) (1 - e^(epsilon - l))."""
+    def log_least(self, epsilon: float) -> float:
+        """Ln of what delta at `epsilon` is at least, of the law convolved.
+
+        All that rounding can have added, and all that lies outside the window and came back at its
+        other end, is taken off. A folded loss counts with at most the largest weight there is.
+        """
+        epsilon = max(epsilon, self._proved_from)
+        total, lost, anchor = self._above(epsilon)
+        if total <= lost:
+            return -math.inf
+        seen = self.log_scale - self.theta * anchor + math.log(total - lost)
+        unit = self.log_scale - self.theta * epsilon - math.log1p(self.theta)
+        outside = log_add(self.log_below, self._log_over)
+        share = math.exp(min(log_add(self.log_noise(epsilon), unit + outside) - seen, 0.0))
+        return seen + math.log1p(-share) - self.rounding if share < 1 else -math.inf
+
+    def _above(self, epsilon: float) -> tuple[float, float, float]:
+        """Sum over losses l > epsilon of law(l) e^(-theta (l - anchor)) (1 - e^(epsilon - l)).
+
+        With what rounding can have taken from it, or added, and the anchor.
+        """
         at = int(np.searchsorted(self._losses, epsilon, side="right"))
         below = self.centre - float(self._losses[min(at, len(self._losses) - 1)])
         if at < len(self._losses) and self.theta * below < 500 and below < 80:
@@ -345,9 +486,9 @@ class Composed:
             # Sums of n terms are rounded n times at most; else too many digits cancel.
             lost = 4.4e-16 * len(first) * first[at]
             if lost < 1e-6 * total:
-                return float(total + lost), self.centre
+                return float(total), float(lost), self.centre
         over = self._losses[at:] - epsilon
-        return _dot(self._law[at:] * np.exp(-self.theta * over), -np.expm1(-over)), epsilon
+        return _dot(self._law[at:] * np.exp(-self.theta * over), -np.expm1(-over)), 0.0, epsilon
 
     def _suffix_sums(self) -> tuple[Floats, Floats]:
         if self._sums is None:
@@ -378,6 +519,10 @@ class Piece:
         noise = (factor + term.log_noise(epsilon) for factor, term in self.terms)
         doubtful = log_add(self.log_infinite, *noise)
         return min(0.0, log_add(known, doubtful)), doubtful
+
+    def least(self, epsilon: float) -> float:
+        """Ln of what delta is at least, if the terms are made of merged laws (`merge`)."""
+        return log_add(*(factor + term.log_least(epsilon) for factor, term in self.terms))
 
     def is_sound(self, epsilon: float) -> bool:
         """Whether hardly anything of the bound is rounding or losses cut off or folded over."""

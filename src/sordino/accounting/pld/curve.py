@@ -33,6 +33,7 @@ from sordino.accounting.pld.convolution import (
     Piece,
     discretise,
     log_chernoff,
+    merge,
 )
 from sordino.accounting.pld.loss import ApproximateLoss, Direction, Loss
 from sordino.accounting.pld.numerics import first_below, log_add, log_any, rounded_up
@@ -44,6 +45,10 @@ _PRECISIONS = ((2e-5, 1 << 18), (1e-4, 1 << 21), (2e-3, 1 << 40))
 The error is always on the private side. Where even the last needs more points than the limit,
 the moments accountant answers.
 """
+_FINE_PRECISIONS = ((2e-5, 1 << 20), (5e-5, 1 << 22), (2e-3, 1 << 40))
+"""The same where both sides of an answer are asked for: more points for a narrow bracket."""
+_LOWER_PRECISIONS = ((3e-5, 1 << 18), (4e-5, 1 << 22), (2e-3, 1 << 40))
+"""Of bounds from below, which are three times as near to the truth on the same grid."""
 _SMALLEST_EPSILON = 1e-2
 """Below this the error is relative to this."""
 _LOG_NEGLIGIBLE = -14.0
@@ -62,6 +67,8 @@ _MOST_JUMPS = 12
 
 class Workshop:
     """Makes the bounds of one composition in one direction."""
+
+    _precisions = _PRECISIONS
 
     def __init__(self, components: Components, direction: Direction, limit: Limit) -> None:
         self._components, self._direction, self._limit = components, direction, limit
@@ -113,25 +120,34 @@ class Workshop:
                 refused = reason
                 continue
             # No theorem needs this; a bound below it would be a mistake of ours.
-            if piece.bound(high)[0] < one_step - 1e-9:
+            if self._rank(piece, high)[0] < one_step - 1e-9:
                 refused = TooLarge("a convolved delta below that of a single step")
                 continue
-            if best is None or piece.bound(high) < best.bound(high):
+            if best is None or self._rank(piece, high) < self._rank(best, high):
                 best = piece
-            if best.is_sound(high):
+            if self._is_sound(best, high):
                 return best
         if best is None:
             raise refused
         return best
 
+    @staticmethod
+    def _rank(piece: Piece, epsilon: float) -> tuple[float, float]:
+        """Bounds are better the lower this is."""
+        return piece.bound(epsilon)
+
+    @staticmethod
+    def _is_sound(piece: Piece, epsilon: float) -> bool:
+        return piece.is_sound(epsilon)
+
     def _ways(self, low: float, high: float) -> Iterator[Callable[[], Piece]]:
         """A precise convolution if it is short; sums over large losses; a longer convolution."""
         aim = self.aimed((low + high) / 2)
-        yield lambda: self._plain(*aim, low, high, _PRECISIONS[:1])
-        cheap = _PRECISIONS[1][1] / 2
+        yield lambda: self._plain(*aim, low, high, self._precisions[:1])
+        cheap = self._precisions[1][1] / 2
         levels = self._levels(low, high)
         yield from (partial(self._counted, low, high, *at) for n, *at in levels if n < cheap)
-        yield lambda: self._plain(*aim, low, high, _PRECISIONS[1:])
+        yield lambda: self._plain(*aim, low, high, self._precisions[1:])
         yield from (partial(self._counted, low, high, *at) for n, *at in levels if n >= cheap)
 
     # ------------------------------------------------------------------ one convolution
@@ -269,7 +285,7 @@ class Workshop:
         refused: TooLarge | None = None
         for relative, worth in precisions:
             error = relative * max(epsilon, _SMALLEST_EPSILON)
-            if (relative, worth) == _PRECISIONS[-1]:  # rather coarse than not at all
+            if (relative, worth) == self._precisions[-1]:  # rather coarse than not at all
                 error = max(error, relative * saddle.deviation)
             most = min(worth, self._limit.points)
             spacing = min(self._spacing(error, max(1 + saddle.tilt, sharpness)), widest)
@@ -301,9 +317,11 @@ class Workshop:
 
     def _grids(self, spacing: float, log_tail: float, most: int) -> list[tuple[LossGrid, int]]:
         return [
-            (discretise(loss, spacing, log_tail, self._direction, most), count)
+            (self._grid(loss, spacing, log_tail, self._direction, most), count)
             for loss, count in self._components
         ]
+
+    _grid = staticmethod(discretise)
 
     # ------------------------------------------------------------------ sums over large losses
 
@@ -332,7 +350,7 @@ class Workshop:
             part = rough.with_jumps(level, min(jumps, 2))
             saddle = self._tilted(rough.with_jumps(level, min(jumps, 1)), middle)
             bottom, top, *_ = part.window(self._tilted(part, middle), LOG_OUTSIDE)
-            error = _PRECISIONS[0][0] * max(middle, _SMALLEST_EPSILON)
+            error = self._precisions[0][0] * max(middle, _SMALLEST_EPSILON)
             spacing = self._spacing(error, 1 + saddle.tilt)
             found.append(((jumps + 1) * (top - bottom) / spacing, level, guess))
         return sorted(found)
@@ -342,10 +360,10 @@ class Workshop:
         ((_, steps),) = self._components
         middle = (low + high) / 2
         rough = self.rough(guess)
-        error = _PRECISIONS[0][0] * max(middle, _SMALLEST_EPSILON)
+        error = self._precisions[0][0] * max(middle, _SMALLEST_EPSILON)
         tilt = self._tilted(rough.with_jumps(level, 1), middle).tilt
         sharpness = 1 + tilt
-        most = min(_PRECISIONS[1][1], self._limit.points)
+        most = min(self._precisions[1][1], self._limit.points)
         for _ in range(2):
             spacing = self._spacing(error, sharpness)
             ((grid, _),) = self._grids(spacing, rough.log_tail, most)
@@ -376,6 +394,27 @@ class Workshop:
                 break
             sharpness = piece.sharpness(low, high)
         return piece
+
+
+class _FineWorkshop(Workshop):
+    """Spends more points."""
+
+    _precisions = _FINE_PRECISIONS
+
+
+class _LowerWorkshop(_FineWorkshop):
+    """Makes bounds from below, of laws that the losses dominate."""
+
+    _precisions = _LOWER_PRECISIONS
+    _grid = staticmethod(merge)
+
+    @staticmethod
+    def _rank(piece: Piece, epsilon: float) -> tuple[float, float]:
+        return -piece.least(epsilon), 0.0
+
+    @staticmethod
+    def _is_sound(piece: Piece, epsilon: float) -> bool:
+        return piece.bound(epsilon)[0] - piece.least(epsilon) <= math.exp(LOG_DOUBTED)
 
 
 def _settled(
@@ -415,20 +454,31 @@ _MOST_BACK = 40
 """Stretches looked back over for a bound where there is none: a factor of 100 of epsilon."""
 _STRAIGHT_STEPS = 6
 """Stretches that are looked for along straight lines, before those left are halved."""
+_NARROW = (8e-5, 8e-7)
+"""A bracket wider than this, relative and absolute, is worth finer grids."""
+_LEAST_DIGITS = 1e-13
+"""Of a mass, relative: more than its rounding."""
 _MOST_EPSILON = 1e9
 """Beyond this only the moments accountant is asked."""
 
 
 class DeltaCurve:
-    """delta(epsilon) and epsilon(delta) of a composition in one direction, as upper bounds."""
+    """delta(epsilon) and epsilon(delta) of a composition in one direction, as upper bounds.
+
+    `bracket` has a lower bound as well.
+    """
+
+    _makes: type[Workshop] = Workshop
 
     def __init__(self, components: Components, direction: Direction, limit: Limit) -> None:
         self._components = [(loss, count) for loss, count in components if count > 0]
         self._direction: Direction = direction
-        self._workshop = Workshop(self._components, direction, limit)
+        self._limit = limit
+        self._workshop = self._makes(self._components, direction, limit)
         self._pieces: dict[float, Piece | TooLarge] = {}
         self._deltas: dict[float, float] = {}
         self._epsilons: dict[float, float] = {}
+        self._brackets: dict[float, tuple[float, float]] = {}
         self._renyi: Floats | None = None
 
     @property
@@ -534,6 +584,26 @@ class DeltaCurve:
             guess = min(max(guess, below), math.nextafter(above, 0.0), _MOST_EPSILON)
         return first_below(lambda e: self._own(start, end, e)[0] - log_delta, start, end)
 
+    def bracket(self, log_delta: float) -> tuple[float, float]:
+        """Two epsilons between which the least one with delta at most exp(log_delta) lies."""
+        if log_delta not in self._brackets:
+            upper = self.epsilon(log_delta)
+            lower = self._lower.epsilon_below(upper, log_delta)
+            if upper - lower > max(_NARROW[0] * upper, _NARROW[1]):
+                upper = min(upper, self._fine.epsilon(log_delta))
+            self._brackets[log_delta] = min(lower, upper), upper
+        return self._brackets[log_delta]
+
+    @functools.cached_property
+    def _fine(self) -> DeltaCurve:
+        return _FineCurve(self._components, self._direction, self._limit)
+
+    @functools.cached_property
+    def _lower(self) -> _LowerCurve:
+        laws = [(loss.optimistic(), count) for loss, count in self._components]
+        known = [(loss, count) for loss, count in laws if loss is not None]
+        return _LowerCurve(known, self._direction, self._limit)
+
     def is_surely_below(self, epsilon: float, log_delta: float) -> bool:
         """Whether one moment proves delta at `epsilon`: much cheaper than to ask for delta."""
         if not self._components or self._is_one_step or epsilon >= self._workshop.largest_finite:
@@ -628,6 +698,70 @@ class DeltaCurve:
             except TooLarge as reason:
                 self._pieces[start] = reason
         return self._pieces[start]
+
+
+class _FineCurve(DeltaCurve):
+    """The same of finer grids."""
+
+    _makes = _FineWorkshop
+
+
+class _LowerCurve(DeltaCurve):
+    """What the least epsilon is at least: stretches as above, with bounds from below.
+
+    A delta that is at least delta' at epsilon means that whoever promises (epsilon, delta'') with
+    delta'' < delta' is wrong, so the least epsilon of delta'' is not below this one.
+    """
+
+    _makes = _LowerWorkshop
+
+    def _log_delta(self, epsilon: float) -> float:
+        """Ln of what delta at epsilon is at least: composed, or of a single step alone."""
+        if not self._components:
+            return -math.inf
+        least = max(self._of_one(loss, epsilon) for loss, _ in self._components)
+        if self._is_one_step or epsilon >= min(self._workshop.largest_finite, _MOST_EPSILON):
+            return least
+        piece = self._piece(*self._stretch(epsilon))
+        return least if isinstance(piece, TooLarge) else max(least, piece.least(epsilon))
+
+    def _of_one(self, loss: Loss, epsilon: float) -> float:
+        """Ln of P(S) - e^epsilon Q(S), S the losses above epsilon, less what rounding can add.
+
+        That is delta itself, and at most delta wherever rounding has put the edge of S.
+        """
+        drawn, other = loss.masses(np.array([epsilon]), self._direction)
+        with np.errstate(divide="ignore"):
+            told, hidden = (float(np.log(mass[-1])) for mass in (drawn, other))
+        if told == -math.inf:
+            return told
+        share = math.exp(min(hidden + epsilon - told, 1.0)) * (1 + _LEAST_DIGITS)
+        return told + math.log1p(-share) - _LEAST_DIGITS if share < 1 else -math.inf
+
+    def epsilon_below(self, above: float, log_delta: float) -> float:
+        """An epsilon <= `above`, and near it, that the least one at this delta is not below."""
+        if log_delta == -math.inf:
+            return self._largest_loss() * (1 - _LEAST_DIGITS)
+        if not self._components or above == 0:
+            return 0.0
+        if above == math.inf:
+            above = self._workshop.guess(log_delta)
+
+        def short(epsilon: float) -> float:  # falls as epsilon, negated, rises
+            return log_delta - self.log_delta(-epsilon)
+
+        if short(-above) < 0:
+            return above
+        high, start = above, 0.0
+        for _ in range(_MOST_BACK):
+            if not self._is_one_step:
+                start, _ = self._stretch(math.nextafter(high, 0.0))
+            if short(-start) < 0:
+                return -first_below(short, -high, -start, 1e-10)
+            if start == 0:
+                break
+            high = start
+        return 0.0
 
 
 def _log_pinsker(divergence: float) -> float:

@@ -20,6 +20,10 @@ from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 from sordino.accounting import gaussian
 from sordino.types import Floats
 
+MOST_NOISE = 1e12
+"""More noise is counted as this much, which hides less: its losses have no digits left."""
+LEAST_RATE = 1e-30
+"""A record drawn more rarely is counted as drawn this often, which hides less."""
 World = tuple[Floats, Floats]
 """A mixture of Gaussians: means and weights."""
 _MOST_PANELS = 512
@@ -147,6 +151,13 @@ class Loss(ABC):
         """The largest loss possible: epsilon at delta = 0."""
         return math.inf
 
+    def optimistic(self) -> Loss | None:
+        """A law that the worst case is not below, for `Profile.bracket`; None if none is known.
+
+        This one, unless it is but an upper bound on what the mechanism leaks.
+        """
+        return self
+
     def largest_finite(self, direction: Direction) -> float:
         """The same, but for an outright disclosure."""
         return self.largest(direction)
@@ -266,7 +277,7 @@ class ShiftedLoss(Loss):
 
 
 @dataclass(frozen=True)
-class _SampledLoss(ShiftedLoss):
+class SampledLoss(ShiftedLoss):
     """With probability q the record shifts the sum by one clipping norm."""
 
     sample_rate: float
@@ -285,9 +296,13 @@ class _SampledLoss(ShiftedLoss):
         replaced = np.array([0.0, -1.0]), weights
         return (np.array([0.0, 1.0]), weights), replaced if self.symmetric else absent
 
+    def optimistic(self) -> Loss | None:
+        """None where it stands for more noise, or a lower rate, than it has."""
+        return self if _has_digits(self.noise_multiplier, self.sample_rate) else None
+
 
 @dataclass(frozen=True)
-class PoissonLoss(_SampledLoss):
+class PoissonLoss(SampledLoss):
     """Poisson sampling, a record present or absent: (1-q) N(0, z^2) + q N(1, z^2), N(0, z^2)."""
 
     symmetric = False
@@ -315,7 +330,7 @@ class PoissonLoss(_SampledLoss):
 
 
 @dataclass(frozen=True)
-class PoissonReplaceLoss(_SampledLoss):
+class PoissonReplaceLoss(SampledLoss):
     """Poisson sampling, a record replaced: (1-q) N(0, z^2) + q N(+1, z^2) against N(-1, z^2)."""
 
     symmetric = True
@@ -353,6 +368,10 @@ class FixedSizeLoss(Loss):
     symmetric = True
     sample_rate: float
     noise_multiplier: float
+
+    def optimistic(self) -> Loss | None:
+        """As of Poisson sampling."""
+        return self if _has_digits(self.noise_multiplier, self.sample_rate) else None
 
     def masses(self, edges: Floats, direction: Direction) -> tuple[Floats, Floats]:
         q, mu = self.sample_rate, 2 / self.noise_multiplier
@@ -405,6 +424,10 @@ class ApproximateLoss(Loss):
     epsilon: float
     delta: float
 
+    def optimistic(self) -> Loss | None:
+        """A promise says how much is leaked at most, not at least."""
+        return None
+
     def largest(self, direction: Direction) -> float:
         return math.inf if self.delta > 0 else self.epsilon
 
@@ -438,6 +461,10 @@ class ApproximateLoss(Loss):
 
     def reach(self, log_tail: float, direction: Direction) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
+
+
+def _has_digits(noise: float, rate: float) -> bool:
+    return noise < MOST_NOISE and rate > LEAST_RATE
 
 
 def _weights(means: Floats, world: World) -> Floats:
