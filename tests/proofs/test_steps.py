@@ -388,7 +388,7 @@ class TestSchedules:
 class TestAllocation:
     """Each record in one step of an epoch, drawn at random (docs/accounting.md)."""
 
-    @pytest.mark.parametrize("relation", [ADD, ZERO])
+    @pytest.mark.parametrize("relation", [ADD, ZERO, REPLACE])
     @pytest.mark.parametrize(
         ("how", "per_epoch", "steps"),
         [
