@@ -20,6 +20,7 @@ from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.release import bundle
 from sordino.release.ledger import LedgerError
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 SMALL = {
     "data": "digits/binary",
     "epsilon": 2.0,

@@ -49,7 +49,7 @@ ACTS = (
     *("\0", "\b" * 9, "\x7f", "\x1bc", "\u202e", "\u2066", "\u2069", "\u061c", "\u200b", "\u200f"),
     *("\ufeff", "\u00ad", "\U000e0041", "\u3164", "\ud800", "[red]x[/]", "[link=x]y", ":warning:"),
 )
-FEW = pytest.mark.parametrize("many", [3, pytest.param(40, marks=pytest.mark.slow)])
+FEW = pytest.mark.parametrize("many", [3, pytest.param(25, marks=pytest.mark.slow)])
 """How many of the texts are tried, about: each takes a run of the program."""
 
 

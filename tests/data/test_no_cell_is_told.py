@@ -63,15 +63,15 @@ def _check(seed: int, directory: Path) -> set[str]:
 
 
 def test_no_sentence_about_a_damaged_table_holds_a_cell(tmp_path: Path) -> None:
-    ends = [_check(seed, tmp_path) for seed in range(80)]
+    ends = [_check(seed, tmp_path) for seed in range(50)]
     # The damage is of many kinds: some tables are refused, others can be used.
     for end in ("DataError", "InvalidArgument", "used"):
         assert sum(end in each for each in ends) >= 5
 
 
 @pytest.mark.slow
-def test_no_sentence_about_thousands_of_damaged_tables_holds_a_cell(tmp_path: Path) -> None:
-    for seed in range(1000, 2000):
+def test_no_sentence_about_hundreds_of_damaged_tables_holds_a_cell(tmp_path: Path) -> None:
+    for seed in range(1000, 1600):
         _check(seed, tmp_path)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_evidence import NOISY, SHAPE, SPEC
 
 from sordino.errors import InvalidArgument, Refused
-from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.proofs.evidence import SelectionEvidence, StepsEvidence
@@ -31,7 +31,6 @@ from sordino.release.certificate import (
     salted,
     versions,
 )
-from sordino.sgd.spec import TrainSpec
 
 EVIDENCE = AdaptiveEvidence(relation=Relation.REPLACE_ONE, columns=4, rho=0.02, clip=1.0)
 GUARANTEE = EVIDENCE.proof().guarantee(1e-6)
@@ -121,25 +120,11 @@ def test_every_float_comes_back_to_the_last_bit() -> None:
     assert (found.epsilon, found.delta) == (epsilon, 5e-324)
 
 
-def _spec(**changed: object) -> TrainSpec:
-    spec = TrainSpec(
-        ObjectiveSpec("logistic", l2=0.01, intercept=False),
-        learning_rate=0.5,
-        batch_size=50,
-        epochs=2,
-        order="permute-once",
-        drop_last=True,
-        init="given",
-        dtype="float64",
-    )
-    return replace(spec, **changed)  # type: ignore[arg-type]
-
-
-SHAPE: dict[str, Any] = {"relation": Relation.REPLACE_ONE, "columns": 4}
-NOISY: dict[str, Any] = {"order": "poisson", "max_grad_norm": 1.0, "noise_multiplier": 2.0}
 OTHERS = [
-    OutputEvidence(spec=_spec(), rows=200, norm=1.0, sigma=0.5, **SHAPE),
-    StepsEvidence(spec=_spec(**NOISY, drop_last=False), rows=200, norm=1.0, delta=1e-6, **SHAPE),
+    OutputEvidence(spec=SPEC, rows=200, norm=1.0, sigma=0.5, **SHAPE),
+    StepsEvidence(
+        spec=replace(SPEC, **NOISY, drop_last=False), rows=200, norm=1.0, delta=1e-6, **SHAPE
+    ),
     ObjectiveEvidence(
         loss="logistic",
         huber_width=0.5,

@@ -226,7 +226,7 @@ def specs(draw):
     )
 
 
-@settings(derandomize=True, max_examples=100, deadline=None, database=None)
+@settings(derandomize=True, max_examples=60, deadline=None, database=None)
 @given(specs())
 def test_a_spec_written_down_comes_back_equal(spec):
     assert TrainSpec.from_dict(spec.to_dict()) == spec

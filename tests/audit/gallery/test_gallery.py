@@ -41,7 +41,7 @@ def test_caught_and_the_twin_passes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("name", NAMES)
 def test_few_runs_do_not_depend_on_luck(name, seed):
     check(play(find_entry(name), smoke=True, twins=len(ENTRIES), seed=seed))
@@ -67,10 +67,9 @@ def test_each_mechanism_meets_the_attack_that_is_its_worst(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_caught_and_the_twin_passes_at_full_size(name, seed):
-    check(play(find_entry(name), twins=len(ENTRIES), seed=seed))
+def test_caught_and_the_twin_passes_at_full_size(name):
+    check(play(find_entry(name), twins=len(ENTRIES), seed=1))
 
 
 # A twin is at its claim of 1, of which 50,000 tested runs a world show about 0.5 at delta = 1e-5
