@@ -1,21 +1,24 @@
-"""What every test may ask for: the directory of real raw files, and a cache of its own."""
+"""What every test may ask for: the directory of real raw files, a cache of its own, and Dask."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for what several directories of tests use
 # How long an example takes says something of the machine, not of the program.
-hypothesis.settings.register_profile("sordino", deadline=None)
+hypothesis.settings.register_profile("sordino", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("sordino")
 # Tests are many small products: threads would wait for each other longer than they compute, and two
 # processes run the tests side by side.
@@ -50,6 +53,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SORDINO_CACHE", str(tmp_path_factory.mktemp("cache") / "sordino"))
         patch.setenv("SORDINO_STATE", str(tmp_path_factory.mktemp("state")))
+        # Hundreds of waits for the disk; that they are asked for is a test of its own.
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 
@@ -76,3 +81,32 @@ def unprivileged() -> Iterator[Path]:
         for each in (directory, *directory.rglob("*")):
             each.chmod(0o700)
         shutil.rmtree(directory)
+
+
+@contextmanager
+def _cluster(**how: Any) -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # Dask reports workers that are gone; here that is meant
+    try:
+        with (
+            distributed.LocalCluster(dashboard_address=":0", **how) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+    finally:
+        logging.disable(before)
+
+
+@pytest.fixture(scope="module")
+def dask_threads() -> Iterator[Any]:
+    """A client of a cluster inside this process, with two threads."""
+    with _cluster(n_workers=1, threads_per_worker=2, processes=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def dask_processes() -> Iterator[Any]:
+    """A client of two worker processes."""
+    with _cluster(n_workers=2, threads_per_worker=1) as client:
+        yield client

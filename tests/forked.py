@@ -84,6 +84,7 @@ class Forge:
         directory: Path,
         *,
         seconds: float,
+        to_stop: float = _TO_STOP,
         gigabytes: float = 3,
         file_bytes: int | None = None,
         out: str | None = None,
@@ -92,8 +93,9 @@ class Forge:
 
         Parameters
         ----------
-        seconds, gigabytes
-            After which it gets a Ctrl-C and is killed, and beyond which it gets no more.
+        seconds, to_stop, gigabytes
+            After which it gets a Ctrl-C, after which more it is killed, and beyond which it gets
+            no more.
         file_bytes
             How large a file may grow: what a disk does that is full.
         out
@@ -105,6 +107,7 @@ class Forge:
             "arguments": list(arguments),
             "directory": str(directory),
             "seconds": seconds,
+            "to_stop": to_stop,
             "gigabytes": gigabytes,
             "file_bytes": file_bytes,
             "out": out,
@@ -136,7 +139,9 @@ def _serve(call: str, loaded: Sequence[str]) -> None:
         answers.flush()
 
 
-def _ended(program: Any, seconds: float, out: str | None, **asked: Any) -> dict[str, Any]:
+def _ended(
+    program: Any, seconds: float, to_stop: float, out: str | None, **asked: Any
+) -> dict[str, Any]:
     # Pipes: a file would be subject to the limit on files.
     (reads_out, writes_out), (reads_err, writes_err) = os.pipe(), os.pipe()
     started = time.monotonic()
@@ -167,7 +172,7 @@ def _ended(program: Any, seconds: float, out: str | None, **asked: Any) -> dict[
     interrupted = not ends_by(started + seconds)
     if interrupted:
         os.kill(child, signal.SIGINT)
-    hung = interrupted and not ends_by(time.monotonic() + _TO_STOP)
+    hung = interrupted and not ends_by(time.monotonic() + to_stop)
     took = time.monotonic() - started
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # it, if it hangs, and whatever it has started

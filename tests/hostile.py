@@ -230,7 +230,7 @@ def values(parameter: Parameter) -> Words:
     return (*(f"{each}{ending}" for each in PATHS), *DEVICES, *TEXTS)  # a text may name anything
 
 
-_APART = 8
+_APART = 12
 
 
 def derived() -> Iterator[Case]:

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -483,9 +484,16 @@ def _loads(statements: str, *packages: str, first: Path | None = None) -> list[s
     return done.stdout.splitlines()[-1].split()[1:]
 
 
-@pytest.mark.parametrize("module", ["models.constants", "sgd.spec", "models", "sgd"])
-def test_specification_modules_load_without_torch(module: str) -> None:
-    assert _loads(f"import sordino.{module}", *HEAVY) == []
+def test_specification_modules_load_without_torch() -> None:
+    modules = ("models.constants", "sgd.spec", "models", "sgd")
+    assert _loads("\n".join(f"import sordino.{each}" for each in modules), *HEAVY) == []
+
+
+def test_every_public_name_is_there() -> None:
+    for file in SOURCE.rglob("__init__.py"):
+        room = import_module(".".join((PACKAGE, *file.parent.relative_to(SOURCE).parts)))
+        for name in getattr(room, "__all__", ()):
+            assert hasattr(room, name), f"{room.__name__}.{name}"
 
 
 def test_a_heavy_package_loaded_on_the_way_is_seen(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def arguments(c):
 
 class TestRecurrence:
     @given(configurations)
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=70, deadline=None)
     def test_it_is_the_recurrence_rounded_up(self, c):
         how = arguments(c)
         found = sensitivity.contraction(relation=REPLACE, average_every=c["every"], **how)
@@ -208,7 +208,7 @@ class TestRecurrence:
         assert np.array(half.positions) * 2 == pytest.approx(found.positions, rel=1e-15)
 
     @given(configurations)
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=50, deadline=None)
     def test_parts_of_epochs_add_up(self, c):
         how = arguments(c) | {"relation": REPLACE, "average_every": c["every"]}
         single, parts = sensitivity.contraction(**how), sensitivity.reshuffled_contributions(**how)
@@ -218,7 +218,7 @@ class TestRecurrence:
         assert single.worst <= parts.worst * (1 + 1e-12)
 
     @given(configurations)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=40, deadline=None)
     def test_without_curvature_from_below_it_is_bolt_on(self, c):
         how = arguments(c | {"l2": 0.0}) | {"relation": REPLACE}
         if c["divisor"] == 2.5 or c["eta"] > 8:

@@ -204,13 +204,13 @@ def plans(draw, kinds=("logistic", "huber-svm"), most_rate=2.2):
 
 class TestNoTwinsExceedTheBound:
     @given(plans(), st.sampled_from([REPLACE, ZERO]), st.integers(0, 2**20))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=30, deadline=None)
     def test_cyclic(self, plan, relation, seed):
         allowed = by_record(plan, plan.bound(relation).positions)
         assert hardest(plan, relation, allowed, np.random.default_rng(seed)) <= 1
 
     @given(plans(), st.sampled_from([REPLACE, ZERO]), st.integers(0, 2**20))
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=25, deadline=None)
     def test_a_new_order_in_every_epoch(self, plan, relation, seed):
         rng = np.random.default_rng(seed)
         parts = plan.bound(relation, sensitivity.reshuffled_contributions).epochs
@@ -241,7 +241,7 @@ class TestNoTwinsExceedTheBound:
 
     @pytest.mark.slow
     @given(plans(), st.sampled_from([REPLACE, ZERO]), st.integers(0, 2**20))
-    @settings(max_examples=600, deadline=None)
+    @settings(max_examples=300, deadline=None)
     def test_cyclic_at_length(self, plan, relation, seed):
         allowed = by_record(plan, plan.bound(relation).positions)
         rng = np.random.default_rng(seed)

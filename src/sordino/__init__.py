@@ -41,7 +41,7 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 _HEAVY = {
-    "Assessment": "report.assessment",
+    "Assessment": "report.result",
     "BudgetExceeded": "release.ledger",
     "Certificate": "release.certificate",
     "Ledger": "release.ledger",

@@ -20,7 +20,7 @@ from typing import BinaryIO, NoReturn
 
 from sordino import checks
 
-PathLike = str | os.PathLike[str]
+_PathLike = str | os.PathLike[str]
 
 # A pipe is opened without waiting for its other end, and then refused. Not all systems have these.
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
@@ -59,7 +59,7 @@ def reason(error: OSError) -> str:
 @contextmanager
 def explained(
     name: str,
-    path: PathLike,
+    path: _PathLike,
     verb: str,
     hint: str = "",
     error: Callable[[str], Exception] | None = None,
@@ -78,7 +78,7 @@ def explained(
         checks.fail(name, Path(path), condition, hint, error)
 
 
-def opened(path: PathLike, flags: int = _READ, mode: int = 0o600) -> BinaryIO:
+def opened(path: _PathLike, flags: int = _READ, mode: int = 0o600) -> BinaryIO:
     """A plain file, opened as `flags` say; anything else is an OSError, at once."""
     try:
         descriptor = os.open(path, flags | _AT_ONCE, mode)
@@ -96,13 +96,13 @@ def opened(path: PathLike, flags: int = _READ, mode: int = 0o600) -> BinaryIO:
         raise
 
 
-def read(path: PathLike, most: int = -1) -> bytes:
+def read(path: _PathLike, most: int = -1) -> bytes:
     """What a plain file holds, or its first `most` bytes."""
     with opened(path) as file:
         return file.read(most)
 
 
-def read_text(path: PathLike) -> str:
+def read_text(path: _PathLike) -> str:
     """The text of a plain file, in UTF-8; a mark at its beginning is no part of it."""
     try:
         return read(path).decode("utf-8-sig")
@@ -110,7 +110,7 @@ def read_text(path: PathLike) -> str:
         _fail(path, "it is not text in UTF-8")
 
 
-def check_place(path: PathLike) -> None:
+def check_place(path: _PathLike) -> None:
     """Raise the OSError that `write` would, as far as it can be known before the work is done."""
     place = os.fspath(path)
     directory = os.path.dirname(place) or "."
@@ -131,7 +131,7 @@ def check_place(path: PathLike) -> None:
         _fail(path, "nothing may be written into its directory", errno.EACCES)
 
 
-def write(path: PathLike, content: bytes, *, mode: int = 0o600, new: bool = False) -> None:
+def write(path: _PathLike, content: bytes, *, mode: int = 0o600, new: bool = False) -> None:
     """Write a file, whole or not at all, in the place of one that may be there.
 
     Parameters
@@ -154,7 +154,7 @@ def write(path: PathLike, content: bytes, *, mode: int = 0o600, new: bool = Fals
 
 
 def put(
-    path: PathLike, content: bytes, beside: PathLike, *, mode: int = 0o600, new: bool = False
+    path: _PathLike, content: bytes, beside: _PathLike, *, mode: int = 0o600, new: bool = False
 ) -> None:
     """Write a file under the name `beside`, and then give it its own; no place is checked."""
     try:
@@ -171,7 +171,7 @@ def put(
         raise
 
 
-def fill(path: PathLike, content: bytes, mode: int = 0o600) -> None:
+def fill(path: _PathLike, content: bytes, mode: int = 0o600) -> None:
     """Make a new file of this content; it is on the disk, not only in its cache, afterwards."""
     descriptor = os.open(path, _NEW, mode)  # with its mode at once: a later chmod leaves a gap
     try:
@@ -183,7 +183,7 @@ def fill(path: PathLike, content: bytes, mode: int = 0o600) -> None:
         os.close(descriptor)
 
 
-def settle(directory: PathLike) -> None:
+def settle(directory: _PathLike) -> None:
     """Make new names in a directory outlive a loss of power."""
     if os.name != "posix":  # elsewhere a directory cannot be opened
         return
@@ -194,7 +194,7 @@ def settle(directory: PathLike) -> None:
         os.close(descriptor)
 
 
-def _name_new(path: PathLike, beside: PathLike) -> None:
+def _name_new(path: _PathLike, beside: _PathLike) -> None:
     try:
         os.link(beside, path)  # fails if the name is taken
     except FileExistsError:
@@ -214,10 +214,10 @@ def _may(path: str, what: int) -> bool:
     return os.access(path, what, effective_ids=os.access in os.supports_effective_ids)
 
 
-def _check_plain(path: PathLike, mode: int) -> None:
+def _check_plain(path: _PathLike, mode: int) -> None:
     if not stat.S_ISREG(mode):
         _fail(path, f"it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}, not a file")
 
 
-def _fail(path: PathLike, why: str, code: int = errno.EINVAL) -> NoReturn:
+def _fail(path: _PathLike, why: str, code: int = errno.EINVAL) -> NoReturn:
     raise OSError(code, why, os.fspath(path))

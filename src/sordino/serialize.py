@@ -80,11 +80,11 @@ class Where(NamedTuple):
     path: str = ""
     depth: int = 0
 
-    def named(self, name: object) -> Where:
+    def key(self, name: object) -> Where:
         """The place of a key."""
         return Where(f"{self.path}.{name}" if self.path else str(name), self.depth)
 
-    def numbered(self, number: int) -> Where:
+    def entry(self, number: int) -> Where:
         """The place of an entry of a list."""
         return Where(f"{self.path}[{number}]", self.depth)
 
@@ -124,7 +124,7 @@ class Form(ABC):
 # --- Forms of single values
 
 
-class Anything(Form):
+class _Anything(Form):
     """What is checked elsewhere."""
 
     def _read(self, value: Any, place: Where) -> Any:
@@ -132,7 +132,7 @@ class Anything(Form):
 
 
 @dataclass(frozen=True)
-class Exactly(Form):
+class _Exactly(Form):
     """A value of one type, called `said` in sentences and `name` in a schema."""
 
     kind: type
@@ -141,7 +141,7 @@ class Exactly(Form):
 
     def _read(self, value: Any, place: Where) -> Any:
         if type(value) is not self.kind:
-            place.refuse(f"is {shown(value)}, and no {self.said}")
+            place.refuse(f"is {describe(value)}, and no {self.said}")
         return value
 
     def _schema(self, used: dict[str, Schema]) -> Schema:
@@ -149,7 +149,7 @@ class Exactly(Form):
 
 
 @dataclass(frozen=True)
-class Whole(Exactly):
+class Whole(_Exactly):
     """A whole number within bounds; True is none."""
 
     kind: type = int
@@ -160,7 +160,7 @@ class Whole(Exactly):
 
     def _read(self, value: Any, place: Where) -> Any:
         if not self.least <= super()._read(value, place) <= self.most:
-            place.refuse(f"is {shown(value)}, and not from {self.least} to {self.most}")
+            place.refuse(f"is {describe(value)}, and not from {self.least} to {self.most}")
         return value
 
 
@@ -190,9 +190,9 @@ class Number(Form):
         if self.infinite and type(value) is str and value == _INFINITE:
             value = math.inf
         elif type(value) not in (int, float) or not _is_finite(value):
-            place.refuse(f"is {shown(value)}, and no number")
+            place.refuse(f"is {describe(value)}, and no number")
         if not self.holds(value):
-            place.refuse(f"is {shown(value)}, and not {self.condition}")
+            place.refuse(f"is {describe(value)}, and not {self.condition}")
         if self.digits is not None:
             return float(f"{value:.{self.digits}g}")
         return value if self.as_given else float(value)
@@ -220,7 +220,7 @@ class _OneOf(Form):
         # By type as well: True is 1, and 1.0 is.
         meant = [m for plain, m in self.pairs if type(plain) is type(value) and plain == value]
         if not meant:
-            given = quoted(value) if isinstance(value, str) else shown(value)
+            given = _quoted(value) if isinstance(value, str) else describe(value)
             place.refuse(f"is {given}, and none of {', '.join(str(p) for p, _ in self.pairs)}")
         return meant[0]
 
@@ -245,7 +245,9 @@ class SettingForm(Form):
             return math.inf
         plain = type(value) in (str, bool, int) or (value is None and self.null)
         if not plain and not (type(value) is float and math.isfinite(value)):
-            place.refuse(f"is {shown(value)}, and no text, number, truth{' or null' * self.null}")
+            place.refuse(
+                f"is {describe(value)}, and no text, number, truth{' or null' * self.null}"
+            )
         return value
 
     def _write(self, value: Any, place: Where) -> Any:
@@ -261,8 +263,8 @@ class SettingForm(Form):
         return _refer("plain", used, {"description": said, "anyOf": both})
 
 
-TEXT = Exactly(str, "text", "string")
-FLAG = Exactly(bool, "truth (true or false)", "boolean")
+TEXT = _Exactly(str, "text", "string")
+FLAG = _Exactly(bool, "truth (true or false)", "boolean")
 
 
 # --- Forms that hold others
@@ -300,9 +302,9 @@ class RowForm(Form):
 
     def _entries(self, value: Any, place: Where, good: bool) -> Iterator[tuple[Form, Any, Where]]:
         if not good:
-            place.refuse(f"is {shown(value)}, and no list")
+            place.refuse(f"is {describe(value)}, and no list")
         for number, (form, each) in enumerate(zip(self._forms(value, place), value, strict=True)):
-            yield form, each, place.numbered(number)
+            yield form, each, place.entry(number)
 
     def _forms(self, value: Collection[Any], place: Where) -> Collection[Form]:
         if len(value) != len(self.forms):
@@ -360,7 +362,7 @@ class Tree(Form):
         value = _own(value)
         if isinstance(value, list | tuple):
             items = enumerate(value)
-            return self.many(self._read(each, place.numbered(number)) for number, each in items)
+            return self.many(self._read(each, place.entry(number)) for number, each in items)
         if isinstance(value, Mapping):
             return _each(value, place, self._read)
         return SettingForm(infinite=False)._read(value, place)
@@ -396,21 +398,21 @@ class RecordForm(Form):
     def _read(self, value: Any, place: Where) -> Any:
         check_keys(value, (*self.fields, *self.derived), place, may_lack=self.may_lack)
         parts = {
-            self.attributes.get(name, name): form._read(value[name], place.named(name))
+            self.attributes.get(name, name): form._read(value[name], place.key(name))
             for name, form in self.fields.items()
             if name in value
         }
         made = self._checked(lambda: self.of(**parts), place)
         for name, follows in self.derived.items():
             if value[name] != follows(made):
-                place.named(name).refuse("is something else than follows from the rest")
+                place.key(name).refuse("is something else than follows from the rest")
         return made
 
     def _write(self, value: Any, place: Where) -> Any:
         if type(value) is not self.of:
-            place.refuse(f"is {shown(value)}, and no {self.of.__name__}")
+            place.refuse(f"is {describe(value)}, and no {self.of.__name__}")
         plain = {
-            name: form._write(getattr(value, self.attributes.get(name, name)), place.named(name))
+            name: form._write(getattr(value, self.attributes.get(name, name)), place.key(name))
             for name, form in self.fields.items()
         }
         self._checked(lambda: value, place)
@@ -451,13 +453,13 @@ class Tagged(Form):
         inside = _each(value, place, lambda each, _: each)
         if "kind" not in inside:
             place.refuse("has no 'kind'")
-        kind = _OneOf(tuple(self.kinds.items()))._read(inside.pop("kind"), place.named("kind"))
+        kind = _OneOf(tuple(self.kinds.items()))._read(inside.pop("kind"), place.key("kind"))
         return kind._read(inside, self._inside(place))
 
     def _write(self, value: Any, place: Where) -> Any:
         names = [name for name, kind in self.kinds.items() if type(value) is kind.of]
         if not names:
-            place.refuse(f"is {shown(value)}, and not of a kind that can be recorded")
+            place.refuse(f"is {describe(value)}, and not of a kind that can be recorded")
         return {"kind": names[0], **self.kinds[names[0]]._write(value, self._inside(place))}
 
     def _inside(self, place: Where) -> Where:
@@ -483,7 +485,7 @@ class Forms:
     def __init__(self, special: Mapping[Any, Form] | None = None, *, by_hand: bool = False) -> None:
         self._by_hand = by_hand
         usual: dict[Any, Form] = {str: TEXT, bool: FLAG, int: Whole(), float: Number()}
-        self._known = {**usual, Any: Anything(), **(special or {})}
+        self._known = {**usual, Any: _Anything(), **(special or {})}
 
     def of(self, hint: Any) -> Form:
         """The form of a type hint."""
@@ -539,12 +541,12 @@ def check_keys(
 ) -> None:
     """Refuse anything but an object with exactly these keys, or all but some of `may_lack`."""
     if not isinstance(value, dict):
-        place.refuse(f"is {shown(value)}, and no object with {', '.join(names)}")
+        place.refuse(f"is {describe(value)}, and no object with {', '.join(names)}")
     for name in value:
         if name not in names:
             near = difflib.get_close_matches(str(name), list(names), n=1)
             meant = f"; did you mean {near[0]}" if near else ""
-            place.refuse(f"has {quoted(name)}, which is no part of it{meant}")
+            place.refuse(f"has {_quoted(name)}, which is no part of it{meant}")
     for name in names:
         if name not in value and name not in may_lack:
             place.refuse(f"has no {name!r}")
@@ -552,11 +554,11 @@ def check_keys(
 
 def _each(value: object, place: Where, act: Callable[[Any, Where], Any]) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        place.refuse(f"is {shown(value)}, and no object")
+        place.refuse(f"is {describe(value)}, and no object")
     for name in value:
         if not isinstance(name, str):
-            place.refuse(f"has the key {quoted(name)}, which is no text")
-    return {name: act(each, place.named(name)) for name, each in value.items()}
+            place.refuse(f"has the key {_quoted(name)}, which is no text")
+    return {name: act(each, place.key(name)) for name, each in value.items()}
 
 
 def _own(value: Any) -> Any:
@@ -577,7 +579,7 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def shown(value: object) -> str:
+def describe(value: object) -> str:
     """A value in a sentence: a number or truth itself, of all else what it is."""
     names = {dict: "an object", list: "a list", str: "a text", types.NoneType: "null"}
     if type(value) is int and abs(value) >= 10**_MOST_DIGITS:
@@ -587,7 +589,7 @@ def shown(value: object) -> str:
     return names.get(type(value), f"of type {type(value).__name__}")
 
 
-def quoted(name: object) -> str:
+def _quoted(name: object) -> str:
     """Somebody else's name or key: short, and nothing that a terminal would act on."""
     text = ascii(name)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -621,7 +623,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         counted = Counter(name for name, _ in pairs)  # one pass: there may be a million of them
         twice = next(name for name, many in counted.items() if many > 1)
-        _WHOLE_DOCUMENT.refuse(f"has the key {quoted(twice)} twice")
+        _WHOLE_DOCUMENT.refuse(f"has the key {_quoted(twice)} twice")
     return values
 
 
@@ -630,7 +632,7 @@ def _number(text: str) -> float:
         _WHOLE_DOCUMENT.refuse(f"holds {text}, which is not a number")
     whole = text.removeprefix("-").isdigit()
     if len(text) > _MOST_DIGITS if whole else math.isinf(float(text)):
-        _WHOLE_DOCUMENT.refuse(f"holds the number {quoted(text)}, which is too large")
+        _WHOLE_DOCUMENT.refuse(f"holds the number {_quoted(text)}, which is too large")
     return int(text) if whole else float(text)
 
 
@@ -641,7 +643,7 @@ def headed(values: object, schema: str, version: int) -> dict[str, Any]:
     other = values.get("version")
     if type(other) is not int or other != version:
         newer = "; a newer sordino wrote it" if type(other) is int and other > version else ""
-        says = f"has version {shown(other)} of {schema}, and this sordino reads {version}{newer}"
+        says = f"has version {describe(other)} of {schema}, and this sordino reads {version}{newer}"
         _WHOLE_DOCUMENT.refuse(says)
     return values
 
@@ -717,7 +719,7 @@ def toml(value: Any, *, escaped: bool = False, place: Where = _WHOLE_DOCUMENT) -
     if isinstance(value, list | tuple):
         return f"[{', '.join(toml(each, escaped=escaped, place=place) for each in value)}]"
     if not isinstance(value, Mapping):
-        place.refuse(f"is {shown(value)}, and no text, number, truth, or list of them")
+        place.refuse(f"is {describe(value)}, and no text, number, truth, or list of them")
     write = functools.partial(toml, escaped=escaped, place=place)
     return f"{{{', '.join(f'{toml_key(key)} = {write(each)}' for key, each in value.items())}}}"
 

@@ -7,9 +7,10 @@ paper stands anywhere else. Every key is known, and every name refers to somethi
 from __future__ import annotations
 
 import math
+import operator
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
@@ -32,18 +33,9 @@ _FORM = re.compile(
 class Printed:
     """A printed number: "0.719(2)", "+.00002", "36.31%", "9,000", "1.23e-8".
 
-    Parameters
-    ----------
-    text
-        As it stands in the paper.
-    value
-        The number; of a percentage, the number before the sign.
-    unit
-        One unit of its last digit.
-    spread
-        The standard deviation in brackets, if any, in the units of `value`.
-    percent
-        Whether a percent sign follows.
+    `text` is as it stands in the paper, `value` the number before a percent sign (`percent`),
+    `unit` one unit of its last digit, and `spread` the standard deviation in brackets, if any, in
+    the units of `value`.
     """
 
     text: str
@@ -80,25 +72,22 @@ _BESIDE_PRINTED = {
     "absolute": "within {size:g}",
     "interval": "in our interval",
 }
-_ALONE = ("at_least", "at_most", "above", "below")
+_ALONE: dict[str, Callable[[float, float], bool]] = {
+    **{"at_least": operator.ge, "at_most": operator.le},
+    **{"above": operator.gt, "below": operator.lt},
+}
 _SLACK = 1e-9
 """Of comparisons in floating point, relative to the printed unit."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far our number may be from the printed one.
+    """How far our number may be from the printed one: `size`, by its `kind`.
 
-    Parameters
-    ----------
-    kind
-        "rounding": ours, rounded, is what is printed. "relative", "absolute", "factor": within so
-        much of it (as a share, a difference, a ratio either way), after what rounding hides.
-        "interval": the printed number, as far as rounding leaves it open, lies in the interval that
-        our own runs give. For claims in words: "at_least", "at_most", "above", "below" a threshold
-        that the file states.
-    size
-        How much.
+    "rounding": ours, rounded, is what is printed. "relative", "absolute", "factor": within `size`
+    of it (as a share, a difference, a ratio either way), after what rounding hides. "interval": the
+    printed number, as far as rounding leaves it open, lies in the interval that our own runs give.
+    For claims in words: "at_least", "at_most", "above", "below" a threshold that the file states.
     """
 
     kind: str
@@ -128,12 +117,7 @@ class Tolerance:
         if not math.isfinite(value):
             return False
         if not self.needs_printed:
-            return {
-                "at_least": value >= size,
-                "at_most": value <= size,
-                "above": value > size,
-                "below": value < size,
-            }[self.kind]
+            return _ALONE[self.kind](value, size)
         assert printed is not None
         ends = [printed.value - printed.unit / 2, printed.value + printed.unit / 2]
         if self.kind == "factor":
@@ -178,7 +162,7 @@ class PaperRun:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class _Explanation:
     """Why cells of a place differ; it counts only while every claim in `shown_by` holds."""
 
     cells: tuple[str, ...]
@@ -228,7 +212,7 @@ class PaperClaim:
     printed: Printed | None
     tolerance: Tolerance
     reason: str
-    explanation: Explanation | None
+    explanation: _Explanation | None
     ours: bool
     full: bool
     setting: bool
@@ -242,7 +226,7 @@ class PaperClaim:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class _Drawing:
     """A figure in the paper's layout: which drawing, of which runs, with which arguments."""
 
     draw: str
@@ -257,7 +241,7 @@ class Place:
     name: str
     title: str
     printed_at: str
-    drawings: tuple[Drawing, ...]
+    drawings: tuple[_Drawing, ...]
     claims: tuple[PaperClaim, ...]
 
     @property
@@ -317,8 +301,8 @@ class _Place:
     printed_at: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[_Row, ...] = ()
-    explained: tuple[Explanation, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
+    explained: tuple[_Explanation, ...] = ()
+    drawings: tuple[_Drawing, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -371,7 +355,18 @@ def check_names(paper: Paper, runs: Collection[str]) -> None:
 
 
 def _place(paper: str, name: str, given: _Place) -> Place:
-    claims = tuple(claim for row in given.rows for claim in _claims(paper, name, given, row))
+    claims = []
+    for row in given.rows:  # one claim a column, or one alone where the row has none
+        if given.columns:  # else the row has columns of its own
+            _known(f"{name}/{row.key}.columns", row.columns or (), set(given.columns))
+        keys = list(given.columns if row.columns is None else row.columns) or [""]
+        texts = row.printed if isinstance(row.printed, list) else [row.printed] * len(keys)
+        if len(texts) != len(keys):
+            condition = f"to have {len(keys)} entries, one a column"
+            checks.fail(f"{name}/{row.key}.printed", texts, condition)
+        for key, text in zip(keys, texts, strict=True):
+            if text or not isinstance(row.printed, list):  # else the paper leaves it empty
+                claims.append(_claim(paper, name, given, row, key, text))
     names = [claim.name for claim in claims]
     cells = [f"{name}/{cell}" for each in given.explained for cell in each.cells]
     for claim in names:
@@ -384,23 +379,7 @@ def _place(paper: str, name: str, given: _Place) -> Place:
         replace(each, runs=tuple(_full_name(paper, run) for run in each.runs))
         for each in given.drawings
     )
-    return Place(name, given.title, given.printed_at, drawings, claims)
-
-
-def _claims(paper: str, place: str, given: _Place, row: _Row) -> list[PaperClaim]:
-    """One claim a column, or one alone where the row has none."""
-    name = f"{place}/{row.key}"
-    if given.columns:  # else the row has columns of its own
-        _known(f"{name}.columns", row.columns or (), set(given.columns))
-    keys = list(given.columns if row.columns is None else row.columns) or [""]
-    texts = row.printed if isinstance(row.printed, list) else [row.printed] * len(keys)
-    if len(texts) != len(keys):
-        checks.fail(f"{name}.printed", texts, f"to have {len(keys)} entries, one a column")
-    return [
-        _claim(paper, place, given, row, key, text)
-        for key, text in zip(keys, texts, strict=True)
-        if text or not isinstance(row.printed, list)  # the paper leaves this cell empty
-    ]
+    return Place(name, given.title, given.printed_at, drawings, tuple(claims))
 
 
 def _claim(paper: str, place: str, given: _Place, row: _Row, column: str, text: str) -> PaperClaim:
@@ -422,22 +401,18 @@ def _claim(paper: str, place: str, given: _Place, row: _Row, column: str, text: 
     if printed is None and not row.says:
         checks.fail(f"{name}.says", "", "to be a sentence where nothing is printed")
     runs = row.runs or ((row.run,) if row.run is not None else ())
+    as_given = ("says", "quantity", "reason", "ours", "full", "setting")
     return PaperClaim(
         name=name,
         place=place,
         row=row.row or row.says.rstrip(".") or row.key,
         column=given.columns.get(column, column),
-        says=row.says,
-        quantity=row.quantity,
         runs=tuple(_full_name(paper, filled(run)) for run in runs),
         arguments={key: filled(value) for key, value in row.arguments.items()},
         printed=printed,
         tolerance=tolerance,
-        reason=row.reason,
         explanation=next((each for each in given.explained if cell in each.cells), None),
-        ours=row.ours,
-        full=row.full,
-        setting=row.setting,
+        **{each: getattr(row, each) for each in as_given},
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,41 +13,21 @@ from sordino.cli.terminal import StageBars, errors, line, plain_warnings, resuma
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sordino.cli.terminal import Screen
     from sordino_papers.claims import Place
-    from sordino_papers.reproduction import Reproduction, Result
+    from sordino_papers.reproduction import Result
 
 _WIDE = 160
 """Columns of a pipe."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
-_Which = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="WHICH...",
-        help="**all**, a paper (**v2**), a table or figure (**v2/table-3**), a row of one "
-        "(**v2/table-3/sigma**). **list** (or **list v2**) names tables and figures.",
-    ),
-]
-_Quick = Annotated[
-    bool,
-    typer.Option("--quick", help="Small sizes: minutes. Claims of the full size are not judged."),
-]
-_Out = Annotated[
-    str,
-    typer.Option(
-        metavar="DIR",
-        help="Everything is kept here; only what is not there is computed. INTERNAL.",
-    ),
-]
+_WHICH = "**all**, a paper (**v2**), a table (**v2/table-3**) or a row; **list** names them."
+_Which = Annotated[list[str], typer.Argument(metavar="WHICH...", help=_WHICH)]
+_Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: minutes.")]
+_Out = Annotated[str, typer.Option(metavar="DIR", help="All is kept here, to resume. INTERNAL.")]
 _Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.")]
-_Summary = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE", help="Write the score, and what differs and why, as Markdown, too."
-    ),
-]
+_SUMMARY = "Write the score, and what differs and why, as Markdown, too."
+_Summary = Annotated[str | None, typer.Option(metavar="FILE", help=_SUMMARY)]
 
 
 @app.command()
@@ -97,26 +78,26 @@ def reproduce(
         bars,
         tasks.connect(dask) as client,
     ):
-        ours = reproduction.reproduce(
-            which,
-            directory=out,
-            data_dir=data_dir,
-            quick=quick,
-            pictures=figures,
-            watch=bars,
-            client=client,
-        )
+        how: dict[str, Any] = {"pictures": figures, "watch": bars, "client": client}
+        how |= {"data_dir": data_dir, "quick": quick}
+        ours = reproduction.reproduce(which, directory=out, **how)
     console = screen(_WIDE)
     for place in ours.places:
         console.print(_table(place, ours.of(place)))
-    _print_explanations(console, ours)
+    texts: dict[str, list[str]] = {}
+    for name, result in ours.results.items():
+        if str(result.verdict) == "differs, explained" and result.claim.explanation is not None:
+            texts.setdefault(result.claim.explanation.text, []).append(name)
+    for text, names in texts.items():
+        many = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        line(console, f"{names[0]}{many}: {text}")
     directory = Path(out)
     with explained(directory, "written"):
         Disk(directory).put("results.json", page.document(ours).encode())
         Disk(directory).put("index.html", page.html(ours, directory).encode())
         (directory / "markdown").mkdir(exist_ok=True)
-        text = page.markdown(ours, "../figures").encode()
-        Disk(directory).put("markdown/reproduction.md", text)
+        whole = page.markdown(ours, "../figures").encode()
+        Disk(directory).put("markdown/reproduction.md", whole)
     if summary is not None:
         with _files.explained("--summary", summary, "written"):
             _files.write(summary, page.summary(ours).encode(), mode=0o666)
@@ -145,11 +126,10 @@ def _list(wanted: list[str]) -> None:
         table = Table("name", "what", "claims", box=box.SIMPLE_HEAD, title=title)
         table.title_justify = "left"
         for place in paper.places:
-            kinds = [claim.category for claim in place.claims]
-            printed = kinds.count("printed") + kinds.count("setting")
-            counts = {"printed": printed, "in words": kinds.count("words")}
-            counts["of ours"] = kinds.count("check")
-            texts = [f"{many} {what}" for what, many in counts.items() if many]
+            kinds = {"printed": "printed", "setting": "printed", "words": "in words"}
+            counts = Counter(kinds.get(claim.category, "of ours") for claim in place.claims)
+            order = ("printed", "in words", "of ours")
+            texts = [f"{counts[what]} {what}" for what in order if counts[what]]
             table.add_row(place.name, place.title, ", ".join(texts))
         console.print(table)
 
@@ -176,14 +156,3 @@ def _table(place: Place, results: list[Result]) -> Table:
             Styled(verdict, colors.get(str(result.verdict), "yellow")),
         )
     return table
-
-
-def _print_explanations(console: Screen, ours: Reproduction) -> None:
-    """Each once, with what it is about."""
-    texts: dict[str, list[str]] = {}
-    for name, result in ours.results.items():
-        if str(result.verdict) == "differs, explained" and result.claim.explanation is not None:
-            texts.setdefault(result.claim.explanation.text, []).append(name)
-    for text, names in texts.items():
-        many = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        line(console, f"{names[0]}{many}: {text}")

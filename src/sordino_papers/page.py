@@ -18,22 +18,7 @@ from markupsafe import Markup
 import sordino
 from sordino.report import page as engine
 from sordino.report.numbers import seconds
-from sordino.report.page import (
-    Block,
-    Bullets,
-    Figure,
-    Folded,
-    Group,
-    Heading,
-    Line,
-    Notice,
-    Page,
-    Section,
-    Span,
-    Table,
-    Text,
-    listed,
-)
+from sordino.report.page import Block, Bullets, Line, Notice, Section, Span, Table, Text, listed
 from sordino_papers import score, words
 from sordino_papers.claims import Paper, Place
 from sordino_papers.reproduction import ClaimVerdict, Picture, Reproduction, Result
@@ -61,26 +46,17 @@ _Row = Mapping[str, Result]
 
 
 def html(reproduction: Reproduction, directory: Path) -> str:
-    """Everything that was computed, as one self-contained HTML document.
+    """Everything that was computed, as one HTML document; files of pictures are in `directory`."""
 
-    Parameters
-    ----------
-    reproduction
-        What was computed.
-    directory
-        Where the files of its pictures are.
-    """
-
-    def drawn(picture: Picture, title: str) -> Figure:
+    def drawn(picture: Picture, title: str) -> engine.Figure:
         # A drawing as an address that holds it: ids and styles of one never reach another.
-        path, kind = directory / picture.svg, "svg+xml"
-        other = directory / picture.png
-        if path.stat().st_size > _LARGE and other.stat().st_size < path.stat().st_size:
+        path, other, kind = directory / picture.svg, directory / picture.png, "svg+xml"
+        size = path.stat().st_size
+        if size > _LARGE and other.stat().st_size < size:
             path, kind = other, "png"
         data = base64.b64encode(path.read_bytes()).decode("ascii")
-        alt = f"Drawn from our runs: {title}"
-        source = f"data:image/{kind};base64,{data}"
-        return Figure(Markup('<img src="{}" alt="{}">').format(source, alt), alt, picture.says)
+        alt, src = f"Drawn from our runs: {title}", f"data:image/{kind};base64,{data}"
+        return engine.Figure(Markup('<img src="{}" alt="{}">').format(src, alt), alt, picture.says)
 
     style = _STYLE.read_text(encoding="utf-8")
     return engine.html(_Account(reproduction, drawn, in_layout=True).page(), style)
@@ -99,10 +75,10 @@ def markdown(reproduction: Reproduction, pictures: str | None = None) -> str:
         Address, seen from the text, of the directory of PNG files; without one none is linked.
     """
 
-    def drawn(picture: Picture, title: str) -> Figure | None:
+    def drawn(picture: Picture, title: str) -> engine.Figure | None:
         if pictures is None:
             return None
-        return Figure("", title, picture.says, f"{pictures}/{Path(picture.png).name}")
+        return engine.Figure("", title, picture.says, f"{pictures}/{Path(picture.png).name}")
 
     return engine.markdown(_Account(reproduction, drawn, in_layout=False).page())
 
@@ -136,13 +112,9 @@ def _record(result: Result) -> dict[str, Any]:
     ends = (None, None, None) if answer is None else (answer.value, answer.low, answer.high)
     plain = [None if end is None or not math.isfinite(end) else float(end) for end in ends]
     return {
-        "name": claim.name,
-        "place": claim.place,
-        "row": claim.row,
-        "column": claim.column,
-        "says": claim.says,
-        "printed": None if claim.printed is None else claim.printed.text,
-        "printed_value": None if claim.printed is None else claim.printed.value,
+        **{name: getattr(claim, name) for name in ("name", "place", "row", "column", "says")},
+        "printed": claim.printed and claim.printed.text,
+        "printed_value": claim.printed and claim.printed.value,
         **dict(zip(("ours", "low", "high"), plain, strict=True)),
         "ours_text": words.ours(result),
         "tolerance": words.tolerance(claim),
@@ -206,47 +178,41 @@ class _Account:
     """
 
     whole: Reproduction
-    drawn: Callable[[Picture, str], Figure | None]
+    drawn: Callable[[Picture, str], engine.Figure | None]
     in_layout: bool
 
-    def page(self) -> Page:
-        quick = self.whole.quick
+    def page(self) -> engine.Page:
         note = (Span("This was a quick run.", "strong"), f" {score.QUICK}")
-        small = " A quick run: sizes were small." if quick else ""
-        sections = [Section("score", "The score", self._score())]
-        sections.append(Section("differences", "What differs", self._differences()))
-        for paper in self.whole.asked_papers:
-            blocks = tuple(self._paper(paper))
-            sections.append(Section(paper.key, f"{paper.key}: {paper.title}", blocks))
-        about = "Slips in print, each with the numbers that show it. A slip counts as shown if its "
-        slips = self._ours(SLIPS, f"{about}check holds.")
-        about = "Checks of ours, not claims of the papers: an explanation counts only while every "
-        checks = self._ours(CHECKS, f"{about}check it leans on holds.")
-        sections += [
+        slips = self._ours(SLIPS, "Each with the numbers that show it.")
+        checks = self._ours(CHECKS, "An explanation counts only while all of its checks hold.")
+        sections = [
+            Section("score", "The score", self._score()),
+            Section("differences", "What differs", self._differences()),
+            *(
+                Section(paper.key, f"{paper.key}: {paper.title}", tuple(self._paper(paper)))
+                for paper in self.whole.asked_papers
+            ),
             Section("slips", "What the papers get wrong", slips),
             Section("checks", "What explanations lean on", checks),
             Section("missing", "What could not be run here", tuple(self._missing())),
             Section("time", "Time and sizes", self._time()),
         ]
-        return self._framed(
-            sections,
-            notes=(note,) if quick else (),
-            footer=f"Made by sordino {sordino.__version__}.{small} {score.NO_GUARANTEE}",
-        )
+        footer = f"Made by sordino {sordino.__version__}. {score.NO_GUARANTEE}"
+        return self._framed(sections, (note,) if self.whole.quick else (), footer)
 
-    def summary(self) -> Page:
+    def summary(self) -> engine.Page:
         legend = "The command writes the full page, and this one with `--summary FILE`."
         sections = [
             Section("score", "The score", (Text(legend), self._by_paper(-1))),
             Section("differences", "What differs", tuple(self._reasons())),
             Section("missing", "What could not be run here", tuple(self._missing(brief=True))),
         ]
-        return self._framed(sections, notes=(), footer=score.NO_GUARANTEE)
+        return self._framed(sections, (), score.NO_GUARANTEE)
 
-    def _framed(self, sections: list[Section], **more: Any) -> Page:
+    def _framed(self, sections: list[Section], notes: tuple[Line, ...], footer: str) -> engine.Page:
         whole, quick = self.whole, self.whole.quick
         again = f"{_TITLE}, computed by `{score.command(whole)}`; not to be edited."
-        return Page(
+        return engine.Page(
             title=f"Quick run: {_TITLE}" if quick else _TITLE,
             mark="QUICK RUN: small sizes." if quick else "",
             why_marked=score.NO_GUARANTEE,
@@ -257,7 +223,8 @@ class _Account:
             alarm=bool(whole.unexplained),
             loud=quick,
             as_written=True,
-            **more,
+            notes=notes,
+            footer=footer,
         )
 
     def _by_paper(self, last: int | None = None) -> Table:
@@ -282,17 +249,13 @@ class _Account:
         return self._by_paper(), Text(took), Bullets(legend)
 
     def _differences(self) -> tuple[Block, ...]:
-        rows = []
-        for result in self._unexplained_first():
-            claim, sign = result.claim, _verdict(result)
-            rows.append((_link(result), words.wanted(claim), words.ours(result), result.off, sign))
-        if not rows:
-            return ()
+        rows = [
+            (_link(r), words.wanted(r.claim), words.ours(r), r.off, _verdict(r))
+            for r in self._unexplained_first()
+        ]
         caption = "Every claim that is not within its tolerance; those without a reason first"
-        return (
-            Text("Reasons, and the runs they lean on, stand beside each table."),
-            listed(caption, ("Claim", "Paper", "Ours", "Off", "Verdict"), *rows),
-        )
+        head = ("Claim", "Paper", "Ours", "Off", "Verdict")
+        return (listed(caption, head, *rows),) if rows else ()
 
     def _unexplained_first(self) -> list[Result]:
         groups = group_differences(self.whole.results.values())
@@ -335,17 +298,22 @@ class _Account:
     def _place(self, place: Place) -> Iterator[Block]:
         results = self.whole.of(place)
         at = f"{place.printed_at}. " if place.printed_at else ""
-        yield Heading(place.title, name=place.name)
+        yield engine.Heading(place.title, name=place.name)
         yield Text(f"{at}Again: `sordino reproduce {place.name}`", tone="muted")
         if self.in_layout:
             rows = group_rows(r for r in results if r.claim.printed is not None)
             yield from [_in_layout(rows)] if rows else []
-            worded = group_rows(r for r in results if r.claim.printed is None)
-            yield from (_sentence(row) for row in worded)
+            yield from map(_sentence, group_rows(r for r in results if r.claim.printed is None))
         yield from map(self._difference, group_differences(results))
         yield from self._figures(place)
-        title = "Intervals, tolerances and their reasons"
-        yield Folded(title, (_every_number(group_rows(results)),), printed=False)
+        groups = []
+        for row in group_rows(results):
+            claim, cells = _first(row).claim, tuple(map(_cells, row.values()))
+            name = claim.row if claim.printed else claim.says
+            groups.append(engine.Group(name, cells, claim.reason))
+        head = ("Column", "Paper", "Ours", "Interval", "Tolerance", "Off", "Verdict")
+        table = Table("Intervals are 95% intervals of our own runs", head, tuple(groups))
+        yield engine.Folded("Intervals, tolerances and their reasons", (table,), printed=False)
 
     def _difference(self, group: list[Result]) -> Notice:
         explained, explanation = _is_explained(group), group[0].claim.explanation
@@ -370,7 +338,7 @@ class _Account:
             return f"{says} ({name})"
         return Span(says.rstrip("."), to=name), f": {words.compared(result)}. ", _verdict(result)
 
-    def _figures(self, place: Place) -> Iterator[Figure]:
+    def _figures(self, place: Place) -> Iterator[engine.Figure]:
         for picture in self.whole.pictures:
             if picture.place == place.name and (drawn := self.drawn(picture, place.title)):
                 yield drawn
@@ -381,7 +349,7 @@ class _Account:
         for paper in self.whole.asked_papers:
             for place in paper.places:
                 if place.key == key and (results := self.whole.of(place)):
-                    blocks.append(Heading(f"{paper.key}: {place.title}", name=place.name))
+                    blocks.append(engine.Heading(f"{paper.key}: {place.title}", name=place.name))
                     blocks += [_sentence(row, reason=True) for row in group_rows(results)]
                     blocks += self._figures(place)
         return (Text(about), *blocks) if blocks else ()
@@ -392,7 +360,7 @@ class _Account:
             yield Text(advice)
         for why, results in self.whole.missing.items():
             line = f"{counted(len(results), 'claim')}: {why}"
-            yield Text(line) if brief else Heading(line)
+            yield Text(line) if brief else engine.Heading(line)
             if not brief:
                 yield Bullets(tuple(map(_link, results)))
 
@@ -406,29 +374,20 @@ class _Account:
             kind = ", ".join(filter(None, [run.kind, run.settings.get("model", "")]))
             grouped.setdefault((name.partition("/")[0], kind), []).append(name)
         totals = {key: sum(took[name] for name in held) for key, held in grouped.items()}
-        order = [paper.key for paper in whole.papers]
-        by_kind = [
-            (
-                paper,
-                f"{counted(len(grouped[paper, kind]), 'run')} of {kind}",
-                f"{grouped[paper, kind][0]}, {seconds(took[grouped[paper, kind][0]])}",
-                seconds(totals[paper, kind]),
-            )
-            for paper, kind in sorted(grouped, key=lambda key: (order.index(key[0]), -totals[key]))
-        ]
+        order, by_kind = [paper.key for paper in whole.papers], []
+        for paper, kind in sorted(grouped, key=lambda key: (order.index(key[0]), -totals[key])):
+            held = grouped[paper, kind]
+            runs, longest = f"{counted(len(held), 'run')} of {kind}", seconds(took[held[0]])
+            by_kind.append((paper, runs, f"{held[0]}, {longest}", seconds(totals[paper, kind])))
         every = [
             (name, seconds(took[name]), f"{run.kind}: {words.settings(run, quick=whole.quick)}")
             for name, run in ((name, whole.runs[name]) for name in names)
         ]
-        small = " (small: a quick run)" if whole.quick else ""
         caption = "Machine time by paper and kind of run; a run stands with the paper of its file"
+        table = listed("The longest first", ("Run", "Time", "Settings"), *every)
         return (
             listed(caption, ("Paper", "Runs", "Longest", "Time"), *by_kind),
-            Folded(
-                f"Every run, with its sizes and settings{small}",
-                (listed("The longest first", ("Run", "Time", "Settings"), *every),),
-                printed=False,
-            ),
+            engine.Folded("Every run, with its sizes and settings", (table,), printed=False),
         )
 
 
@@ -483,9 +442,7 @@ def _sentence(row: _Row, *, reason: bool = False) -> Notice:
     if len(results) == 1:
         column = f" ({claim.column})" if claim.column else ""
         return Notice((Text(f"{says}{column}"), Text(_numbers(results[0])), *why), name=claim.name)
-    columns = tuple(
-        Span((f"{each.claim.column}. ", _numbers(each)), name=each.claim.name) for each in results
-    )
+    columns = tuple(Span((f"{r.claim.column}. ", _numbers(r)), name=r.claim.name) for r in results)
     return Notice((Text(says), Bullets(columns), *why))
 
 
@@ -497,17 +454,6 @@ def _numbers(result: Result) -> Line:
     needed = "" if claim.printed else "needed: "
     text = f"{printed}{ours}{within}; {needed}{words.tolerance(claim)}."
     return Span(text, "muted"), " ", _verdict(result)
-
-
-def _every_number(rows: list[_Row]) -> Table:
-    groups = []
-    for row in rows:
-        claim = _first(row).claim
-        cells = tuple(map(_cells, row.values()))
-        groups.append(Group(claim.row if claim.printed else claim.says, cells, claim.reason))
-    head = ("Column", "Paper", "Ours", "Interval", "Tolerance", "Off", "Verdict")
-    caption = "Every number of this place; intervals are 95% intervals of our own runs"
-    return Table(caption, head, tuple(groups))
 
 
 def _cells(result: Result) -> tuple[Line, ...]:

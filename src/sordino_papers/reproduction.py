@@ -14,16 +14,16 @@ from sordino import checks
 from sordino.study.files import Disk, unknown_file
 from sordino_papers import claims, quantities
 from sordino_papers.claims import Paper, PaperClaim, PaperRun, Place, Tolerance
-from sordino_papers.quantities import Answer
+from sordino_papers.quantities import Answer, Quantities
 from sordino_papers.runs import NotHere, RunStore
 
 if TYPE_CHECKING:
     from sordino.assessment.run import Watch
 
-_README = (
-    "INTERNAL: weights without noise, of thousands of trainings. Made by `sordino reproduce`;\n"
-    "index.html is the page, runs/ and studies/ let the same command go on where it was.\n"
-)
+_README = """\
+INTERNAL: weights without noise, of thousands of trainings. Made by `sordino reproduce`;
+index.html is the page, runs/ and studies/ let the same command go on where it was.
+"""
 _README_NAME = "README.txt"
 _TELLS = 30
 """Letters of it that tell a directory of ours; later versions may say more."""
@@ -250,7 +250,7 @@ def _chosen(papers: Mapping[str, Paper], which: Iterable[str]) -> list[PaperClai
     for name in which:
         fits = {c.name for c in everything if name == _ALL or f"{c.name}/".startswith(f"{name}/")}
         if not fits:
-            hint = "`sordino reproduce list` names tables and figures, such as v2/table-3."
+            hint = "`sordino reproduce list` names tables and figures."
             checks.fail("WHICH", name, f"to be {_ALL}, a paper of {list(papers)} or in one", hint)
         wanted |= fits
     return [claim for claim in everything if claim.name in wanted]
@@ -259,14 +259,11 @@ def _chosen(papers: Mapping[str, Paper], which: Iterable[str]) -> list[PaperClai
 def _with_support(papers: Mapping[str, Paper], asked: Sequence[PaperClaim]) -> list[PaperClaim]:
     """The claims, and those their explanations lean on."""
     everything = {claim.name: claim for paper in papers.values() for claim in paper.claims}
-    wanted: set[str] = set()
-    waiting = [claim.name for claim in asked]
-    while waiting:
-        name = waiting.pop()
-        if name not in wanted:
-            wanted.add(name)
-            explanation = everything[name].explanation
-            waiting += explanation.shown_by if explanation else ()
+    wanted, new = set[str](), {claim.name for claim in asked}
+    while new:
+        wanted |= new
+        reasons = (everything[name].explanation for name in new)
+        new = {name for each in reasons if each for name in each.shown_by} - wanted
     return [claim for name, claim in everything.items() if name in wanted]
 
 
@@ -284,14 +281,11 @@ def _prepare(directory: Path) -> Path:
         why = getattr(error, "strerror", None) or error
         checks.fail("--out", directory, f"to be a directory that can be written ({why})")
     if other is not None:
-        hint = "Pass another --out; this one was not changed."
-        checks.fail("--out", directory, f"to be empty or a reproduction, not with {other!r}", hint)
+        checks.fail("--out", directory, f"to be empty or a reproduction, not with {other!r}")
     return directory
 
 
-def judge(
-    claim: PaperClaim, store: RunStore, known: Mapping[str, type[quantities.Quantities]]
-) -> Result:
+def judge(claim: PaperClaim, store: RunStore, known: Mapping[str, type[Quantities]]) -> Result:
     """Our number beside the paper's, before explanations are asked.
 
     With small sizes a printed number also counts as met if our wider interval holds it.
@@ -310,22 +304,23 @@ def judge(
 
 
 def explain(results: Mapping[str, Result]) -> dict[str, Result]:
-    """The same results, where an explanation counts if every claim it leans on holds."""
-    return {name: _explain(result, results) for name, result in results.items()}
+    """The same results, where an explanation counts if every claim it leans on holds.
 
+    A check that only needs the full size leaves it open with --quick; others must hold.
+    """
 
-def _explain(result: Result, results: Mapping[str, Result]) -> Result:
-    """A check that only needs the full size leaves it open with --quick; others must hold."""
-    if result.verdict is not ClaimVerdict.DIFFERS or result.claim.explanation is None:
-        return result
-    for other in (results[name] for name in result.claim.explanation.shown_by):
-        if other.why == NEEDS_FULL:
-            why = f"differs, and what would explain it is {NEEDS_FULL}"
-            return replace(result, verdict=ClaimVerdict.NOT_RUNNABLE, why=why)
-        if other.verdict is not ClaimVerdict.REPRODUCED:
-            why = f"its explanation leans on {other.claim.name}, which does not hold"
-            return replace(result, why=why)
-    return replace(result, verdict=ClaimVerdict.EXPLAINED)
+    def explained(result: Result) -> Result:
+        if result.verdict is not ClaimVerdict.DIFFERS or result.claim.explanation is None:
+            return result
+        for other in (results[name] for name in result.claim.explanation.shown_by):
+            if other.why == NEEDS_FULL:
+                why = f"differs, and what would explain it is {NEEDS_FULL}"
+                return replace(result, verdict=ClaimVerdict.NOT_RUNNABLE, why=why)
+            if other.verdict is not ClaimVerdict.REPRODUCED:
+                return replace(result, why=f"it leans on {other.claim.name}, which does not hold")
+        return replace(result, verdict=ClaimVerdict.EXPLAINED)
+
+    return {name: explained(result) for name, result in results.items()}
 
 
 def _draw(store: RunStore, papers: Mapping[str, Paper], wanted: set[str]) -> tuple[Picture, ...]:

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -53,7 +53,7 @@ _NOISE = "sordino_papers/sgd_noise"
 SOURCES: dict[str, tuple[str, ...]] = {
     "sizes": (*_sources("sordino", "data"), *_DATASETS),
     "grid": (*_TRAINS, f"{_NOISE}/grid.py"),
-    "noise": (*_TRAINS, *_sources(_NOISE, "noise.py", "preparations.py")),
+    "noise": (*_TRAINS, f"{_NOISE}/noise.py"),
     "features": (*_sources("sordino", "data"), *_DATASETS),
     "curves": (*_TRAINS, *_DATASETS),
     "formulas": (
@@ -93,7 +93,7 @@ def makers() -> dict[str, _Make]:
 
 def read_settings(settings: type[_Settings], given: Mapping[str, Any], *lists: str) -> _Settings:
     """Settings of a kind as a file has them, those of `lists` as tuples; no key is unknown."""
-    check_keys(given, set(settings.__annotations__))
+    check_keys(given, {each.name for each in fields(cast(Any, settings))})
     return settings(**{**given, **{name: tuple(given[name]) for name in lists if name in given}})
 
 

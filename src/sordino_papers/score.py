@@ -10,10 +10,7 @@ from sordino_papers.claims import KEYS, Paper, Place
 from sordino_papers.reproduction import NEEDS_FULL, ClaimVerdict, Reproduction, Result
 
 NO_GUARANTEE = "Epsilons here are the papers' estimates and formulas; none is a guarantee."
-QUICK = (
-    "Sizes were small and intervals are wide: nothing here is evidence for or against a paper. "
-    "Leave out `--quick` for the real thing."
-)
+QUICK = "Sizes were small: nothing here is evidence for or against a paper. Leave out `--quick`."
 CHECKS, SLIPS = "checks", "slips"
 """Places of a file that are ours: what explanations lean on, and what the paper gets wrong."""
 
@@ -108,26 +105,16 @@ def headline(reproduction: Reproduction) -> str:
     if not parts:
         only = all(result.claim.ours for result in reproduction.results.values())
         return "Only checks of ours were asked." if only else "Nothing could be judged here."
-    return f"{', and '.join(parts)}. {_rest(reproduction)}."
-
-
-def _rest(reproduction: Reproduction) -> str:
-    """What became of those that differ, and of those that could not be computed."""
     score = score_of(reproduction.results.values(), "printed", "setting", "words")
-    failed = sum(r.claim.ours for r in reproduction.unexplained)
-    parts = []
-    for many, why in (
-        (score.differs, ", and nobody knows why"),
-        (score.explained, " for a reason that a run of ours supports"),
-    ):
-        if many:
-            parts.append(f"{many:,} {'differs' if many == 1 else 'differ'}{why}")
-    parts = parts or ["None differs"]
-    if failed:
-        parts.append(f"{counted(failed, 'check')} of ours {'fails' if failed == 1 else 'fail'}")
+    whys = {", and nobody knows why": score.differs}
+    whys[" for a reason that a run of ours supports"] = score.explained
+    rest = [f"{n:,} differ{'s' if n == 1 else ''}{why}" for why, n in whys.items() if n]
+    rest = rest or ["None differs"]
+    if failed := sum(r.claim.ours for r in reproduction.unexplained):
+        rest.append(f"{counted(failed, 'check')} of ours {'fails' if failed == 1 else 'fail'}")
     if score.not_runnable:
-        parts.append(f"{score.not_runnable:,} could not be judged here")
-    return "; ".join(parts)
+        rest.append(f"{score.not_runnable:,} could not be judged here")
+    return f"{', and '.join(parts)}. {'; '.join(rest)}."
 
 
 def how_counted(reproduction: Reproduction) -> str:

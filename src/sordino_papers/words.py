@@ -13,12 +13,7 @@ from sordino.report.numbers import UNKNOWN
 from sordino_papers.claims import PaperClaim, PaperRun, Printed
 from sordino_papers.reproduction import ClaimVerdict, Result
 
-SIGNS = {
-    ClaimVerdict.REPRODUCED: "✓",
-    ClaimVerdict.EXPLAINED: "△",
-    ClaimVerdict.DIFFERS: "✗",
-    ClaimVerdict.NOT_RUNNABLE: "–",
-}
+SIGNS = dict(zip(ClaimVerdict, "✓△✗–", strict=True))
 """Beside the word or in its place: colour alone tells nothing."""
 _OF_CHECKS = {ClaimVerdict.REPRODUCED: "holds", ClaimVerdict.DIFFERS: "fails"}
 _WRITTEN_OUT_BELOW = 1e7

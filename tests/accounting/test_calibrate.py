@@ -59,11 +59,11 @@ def test_law_6_never_above_the_target_and_close_to_it(method, how, epsilon, delt
     check_law_6(method, how, epsilon, delta, rate, steps)
 
 
-@pytest.mark.slow  # a hundred searches for each sampling and accountant: minutes
+@pytest.mark.slow  # sixty searches for each sampling and accountant: minutes
 @every_method
 @every_how
 @everywhere
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_law_6_at_length(method, how, epsilon, delta, rate, steps):
     check_law_6(method, how, epsilon, delta, rate, steps)
 

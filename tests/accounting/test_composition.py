@@ -142,7 +142,7 @@ def test_optimal_composition_equals_brute_force(step, steps):
 
 
 @given(step=st.floats(0.01, 4), steps=st.integers(1, 25), delta=deltas)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_optimal_epsilon_is_exact_between_the_points(step, steps, delta):
     got = naive_strong.kairouz_optimal_epsilon(step, steps, delta)
     rounding = 1e-13 * (1 + steps * step)  # of an epsilon of this size, and the dozen operations
@@ -248,7 +248,7 @@ def test_naive_is_exact_for_one_step(noise, rate, delta):
 
 
 @given(target=targets, delta=deltas, rate=rates, steps=st.integers(1, 500), replace=st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=30)
 @every_pair
 def test_calibrated_noise_meets_its_target(account, noise, target, delta, rate, steps, replace):
     size = 2.0 if replace else 1.0

@@ -52,8 +52,6 @@ MIXED = dp.ComposedDpEvent([repeated(sampled(0.02, 1.1), 200), sampled(0.1, 2.0)
     [
         normal(1.7),
         repeated(normal(8.0), 9),
-        sampled(0.2, 1.0),
-        repeated(sampled(0.01, 1.0), 300),
         repeated(dp.ComposedDpEvent([sampled(0.05, 1.5), normal(20.0), dp.NoOpDpEvent()]), 30),
         MIXED,
     ],

@@ -32,7 +32,7 @@ def test_gaussian_profiles_multiply(mu, size):
     assert found.relation is Relation.ADD_OR_REMOVE_ONE
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.floats(0.05, 1), sizes, st.floats(0, 8))
 def test_the_general_bound_covers_exact_gaussians(mu, size, epsilon):
     """Without Gaussian DP the same release is only known by its curve."""
@@ -70,7 +70,7 @@ def test_a_delta_proved_for_less_holds_for_more():
         assert found.delta(epsilon) == pytest.approx(found.delta(2.0), rel=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(sizes, st.sampled_from(DIRECTIONS), st.floats(0, 30), st.floats(1e-3, 3))
 def test_the_curve_never_rises(size, direction, epsilon, step):
     for one in (

@@ -83,7 +83,7 @@ visits = st.lists(st.booleans(), min_size=2, max_size=14)
 
 
 class TestMovingAVisitLater:
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(
         visits.flatmap(lambda met: st.tuples(st.just(met), st.permutations(range(len(met))))),
         st.floats(0.05, 1.0),
@@ -105,7 +105,7 @@ class TestMovingAVisitLater:
         # 1e-12: sums of logarithms in another order.
         assert first <= second * (1 + 1e-12)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=50, deadline=None)
     @given(visits, st.floats(0.05, 1.0), st.integers(0, 13))
     def test_nor_does_one_visit_more(self, met, c, where):
         where %= len(met)

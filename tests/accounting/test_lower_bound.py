@@ -53,7 +53,7 @@ STEPS = st.floats(0.4, 3.5).map(lambda power: int(10.0**power))
 
 @pytest.mark.parametrize("kind", HOW)
 @given(q=RATES, z=NOISES, steps=STEPS)
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 def test_never_below_a_certified_lower_bound(kind, q, z, steps):
     never_below(kind, q, z, steps)
 
@@ -104,7 +104,6 @@ def test_rounding_is_covered_under_every_tilt():
 @pytest.mark.parametrize(
     ("kind", "q", "z", "steps", "delta", "close"),
     [
-        ("add-remove", 0.1, 4.0, 100, 1e-5, 5e-4),
         ("add-remove", 0.5, 1.0, 10, 1e-5, 5e-4),
         ("fixed-size", 0.1, 8.0, 100, 1e-5, 5e-4),
         ("replace", 0.2, 2.0, 50, 1e-6, 5e-4),

@@ -77,7 +77,8 @@ def by_mpmath(order, drawn, other, noise):
 
         reach = order * 2 + 13 * noise
         points = mpmath.linspace(-reach, reach, 17)
-        return float(mpmath.log(mpmath.quad(integrand, points)) / (order - 1))
+        moment = mpmath.quad(integrand, points, method="gauss-legendre", maxdegree=4)
+        return float(mpmath.log(moment) / (order - 1))
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=str)
@@ -134,7 +135,7 @@ def test_fixed_size_moments_are_those_of_its_masses(q, z, order):
     rate=st.floats(-8, -1e-3).map(lambda power: 10.0**power),
     noise=st.floats(-0.5, 3).map(lambda power: 10.0**power),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_divergences_grow_with_their_order_and_stay_below_the_whole_batch_s(rate, noise):
     for law in (PoissonLoss(rate, noise), PoissonReplaceLoss(rate, noise)):
         whole = (1 if isinstance(law, PoissonLoss) else 2) / noise

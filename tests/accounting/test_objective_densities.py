@@ -157,9 +157,8 @@ class TestDensities:
         assert 0.4 < worst < INTEGRATION
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("seed", range(2, 4))
-    def test_no_pair_exceeds_the_bound_at_length(self, kind, relation, seed):
-        worst = ratios(self.pairs(kind, relation, 1000, seed), relation, proved_profile)
+    def test_no_pair_exceeds_the_bound_at_length(self, kind, relation):
+        worst = ratios(self.pairs(kind, relation, 1000, 2), relation, proved_profile)
         assert worst < INTEGRATION
 
     def test_the_same_check_catches_what_is_false(self, kind, relation):
@@ -274,7 +273,7 @@ def test_two_dimensions_replaced_at_length(kind):
     for angle in (0.5, 1.5, 2.2, 2.7, 2.9, 3.0, 3.1, math.pi):
         for regulariser in (0.3, 5.0, 40.0):
             for sigma in (0.5, 1.0, 4.0):
-                found = ratio_in_the_plane(kind, angle, regulariser, sigma, points=600)
+                found = ratio_in_the_plane(kind, angle, regulariser, sigma, points=400)
                 worst = max(worst, found)
     assert 0.7 < worst < 1
 

@@ -88,7 +88,7 @@ def monotone(setting):
 def consistent(setting):
     noise, rate, steps, how = setting
     profile = pld(noise, rate, steps, **how)
-    points = [(e, profile.delta(e)) for e in ladder(profile)]
+    points = [(e, profile.delta(e)) for e in ladder(profile)[::2]]
     points += [(profile.epsilon(d), d) for d in DELTAS[:5]]
     advantage = profile.advantage()
     scale = max(profile.epsilon(1e-9), 1e-7)
@@ -121,7 +121,7 @@ def test_monotone(setting):
 
 
 @given(setting=FEW)
-@settings(max_examples=6, derandomize=True)
+@settings(max_examples=4, derandomize=True)
 def test_one_piece(setting):
     consistent(setting)
 

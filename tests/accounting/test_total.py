@@ -75,7 +75,7 @@ class TestGaussian:
         assert found.epsilon == pytest.approx(gaussian.epsilon(math.sqrt(10) * 0.1, DELTA), 1e-13)
         assert total(parts, DELTA, as_you_go=True) == found
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(st.lists(st.floats(0, 3), max_size=6), st.floats(0.01, 20), st.floats(-10, -1))
     def test_the_largest_that_fits_fits_and_a_larger_one_does_not(self, mus, epsilon, power):
         delta = 10**power
@@ -90,7 +90,7 @@ class TestGaussian:
 
 
 class TestNeverLooser:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=15, deadline=None)
     @given(
         st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.booleans()), min_size=1, max_size=5)
     )

@@ -20,6 +20,7 @@ from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.release import bundle
 from sordino.release.ledger import LedgerError
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 SMALL = {
     "data": "digits/binary",
     "epsilon": 2.0,
@@ -175,12 +176,12 @@ def test_a_second_release_of_a_file_is_warned_of_unless_a_ledger_adds_up(
     history.warn(table)  # nothing yet
     assert not history.directory().exists()
     history.add(table)
-    with pytest.warns(history.ReleasedBefore, match="a model was released from here befor"):
+    with pytest.warns(history.ReleasedBefore, match="released from this file before: 1"):
         history.warn(table)
     history.add(table)
     copy = tmp_path / "another name.csv"
     copy.write_bytes(Path(table.data).read_bytes())
-    with pytest.warns(history.ReleasedBefore, match="2 models were released"):
+    with pytest.warns(history.ReleasedBefore, match="before: 2"):
         history.warn(Source(str(copy), target="ill"))
     with Ledger(tmp_path / "b.db", dataset="d", epsilon=1, delta=0):
         history.warn(table)

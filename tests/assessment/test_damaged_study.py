@@ -138,7 +138,7 @@ def test_a_study_whose_records_nobody_knows_is_not_gone_on_with(place: Path) -> 
 def test_a_study_that_does_not_say_what_it_is_about_is_damaged(place: Path) -> None:
     """What is left out of a study file is the usual; nobody asked for that here."""
     (place / "study.toml").write_text('model = "logistic"\n')
-    with pytest.raises(AssessmentError, match=r"study.toml is damaged: It does not say what"):
+    with pytest.raises(AssessmentError, match=r"study.toml is damaged: It names no data"):
         stages(place)
 
 
@@ -151,7 +151,7 @@ def test_formats_are_compared_and_not_versions(
     text = (place / "state.json").read_text()
     assert '"format": 1' in text
     (place / "state.json").write_text(text.replace('"format": 1', '"format": 7'))
-    with pytest.raises(AssessmentError, match=r"to have format 1, and it has 7: sordino 0.0.1"):
+    with pytest.raises(AssessmentError, match=r"to have format 1, not 7 of 0.0.1"):
         stages(place)
 
 

@@ -140,7 +140,7 @@ def test_numbers_beside_the_certificate_must_be_its_own(study: Path) -> None:
     assert proved is not None
     _retell(study, replace(proved, epsilon=0.1))
     for form, of in PAGES:
-        with pytest.raises(AssessmentError, match="says something else than its certificate"):
+        with pytest.raises(AssessmentError, match="contradicts its certificate"):
             pages.page_text(study, form, public=of)
 
 

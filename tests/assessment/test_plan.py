@@ -65,7 +65,7 @@ def test_the_noise_is_the_least_that_composition_proves(rows_per_person: int) ->
 
 def test_a_network_has_no_bound_beyond_composition() -> None:
     plan = planned()
-    found = prove(cast(Any, SimpleNamespace(network=plan, job=None, delta=DELTA)))
+    found = prove(cast(Any, SimpleNamespace(network=plan, fitting=None, delta=DELTA)))
     assert found.guarantee == plan.guarantee
     first, *others = found.bounds
     assert (first.used, first.name) == (True, "privacy loss distributions")

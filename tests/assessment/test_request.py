@@ -373,7 +373,10 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe")
     for path, why in (
-        (tmp_path / "none.toml", "(No such file or directory). `sordino assess --write-study >"),
+        (
+            tmp_path / "none.toml",
+            "(No such file or directory). Make one: `sordino assess --write-study`",
+        ),
         (tmp_path, "(it is a directory, not a file)"),
         (binary, "(it is not text in UTF-8)"),
     ):

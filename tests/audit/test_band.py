@@ -329,11 +329,11 @@ def test_the_points_are_a_falling_staircase():
         ({"parameters": (0, math.inf)}, "rising epsilons"),
         ({"direction": "sideways"}, "direction=sideways"),
         ({"method": "guess"}, "method=guess"),
-        ({"delta": 1e-3}, "to have epsilon 1 at delta = 0.001"),
+        ({"delta": 1e-3}, "to have 1"),
         ({"confidence": 1.0}, "confidence=1.0 in (0, 1)"),
         ({"tolerance": 0}, "tolerance=0 > 0"),
         ({"negative": [0.0, math.nan]}, "first NaN is at 1"),
-        ({"negative": [0.0], "positive": [1.0]}, "enough runs a world"),
+        ({"negative": [0.0], "positive": [1.0]}, "enough for a band"),
     ],
 )
 def test_bad_input_is_one_sentence(change, words):

@@ -265,7 +265,7 @@ class TestScores:
         ],
     )
     def test_it_is_refused_elsewhere(self, mechanism):
-        with pytest.raises(InvalidArgument, match="where the law is known"):
+        with pytest.raises(InvalidArgument, match="likelihood to be used for"):
             audit(mechanism, D, D_PRIME, 100, delta=DELTA, score="likelihood")
 
     @pytest.mark.parametrize("kind", ["logistic", "huber-svm", "least-squares"])
@@ -322,12 +322,12 @@ class TestBadInput:
             ({"D_prime": ZERO}, "the same records"),
             ({"D_prime": ZERO + 1}, "3 other records"),
             ({"D_prime": np.zeros(5)}, "2 other records"),
-            ({"runs": 8}, "enough tested runs a world"),
+            ({"runs": 8}, "tested runs a world"),
             ({"runs": 0}, ">= 1"),
             ({"confidence": 1.0}, "confidence"),
             ({"delta": None}, "delta=None to be given"),
             ({"delta": 1.0}, r"in \[0, 1\)"),
-            ({"claim": Claim(1.0, DELTA, ADD)}, "add-or-remove-one to be about this pair"),
+            ({"claim": Claim(1.0, DELTA, ADD)}, "claim=add-or-remove-one to be"),
             ({"claim": Claim(1.0, 1e-6, REPLACE)}, "to be the claim's 1e-06"),
             ({"claim": -1.0}, "epsilon=-1.0 >= 0"),
             ({"mechanism": lambda data, g: np.nan}, "NaN"),
@@ -341,7 +341,7 @@ class TestBadInput:
         assert "\n" not in str(caught.value)
 
     def test_a_hundred_nines(self):
-        with pytest.raises(InvalidArgument, match="enough tested runs"):
+        with pytest.raises(InvalidArgument, match="tested runs"):
             audit(noise_of(1), ZERO, ONE, 30, delta=DELTA, confidence=1 - 1e-9)
 
     def test_neighbours_of_a_claim(self):
@@ -357,7 +357,7 @@ class TestBadInput:
         sigma = 1.01 * gaussian.sigma(1.0, 0.01)
         pair = np.array([[-1.0], [0.0]]), np.array([[1.0], [0.0]])
         claim = Claim(1.0, 0.01, Relation.ZERO_OUT)
-        with pytest.raises(InvalidArgument, match="Neither of two records is silent") as caught:
+        with pytest.raises(InvalidArgument, match="zero_out") as caught:
             audit(noise_of(sigma), *pair, 20_000, claim=claim)
         assert "\n" not in str(caught.value)
         # The claim is true, and such an audit would have said otherwise.
@@ -419,7 +419,7 @@ class TestPairs:
 
     def test_estimators_need_records_that_can_be_compared(self):
         unknown = np.array([object() for _ in Y])
-        with pytest.raises(InvalidArgument, match="records that can be compared"):
+        with pytest.raises(InvalidArgument, match="of plain values"):
             audit(estimator(), (X, unknown), (D_PRIME.X, unknown), 100, delta=DELTA)
 
     def test_estimators_with_labels_as_objects(self):
@@ -435,11 +435,11 @@ class TestPairs:
         for objective in (ObjectiveSpec("logistic"), ObjectiveSpec("logistic", intercept=False)):
             release = TrainedRelease(dataclasses.replace(spec(**FIXED), objective=objective), 1.0)
             if objective.intercept:
-                with pytest.raises(InvalidArgument, match="Neither of two records is silent"):
+                with pytest.raises(InvalidArgument, match="zero_out"):
                     audit(release, D, zeros, 100, claim=claim)
             else:
                 assert audit(release, D, zeros, 100, claim=claim).claimed is claim
-        with pytest.raises(InvalidArgument, match="Neither of two records is silent"):
+        with pytest.raises(InvalidArgument, match="zero_out"):
             audit(estimator(), (X, Y), (zeros.X, Y), 100, claim=claim, workers=1)
         plain = estimator(fit_intercept=False)
         assert audit(plain, (X, Y), (zeros.X, Y), 40, claim=claim, workers=1).claimed is claim
@@ -450,13 +450,13 @@ class TestPairs:
         for relation in (REPLACE, Relation.ZERO_OUT):
             claim = Claim(1.0, DELTA, relation)
             assert audit(release, D, silent, 100, claim=claim).claimed is claim
-        with pytest.raises(InvalidArgument, match="to be about this pair"):
+        with pytest.raises(InvalidArgument, match="as the pair"):
             audit(release, D, silent, 100, claim=Claim(1.0, DELTA, ADD))
 
     def test_overlays_are_for_our_own_trainings(self):
         silent = nb.zero_out(D, [0], with_base=False)
         for mechanism in (noise_of(1), estimator()):
-            with pytest.raises(InvalidArgument, match="only our SGD"):
+            with pytest.raises(InvalidArgument, match="to be a dataset"):
                 audit(mechanism, D, silent, 100, delta=DELTA)
         with pytest.raises(InvalidArgument, match="the same records"):
             audit(TrainedRelease(spec()), D, nb.only(D), 100, delta=DELTA)

@@ -96,7 +96,7 @@ def test_estimates_say_that_they_are_none_of_the_other_kinds() -> None:
     for estimate in (restricted_estimate, area_estimate):
         said = str(estimate(*evenly(500), GAUSSIAN))
         assert "estimate, not a guarantee" in said
-        assert "no confidence is attached" in said
+        assert "without confidence" in said
         assert "within DP-SGD(sample_rate=1, steps=1)" in said
 
 
@@ -189,7 +189,7 @@ def test_the_same_seed_gives_the_same_runs_and_another_others() -> None:
         ({"epsilon": 1.0, "noise_multiplier": 1.0}, "to be one"),
         ({"epsilon": -1.0}, "epsilon=-1.0 > 0"),
         ({"epsilon": 1.0, "delta": 0.0}, "delta=0.0 > 0"),
-        ({"epsilon": 1.0, "runs": 8}, "runs=4 to be enough tested runs"),
+        ({"epsilon": 1.0, "runs": 8}, "tested runs a world"),
         ({"epsilon": 1.0, "confidence": 1.0}, r"confidence=1.0 in \(0, 1\)"),
     ],
 )
@@ -202,7 +202,7 @@ def test_bad_audits_are_refused_before_anything_is_trained(
 
 
 def test_a_shared_family_must_be_of_the_same_training() -> None:
-    with pytest.raises(InvalidArgument, match=r"family=.* to be that of this training"):
+    with pytest.raises(InvalidArgument, match=r"family=.* to be of this training"):
         audit_worst_case(0.1, 10, 1.0, family=Family(0.1, 11))
 
 
@@ -220,14 +220,14 @@ def scores(family: Family, epsilon: float, runs: int, *name: str | int):
     ("epsilon", "least", "most"), [(1.0, 0.85, 1.5), (2.0, 0.92, 1.25), (4.0, 0.94, 1.15)]
 )
 def test_reach_at_full_size(epsilon: float, least: float, most: float) -> None:
-    """q = 0.1, T = 100, five repeats: `least` is what issue 7 asks of the bound.
+    """q = 0.1, T = 100, three repeats: `least` is what issue 7 asks of the bound.
 
     The paper's restricted rule leans upwards by far more than 10 % where epsilon is small, also
     with scores that are perfect: it is held to what it does, the area to 10 %.
     """
     family = Family(0.1, 100)
     bounds, restricted, area = [], [], []
-    for repeat in range(5):
+    for repeat in range(3):
         setting = WorstCase.choose(0.1, 100, family.noise(epsilon))
         (negative, _), (positive, _) = play(setting, 50_000, ("test", repeat))
         few = negative[:5000], positive[:5000]

@@ -316,7 +316,7 @@ class TestLosses:
         assert document["best"] is None
         for name in ("naive", "strong", "rdp", "pld", "last-iterate"):
             assert "zero-out" in rows[name]["reason"]
-        assert "No method proves anything here; the reasons are below." in run(*options(**how))[1]
+        assert "No method proves anything here." in run(*options(**how))[1]
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_a_plot_is_written(run, tmp_path: Path, kind):
     path = tmp_path / f"epsilon.{kind}"
     code, out, _ = run(*options(steps=4), "--plot", str(path))
     assert code == 0
-    assert out.splitlines()[-1] == f"Epsilon against steps: {path}"
+    assert out.splitlines()[-1] == f"Figure: {path}"
     start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind]
     assert path.read_bytes().startswith(start)
 
@@ -438,10 +438,10 @@ class TestWhatOtherOptionsImply:
         assert f"--epochs 1.5 is {math.ceil(1.5 * a_pass):,} steps, {a_pass:,} a pass.\n" in out
         if n % batch:  # tests/accounting/test_accountant.py asks Opacus itself
             (said,) = (line for line in out.splitlines() if "Opacus" in line)
-            rate = float(said.split("--sample-rate ")[1].split()[0])
+            rate = float(said.split("--sample-rate ")[1].rstrip("."))
             assert rate == pytest.approx(1 / a_pass, rel=1e-7)
         else:
-            assert ", which is Opacus's 1/len(loader), too.\n" in out
+            assert ", as Opacus has it.\n" in out
 
     def test_what_was_given_is_not_repeated(self, run, program):
         _, out, _ = run(*EXAMPLE)

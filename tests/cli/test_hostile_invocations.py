@@ -126,8 +126,8 @@ def test_a_program_that_misbehaves_is_caught(tmp_path: Path) -> None:
             (tmp_path / "here").mkdir()
             (tmp_path / "here" / "there.txt").write_text("as it was")
             before = state(tmp_path / "here")
-            limit = 1 if what == "hangs" or "long" in what else 60
-            ending = forge.run([what], tmp_path / "here", seconds=limit)
+            limit = 0.5 if what == "hangs" or "long" in what else 60
+            ending = forge.run([what], tmp_path / "here", seconds=limit, to_stop=2)
             found = faults(Case((what,)), ending, before, state(tmp_path / "here"), 0.25)
             assert [each for each in found if each in wrong] == wrong, (what, ending, found)
             assert bool(found) == bool(wrong), (what, found)

@@ -248,7 +248,7 @@ def _content(out: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [20])
+@pytest.mark.parametrize("kills", [12])
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(
     program, tmp_path: Path, kills: int
 ) -> None:

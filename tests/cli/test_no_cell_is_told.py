@@ -88,13 +88,13 @@ def _check(told, seed: int, directory: Path, *, whole: bool = False) -> None:
 
 
 def test_no_command_tells_a_cell_of_a_damaged_table(told, tmp_path: Path) -> None:
-    for seed in range(8):
+    for seed in range(5):
         _check(told, seed, tmp_path)
 
 
 @pytest.mark.slow
 def test_no_command_tells_a_cell_of_hundreds_of_damaged_tables(told, tmp_path: Path) -> None:
-    for seed in range(1000, 1080):
+    for seed in range(1000, 1050):
         _check(told, seed, tmp_path, whole=seed % 10 == 0)
 
 
@@ -108,7 +108,7 @@ def test_the_first_line_of_a_file_is_told_by_nobody(told, tmp_path: Path) -> Non
             out, err = told(*arguments)
             assert out == "", name
             assert not leaked(err)
-            why = "Is a quote left open" if first else "seems to have no header"
+            why = "a quote left open" if first else "seems to have no header"
             assert why in err, name
 
 

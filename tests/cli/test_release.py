@@ -71,9 +71,9 @@ def test_a_dataset_by_name(run, tmp_path: Path) -> None:
     assert text.endswith(f"\nThe bundle: {out}\n")
     leak, internal = err.splitlines()
     reads = "minimum and maximum of every column of the training rows"
-    assert leak == f"Warning: Not private: preparing breast-cancer read the {reads}."
-    assert internal.startswith("INTERNAL, do not publish: accuracy 0.")
-    assert internal.endswith("on 114 held-out rows; the guarantee does not cover it.")
+    assert leak == f"Warning: Not private: breast-cancer read the {reads}."
+    assert internal.startswith("INTERNAL, not covered: accuracy 0.")
+    assert internal.endswith("on 114 held-out rows.")
     certificate = bundle.read(out).certificate
     assert certificate.preprocessing.reads == (reads,)
     assert certificate.model.settings["data_norm"] == pytest.approx(2**0.5)  # rows of norm 1, and 1
@@ -88,7 +88,7 @@ def test_a_described_file_leaks_nothing_beside_the_model(
     given = ("--data", table, "--columns", described, "--data-norm", 1.5)
     code, text, err = run("release", *given, "--epsilon", 4, "--out", out, "--model", "svm")
     assert code == 0
-    assert "Preparation: declared to have read nothing from the records" in text
+    assert "Preparation: declared to have read each row by itself alone" in text
     assert "NOT COVERED: " not in text
     assert "Warning" not in err
     assert err.startswith("Note: left out: column patient.\n")
@@ -196,11 +196,11 @@ def test_files_are_checked_before_they_are_read(
     cases = {
         "Expected --target COLUMN": ("--data", table),
         "Did you mean target?": ("--data", table, "--columns", wrong),
-        "classes=no,yes to be given once": (
+        "classes=no,yes to be left out": (
             *("--data", table, "--columns", described),
             *("--classes", "no,yes"),
         ),
-        "classes=no to be at least two": ("--data", table, "--target", "ill", "--classes", "no"),
+        "classes=no to be two or more": ("--data", table, "--target", "ill", "--classes", "no"),
         "to be a file, not a directory": ("--data", tmp_path, "--target", "ill"),
     }
     for sentence, arguments in cases.items():
@@ -394,7 +394,7 @@ def test_a_second_release_of_a_file_without_a_ledger_is_warned_of(
     run, table: Path, described: Path, tmp_path: Path
 ) -> None:
     asked = ("release", "--data", table, "--columns", described, "--epsilon", 2)
-    said = "a model was released from here before"
+    said = "released from this file before"
     assert said not in run(*asked, "--out", tmp_path / "one")[2]
     book = tmp_path / "book.db"
     Ledger(book, dataset="d", epsilon=4, delta=1e-3).create()
@@ -421,10 +421,10 @@ def test_an_unedited_draft_is_no_public_description(run, tmp_path: Path, table: 
     assert code == 0
     assert "drafted from the rows by `sordino data describe`" in err.splitlines()[0]
     assert err.splitlines()[-1] == (
-        f"Note: {draft} is a draft read from the data: put in what you know without looking, then "
-        "delete read_from_data = true from it, to release without this leak."
+        f"Note: {draft} is a draft: correct it, then delete read_from_data = true, to release "
+        "without this leak."
     )
-    assert "declared to have read nothing" not in text
+    assert "declared to have read each row" not in text
     preparation = bundle.read(tmp_path / "leaks").certificate.preprocessing
     assert preparation.columns == ""
     assert "which classes there are" in preparation.reads[0]
@@ -433,7 +433,7 @@ def test_an_unedited_draft_is_no_public_description(run, tmp_path: Path, table: 
     code, text, err = run(*given, tmp_path / "public")
     assert code == 0
     assert "Not private" not in err
-    assert "declared to have read nothing" in text
+    assert "declared to have read each row" in text
     assert bundle.read(tmp_path / "public").certificate.preprocessing.columns
 
 
@@ -441,7 +441,7 @@ def test_an_identifier_is_not_taken_for_levels(run, table: Path, tmp_path: Path)
     options = ("--data", table, "--target", "ill", "--epsilon", 1, "--out", tmp_path / "m")
     code, _, err = run("release", *options)
     assert code == 1
-    assert "Column 1 of the file has a word of its own in every row (an identifier?)" in err
+    assert "Column 1 of the file has another word in every row (an identifier?)" in err
     assert not (tmp_path / "m").exists()
 
 

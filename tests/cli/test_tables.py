@@ -71,7 +71,7 @@ def test_tables_begin_with_internal_and_call_epsilons_estimates(show, study: Pat
     accuracies = rows(out, "Accuracy, if SGD's own noise counted")
     assert list(accuracies) == ["0.1", "0.2", "0.5", "1", "2", "5", "10"]
     assert float(accuracies["0.1"][0]) < float(accuracies["10"][0])  # less noise, fewer errors
-    assert "NOT PRIVATE: how much noise was measured on the records themselves." in out
+    assert "NOT PRIVATE: how much noise was measured on the records." in out
 
 
 def rows(out: str, title: str) -> dict[str, list[str]]:
@@ -176,7 +176,7 @@ def test_a_small_network_says_what_it_cannot_tell(show, small: Path, tmp_path: P
     assert "Note: No theoretical bound: The loss of this model (mlp) is not convex" in out
     assert "Note: No directional estimate (vary): Expected seeds=6" in out
     assert "bound for one record" not in out
-    assert "seeds, noise or held-out rows: training-steps, trajectories, utility." in out
+    assert "for want of numbers: training-steps, trajectories, utility." in out
     assert {path.stem for path in tmp_path.iterdir()} == FIGURES - {
         "trajectories",
         "training-steps",

@@ -49,7 +49,7 @@ ACTS = (
     *("\0", "\b" * 9, "\x7f", "\x1bc", "\u202e", "\u2066", "\u2069", "\u061c", "\u200b", "\u200f"),
     *("\ufeff", "\u00ad", "\U000e0041", "\u3164", "\ud800", "[red]x[/]", "[link=x]y", ":warning:"),
 )
-FEW = pytest.mark.parametrize("many", [3, pytest.param(40, marks=pytest.mark.slow)])
+FEW = pytest.mark.parametrize("many", [3, pytest.param(25, marks=pytest.mark.slow)])
 """How many of the texts are tried, about: each takes a run of the program."""
 
 
@@ -284,7 +284,7 @@ def test_names_of_columns_files_and_options(seen, tmp_path: Path, many: int) -> 
         top = f'target = "ill"\nclasses = ["no", "yes"]\n[columns.{_toml(text)}]\n'
         described.write_text(f"{top}bounds = [0, 1]")
         declared = ("--data", table, "--columns", described, "--epsilon", 1)
-        assert "has something that is no number" in seen("release", *declared, "--dry-run")
+        assert "has no finite number" in seen("release", *declared, "--dry-run")
         described.write_text(f'{top}levels = ["x", "y"]')
         released = seen("release", *declared, "--out", tmp_path / f"model {number}")
         assert "A certificate publishes the names" in released  # and not such ones

@@ -62,7 +62,7 @@ def test_a_draft_says_so_in_the_file() -> None:
     draft = replace(DESCRIBED, read_from_data=True)
     written = draft.to_toml("Heading", {"income": "Is it in dollars?"})
     assert "\nread_from_data = true\n\n# Is it in dollars?\ntarget = " in written
-    assert "is what you know\n# without looking.\nread_from_data = true" in written
+    assert "public knowledge.\nread_from_data = true" in written
     assert Columns.from_toml(written) == draft
     without = "\n".join(each for each in written.splitlines() if each != "read_from_data = true")
     assert Columns.from_toml(without) == DESCRIBED
@@ -117,17 +117,17 @@ def test_what_is_written_is_read_back(target: str, classes: tuple, columns: dict
         ("[columns.age]", r"column age=\[\] to have exactly one key. Give bounds"),
         ("[columns.age]\nbounds = [0, 1]\nignore = true", "to have exactly one key"),
         ("[columns]\nage = 3", "column age=3 to be a table"),
-        ("columns = 3", r"columns=3 to be tables. Write \[columns.age\]"),
+        ("columns = 3", r"columns=3 to be tables, such as \[columns.age\]"),
         ("read_from_data = 'yes'", "read_from_data=yes to be True or False"),
         ("target = 3", "target=3 to be the name of a column, in quotes"),
-        ("[columns.age]\nbounds = [0]", r"bounds of column age=\[0\] to be \[low, high\]"),
-        ("[columns.age]\nbounds = [1, 1]", "low < high. Write two numbers"),
-        ("[columns.age]\nbounds = [2, 1]", "low < high"),
-        ("[columns.age]\nbounds = [0, inf]", "bounds of column age=inf to be finite numbers"),
-        ("[columns.age]\nbounds = [nan, 1]", "to be finite numbers"),
-        ("[columns.age]\nbounds = [-1e308, 1e308]", "low < high"),
-        ("[columns.age]\nbounds = ['0', 1]", "bounds of column age=0 to be finite numbers"),
-        ("[columns.age]\nbounds = [false, true]", "to be finite numbers"),
+        ("[columns.age]\nbounds = [0]", r"bounds of column age=\[0\] to be two finite numbers"),
+        ("[columns.age]\nbounds = [1, 1]", "two finite numbers"),
+        ("[columns.age]\nbounds = [2, 1]", "two finite numbers"),
+        ("[columns.age]\nbounds = [0, inf]", "bounds of column age=inf to be two finite numbers"),
+        ("[columns.age]\nbounds = [nan, 1]", "to be two finite numbers"),
+        ("[columns.age]\nbounds = [-1e308, 1e308]", "two finite numbers"),
+        ("[columns.age]\nbounds = ['0', 1]", "bounds of column age=0 to be two finite numbers"),
+        ("[columns.age]\nbounds = [false, true]", "to be two finite numbers"),
         ("[columns.age]\nignore = false", "ignore of column age=False to be true"),
         ("[columns.sex]\nlevels = []", "levels of column sex=.* to be a list of 1 or more"),
         ("[columns.sex]\nlevels = 'M'", "to be a list of 1 or more"),
@@ -135,15 +135,15 @@ def test_what_is_written_is_read_back(target: str, classes: tuple, columns: dict
         ("[columns.sex]\nlevels = [true, 1]", "to be all words, all numbers, or true and false"),
         (
             "[columns.sex]\nlevels = ['M', 'M']",
-            "to be all different. Number 1 stands there again as number 2",
+            "to be all different; number 2 stands there twice",
         ),
         (
             "[columns.sex]\nlevels = [1, 1.0]",
-            "to be all different. Number 1 stands there again as number 2",
+            "to be all different; number 2 stands there twice",
         ),
-        ("[columns.sex]\nlevels = [' M']", "words without blanks around them"),
-        ("[columns.sex]\nlevels = ['']", "words without blanks around them"),
-        ("[columns.sex]\nlevels = [2020-01-01]", "words without blanks around them"),
+        ("[columns.sex]\nlevels = [' M']", "trimmed words"),
+        ("[columns.sex]\nlevels = ['']", "trimmed words"),
+        ("[columns.sex]\nlevels = [2020-01-01]", "trimmed words"),
         ("[columns.sex]\nlevels = [nan]", "or finite numbers"),
         ("classes = [1]", r"classes=\[1 of them\] to be a list of 2 or more"),
         ("target = 'y'\n[columns.y]\nignore = true", "columns=y not to describe the target"),
@@ -175,8 +175,6 @@ def test_the_nearest_column_is_named() -> None:
         known_column("target", "age", ["Age", "sex"])
     # Whoever typed something else does not know them, and in a file without header they are cells.
     for names in (["age", "sex"], ["Smith", "63"], ["incoming; a note"]):
-        with pytest.raises(
-            InvalidArgument, match=rf"It has {len(names)}\. Names .* not printed"
-        ) as no:
+        with pytest.raises(InvalidArgument, match=r"Names .* not printed") as no:
             known_column("target", "income", names)
         assert not any(name in str(no.value) for name in names)

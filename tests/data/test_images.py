@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sordino.data.catalogue import files, images
-from sordino.data.preprocess import READS_DIRECTIONS
+from sordino.data.preprocess import READS
 from sordino.data.sources import CorruptFileError, RawFile, Reader
 
 RAW = files.MNIST[0]
@@ -42,10 +42,10 @@ def test_idx_is_read_in_its_shape() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "does not start"),
-        (b"\0\0\x08", "does not start"),
-        (b"\0\0\x08\x03\0\0", "does not start"),
-        (b"\0\0\x0d" + _idx(TRAIN[1])[3:], "does not start"),
+        (b"", "is no IDX file"),
+        (b"\0\0\x08", "is no IDX file"),
+        (b"\0\0\x08\x03\0\0", "is no IDX file"),
+        (b"\0\0\x0d" + _idx(TRAIN[1])[3:], "is no IDX file"),
         (_idx(TRAIN[1])[:-1], r"promises \(600,\) bytes and 599 follow"),
         (_idx(TRAIN[1]) + b"0", r"promises \(600,\) bytes and 601 follow"),
     ],
@@ -102,7 +102,7 @@ def test_pca_takes_its_directions_from_the_training_rows_only(reader: Reader) ->
     np.testing.assert_allclose(np.abs(parts.train[0]), np.abs(expected[held:]), atol=1e-9)
     np.testing.assert_allclose(np.abs(parts.validation[0]), np.abs(expected[:held]), atol=1e-9)
     assert np.array_equal(parts.validation[1], labels[:held])
-    assert parts.reads_private_data == (READS_DIRECTIONS,)
+    assert parts.reads_private_data == (READS["directions"],)
 
 
 def test_random_projection_does_not_depend_on_the_rows(reader: Reader) -> None:

@@ -63,15 +63,15 @@ def _check(seed: int, directory: Path) -> set[str]:
 
 
 def test_no_sentence_about_a_damaged_table_holds_a_cell(tmp_path: Path) -> None:
-    ends = [_check(seed, tmp_path) for seed in range(80)]
+    ends = [_check(seed, tmp_path) for seed in range(50)]
     # The damage is of many kinds: some tables are refused, others can be used.
     for end in ("DataError", "InvalidArgument", "used"):
         assert sum(end in each for each in ends) >= 5
 
 
 @pytest.mark.slow
-def test_no_sentence_about_thousands_of_damaged_tables_holds_a_cell(tmp_path: Path) -> None:
-    for seed in range(1000, 2000):
+def test_no_sentence_about_hundreds_of_damaged_tables_holds_a_cell(tmp_path: Path) -> None:
+    for seed in range(1000, 1600):
         _check(seed, tmp_path)
 
 
@@ -88,11 +88,11 @@ def test_no_sentence_about_thousands_of_damaged_tables_holds_a_cell(tmp_path: Pa
             ("39", "State-gov", "77516", "Bachelors", "13", "<=50K", "2e5"),
             "in columns 1, 3, 5 and 1",
         ),
-        (("Anna", "2020-01-31", "yes"), "in column 2. Give every column a name"),
-        (("age", "name,ill\n39,Anna,yes\n"), "cannot be parsed. Is a quote left open"),
+        (("Anna", "2020-01-31", "yes"), "in column 2"),
+        (("age", "name,ill\n39,Anna,yes\n"), "cannot be parsed .a quote left open"),
         (("age", "na\x1b[2Jme"), "cannot be parsed"),
         (("age", "n" * 1001), "cannot be parsed"),
-        (("age", "sex", "age"), "has the same name twice: in columns 1, 3"),
+        (("age", "sex", "age"), "has one name twice: in columns 1, 3"),
     ],
 )
 def test_what_can_be_a_header(names: tuple[str, ...], why: str) -> None:
@@ -109,7 +109,7 @@ def test_a_name_that_is_declared_public_is_told(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("63,name,ill\n" + "x,a,no\ny,b,yes\n")
     known = Columns.from_toml("target = 'ill'\n[columns.63]\nbounds = [0, 1]")
-    with pytest.raises(DataError, match="Column 63 has something that is no number in row 1"):
+    with pytest.raises(DataError, match="Column 63 has no finite number in row 1"):
         table_file.read(path, None, known)
     with pytest.raises(DataError, match="seems to have no header"):
         table_file.read(path, "ill")

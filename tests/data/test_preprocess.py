@@ -10,9 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from sordino.data.preprocess import (
-    READS_DIRECTIONS,
-    READS_LEVELS,
-    READS_RANGES,
+    READS,
     MinMax,
     OneHot,
     Projection,
@@ -74,7 +72,7 @@ def test_min_max_drops_constant_columns_of_the_rows_it_saw() -> None:
     np.testing.assert_allclose(scale.apply(TRAINING), [[0, 0], [1, 1], [0.5, 0.5]])
     # Another row is scaled with the same range, and not clipped.
     np.testing.assert_allclose(scale.apply(np.array([[20.0, 7.0, -3.0]])), [[2.0, -1.0]])
-    assert scale.reads_private_data == (READS_RANGES,)
+    assert scale.reads_private_data == (READS["ranges"],)
 
 
 def test_min_max_may_keep_constant_columns_as_zero() -> None:
@@ -120,7 +118,7 @@ def test_one_hot_agrees_with_scikit_learn(drop_first: bool) -> None:
     encoder = OneHotEncoder(drop="first" if drop_first else None, sparse_output=False)
     ours = OneHot.fit(frame, drop_first=drop_first)
     assert np.array_equal(ours.apply(frame), encoder.fit_transform(frame))
-    assert ours.reads_private_data == (READS_LEVELS,)
+    assert ours.reads_private_data == (READS["levels"],)
 
 
 def test_one_hot_drops_the_first_level_which_is_the_question_mark() -> None:
@@ -162,7 +160,7 @@ def test_pca_agrees_with_scikit_learn_up_to_sign_and_always_alike() -> None:
     assert np.array_equal(ours.directions, Projection.pca(X.copy(), 5).directions)
     largest = np.abs(ours.directions).argmax(axis=0)
     assert (ours.directions[largest, np.arange(5)] > 0).all()
-    assert ours.reads_private_data == (READS_DIRECTIONS,)
+    assert ours.reads_private_data == (READS["directions"],)
 
 
 def test_pca_refuses_more_directions_than_there_can_be() -> None:

@@ -137,7 +137,7 @@ def test_load_finds_a_users_extract_in_the_data_directory(cache: Path, tmp_path:
 
 
 def test_a_missing_extract_says_what_to_put_where(cache: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"ipums\.csv .*your own extract.*docs/guide\.md"):
+    with pytest.raises(MissingFileError, match=r"ipums\.csv .*an extract.*docs/guide\.md"):
         sordino.data.load("ipums")
 
 

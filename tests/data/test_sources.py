@@ -253,7 +253,7 @@ def test_fetch_replaces_a_corrupt_file_in_the_cache(cache: Path, publisher) -> N
 def test_a_failed_fetch_leaves_the_cached_file_as_it_was(cache: Path, publisher) -> None:
     cache.mkdir()
     (cache / "thing.csv.gz").write_bytes(b"rubbish")
-    with pytest.raises(CorruptFileError, match=r"thing.csv.gz is not the published file"):
+    with pytest.raises(CorruptFileError, match=r"thing.csv.gz is not that of"):
         sources.fetch(_raw(publisher.url("gone")))
     assert (cache / "thing.csv.gz").read_bytes() == b"rubbish"
 

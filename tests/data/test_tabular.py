@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.data.catalogue import files, tabular
-from sordino.data.preprocess import READS_LEVELS, READS_RANGES
+from sordino.data.preprocess import READS
 from sordino.data.sources import CorruptFileError, DataError, RawFile, Reader
 
 
@@ -71,7 +71,7 @@ def test_adult_scales_by_the_training_rows_only() -> None:
     raw = np.array([(60 - 22) / 17, (3 - 2) / 17, 0.0, 1.0])
     np.testing.assert_allclose(parts.test[0][0], raw / np.linalg.norm(raw))
     assert parts.norm_bound == 1.0
-    assert parts.reads_private_data == (READS_RANGES,)
+    assert parts.reads_private_data == (READS["ranges"],)
 
 
 def test_adult_in_erm_form_is_every_row_and_every_column() -> None:
@@ -188,7 +188,7 @@ def test_kddcup99_sets_normal_against_the_rest() -> None:
 def test_kddcup99_learns_levels_and_says_so() -> None:
     erm = tabular.kddcup99(_reader(KDD_TENTH=CONNECTIONS), "erm")
     assert erm.train[0].shape == (100, 38 + 0 + 1 + 0)
-    assert erm.reads_private_data == (READS_LEVELS, READS_RANGES)
+    assert erm.reads_private_data == (READS["levels"], READS["ranges"])
     papers = tabular.kddcup99_full(_reader(KDD_FULL=CONNECTIONS), "papers")
     assert papers.train[0].shape == (72, 2)
 
@@ -236,11 +236,11 @@ def test_ipums_takes_any_of_the_documented_columns() -> None:
         (("age,", "SERIAL,"), "has 4 columns; wrong: 1. It needs LABEL"),
         (("LABEL", "INCTOT"), "It needs LABEL"),
         (("marst", "sex"), "each once"),
-        (("25,2", ",2"), "AGE is not a finite number in 1 rows, the first on line 7"),
+        (("25,2", ",2"), "AGE is not a finite number in 1 rows, first line 7"),
         (("25,2", "nan,2"), "AGE is not a finite number"),
         (("25,2", "inf,2"), "AGE is not a finite number"),
-        (("25,2,0", "25,,0"), "SEX is empty in 1 rows, the first on line 7"),
-        (("25,2,0,0", "25,2,0,2"), "LABEL is neither 0 nor 1 in 1 rows, the first on line 7"),
+        (("25,2,0", "25,,0"), "SEX is empty in 1 rows, first line 7"),
+        (("25,2,0,0", "25,2,0,2"), "LABEL is neither 0 nor 1 in 1 rows, first line 7"),
         (("25,2,0,0", "25,2,0,"), "LABEL is not a finite number in 1 rows"),
     ],
 )

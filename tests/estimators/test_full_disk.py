@@ -146,8 +146,8 @@ def tuned(place: Path, subject: AssessmentPlan) -> None:
 
 
 def assessed(place: Path, subject: AssessmentPlan) -> None:
-    assert subject.job is not None
-    release._release(subject, subject.job, place, place.with_name("mark"))
+    assert subject.fitting is not None
+    release._release(subject, subject.fitting, place, place.with_name("mark"))
 
 
 HANDED_OVER = (in_turn, tuned)

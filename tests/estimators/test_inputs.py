@@ -140,15 +140,15 @@ def _check(fitted: list[Any], seed: int) -> list[object]:
 
 
 def test_no_sentence_about_rows_or_labels_holds_one(fitted) -> None:
-    ends = [end for seed in range(80) for end in _check(fitted, seed)]
+    ends = [end for seed in range(50) for end in _check(fitted, seed)]
     failed = sum(isinstance(end, Exception) for end in ends)
-    assert failed > 50
-    assert len(ends) - failed > 50
+    assert failed > 30
+    assert len(ends) - failed > 30
 
 
 @pytest.mark.slow
 def test_no_sentence_about_thousands_of_rows_or_labels_holds_one(fitted) -> None:
-    for seed in range(1000, 1700):
+    for seed in range(1000, 1400):
         _check(fitted, seed)
 
 

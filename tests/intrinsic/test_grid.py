@@ -201,7 +201,7 @@ def test_another_kind_of_study_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "study")
 
 
-@settings(derandomize=True, max_examples=200, deadline=None, database=None)
+@settings(derandomize=True, max_examples=80, deadline=None, database=None)
 @given(done=arrays(bool, st.tuples(st.integers(1, 7), st.integers(1, 7))))
 def test_what_is_kept_has_no_gaps_and_nothing_whole_is_left_out(done: np.ndarray) -> None:
     seeds, neighbours = grid._whole(done)

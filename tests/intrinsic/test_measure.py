@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import signal
 import stat
@@ -12,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import DivergenceWarning, Plan, TrainSpec, train
 from sordino.study import Study, StudyError
 
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 
 SEEDS, NEIGHBOURS = 16, 5
 """Cells of two seeds and all datasets: eight for each kind of initial weights."""
@@ -341,7 +340,9 @@ def noisy_mean(wrong: Callable[[int], Any] = lambda seed: None) -> Callable[...,
 
 
 def test_weights_are_those_of_the_function_on_each_dataset(people: Dataset, tmp_path: Path) -> None:
-    study = measure({"rate": 2}, people, 3, 11, train=noisy_mean(), store=tmp_path / "study")
+    study = measure(
+        {"rate": 2}, people, 3, 11, train=noisy_mean(), store=tmp_path / "study", workers=1
+    )
     assert study.layout.inits == ("vary",)
     assert study.layout.dtype == "float64"
     assert len(study.cells()) == 6  # of one seed and half of the datasets
@@ -399,7 +400,7 @@ def test_one_dataset_that_goes_wrong_costs_its_cell(people: Dataset, tmp_path: P
         return X.sum(axis=0)
 
     chosen = neighbouring.replace_by_first(people, [5, 7, 9])
-    study = measure(None, people, 3, chosen, train=train, store=tmp_path / "study")
+    study = measure(None, people, 3, chosen, train=train, store=tmp_path / "study", workers=1)
     assert list(study.status()) == ["done", "failed", "done"]
     (reason,) = study.failures().values()
     assert reason == "For seed 1, neighbour 7, the function raised RuntimeError: where is it?"
@@ -417,7 +418,7 @@ def test_stopped_it_goes_on_with_the_same_bytes_and_without_a_trial(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure(None, people, 5, 3, train=noisy_mean(), store=stopped, progress=stop)
+        measure(None, people, 5, 3, train=noisy_mean(), store=stopped, progress=stop, workers=1)
     assert (Study.open(stopped).status() == "done").sum() == 2
     monkeypatch.setattr(measuring, "_parameters", None)
     measure(None, people, 5, 3, train=noisy_mean(), store=stopped, workers=2)
@@ -443,7 +444,7 @@ def test_a_state_that_processes_copy_is_noticed_by_what_comes_out(
 
 
 def test_another_function_or_other_settings_are_refused(people: Dataset, tmp_path: Path) -> None:
-    measure({"depth": 2}, people, 1, 1, train=noisy_mean(), store=tmp_path / "study")
+    measure({"depth": 2}, people, 1, 1, train=noisy_mean(), store=tmp_path / "study", workers=1)
 
     def other(X: np.ndarray, y: np.ndarray, seed: int) -> Any:
         return X[0]
@@ -555,44 +556,23 @@ def test_odd_answers_are_reasons_to_fail(train, reason):
     assert reason in str(attempt(train, neighbours, 0, 0))
 
 
-def starts_processes(X, y, seed):
-    import multiprocessing
-
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return np.full(2, float(pool.apply(abs, (-seed,))))
-
-
 def test_a_function_may_start_processes_of_its_own(tmp_path):
+    def train(X, y, seed):
+        import multiprocessing
+
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            return np.full(2, float(pool.apply(abs, (-seed,))))
+
     data = Dataset(np.eye(3), np.array([0, 1, 0]))
-    study = measure(None, data, 2, 1, store=tmp_path / "s", train=starts_processes)
+    study = measure(None, data, 1, 1, store=tmp_path / "s", train=train, workers=1)
     assert set(study.status()) == {"done"}
 
 
 # On a cluster --------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    # Dask reports every worker that is gone; here they are meant to be.
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.fixture(scope="module")
-def threads() -> Iterator[Any]:
-    """A client of a cluster inside this process."""
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
 def test_a_cluster_gives_the_same_bytes_and_goes_on_where_it_was(
-    people: Dataset, spec: TrainSpec, tmp_path: Path, threads: Any, content
+    people: Dataset, spec: TrainSpec, tmp_path: Path, dask_threads: Any, content
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     measure(spec, people, 16, 5, store=here)
@@ -602,30 +582,34 @@ def test_a_cluster_gives_the_same_bytes_and_goes_on_where_it_was(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure(spec, people, 16, 5, store=there, client=threads, progress=stop)
+        measure(spec, people, 16, 5, store=there, client=dask_threads, progress=stop)
     assert (Study.open(there).status() == "done").sum() == 3
     told: list[StudyProgress] = []
-    measure(spec, people, 16, 5, store=there, client=threads, progress=told.append)
+    measure(spec, people, 16, 5, store=there, client=dask_threads, progress=told.append)
     assert [each.cells_done for each in told] == list(range(3, 17))
     assert content(there) == content(here)
 
 
 def test_a_function_can_be_measured_by_a_cluster_too(
-    people: Dataset, tmp_path: Path, threads: Any, content
+    people: Dataset, tmp_path: Path, dask_threads: Any, content
 ) -> None:
     def train(X: np.ndarray, y: np.ndarray, seed: int) -> Any:
         if seed == 2:
             raise ValueError("no luck")
         return X.mean(axis=0) * seed
 
-    measure(None, people, 4, 2, train=train, store=tmp_path / "here")
-    study = measure(None, people, 4, 2, train=train, store=tmp_path / "there", client=threads)
+    measure(None, people, 4, 2, train=train, store=tmp_path / "here", workers=1)
+    study = measure(None, people, 4, 2, train=train, store=tmp_path / "there", client=dask_threads)
     assert list(study.status()) == ["done", "done", "failed", "done"]
     assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
 def test_what_goes_wrong_in_a_worker_is_said_and_finished_cells_are_kept(
-    people: Dataset, spec: TrainSpec, tmp_path: Path, threads: Any, monkeypatch: pytest.MonkeyPatch
+    people: Dataset,
+    spec: TrainSpec,
+    tmp_path: Path,
+    dask_threads: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     real = measuring._Engine.__call__
 
@@ -636,33 +620,29 @@ def test_what_goes_wrong_in_a_worker_is_said_and_finished_cells_are_kept(
 
     monkeypatch.setattr(measuring._Engine, "__call__", cell)
     with pytest.raises(tasks.WorkersFailed, match="OSError: no such library"):
-        measure(spec, people, 16, 5, store=tmp_path / "study", client=threads)
+        measure(spec, people, 16, 5, store=tmp_path / "study", client=dask_threads)
     assert Study.open(tmp_path / "study").status()[5] == "missing"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victims", [1, 2])
 def test_a_killed_worker_costs_only_its_cells(
-    people: Dataset, tmp_path: Path, spec: TrainSpec, victims: int, content
+    people: Dataset, tmp_path: Path, spec: TrainSpec, victims: int, dask_processes: Any, content
 ) -> None:
     # Cells of about a tenth of a second, so that both workers are at it when it happens.
     longer = TrainSpec(spec.objective, 0.5, 8, steps=4_000)
     measure(longer, people, 32, 20, store=tmp_path / "here")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        workers = list(client.run(os.getpid).values())
-        assert len(workers) == 2
-        assert os.getpid() not in workers
+    dask_processes.wait_for_workers(2, timeout=30)
+    workers = list(dask_processes.run(os.getpid).values())
+    assert len(workers) == 2
+    assert os.getpid() not in workers
 
-        def kill(progress: StudyProgress) -> None:
-            if progress.cells_done == 3:
-                for worker in workers[:victims]:
-                    os.kill(worker, signal.SIGKILL)
+    def kill(progress: StudyProgress) -> None:
+        if progress.cells_done == 3:
+            for worker in workers[:victims]:
+                os.kill(worker, signal.SIGKILL)
 
-        measure(longer, people, 32, 20, store=tmp_path / "there", client=client, progress=kill)
-        assert set(workers[:victims]).isdisjoint(client.run(os.getpid).values())
-    assert content(tmp_path / "there") == content(tmp_path / "here")
+    there = tmp_path / "there"
+    measure(longer, people, 32, 20, store=there, client=dask_processes, progress=kill)
+    assert set(workers[:victims]).isdisjoint(dask_processes.run(os.getpid).values())
+    assert content(there) == content(tmp_path / "here")

@@ -463,7 +463,7 @@ def test_a_cnn_needs_an_image_it_can_halve_thrice(features, image_shape, sentenc
     [
         ({"kind": "logstic"}, "kind=logstic to be one of .* Did you mean logistic"),
         ({"kind": "logistic", "l2": -1}, "l2=-1 >= 0 and finite"),
-        ({"kind": "huber-svm", "huber_width": 0}, "huber_width=0 > 0 and finite. The papers use"),
+        ({"kind": "huber-svm", "huber_width": 0}, "huber_width=0 > 0 and finite"),
         ({"kind": "mlp", "hidden": 0}, "hidden=0 >= 1"),
         ({"kind": "cnn", "classes": 1}, "classes=1 >= 2"),
         ({"kind": "mlp", "intercept": False}, "intercept=False to be True for mlp"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from sordino.data.dataset import Dataset
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import prove
-from sordino.proofs.steps import rates_of
+from sordino.proofs.evidence import StepsEvidence
+from sordino.proofs.steps import rates_of, run_of
+from sordino.proofs.theorems import noise_for_steps
 from sordino.sgd import train
 from sordino.sgd.spec import Schedule, TrainSpec
 
@@ -178,9 +181,17 @@ class TestNumbers:
         ],
     )
     def test_nothing_is_made_from_a_private_number_of_records(self, changed, complaint):
+        spec, public = spec_of(**changed), {"rows": 100, "norm": 1.0, "delta": DELTA, "columns": 4}
         with pytest.raises(InvalidArgument, match=complaint):
-            proved(spec_of(**changed), ADD)
-        assert proved(spec_of(**changed), Relation.ZERO_OUT).best
+            proved(spec, ADD)
+        for ask in ("done", "proof"):
+            with pytest.raises(InvalidArgument, match=complaint):
+                getattr(StepsEvidence(spec=spec, relation=ADD, **public), ask)()
+        if spec.order == "poisson":  # who makes a run answers for its numbers: only noise is sought
+            run = run_of(replace(spec, noise_multiplier=1.0), None, 100, ADD)
+            assert noise_for_steps(run, 1.0, DELTA) > 0
+        assert proved(spec, ZERO).best
+        assert StepsEvidence(spec=spec, relation=ZERO, **public).proof()
 
     def test_the_regulariser_is_outside_the_clip(self):
         # However large the weights, l2 w is not counted among what a record moves.

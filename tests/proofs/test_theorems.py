@@ -441,7 +441,7 @@ def test_no_epsilon_falls_with_noisy_steps(sampling):
         ),
         (
             output(learning_rate=Schedule.strongly_convex_rate(0.1, 0.1)),
-            *("bolt-on-strongly-convex", "first number >= the smoothness"),
+            *("bolt-on-strongly-convex", "own smoothness"),
         ),
         (output(learning_rate=FALLING), "any-passes", "constant learning rate"),
         (output(average_every=1), "any-passes", "averages are released"),
@@ -453,7 +453,7 @@ def test_no_epsilon_falls_with_noisy_steps(sampling):
         (descent(average_every=1), "gradient-descent", "averages are released"),
         (descent(learning_rate=FALLING), "gradient-descent-zhang", "this one falls"),
         (descent(average_every=1), "gradient-descent-zhang", "averages are released"),
-        (descent(learning_rate=5.0), "gradient-descent-zhang", "of at most 2 / (L + mu)"),
+        (descent(learning_rate=5.0), "gradient-descent-zhang", "<= 2 / (L + mu)"),
         (output(), "steps", "on the final weights alone"),
         (output(), "objective", "not in the objective"),
         (steps(), "output", "The noise is in every step"),

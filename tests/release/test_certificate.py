@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_evidence import NOISY, SHAPE, SPEC
 
 from sordino.errors import InvalidArgument, Refused
-from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.proofs.evidence import SelectionEvidence, StepsEvidence
@@ -31,7 +31,6 @@ from sordino.release.certificate import (
     salted,
     versions,
 )
-from sordino.sgd.spec import TrainSpec
 
 EVIDENCE = AdaptiveEvidence(relation=Relation.REPLACE_ONE, columns=4, rho=0.02, clip=1.0)
 GUARANTEE = EVIDENCE.proof().guarantee(1e-6)
@@ -121,25 +120,11 @@ def test_every_float_comes_back_to_the_last_bit() -> None:
     assert (found.epsilon, found.delta) == (epsilon, 5e-324)
 
 
-def _spec(**changed: object) -> TrainSpec:
-    spec = TrainSpec(
-        ObjectiveSpec("logistic", l2=0.01, intercept=False),
-        learning_rate=0.5,
-        batch_size=50,
-        epochs=2,
-        order="permute-once",
-        drop_last=True,
-        init="given",
-        dtype="float64",
-    )
-    return replace(spec, **changed)  # type: ignore[arg-type]
-
-
-SHAPE: dict[str, Any] = {"relation": Relation.REPLACE_ONE, "columns": 4}
-NOISY: dict[str, Any] = {"order": "poisson", "max_grad_norm": 1.0, "noise_multiplier": 2.0}
 OTHERS = [
-    OutputEvidence(spec=_spec(), rows=200, norm=1.0, sigma=0.5, **SHAPE),
-    StepsEvidence(spec=_spec(**NOISY, drop_last=False), rows=200, norm=1.0, delta=1e-6, **SHAPE),
+    OutputEvidence(spec=SPEC, rows=200, norm=1.0, sigma=0.5, **SHAPE),
+    StepsEvidence(
+        spec=replace(SPEC, **NOISY, drop_last=False), rows=200, norm=1.0, delta=1e-6, **SHAPE
+    ),
     ObjectiveEvidence(
         loss="logistic",
         huber_width=0.5,
@@ -174,7 +159,7 @@ def test_a_selection_survives_json_with_its_tuning() -> None:
     for wrong in (Tuning("unknown"), replace(tuning, candidates=3)):
         with pytest.raises(InvalidArgument):
             replace(certificate, tuning=wrong)
-    with pytest.raises(InvalidArgument, match="Declared tuning is proved by a selection"):
+    with pytest.raises(InvalidArgument, match="tuning=declared to fit"):
         replace(CERTIFICATE, tuning=tuning)
 
 
@@ -381,7 +366,7 @@ def test_what_is_left_open_is_not_covered() -> None:
     listed = text.split("WHAT IS NOT COVERED")[1].split("WHAT IT ASSUMES")[0]
     assert "- which classes there are was read off the labels" in listed
     assert "- how the rows were prepared: nobody declared it" in listed
-    assert "- tuning on the same records: the guarantee holds for this one training only" in listed
+    assert "- tuning on the same records" in listed
     assert "- other releases from the same records -" in listed
 
 

@@ -46,7 +46,7 @@ def test_the_two_halves_of_a_pair_are_independent_beyond_correlation() -> None:
 
 @pytest.mark.slow
 def test_keystream_normals_hold_to_the_tails() -> None:
-    x = CryptoNormals().stream("x").standard_normal((20_000_000,))
+    x = CryptoNormals().stream("x").standard_normal((10_000_000,))
     _looks_normal(x)
     for out in (3.0, 4.0, 4.5):
         expected = stats.norm.sf(out) * x.size

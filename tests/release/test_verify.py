@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sample_evidence import NOISY, SHAPE, SPEC
 
 from sordino.accounting.profile import GaussianProfile
 from sordino.errors import NotApplicable
-from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation
 from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.proofs.evidence import SelectionEvidence, StepsEvidence
@@ -24,30 +24,10 @@ from sordino.release import bundle, signature
 from sordino.release.certificate import Certificate, CertificateError, Model, Tuning
 from sordino.release.noise import CryptoNormals, OsGaussian
 from sordino.release.verify import TRUST, verify, verify_certificate
-from sordino.sgd.spec import TrainSpec
 
 DELTA = 1e-6
 WEIGHTS = bundle.weights_file(np.ones((1, 3)), np.ones(1))
-SHAPE: dict[str, Any] = {"relation": Relation.REPLACE_ONE, "columns": 4}
-SPEC = TrainSpec(
-    ObjectiveSpec("logistic", l2=0.01, intercept=False),
-    learning_rate=0.5,
-    batch_size=50,
-    epochs=2,
-    order="permute-once",
-    drop_last=True,
-    init="given",
-    dtype="float64",
-)
-NOISY = replace(
-    SPEC,
-    order="poisson",
-    steps=8,
-    epochs=None,
-    max_grad_norm=1.0,
-    noise_multiplier=2.0,
-    drop_last=False,
-)
+_NOISY = replace(SPEC, **NOISY, steps=8, epochs=None, drop_last=False)
 ADAPTIVE = AdaptiveEvidence(rho=0.02, clip=1.0, **SHAPE)
 KINDS: list[Evidence] = [
     ADAPTIVE,
@@ -55,7 +35,7 @@ KINDS: list[Evidence] = [
     OutputEvidence(
         spec=SPEC, rows=200, norm=1.0, sigma=0.5, source=METHODS["bolt-on"].source, **SHAPE
     ),
-    StepsEvidence(spec=NOISY, rows=200, norm=1.0, delta=DELTA, **SHAPE),
+    StepsEvidence(spec=_NOISY, rows=200, norm=1.0, delta=DELTA, **SHAPE),
     ObjectiveEvidence(
         loss="logistic",
         huber_width=0.5,
@@ -272,7 +252,7 @@ def test_another_version_may_have_other_words_but_no_other_numbers() -> None:
 
 def test_nothing_promised_is_verified_as_nothing() -> None:
     bare = _certificate(guarantee=None, why_none="random_state was given.")
-    assert "promises nothing, and yet records" in _refusal(bare)
+    assert "promises nothing, and yet has numbers" in _refusal(bare)
     verdict = verify_certificate(replace(bare, evidence=None, facts={}))
     assert verdict.guarantee is None
     assert "NOTHING IS PROMISED" in verdict.findings[0]

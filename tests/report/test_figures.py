@@ -83,7 +83,7 @@ SERIES = {
 
 def test_growth_shows_finite_points_and_dashes_what_is_no_guarantee(monkeypatch) -> None:
     caught = caught_figures(monkeypatch)
-    figures.growth(SERIES, "x.png", across="steps", up="epsilon", title="a title")
+    figures.growth("x.png", "a title", ("a title", "steps", "epsilon", SERIES))
     (axes,) = caught[0].axes
     shown = by_label(axes)
     assert set(shown) == {"proved", "quoted (as printed, no guarantee)"}
@@ -121,7 +121,7 @@ def test_noise_growth_without_ratios_is_drawn(tmp_path: Path) -> None:
 
 def test_nothing_finite_is_drawn_without_a_warning(tmp_path: Path) -> None:
     empty = {"proved": [(1, math.inf)]}
-    figures.growth(empty, str(tmp_path / "a.png"), across="x", up="y", title="z")
+    figures.growth(str(tmp_path / "a.png"), "z", ("z", "x", "y", empty))
     figures.noise_growth(empty, [], str(tmp_path / "b.png"), title="z")
     assert (tmp_path / "b.png").exists()
 
@@ -129,7 +129,7 @@ def test_nothing_finite_is_drawn_without_a_warning(tmp_path: Path) -> None:
 def test_an_svg_is_the_same_every_time(tmp_path: Path) -> None:
     paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for path in paths:
-        figures.growth(SERIES, str(path), across="steps", up="epsilon", title="a title")
+        figures.growth(str(path), "a title", ("a title", "steps", "epsilon", SERIES))
     first, second = (path.read_text() for path in paths)
     assert "<dc:date>" not in first
     assert first == second
@@ -185,7 +185,7 @@ def test_distances_show_both_inits_and_the_bound_dashed() -> None:
     assert any("another record (vary)" in text for text in said)
     assert any("another seed (fixed)" in text for text in said)
     assert "bound, one record: 0.3" in said
-    assert "papers' fraction of it: 0.25" in said
+    assert "papers' fraction: 0.25" in said
     by_name = {str(line.get_label()): line for line in panel.get_lines()}
     mark = by_name["bound, one record: 0.3"]
     assert mark.get_linestyle() == "--"
@@ -386,8 +386,8 @@ def test_error_curves_have_a_column_a_setting_and_a_row_an_order(log: bool) -> N
     figure = error_curves(SETTINGS, log=log)
     grid = np.array(figure.axes).reshape(2, 3)
     assert [panel.get_title(loc="left") for panel in grid[0]] == ["a", "b", "c"]
-    assert "D without the record" in grid[0, 0].get_ylabel()
-    assert "D with the record" in grid[1, 0].get_ylabel()
+    assert "in D′, not in D" in grid[0, 0].get_ylabel()
+    assert "in D, not in D′" in grid[1, 0].get_ylabel()
     for panel, curves in ((grid[0, 1], PRESENCE), (grid[1, 2], ABSENCE)):
         lines = lines_of(panel)
         np.testing.assert_array_equal(

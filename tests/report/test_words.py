@@ -76,7 +76,7 @@ class TestVerdict:
             (0.5, "learns little"),
             (1.01, "learns a limited amount"),
             (3.01, "may learn a lot"),
-            (10.01, "means next to nothing"),
+            (10.01, "may learn almost anything"),
         ],
     )
     def test_says_what_an_epsilon_is_worth(self, epsilon: float, said: str) -> None:

@@ -481,7 +481,7 @@ class TestRandomnessThatCannotBeRepeated:
         starts = train(spec, problem, range(5), neighbours, [0], streams=OsStreams())[:, :, 0]
         assert (starts == starts[:, :1]).all()
         assert len(np.unique(starts[:, 0], axis=0)) == 5
-        with pytest.raises(InvalidArgument, match="a seed's datasets go in one chunk"):
+        with pytest.raises(InvalidArgument, match="plan="):
             train(spec, problem, [0], neighbours, plan=Plan(1, 1), streams=OsStreams())
 
     def test_a_fixed_start_is_one_start(self, problem):
@@ -497,7 +497,7 @@ class TestRandomnessThatCannotBeRepeated:
 
 
 def test_the_same_seed_twice_is_refused(problem):
-    with pytest.raises(InvalidArgument, match="it would be counted twice"):
+    with pytest.raises(InvalidArgument, match="seeds="):
         train(make_spec("plain"), problem, [3, 4, 3])
 
 
@@ -534,12 +534,12 @@ BAD = {
     "batch larger than the data": ({"batch_size": 38}, {}, "Expected batch_size=38 <= 37"),
     "checkpoint too late": ({}, {"checkpoints": [24]}, "Expected checkpoint=24 <= 23"),
     "checkpoint twice": ({}, {"checkpoints": [4, 4]}, "different steps"),
-    "no seeds": ({}, {"seeds": []}, "at least one seed"),
+    "no seeds": ({}, {"seeds": []}, "at least one"),
     "negative seed": ({}, {"seeds": [-1]}, "Expected seed=-1 >= 0"),
     "weights not wanted": (
         {},
         {"initial_weights": np.zeros(6)},
-        "to be None with init='vary'. Set init",
+        "to be None with init='vary'",
     ),
     "weights missing": ({"init": "given"}, {}, "initial_weights=None to be an array"),
     "weights of another model": (
@@ -568,7 +568,7 @@ def test_bad_input_is_one_sentence_before_any_training(name, problem):
 def test_neighbours_of_another_dataset_are_refused(problem):
     """They would be trained on silently, on rows that happen to have the same numbers."""
     other = make_problem(37, 5, seed=1)
-    with pytest.raises(InvalidArgument, match=r"of another dataset.*Make the neighbours from"):
+    with pytest.raises(InvalidArgument, match="of another dataset"):
         train(make_spec("plain"), problem, [0], nb.zero_out(other, [1]))
     copy = make_problem(37, 5)
     train(make_spec("plain"), problem, [0], nb.zero_out(copy, [1]))

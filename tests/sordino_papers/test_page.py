@@ -166,7 +166,7 @@ def test_reasons_and_what_they_lean_on_stand_beside_the_table(found):
     assert "Differs, explained: sigma_i(D), logistic regression, Adult: paper 0.110" in said
     assert "The paper forgot to divide by sqrt(2)." in said
     assert '<code class="whole">sqrt(2)</code>' in text
-    assert "This does not count, since its explanation leans on one/checks/maximum" in said
+    assert "This does not count, since it leans on one/checks/maximum" in said
     assert "SORDINO_DATA" in document.inside["missing"]
 
 
@@ -236,7 +236,7 @@ def test_it_says_what_differs_why_and_what_shows_it(tmp_path):
     assert "**Differs, explained:** sigma\\_i(D), logistic regression, Adult: paper 0.110" in said
     assert "> The paper forgot to divide by `sqrt(2)`." in said
     assert "> - Divided by the root of two, ours is as printed: ours 0.998" in said
-    assert "does not count, since its explanation leans on one/checks/maximum" in said
+    assert "does not count, since it leans on one/checks/maximum" in said
     assert said.index("✗ differs") < said.index("△ differs, explained")
     assert "> The constant as typed is off by a factor of 43." in text
     assert "> Ours: 43.6; needed: at least 43. ✓ holds" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,6 @@ from sordino.study import Cell, Layout, Study
 DESCRIPTION = {"spec": {"learning_rate": 0.1, "objective": "logistic"}, "dataset": "sha256:abc"}
 
 Array = npt.NDArray[Any]
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A hundred waits for the disk a test; that they are asked for is a test of its own.
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_a_damaged_study_json_loses_nothing(finished, description, layout, conte
         with pytest.raises(StudyError, match="or delete it and run the same command"):
             use()
     path.unlink()
-    with pytest.raises(StudyError, match=r"its study\.json, and what is there is not of what is"):
+    with pytest.raises(StudyError, match=r"its study\.json, since its cells are of another"):
         Study.open_or_create(finished.directory, {**description, "dataset": "b"}, layout)
     Study.open_or_create(finished.directory, description, layout).close()
     assert content(finished.directory) == before

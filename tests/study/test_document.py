@@ -82,7 +82,7 @@ def test_a_difference_is_named(tmp_path, made, description, layout, change, clau
         made.check_same(tmp_path, Document.of(description, layout))
     assert str(refused.value) == (
         f"Expected study={tmp_path} to be of what is asked for, and {clause}. "
-        "Pass its own settings, or another directory."
+        "Pass another directory."
     )
 
 

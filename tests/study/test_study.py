@@ -155,7 +155,7 @@ class TestWeights:
         stranger = Cell(0, slice(0, 1), slice(0, 2), 0)
         past = Cell(0, slice(0, 2), slice(0, 2), 12)
         for cell in (stranger, past, replace(past, number=-1), "cell"):
-            with pytest.raises(InvalidArgument, match="Take it from cells"):
+            with pytest.raises(InvalidArgument, match="of this study"):
                 study.fail(cell, "no")
 
 
@@ -287,7 +287,7 @@ class TestWriters:
             study.repair,
         )
         for use in uses:
-            with pytest.raises(InvalidArgument, match="to be open for writing in this process"):
+            with pytest.raises(InvalidArgument, match="to be open for writing here"):
                 use()
         assert (study.status() == "missing").all()
 

@@ -52,7 +52,7 @@ from sordino.accounting.profile import (
 from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.types import Floats
 
-Counted = Sequence[tuple[Profile, int]]
+_Counted = Sequence[tuple[Profile, int]]
 
 
 def compose(profiles: Sequence[Profile]) -> Profile:
@@ -81,7 +81,7 @@ def times(profile: Profile, count: int) -> Profile:
     return profile if count == 1 else _composed([(profile, count)])
 
 
-def _composed(counted: Counted) -> Profile:
+def _composed(counted: _Counted) -> Profile:
     hopeless = [profile for profile, _ in counted if profile.mu == math.inf]
     if hopeless:  # one release that hides nothing is enough
         return hopeless[0].noted("composed with others, which cannot help")
@@ -95,7 +95,7 @@ def _composed(counted: Counted) -> Profile:
     return SummedProfile(parts=tuple(counted), **described)
 
 
-def _described(counted: Counted, rule: str) -> dict[str, Any]:
+def _described(counted: _Counted, rule: str) -> dict[str, Any]:
     theorems = list(dict.fromkeys(profile.theorem for profile, _ in counted))
     shown = "; ".join(theorems[:3]) + ("; ..." if len(theorems) > 3 else "")
     notes = tuple(dict.fromkeys(note for profile, _ in counted for note in profile.notes))
@@ -107,7 +107,7 @@ def _described(counted: Counted, rule: str) -> dict[str, Any]:
     }
 
 
-def _by_losses(counted: Counted) -> Profile | None:
+def _by_losses(counted: _Counted) -> Profile | None:
     merged: dict[Loss, int] = {}
     for profile, count in counted:
         if profile.losses is None:
@@ -129,7 +129,7 @@ def _by_losses(counted: Counted) -> Profile | None:
     return LossProfile(components=tuple(rest), limit=limit, **described)
 
 
-def _by_renyi(counted: Counted) -> Profile | None:
+def _by_renyi(counted: _Counted) -> Profile | None:
     total = np.zeros(len(renyi.ORDERS))
     for profile, count in counted:
         values = profile.renyi(renyi.ORDERS)
@@ -162,7 +162,7 @@ class SummedProfile(Profile):
         return -745.0 + least(lambda rise: holds(rise - 745.0), 0.0, 745.0 - 1e-12)
 
 
-Fixed = Literal["gaussian", "concentrated", "promised"]
+_Fixed = Literal["gaussian", "concentrated", "promised"]
 
 GAUSSIAN = "Gaussian DP, exactly"
 CONCENTRATED = "zero-concentrated DP"
@@ -171,7 +171,7 @@ LOSSES = "privacy loss distributions"
 RENYI = "Renyi DP"
 _NAMES = {"gaussian": GAUSSIAN, "concentrated": CONCENTRATED, "promised": PROMISED}
 
-ROUNDING = 1e-12
+_ROUNDING = 1e-12
 """Ten promises of delta / 10 sum to a little more than delta in float64; this much is forgiven."""
 
 
@@ -228,7 +228,7 @@ def total(
     delta: float,
     *,
     as_you_go: bool = False,
-    fixed: Fixed | None = None,
+    fixed: _Fixed | None = None,
     enough: float | None = None,
 ) -> Total:
     """The least epsilon proved at `delta` for all these releases.
@@ -282,7 +282,7 @@ def largest_gaussian(
     delta: float,
     *,
     as_you_go: bool = False,
-    fixed: Fixed | None = None,
+    fixed: _Fixed | None = None,
 ) -> float:
     """The largest mu of a Gaussian release that still fits into (epsilon, delta), rounded down.
 
@@ -351,7 +351,7 @@ def _hides_nothing(profile: Profile) -> bool:
     return profile.mu == math.inf
 
 
-def _by_first(parts: Sequence[Part]) -> Fixed:
+def _by_first(parts: Sequence[Part]) -> _Fixed:
     first = parts[0].profile
     if first.mu is not None:
         return "gaussian"
@@ -360,7 +360,7 @@ def _by_first(parts: Sequence[Part]) -> Fixed:
 
 def _cheap_rules(parts: list[Part], delta: float) -> Iterator[Rule]:
     """Those that need no convolution; also those that hold as you go."""
-    if math.fsum(part.delta for part in parts) <= delta * (1 + ROUNDING):
+    if math.fsum(part.delta for part in parts) <= delta * (1 + _ROUNDING):
         yield PROMISED, lambda: math.fsum(part.epsilon for part in parts)
     mus = [part.profile.mu for part in parts]
     if None not in mus:

@@ -30,7 +30,7 @@ from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, Re
 from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, Relation, Sampling
 
-EXACT = "privacy loss distributions"
+_EXACT = "privacy loss distributions"
 LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
 
@@ -137,7 +137,7 @@ def pld(
         Where the sampling has no theorem for the relation.
     """
     run = NoisySteps(noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch)
-    theorem = _theorem(run, EXACT)
+    theorem = _theorem(run, _EXACT)
     known = _without_sampling(run, theorem)
     if known is not None:
         return known
@@ -237,7 +237,7 @@ def _loss(run: NoisySteps) -> Loss:
 
 
 def _theorem(run: NoisySteps, method: str) -> str:
-    exact = method == EXACT
+    exact = method == _EXACT
     if run.sampling == Sampling.FULL:
         if exact:
             return "Gaussian DP composition (Dong, Roth & Su 2022, Corollary 3.3)"

@@ -47,16 +47,16 @@ from sordino.errors import NotApplicable
 from sordino.privacy import Relation
 from sordino.types import Floats
 
-Terms = tuple[tuple[float, float], ...]
+_Terms = tuple[tuple[float, float], ...]
 """Offsets and mus: by the union bound delta(epsilon) <= sum dG(epsilon - offset; mu)."""
 
 
-def _corners(replace: bool, mu: float, floor: float) -> Terms:
+def _corners(replace: bool, mu: float, floor: float) -> _Terms:
     """The normals whose maximum, and that of `floor`, bounds the loss."""
     return ((0.0, 2 * mu), (0.0, mu), (floor, mu)) if replace else ((0.0, mu),)
 
 
-def _log_sum(epsilon: float, terms: Terms) -> float:
+def _log_sum(epsilon: float, terms: _Terms) -> float:
     """Ln of the sum of the Gaussian deltas of these terms, at most 0."""
     logs = [gaussian.log_delta(epsilon - offset, mu) for offset, mu in terms]
     return min(0.0, float(np.logaddexp.reduce(logs)))
@@ -99,7 +99,7 @@ class ObjectiveLoss(Loss):
     floor: float
     replace: bool
 
-    def _law(self, direction: Direction) -> tuple[float, float, Terms]:
+    def _law(self, direction: Direction) -> tuple[float, float, _Terms]:
         """Constant part, lowest value of the rest, and the normals of its tail."""
         charged = self.replace or direction == "forward"
         jacobian, start = (self.jacobian, self.floor) if charged else (0.0, 0.0)
@@ -140,7 +140,7 @@ class ObjectiveLoss(Loss):
         return shift + start, shift + max(start, *ends)
 
 
-def _tails(at: Floats, terms: Terms, tilt: float = 0.0) -> Floats:
+def _tails(at: Floats, terms: _Terms, tilt: float = 0.0) -> Floats:
     """Sum of normal tails beyond these points, each times e^(tilt loss) for a tilt of 0 or -1."""
     total = np.zeros(len(at))
     for offset, mu in terms:
@@ -149,11 +149,11 @@ def _tails(at: Floats, terms: Terms, tilt: float = 0.0) -> Floats:
     return total
 
 
-def _tail(at: float, terms: Terms) -> float:
+def _tail(at: float, terms: _Terms) -> float:
     return float(_tails(np.array([at]), terms)[0])
 
 
-Kind = Literal["logistic", "huber-svm"]
+_Kind = Literal["logistic", "huber-svm"]
 KINDS = ("logistic", "huber-svm")
 
 
@@ -178,13 +178,13 @@ class Problem(TypedDict):
     regulariser: float
     norm: float
     curvature: float
-    kind: Kind
+    kind: _Kind
     relation: Relation
 
 
 _OUTPUT_SHARE = 0.01
 """The mu of the noise that hides the solver's error, as a share of the mu of the objective's."""
-MOST_NOISE = 1e12
+_MOST_NOISE = 1e12
 _FLOORS = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Values of f tried, as shares of min(k, epsilon): fixed, so that more noise is never worse."""
 
@@ -223,7 +223,7 @@ class ObjectiveProfile(Profile):
             best = min(best, _log_sum(epsilon, self._terms(mu, floor)))
         return best
 
-    def _terms(self, mu: float, floor: float) -> Terms:
+    def _terms(self, mu: float, floor: float) -> _Terms:
         """The same normals plus the one that hides the solver's error."""
         alone = (*_corners(self._replaces, mu, floor), (floor, 0.0))
         return tuple((offset, math.hypot(size, self.output_mu)) for offset, size in alone)
@@ -330,7 +330,7 @@ def noise(
     def holds(sigma: float) -> bool:
         return profile_at(sigma).log_delta(epsilon) <= math.log(delta)
 
-    if epsilon <= problems * kappa and (problems > 1 or not holds(MOST_NOISE * norm)):
+    if epsilon <= problems * kappa and (problems > 1 or not holds(_MOST_NOISE * norm)):
         raise NotApplicable(_too_costly(epsilon, kappa, lam, problems))
     if problems > 1:
         found = least_noise(lambda multiplier: profile_at(multiplier * norm), epsilon, delta)

@@ -68,7 +68,7 @@ def to_plain(profile: Profile) -> dict[str, Any]:
         If it is of a kind that has no name here, or holds numbers that no record may hold.
     """
     with refusing("profile", InvalidArgument):
-        plain: dict[str, Any] = PROFILE.write(profile)
+        plain: dict[str, Any] = _PROFILE.write(profile)
         return plain
 
 
@@ -82,7 +82,7 @@ def from_plain(values: object) -> Profile:
         number that is a text, out of its range or NaN, a law that does not fit the relation.
     """
     with refusing("profile", InvalidArgument):
-        profile: Profile = PROFILE.read(values)
+        profile: Profile = _PROFILE.read(values)
         return profile
 
 
@@ -99,7 +99,7 @@ LAWS: dict[str, RecordForm] = {}
 """Laws of privacy loss by their names in a file."""
 PROFILES: dict[str, RecordForm] = {}
 """Profiles by their names in a file."""
-_LAW, PROFILE = Tagged(LAWS), Tagged(PROFILES, DEEPEST)
+_LAW, _PROFILE = Tagged(LAWS), Tagged(PROFILES, DEEPEST)
 
 
 def _check_weights(loss: GaussianLoss) -> None:
@@ -189,17 +189,17 @@ PROFILES |= {
     ),
     "group": RecordForm(
         GroupProfile,
-        {**_COMMON, "one": PROFILE, "size": Whole(least=1, most=_LARGEST_GROUP)},
+        {**_COMMON, "one": _PROFILE, "size": Whole(least=1, most=_LARGEST_GROUP)},
         check=lambda made: _check_inside(made, (made.one,)),
     ),
     "summed": RecordForm(
         SummedProfile,
-        {**_COMMON, "parts": listed(RowForm((PROFILE, _SOME)))},
+        {**_COMMON, "parts": listed(RowForm((_PROFILE, _SOME)))},
         check=lambda made: _check_inside(made, tuple(part for part, _ in made.parts)),
     ),
     "slack": RecordForm(
         WithSlack,
-        {**_COMMON, "base": PROFILE, "slack": _RATE},
+        {**_COMMON, "base": _PROFILE, "slack": _RATE},
         check=lambda made: _check_inside(made, (made.base,)),
     ),
 }

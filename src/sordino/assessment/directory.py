@@ -23,7 +23,6 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -53,24 +52,12 @@ would not go with new ones: other formats are refused. The program's version is 
 versions change nothing of this."""
 _ANOTHER = "Pass another --out; this one was not changed."
 _README_TEXT = """\
-INTERNAL: do not publish or share this directory.
+INTERNAL: do not publish or share this directory: it tells who is in the data.
 
-It is an assessment made by sordino: weights trained without protection, exact accuracies, and what
-attacks achieved. Whoever has it can tell who is in the data. Two things may leave, each by itself:
-model/, the released model with its certificate, and what `sordino report . --public` writes.
-
-study.toml       what was asked; `sordino assess study.toml` asks it again
-report.html      the page, and assessment.json, the same as data
-stages, work     what was found so far
-
-Running the same command again goes on where it stopped.
+Only model/ (the released model) and what `sordino report . --public` writes may leave.
+The same command, or `sordino assess study.toml`, resumes it; report.html is the page.
 """
 _Found = TypeVar("_Found")
-
-
-@dataclass(frozen=True)
-class _Took:
-    seconds: float
 
 
 class AssessmentError(Refused):
@@ -103,12 +90,11 @@ class AssessmentDirectory:
             while not existing.exists():
                 existing = existing.parent
         except (OSError, ValueError) as error:  # too long, or with a zero character
-            why = getattr(error, "strerror", None) or error
-            checks.fail("--out", root, f"to be a directory that can be made ({why})")
+            made._fail_to_make(error)
         if not existing.is_dir():
             checks.fail("--out", root, f"to be a directory, and {existing} is a file")
         if not os.access(existing, os.W_OK | os.X_OK | (os.R_OK if existing == root else 0)):
-            checks.fail("--out", root, "to be in a place where you may write")
+            checks.fail("--out", root, "to be writable")
         if existing == root:
             made._check_same(request)
         return made
@@ -118,12 +104,10 @@ class AssessmentDirectory:
         if (self.root / STUDY).exists():
             different = request.differences(self._request() or request)
             if different and not self._failed():
-                moved = different[0].startswith(("data ", "columns ", "ledger "))
-                hint = (
-                    f"{'If files only moved, correct their paths in its study.toml. ' * moved}"
-                    "Another --out makes another release, and the two add up."
-                )
-                self._refuse(f"to hold this assessment, and it differs: {different[0]}", hint)
+                hint = "Another --out makes another release, and the two add up."
+                if different[0].startswith(("data ", "columns ", "ledger ")):
+                    hint = f"If files only moved, correct its study.toml. {hint}"
+                self._refuse(f"to hold this assessment, and {different[0]}", hint)
         elif (other := unknown_file(self.root, _OURS)) is not None:
             self._refuse(f"to be empty or an assessment, and it holds {other!r}", _ANOTHER)
 
@@ -134,8 +118,7 @@ class AssessmentDirectory:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self.root, 0o700)
         except OSError as error:
-            why = f"to be a directory that can be made ({error.strerror})"
-            checks.fail("--out", self.root, why)
+            self._fail_to_make(error)
         lock = WriterLock(self.root)
         try:
             self._check_same(request)
@@ -144,7 +127,14 @@ class AssessmentDirectory:
                 self._disk.put(_README, _README_TEXT.encode())
                 for name in (_STAGES, _WORK):
                     self._disk.make(name)
-                self._finish_release()
+                # Finish what a kill left and a ledger was charged for; the rest is no release.
+                charged, model = self.charged_bundle(), self.root / MODEL
+                if charged is not None and not model.exists():
+                    half, entry = charged
+                    os.rename(half, model)
+                    entry.written(model)
+                for half in self.root.glob(_HALF):
+                    shutil.rmtree(half)
                 state = {"format": _FORMAT, "fingerprint": fingerprint}
                 state["sordino"] = sordino.__version__  # for people: formats are compared
                 self._disk.put(_STATE, json.dumps(state).encode())
@@ -187,16 +177,6 @@ class AssessmentDirectory:
                 return half, entry
         return None
 
-    def _finish_release(self) -> None:
-        """Finish what a kill left and a ledger was charged for; what was not, is no release."""
-        charged, model = self.charged_bundle(), self.root / MODEL
-        if charged is not None and not model.exists():
-            half, entry = charged
-            os.rename(half, model)
-            entry.written(model)
-        for half in self.root.glob(_HALF):
-            shutil.rmtree(half)
-
     def _failed(self) -> bool:
         """Whether what was asked here failed before anything was released or finished."""
         if self.released or (self.root / ASSESSMENT).exists():
@@ -207,7 +187,7 @@ class AssessmentDirectory:
         """What `opened` wrote of the records; None if nothing was begun."""
         state = self._read(_STATE)
         if state is not None and not isinstance(state.get("fingerprint"), str):
-            self._damaged(_STATE, "It does not say of which records it is.")
+            self._damaged(_STATE, "It names no records.")
         return state
 
     def _request(self) -> Request | None:
@@ -220,7 +200,7 @@ class AssessmentDirectory:
             self._damaged(STUDY, str(error))
         # What is left out of a study file is the usual, but this one was written with all of it.
         if not {"data", "mechanism"} & tomllib.loads(_files.read_text(self.root / STUDY)).keys():
-            self._damaged(STUDY, "It does not say what was assessed.")
+            self._damaged(STUDY, "It names no data.")
         return before
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -239,9 +219,7 @@ class AssessmentDirectory:
         return values
 
     def _damaged(self, name: str, why: str) -> NoReturn:
-        what = f"Restore it from a copy. {_ANOTHER}"
-        if name.startswith(_STAGES):
-            what = "Delete that one file, and its stage is done again."
+        what = "Delete it to repeat its stage." if name.startswith(_STAGES) else "Restore a copy."
         raise AssessmentError(f"{self.root / name} is damaged: {why} {what}")
 
     def _make_way(self, request: Request, fingerprint: str) -> None:
@@ -252,10 +230,9 @@ class AssessmentDirectory:
             self._damaged(_STATE, "It is gone.")
         other = ""
         if state and (version := state.get("format", 1)) != _FORMAT:
-            by = f"sordino {state.get('sordino')} made it"
-            other = f"to have format {_FORMAT}, and it has {version!r:.20}: {by}"
+            other = f"to have format {_FORMAT}, not {version!r:.20} of {state.get('sordino')}"
         elif state and state.get("fingerprint") != fingerprint:
-            other = "to be of the same records, code and columns, and something has changed"
+            other = "to be of the same records, code and columns"
         if not begun or (self._failed() and (other or request.differences(before))):
             for name in (_STAGES, _WORK):
                 shutil.rmtree(self.root / name, ignore_errors=True)
@@ -286,7 +263,7 @@ class AssessmentDirectory:
             if kept.pop("stage", stage) != stage:  # earlier versions did not write it
                 result.refuse("", "is of another stage")
             result.check_keys(kept, ("seconds", "found"), "")
-            seconds = result.from_plain(_Took, {"seconds": kept["seconds"]}).seconds
+            seconds = result.from_plain(float, kept["seconds"])
             return seconds, result.from_plain(kind, kept["found"])
         except result.DocumentError as error:
             self._damaged(name, str(error))
@@ -305,6 +282,10 @@ class AssessmentDirectory:
     def _refuse(self, condition: str, hint: str) -> NoReturn:
         raise AssessmentError(f"Expected {self.root} {condition}. {hint}")
 
+    def _fail_to_make(self, error: Exception) -> NoReturn:
+        why = getattr(error, "strerror", None) or error
+        checks.fail("--out", self.root, f"to be a directory that can be made ({why})")
+
 
 def finished(path: str | os.PathLike[str]) -> Path:
     """The directory of an assessment that is finished.
@@ -316,7 +297,7 @@ def finished(path: str | os.PathLike[str]) -> Path:
     """
     root = Path(path).expanduser().absolute()
     if not (root / STUDY).exists():
-        raise AssessmentError(f"Expected {root} to be a directory that `sordino assess` made.")
+        raise AssessmentError(f"Expected {root} to be made by `sordino assess`.")
     if not (root / ASSESSMENT).exists():
         study, out = shlex.quote(str(root / STUDY)), shlex.quote(str(root))
         hint = f"`sordino assess {study} --out {out}` resumes it."

@@ -49,14 +49,9 @@ def warn(source: Source) -> None:
         days = _place(source).read_text("ascii", "replace").split()
     if not days:
         return
-    many = "a model was" if len(days) == 1 else f"{len(days):,} models were"
-    warnings.warn(
-        f"Of these records {many} released from here before, last on {days[-1][:10]}, and no "
-        "ledger is charged now: releases add up. Keep one budget: `sordino ledger init`, then "
-        "--ledger FILE --dataset NAME.",
-        ReleasedBefore,
-        stacklevel=2,
-    )
+    before = f"Models released from this file before: {len(days):,}, last on {days[-1][:10]}. They"
+    hint = "add up: keep a budget (`sordino ledger init`, then --ledger FILE --dataset NAME)."
+    warnings.warn(f"{before} {hint}", ReleasedBefore, stacklevel=2)
 
 
 def add(source: Source) -> None:

@@ -24,7 +24,7 @@ from sordino.report.result import Assessment, Release
 if TYPE_CHECKING:
     from sordino.release.bundle import Bundle
 
-_CHANGED = "Somebody changed what it keeps: assess anew."
+_CHANGED = "It was changed: assess anew."
 _SLACK = {"rel_tol": 1e-3, "abs_tol": 1e-6}
 """By how much another version may have computed the same otherwise."""
 
@@ -39,8 +39,7 @@ def read(directory: str | os.PathLike[str]) -> Assessment:
     except OSError as error:
         raise AssessmentError(f"{path} cannot be read: {_files.reason(error)}.") from None
     except result.DocumentError as error:
-        hint = "The same `sordino assess` writes it anew."
-        raise AssessmentError(f"{path} is damaged: {error} {hint}") from None
+        raise AssessmentError(f"{path} is damaged: {error} Run `sordino assess` again.") from None
 
 
 def verified(root: Path, release: Release | None, proved: Guarantee | None) -> Bundle | None:
@@ -83,7 +82,7 @@ def verified(root: Path, release: Release | None, proved: Guarantee | None) -> B
     if model is not None and model.certificate_bytes != content:
         raise AssessmentError(f"{root / MODEL} is of another release. Put back the right one.")
     if proved != certificate.guarantee:
-        raise AssessmentError(f"{root} says something else than its certificate does. {_CHANGED}")
+        raise AssessmentError(f"{root} contradicts its certificate. {_CHANGED}")
     return model
 
 

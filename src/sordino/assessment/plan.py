@@ -145,7 +145,7 @@ class AssessmentPlan:
         Of a dataset by name.
     delta
         Where everything is stated.
-    estimator, job
+    estimator, fitting
         Of a linear model: prepared and unfitted, and its plan with the rows within their norm.
     network
         Of a network: its plan.
@@ -165,7 +165,7 @@ class AssessmentPlan:
     recipe: Recipe | None
     delta: float
     estimator: PrivateLinearClassifier | None
-    job: PlannedFit | None
+    fitting: PlannedFit | None
     network: NetworkPlan | None
     D: Dataset
     pair: Pair
@@ -186,9 +186,11 @@ class AssessmentPlan:
         delta, _ = request.delta_and_reason(len(X))
         known = None if source.is_file else recipe(request.data)
         persons = request.max_rows_per_person
-        estimator = job = network = None
+        estimator = fitting = network = None
         if request.model == "mlp":
-            D = _network_rows(prepared, X, y)
+            norm, second = prepared.data_norm, network_labels(prepared, y)[1]
+            codes = (np.asarray(y) == second).astype(np.int64)
+            D = Dataset(clip_rows(np.asarray(X, dtype=np.float64), norm), codes, norm, "fit")
             read = () if prepared.classes is not None else (CLASSES_READ,)
             network = NetworkPlan.of(D.rows, known, request.epsilon, delta, persons, read)
         else:
@@ -202,20 +204,20 @@ class AssessmentPlan:
                 classes=prepared.classes,
                 max_rows_per_person=persons,
             )
-            job = estimator._prepare(X, y)
-            D = job.records.dataset(0)
+            fitting = estimator._prepare(X, y)
+            D = fitting.records.dataset(0)
         return cls(
-            *(request, prepared, X, y, test_X, test_y, known, delta, estimator, job, network),
+            *(request, prepared, X, y, test_X, test_y, known, delta, estimator, fitting, network),
             D=D,
             pair=pairs.canary(D),
-            plain=plain_spec(D.rows, job, known),
+            plain=plain_spec(D.rows, fitting, known),
         )
 
     @cached_property
     def fingerprint(self) -> str:
         """Of all rows and labels, and of what is known of them: INTERNAL."""
         prepared = self.prepared
-        rows = self.D.fingerprint if self.job is None else self.job.content_digest()
+        rows = self.D.fingerprint if self.fitting is None else self.fitting.content_digest()
         known = (
             *(rows, prepared.reads_private_data, prepared.description, prepared.data_norm),
             [str(label) for label in prepared.classes or ()],
@@ -229,27 +231,27 @@ class AssessmentPlan:
 
     def check_budget(self) -> None:
         """Refuse, before any work, what an open ledger has no budget for (`BudgetExceeded`)."""
-        if self.job is not None and is_open():
-            self.job.payment(self.estimator)
+        if self.fitting is not None and is_open():
+            self.fitting.payment(self.estimator)
 
     @property
     def problems(self) -> int:
         """Models that are released together: one, or one a class."""
-        return 1 if self.job is None else self.job.records.problems
+        return 1 if self.fitting is None else self.fitting.records.problems
 
     @property
     def release_spec(self) -> TrainSpec | None:
         """The release's training, where the engine does it."""
         if self.network is not None:
             return self.network.spec
-        return None if self.job is None else self.job.plan.spec
+        return None if self.fitting is None else self.fitting.plan.spec
 
     @cached_property
     def release_pair(self) -> tuple[Dataset, Dataset]:
         """The pair that the release is attacked on; labels are class numbers."""
         pair = self.pair
-        if self.job is not None and self.problems > 1:
-            pair = pairs.canary(class_dataset(self.job))
+        if self.fitting is not None and self.problems > 1:
+            pair = pairs.canary(class_dataset(self.fitting))
         assert isinstance(pair.D_prime, Dataset)
         return pair.D, pair.D_prime
 
@@ -261,12 +263,8 @@ class AssessmentPlan:
     def plain_words(self) -> str:
         """How ordinary SGD is trained."""
         spec, steps = self.plain, self.plain.total_steps(self.D.rows)
-        passes = f"{steps * spec.batch_size / self.D.rows:.3g}"
-        return (
-            f"{steps:,} steps ({passes} {'pass' if passes == '1' else 'passes'}), batches of "
-            f"{spec.batch_size}, learning rate {spec.schedule.rate:g}, a new order every pass, "
-            "fixed initial weights"
-        )
+        passes = f"{steps:,} steps (passes: {steps * spec.batch_size / self.D.rows:.3g})"
+        return f"{passes}, batches of {spec.batch_size}, learning rate {spec.schedule.rate:g}"
 
     @property
     def title(self) -> str:
@@ -279,7 +277,7 @@ class AssessmentPlan:
     def records(self) -> Records:
         """The records in words and sizes, for the page."""
         prepared = self.prepared
-        labels = np.unique(self.y) if self.job is None else self.job.classes
+        labels = np.unique(self.y) if self.fitting is None else self.fitting.classes
         unknown = (CLASSES_READ,) if prepared.classes is None else ()
         return Records(
             rows=self.D.rows,
@@ -301,26 +299,19 @@ def network_labels(prepared: Prepared, y: Any) -> Any:
     return labels
 
 
-def _network_rows(prepared: Prepared, X: Any, y: Any) -> Dataset:
-    """Rows for a network, scaled into their norm; labels 0 and 1."""
-    codes = (np.asarray(y) == network_labels(prepared, y)[1]).astype(np.int64)
-    rows = clip_rows(np.asarray(X, dtype=np.float64), prepared.data_norm)
-    return Dataset(rows, codes, prepared.data_norm, "fit")
-
-
 def _network_objective(recipe: Recipe | None) -> ObjectiveSpec:
     network = None if recipe is None else recipe.network
     return ObjectiveSpec("mlp", hidden=_HIDDEN if network is None else network.hidden_size)
 
 
-def plain_spec(rows: int, job: PlannedFit | None, recipe: Recipe | None) -> TrainSpec:
-    """Ordinary SGD, of a network without `job`: the papers' settings, or usual ones.
+def plain_spec(rows: int, fitting: PlannedFit | None, recipe: Recipe | None) -> TrainSpec:
+    """Ordinary SGD, of a network without `fitting`: the papers' settings, or usual ones.
 
     Of one whole pass at least: a record that most runs never see is hidden by that alone, which
     says nothing of ordinary SGD.
     """
     papers: Recipe | Network | None = recipe
-    if job is None:
+    if fitting is None:
         papers = None if recipe is None else recipe.network
     rate, batch, steps = _RATE, _BATCH, _NETWORK_STEPS
     if papers is not None:
@@ -328,8 +319,8 @@ def plain_spec(rows: int, job: PlannedFit | None, recipe: Recipe | None) -> Trai
     batch = min(rows, batch)
     one_pass = -(-rows // batch)
     objective = _network_objective(recipe)
-    if job is not None:
-        task = job.plan.task
+    if fitting is not None:
+        task = fitting.plan.task
         width = task.huber_width
         objective = ObjectiveSpec(task.kind, l2=task.l2, intercept=False, huber_width=width)
         if papers is None:

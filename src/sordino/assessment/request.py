@@ -45,7 +45,7 @@ _EXAMINATION = ("effort", *_LEAST, "confidence")
 
 
 @dataclass(frozen=True)
-class Effort:
+class _Effort:
     """How much is trained and attacked.
 
     Parameters
@@ -74,46 +74,43 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(32, 16, 1_000, 5, 5, 4.0, 8.0, 25.0),
-    "standard": Effort(98, 50, 40_000, 20, 7, 8.0, 15.0, 60.0),
-    "thorough": Effort(200, 100, 100_000, 50, 9, 120.0, 90.0, 600.0),
+    "quick": _Effort(32, 16, 1_000, 5, 5, 4.0, 8.0, 25.0),
+    "standard": _Effort(98, 50, 40_000, 20, 7, 8.0, 15.0, 60.0),
+    "thorough": _Effort(200, 100, 100_000, 50, 9, 120.0, 90.0, 600.0),
 }
 
 _TEMPLATE = """\
-# A study for `sordino assess study.toml`; as it stands, what `sordino assess` does by itself.
-# Remove the # before #NAME = to set it. Files are relative to this one; options come first.
+# A study for `sordino assess study.toml`, with its defaults. Paths are relative to this file.
 
 data = "digits/binary"  # a name of `sordino data list`, or a .csv, .csv.gz or .parquet file
-#target = "ill"  # the column of a file to predict
-#classes = ["no", "yes"]  # the possible labels; left out, they are read off the rows: a leak
-#data_norm = 1.0  # longer rows, the intercept's 1 included, are scaled down; never read it off them
-#data_dir = "raw"  # raw files of a dataset such as adult
+#target = "ill"  # column to predict
+#classes = ["no", "yes"]  # public labels
+#data_norm = 1.0  # public bound on a row's norm, the intercept's 1 included
+#data_dir = "raw"  # raw files of a named dataset
 
-model = "logistic"  # logistic, svm, or mlp (less is proved)
-method = "auto"  # how the release is made private
-l2 = 0.001  # weight of (l2/2) ||w||^2; more is easier to protect
+model = "logistic"  # logistic, svm or mlp
+method = "auto"
+l2 = 0.001  # weight of (l2/2) ||w||^2
 
-epsilon = 1.0  # the promise: 1 is strong, 10 is weak
-#delta = 1e-6  # probability that it fails; default 1 / records^2, rounded down
-max_rows_per_person = 1  # all of them are protected together
-#ledger = "budgets.db"  # the budget to charge: a file of `sordino ledger init` ...
-#dataset = "patients-2026"  # ... and the budget's name in it
+epsilon = 1.0  # 1 is strong, 10 is weak
+#delta = 1e-6  # default 1 / records^2, rounded down
+max_rows_per_person = 1
+#ledger = "budgets.db"  # of `sordino ledger init`
+#dataset = "patients-2026"  # the budget's name in it
 
-effort = "standard"  # quick, standard or thorough; the proof is the same
+effort = "standard"  # quick, standard or thorough
 #seeds = 98  # of the grid that measures SGD's own noise
-#neighbours = 50  # datasets of that grid, each with one record exchanged
-#audit_runs = 40000  # runs of an attack on each of two datasets
-confidence = 0.99  # of what an attack observes
+#neighbours = 50  # datasets of that grid
+#audit_runs = 40000  # of an attack on each of two datasets
+confidence = 0.99  # of an attack
 
-# Attack only a function (data, generator) -> numbers or a scikit-learn estimator, which claims
-# epsilon. It is imported and run, if you pass --run-code: read it first.
+# Attack only your own function or estimator (it is run, with --run-code).
 #mechanism = "mine.py:train"
-#pair = "mine.py:pair"  # instead of data: a function that returns the two datasets
+#pair = "mine.py:pair"  # instead of data: returns two datasets
 
-# Public knowledge of a file's columns (`sordino data describe` drafts it). What is left out is read
-# off the rows: a leak.
+# Public knowledge of a file's columns, as `sordino data describe` drafts it; below all else.
 #columns = "columns.toml"
-#read_from_data = true  # instead, below all else; keep this line while the tables are a draft
+#read_from_data = true  # the tables below are a draft
 #[columns.age]
 #bounds = [0, 120]
 #[columns.sex]
@@ -261,18 +258,15 @@ class Request:
             if self.method not in ("auto", "dp-sgd"):
                 checks.fail("method", self.method, "to be dp-sgd for model=mlp")
             if self.ledger is not None:
-                hint = "Nothing is released of a network."
-                checks.fail("ledger", self.ledger, "to be left out for model=mlp", hint)
+                checks.fail("ledger", self.ledger, "to be left out for model=mlp")
 
     def _check_columns(self) -> None:
         """Make the description plain values, and have it checked by whoever uses it."""
         checks.flag("read_from_data", self.read_from_data)
         if not isinstance(self.described, Mapping):
-            hint = 'Pass {"age": {"bounds": [0, 120]}}, say.'
-            checks.fail("described", self.described, "to be tables by name", hint)
+            checks.fail("described", self.described, "to be tables by name")
         if self.columns is not None and (self.described or self.read_from_data):
-            hint = "Describe the columns in that file or in the study, not in both."
-            checks.fail("columns", self.columns, "to be left out", hint)
+            checks.fail("columns", self.columns, "to be a file or tables, not both")
         self._set("described", _plain(self.described))
         if isinstance(self.classes, str):
             self._set("classes", listed_classes(self.classes))
@@ -333,18 +327,15 @@ class Request:
         """Delta for so many records (None if unknown), and where it comes from."""
         if self.delta is None:
             known = "" if rows is None else f"1 / N^2 for N = {rows:,} records, rounded down."
-            return default_delta(rows), known or "Usual where the number of records is unknown."
+            return default_delta(rows), known or "The number of records is unknown."
         if rows is None or self.delta <= 0.1 / rows:
             return self.delta, "As given."
-        return self.delta, (
-            f"As given, and above 0.1 / N for N = {rows:,} records: too large to mean much, since "
-            "publishing one record at random has delta = 1 / N."
-        )
+        return self.delta, f"As given: above 0.1 / N for N = {rows:,} records, it means little."
 
     # How much ----------------------------------------------------------------------------
 
     @property
-    def limits(self) -> Effort:
+    def limits(self) -> _Effort:
         """How much is trained and attacked: as given, or as the effort says."""
         given = {name: value for name in _LEAST if (value := getattr(self, name)) is not None}
         return replace(EFFORTS[self.effort], **given)
@@ -369,8 +360,7 @@ class Request:
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """Read a study file; files that it names are looked for beside it."""
-        hint = "`sordino assess --write-study > study.toml` makes one to edit."
-        with _files.explained("study", path, "read", hint):
+        with _files.explained("study", path, "read", "Make one: `sordino assess --write-study`."):
             text = _files.read_text(path)
         return cls(**_resolve(_parse(text), os.path.dirname(os.fspath(path))))
 
@@ -500,15 +490,13 @@ def _parse(text: str) -> dict[str, Any]:
         raise InvalidArgument(f"The study is not valid TOML: {error}.", "study") from None
     keys = [name for name in _NAMES if name != "described"]
     for key in given:
-        hint = "`sordino assess --write-study` explains them."
-        checks.one_of("key of the study", key, keys, hint)
+        checks.one_of("key of the study", key, keys)
     columns = given.get("columns")
     if isinstance(columns, Mapping):
         for name, described in columns.items():
             for key in described if isinstance(described, Mapping) else ():
                 if key in keys:  # TOML gives every line below [columns.NAME] to that column
-                    where = "to stand above the first [columns.NAME]"
-                    checks.fail(f"key of column {name}", key, where)
+                    checks.fail(f"key of column {name}", key, "to stand above [columns.NAME]")
         given["described"] = given.pop("columns")
     elif columns is not None and not isinstance(columns, str):
         checks.fail("columns", columns, "to be the name of a file, or tables")

@@ -36,7 +36,6 @@ from sordino.types import Progress
 if TYPE_CHECKING:
     from sordino.assessment.plan import AssessmentPlan
     from sordino.audit.pairs import Claim
-    from sordino.audit.target import Target
     from sordino.report.result import Attack, Proved, Release
 
 _Result = TypeVar("_Result")
@@ -47,20 +46,15 @@ class Watch(Protocol):
 
     def begin(self, stage: str, words: str) -> Progress:
         """A stage begins; call what is returned with (done, total)."""
-
-    def end(self, stage: str, seconds: float, *, resumed: bool) -> None:
-        """It is over; `resumed` if it had been done before."""
-
-
-class Silent:
-    """Nobody is told."""
-
-    def begin(self, stage: str, words: str) -> Progress:
-        """Nothing."""
         return lambda done, total: None
 
     def end(self, stage: str, seconds: float, *, resumed: bool) -> None:
-        """Nothing."""
+        """It is over; `resumed` if it had been done before."""
+        return
+
+
+class Silent(Watch):
+    """Nobody is told."""
 
 
 class _Stages:
@@ -125,6 +119,8 @@ class _Stages:
         self, request: Request, title: str, delta: float, reason: str, claim: Claim | None = None
     ) -> Question:
         """What was asked: of a release, or what a mechanism claims."""
+        root = self.directory.root
+        study, again = (shlex.quote(str(path)) for path in (root / STUDY, f"{root}-again"))
         return Question(
             title=title,
             data="" if request.pair else request.data,
@@ -139,7 +135,7 @@ class _Stages:
             effort=request.effort,
             mechanism=(request.mechanism or "") if claim else "",
             settings=request.settings(),
-            rerun=_rerun(request, self.directory.root),
+            rerun=f"sordino assess {study} --out {again}{' --run-code' * request.runs_code}",
         )
 
     def report(self, assessment: Assessment) -> Assessment:
@@ -233,8 +229,7 @@ def _assess_unkept(
     from sordino.release.ledger import is_open
 
     if is_open() or request.ledger is not None:
-        hint = "Pass the directory that keeps the model, or close the ledger first."
-        checks.fail("out", None, "to be given while a ledger is open", hint)
+        checks.fail("out", None, "to be given while a ledger is open")
     with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:
         place = AssessmentDirectory.checked(Path(scratch) / "study", request)
         found = _assess(request, _Stages(place, watch), mechanism, pair, client)
@@ -250,38 +245,31 @@ def _assess(
 ) -> Assessment:
     if request.mechanism is None:
         return _assess_release(request, stages, client)
-    from sordino.assessment.stages.attack import mechanism_target
+    from sordino.assessment.stages.attack import attack_mechanism, mechanism_target
+    from sordino.report.result import Attack
 
+    # Audit alone: nothing can be proved of code that is only run.
     with stages.always("read"):
         target = mechanism_target(request, mechanism, pair)
-    with stages.directory.opened(request, target.identity or ""):
-        return stages.report(_assess_mechanism(request, target, stages, client))
-
-
-def _assess_mechanism(request: Request, target: Target, stages: _Stages, client: Any) -> Assessment:
-    """Audit alone: nothing can be proved of code that is only run."""
-    from sordino.assessment.stages.attack import attack_mechanism
-    from sordino.report.result import Attack
+    guessed = request.delta is None and not target.name.startswith(GALLERY)
+    reason = "None was claimed: taken to be 1e-5." if guessed else "As claimed."
+    claim, known = target.claim, target.identity
+    assert claim is not None
 
     def work(place: Path, tell: Progress) -> Attack:
         return attack_mechanism(request, target, place, tell, client)
 
-    attack = stages.do(
-        *("attack_mechanism", Attack, work),
+    with stages.directory.opened(request, known or ""):
         # Code that cannot be told from other code may have changed: the result is not of it.
-        again=target.identity is None,
-    )
-    guessed = request.delta is None and not target.name.startswith(GALLERY)
-    reason = "Taken to be 1e-5, since none was named." if guessed else "As claimed."
-    claim = target.claim
-    assert claim is not None
-    return Assessment(
-        stages.question(request, f"the mechanism {target.name}", claim.delta, reason, claim),
-        *(None, None, None, None, None),
-        attacks=(attack,),
-        caveats=(f"Nothing is proved of a mechanism that is only run. {_LITTLE}",),
-        provenance=stages.provenance(target.identity or ""),
-    )
+        attack = stages.do("attack_mechanism", Attack, work, again=known is None)
+        assessment = Assessment(
+            stages.question(request, f"the mechanism {target.name}", claim.delta, reason, claim),
+            *(None, None, None, None, None),
+            attacks=(attack,),
+            caveats=(f"Nothing is proved. {_LITTLE}",),
+            provenance=stages.provenance(known or ""),
+        )
+        return stages.report(assessment)
 
 
 def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessment:
@@ -338,14 +326,7 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
         return stages.report(assessment(released))
 
 
-def _rerun(request: Request, directory: Path) -> str:
-    """The command that asks the same again, in a directory of its own."""
-    study, again = directory / STUDY, directory.with_name(f"{directory.name}-again")
-    trusted = " --run-code" if request.runs_code else ""
-    return f"sordino assess {shlex.quote(str(study))} --out {shlex.quote(str(again))}{trusted}"
-
-
-_LITTLE = "An attack that finds little shows only that this attack found little."
+_LITTLE = "An attack that finds little shows little."
 
 
 def _caveats(
@@ -358,53 +339,29 @@ def _caveats(
     for what in records.reads_private_data:
         yield f"Read off the records beforehand, and not covered by the guarantee: {what}."
     if plan.recipe is None and not plan.prepared.description:
-        yield (
-            "The certificate does not say how to prepare rows: bounds and levels that were read "
-            "off the records are not in it."
-        )
+        yield "The certificate lacks bounds and levels that were read off the records."
     if records.advice:
         yield records.advice
     for what in () if proved.guarantee is None else proved.guarantee.not_covered:
         if what not in records.reads_private_data:
             yield f"Not covered by the guarantee: {what}."
     if plan.request.max_rows_per_person == 1:
-        yield (
-            "The guarantee is for one record: whoever has several is protected less, unless "
-            "--max-rows-per-person says how many there may be."
-        )
-    yield (
-        "Tuning is not paid for: a choice of settings by trying them on these records is not "
-        "covered (`sordino.tune` pays for it)."
-    )
+        yield "The guarantee is for one record, unless --max-rows-per-person says more."
+    yield "Settings chosen by trying them on these records are not covered (use `sordino.tune`)."
     entry = json.loads(released.certificate)["ledger_entry"] if released.certificate else None
-    charged = "No ledger was charged; `sordino ledger` keeps a budget."
-    if entry is not None:
-        charged = f"This one was charged to a ledger (entry {entry})."
+    charged = "No ledger was charged." if entry is None else f"Charged to a ledger, entry {entry}."
     yield f"Every further release from the same records adds to this one. {charged}"
-    yield f"{_LITTLE} Its record was crafted to stand out; theorems cover all records."
-    yield (
-        "The estimate promises nothing: it covers the records and directions that were tried, and "
-        "takes the noise for Gaussian."
-    )
+    yield f"{_LITTLE} Its record was crafted; theorems cover all records."
+    yield "The estimate is of the records and directions tried, and takes the noise for Gaussian."
     if weak := [each for each in attacks if each.claimed is not None and each.reach <= 0]:
-        yield (
-            f"{weak[0].runs:,} runs a side are too few to refute the claim without a hypothesis; "
-            "--thorough or --audit-runs makes more."
-        )
+        yield f"{weak[0].runs:,} runs a side are too few to refute the claim without a hypothesis."
     if len(records.classes) > 2:
         yield f"SGD's own noise was measured for {records.classes[0]!r} against the rest."
     if released.accuracy is not None:
-        yield (
-            "Exact accuracies, estimates and what attacks achieved are not private: this page is "
-            "internal. `sordino report --public` leaves them out."
-        )
-    if plan.job is None or repeatable(plan.job.plan):
-        own = "but the released model's noise is the operating system's, and kept nowhere"
-        if plan.job is None:
-            own = "and so did those that were scored: none of these models may leave"
-        yield f"Measured and attacked trainings used seeds, so that they can be repeated; {own}."
+        yield "Accuracies, estimates and attacks are not private: only --public pages may leave."
+    if plan.fitting is None:
+        yield "All trainings used seeds: none of these models may leave."
+    elif repeatable(plan.fitting.plan):
+        yield "Measured and attacked trainings used seeds; the released model's noise is secret."
     else:
-        yield (
-            "The attack on the release drew noise from the operating system, as a release does: it "
-            "cannot be repeated number by number."
-        )
+        yield "The attack drew noise from the operating system: it cannot be repeated exactly."

@@ -35,8 +35,8 @@ from sordino.audit.bounds import by, error_counts, level_of, positive_delta, wor
 from sordino.privacy import Observation, Relation
 from sordino.types import Floats, Ints
 
-Family = Callable[[float], Profile]
-Method = Literal["dkw", "equal-precision"]
+_Family = Callable[[float], Profile]
+_Method = Literal["dkw", "equal-precision"]
 
 _DIRECTIONS = ("forward", "backward", "both")
 _LEAST, _MOST = 0.01, 512.0
@@ -72,7 +72,7 @@ class GaussianFamily:
 def band(
     negative: npt.ArrayLike,
     positive: npt.ArrayLike,
-    family: Family,
+    family: _Family,
     *,
     delta: float,
     confidence: float,
@@ -80,7 +80,7 @@ def band(
     parameters: Sequence[float] | Floats | None = None,
     direction: Which = "both",
     attack: str = "",
-    method: Method = "dkw",
+    method: _Method = "dkw",
     tolerance: float = 1e-3,
 ) -> Observation:
     """The largest epsilon of `family` that the two worlds' scores refute, by bisection.
@@ -117,14 +117,13 @@ def band(
         profile = family(epsilon)
         # A family whose members have another epsilon at delta would make the answer false.
         if not named_right and (actual := profile.epsilon(delta)) < 0.99 * epsilon:
-            wanted = f"to have epsilon {epsilon:.4g} at delta = {delta:.3g}"
-            checks.fail("family(epsilon)", f"[epsilon {actual:.4g}]", wanted, "Use one delta.")
+            checks.fail("family(epsilon)", f"[epsilon {actual:.4g}]", f"to have {epsilon:.4g}")
         named_right = True
         return _violated(points, profile, direction)
 
     tolerance = checks.positive("tolerance", tolerance)
     found = _largest(refuted, _parameters(parameters), tolerance)
-    said = f"simultaneous {_NAMES[method]} on both error curves, within the family {family_name}"
+    said = f"simultaneous {_NAMES[method]}, within the family {family_name}"
     trials = np.size(negative) + np.size(positive)
     return Observation(found, delta, confidence, by(attack, said), trials)
 
@@ -136,7 +135,7 @@ def refutes(
     *,
     confidence: float,
     direction: Which = "both",
-    method: Method = "dkw",
+    method: _Method = "dkw",
 ) -> bool:
     """Whether the scores are too good for a mechanism that keeps the whole of `profile`.
 
@@ -149,7 +148,7 @@ def refutes(
 
 
 def confident_points(
-    negative: npt.ArrayLike, positive: npt.ArrayLike, *, confidence: float, method: Method = "dkw"
+    negative: npt.ArrayLike, positive: npt.ArrayLike, *, confidence: float, method: _Method = "dkw"
 ) -> tuple[Floats, Floats]:
     """Upper bounds on (false positive, false negative) rates, true together with `confidence`.
 
@@ -161,8 +160,8 @@ def confident_points(
     checks.one_of("method", method, METHODS)
     tables = [METHODS[method](len(world), level / 2) for world in (negative, positive)]
     if tables[0][0] + tables[1][0] >= 1:
-        wanted = f"to be enough runs a world for a band at confidence {confidence:.6g}"
-        checks.fail("runs", min(len(negative), len(positive)), wanted)
+        fewest = min(len(negative), len(positive))
+        checks.fail("runs", fewest, f"to be enough for a band at confidence {confidence:.6g}")
     thresholds = np.unique(np.concatenate([negative, positive]))
     errors = error_counts(negative, positive, thresholds)
     alpha, beta = (table[many] for table, many in zip(tables, errors, strict=True))

@@ -39,7 +39,6 @@ from sordino.types import Floats, Ints
 
 GAUSSIAN_HYPOTHESIS = "if the mechanism is Gaussian (mu-GDP)"
 """What every bound within the Gaussian family says of itself."""
-_CONFIDENCE_HINT = "Pass a confidence such as 0.95."
 
 
 def clopper_pearson_upper(errors: int, trials: int, level: float) -> float:
@@ -50,7 +49,7 @@ def clopper_pearson_upper(errors: int, trials: int, level: float) -> float:
     """
     errors, trials = _count("errors", errors, "trials", trials)
     if not 0 < level < 1:
-        checks.fail("level", level, "in (0, 1)", "Pass 1 - confidence, such as 0.05.")
+        checks.fail("level", level, "in (0, 1)")
     return float(upper(np.array(errors), trials, level))
 
 
@@ -112,15 +111,13 @@ def at_threshold(
     *,
     delta: float,
     confidence: float,
-    attack: str = "",
-    if_gaussian: bool = False,
+    **how: Any,
 ) -> Observation:
-    """`from_counts` at a threshold that was chosen without these scores."""
+    """`from_counts` at a threshold that was chosen without these scores; `how` is as there."""
     negative, positive = worlds(negative, positive)
     check_runs(min(len(negative), len(positive)), delta=delta, confidence=confidence)
     counts = counts_at(negative, positive, threshold)
-    how: dict[str, Any] = {"delta": delta, "confidence": confidence}
-    return from_counts(*counts, **how, attack=attack, if_gaussian=if_gaussian)
+    return from_counts(*counts, delta=delta, confidence=confidence, **how)
 
 
 def best_threshold(
@@ -182,7 +179,7 @@ def split(
     first = negative[: halves[0]], positive[: halves[1]]
     threshold = best_threshold(*first, runs=tested, **how)
     counts = counts_at(negative[halves[0] :], positive[halves[1] :], threshold)
-    text = by(attack, "Clopper-Pearson at the threshold that the other half of the runs chose")
+    text = by(attack, "Clopper-Pearson at a threshold chosen by other runs")
     return replace(from_counts(*counts, **how), attack=text)
 
 
@@ -205,7 +202,7 @@ def bonferroni(
     errors = error_counts(negative, positive, grid)
     rates = [upper(seen, many, level / 2) for seen, many in zip(errors, trials, strict=True)]
     epsilon = max(0.0, float(np.max(epsilon_of_rates(rates[0], rates[1], delta))))
-    said = f"Clopper-Pearson with Bonferroni over {len(grid)} thresholds fixed beforehand"
+    said = f"Clopper-Pearson with Bonferroni over {len(grid)} thresholds"
     return Observation(epsilon, delta, confidence, by(attack, said), sum(trials))
 
 
@@ -236,16 +233,16 @@ def check_runs(runs: int, *, delta: float, confidence: float, half: bool = False
     # 1 - (level/2)^(1/n) < (1 - delta)/2, solved for n.
     least = math.floor(math.log(level / 2) / math.log1p((delta - 1) / 2)) + 1
     if runs < least:
-        hint = f"A confidence of {confidence:.6g} at delta = {delta:.3g} needs at least {least}."
-        each = "tested runs a world, half of all," if half else "runs a world"
-        checks.fail("runs", runs, f"to be enough {each} for this confidence", hint)
+        each = "tested runs a world, half of all" if half else "runs a world"
+        wanted = f"confidence {confidence:.6g} at delta = {delta:.3g}"
+        checks.fail("runs", runs, f">= {least} {each}, for {wanted}")
 
 
 def level_of(confidence: float) -> float:
     """The chance of being wrong that a confidence leaves."""
-    confidence = checks.positive("confidence", confidence, _CONFIDENCE_HINT)
+    confidence = checks.positive("confidence", confidence)
     if confidence >= 1:
-        checks.fail("confidence", confidence, "in (0, 1)", _CONFIDENCE_HINT)
+        checks.fail("confidence", confidence, "in (0, 1)", "0.95 is usual.")
     return 1 - confidence
 
 
@@ -264,8 +261,7 @@ def checked_scores(name: str, values: npt.ArrayLike) -> Floats:
         checks.fail(name, f"[shape {array.shape}]", "to be a list of numbers, one a run")
     if np.isnan(array).any():
         bad, first = int(np.isnan(array).sum()), int(np.argmax(np.isnan(array)))
-        condition = f"to hold numbers only; the first NaN is at {first}"
-        checks.fail(name, f"[{bad} NaN]", condition, "A score must rank every run.")
+        checks.fail(name, f"[{bad} NaN]", f"to be numbers; the first NaN is at {first}")
     return array
 
 
@@ -300,7 +296,7 @@ def _candidates(negative: Floats, positive: Floats) -> tuple[Floats, tuple[Float
 def counts_at(negative: Floats, positive: Floats, threshold: float) -> tuple[int, int, int, int]:
     """Errors among the runs of world 0, those runs, errors among those of world 1, those runs."""
     if math.isnan(threshold):
-        checks.fail("threshold", threshold, "to be a number, not NaN")
+        checks.fail("threshold", threshold, "to be a number")
     false_positives = int(np.count_nonzero(negative >= threshold))
     false_negatives = int(np.count_nonzero(positive < threshold))
     return false_positives, len(negative), false_negatives, len(positive)

@@ -106,10 +106,10 @@ class Canaries:
         """
         scores = checked_scores("scores", scores)
         if len(scores) != len(self):
-            checks.fail("len(scores)", len(scores), f"== {len(self)}, one a canary, in or out")
+            checks.fail("len(scores)", len(scores), f"== {len(self)}, one a canary")
         guesses = self.default_guesses if guesses is None else checks.whole("guesses", guesses)
         if guesses > len(self):
-            checks.fail("guesses", guesses, f"<= {len(self)}, the number of canaries")
+            checks.fail("guesses", guesses, f"<= {len(self)}")
         order = np.argsort(scores, kind="stable")
         found = np.zeros(len(self), dtype=np.int64)
         found[order[: guesses // 2]] = -1
@@ -146,8 +146,7 @@ class Canaries:
         told = self.guess(scores, guesses)
         right = int(np.count_nonzero(told == np.where(self.included, 1, -1)))
         counts = len(self), int(np.count_nonzero(told)), right
-        relation = f"canaries of norm {self.norm:g} added or left out by a coin (add-or-remove-one)"
-        said = by(attack, relation)
+        said = by(attack, f"{len(self)} canaries of norm {self.norm:g} (add-or-remove-one)")
         plain = steinke(*counts, delta=delta, confidence=confidence, attack=said)
         if delta == 0:
             return (plain,)
@@ -163,8 +162,7 @@ class Canaries:
             # For its owner alone: who has the coins can score perfectly.
             _files.write(target, made.getvalue(), new=True)
         except FileExistsError:
-            hint = "Choose another name: its coins may still be needed."
-            raise CanaryFileError(f"Expected path={target} to be a new file. {hint}") from None
+            raise CanaryFileError(f"Expected path={target} to be a new file.") from None
         except OSError as error:
             reason = _files.reason(error)
             raise CanaryFileError(f"Expected path={target} to be writable: {reason}.") from error
@@ -247,9 +245,8 @@ def steinke(
         low, high = high, 2 * high
     while high - low > 1e-13 * high and (middle := low + (high - low) / 2) not in (low, high):
         low, high = (middle, high) if rejected(middle) else (low, middle)
-    text = f"one run, {correct} of {guesses} guesses right among {canaries} canaries"
-    text = by(attack, f"{text} (Steinke, Nasr & Jagielski 2023)")
-    return Observation(low, delta, confidence, text, canaries)
+    text = f"one run, {correct} of {guesses} guesses right (Steinke, Nasr & Jagielski 2023)"
+    return Observation(low, delta, confidence, by(attack, text), canaries)
 
 
 def steinke_p_value(
@@ -284,9 +281,9 @@ def f_dp_one_run(
     """The epsilon of `f_dp_mu`: larger than `steinke`, and only as true as its hypothesis."""
     delta = positive_delta(delta)
     mu = f_dp_mu(canaries, guesses, correct, confidence=confidence)
-    text = f"one run, {correct} of {guesses} guesses right among {canaries} canaries"
-    text = f"{text} (Mahloujifar, Melis & Chaudhuri 2024), {GAUSSIAN_HYPOTHESIS}"
-    return Observation(gaussian.epsilon(mu, delta), delta, confidence, by(attack, text), canaries)
+    text = f"{correct} of {guesses} right (Mahloujifar, Melis & Chaudhuri 2024)"
+    text = by(attack, f"{text}, {GAUSSIAN_HYPOTHESIS}")
+    return Observation(gaussian.epsilon(mu, delta), delta, confidence, text, canaries)
 
 
 def f_dp_mu(canaries: int, guesses: int, correct: int, *, confidence: float) -> float:
@@ -321,6 +318,6 @@ def _check_counts(canaries: int, guesses: int, correct: int) -> None:
     guesses = checks.whole("guesses", guesses)
     correct = checks.whole("correct", correct)
     if guesses > canaries:
-        checks.fail("guesses", guesses, f"<= canaries={canaries}", "One guess a canary at most.")
+        checks.fail("guesses", guesses, f"<= canaries={canaries}")
     if correct > guesses:
         checks.fail("correct", correct, f"<= guesses={guesses}")

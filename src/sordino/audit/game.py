@@ -67,7 +67,7 @@ def reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> floa
     epsilon = checks.non_negative("epsilon", epsilon, allow_infinite=True)
     delta = checks.probability_below_one("delta", delta)
     runs = checks.whole("runs", runs, at_least=1)
-    return _shown(epsilon, delta, level_of(confidence))(runs)
+    return _reach_by_runs(epsilon, delta, level_of(confidence))(runs)
 
 
 def gaussian_reach(epsilon: float, *, runs: int, delta: float, confidence: float) -> float:
@@ -99,19 +99,19 @@ def runs_needed(claimed: float, true: float, *, delta: float, confidence: float)
     level = level_of(confidence)
     if true <= claimed:
         return None
-    shown = _shown(true, delta, level)
+    reach_at = _reach_by_runs(true, delta, level)
     low, high = 0, 1
-    while not shown(high) > claimed:
+    while not reach_at(high) > claimed:
         low, high = high, 2 * high
         if high > (1 << 40):
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if shown(middle) > claimed else (middle, high)
+        low, high = (low, middle) if reach_at(middle) > claimed else (middle, high)
     return high
 
 
-def _shown(epsilon: float, delta: float, level: float) -> Callable[[int], float]:
+def _reach_by_runs(epsilon: float, delta: float, level: float) -> Callable[[int], float]:
     """From runs to the bound at the best threshold of a mechanism that just keeps its budget."""
     pure = delta == 0 or math.isinf(epsilon)  # randomised response, which has one test only
     error = 1 / (1 + math.exp(min(epsilon, 700.0))) if math.isfinite(epsilon) else 0.0
@@ -124,17 +124,17 @@ def _shown(epsilon: float, delta: float, level: float) -> Callable[[int], float]
         bounds = [upper(rate * runs, runs, level / 2) for rate in rates]
         return epsilon_of_rates(bounds[0], bounds[1], delta)
 
-    def shown(runs: int) -> float:
+    def reach_at(runs: int) -> float:
         """The best of a few, from the middle on, then the best of a few around it."""
         coarse = np.linspace(mu / 2, mu + 9.0, _POINTS)
         best, step = coarse[np.argmax(at(coarse, runs))], coarse[1] - coarse[0]
         return max(0.0, float(np.max(at(np.linspace(best - step, best + step, _POINTS), runs))))
 
-    return shown
+    return reach_at
 
 
 _NAMES = {"likelihood": "the likelihood ratio", "loss": "the loss of the record that differs"}
-SCORES = ("learned", *_NAMES)
+_SCORES = ("learned", *_NAMES)
 _GRID = 20  # thresholds of the Bonferroni bound: quantiles of the first half's scores
 _LEAST_RUNS = 16
 
@@ -297,7 +297,7 @@ def audit(
     claim, delta = _checked_claim(claim, delta, relation, silent)
     tested = _tested_runs(runs, delta, confidence)
     judge = score if callable(score) else None
-    if not callable(score) and checks.one_of("score", score, SCORES) != "learned":
+    if not callable(score) and checks.one_of("score", score, _SCORES) != "learned":
         known = scores.likelihood if score == "likelihood" else scores.loss
         judge = known(mechanism, D, D_prime)
     how: dict[str, Any] = {"seed": seed, "workers": workers, "client": client}
@@ -412,7 +412,7 @@ def _tested_runs(runs: int, delta: float, confidence: float) -> int:
     tested = runs - runs // 2
     bounds.check_runs(tested, delta=delta, confidence=confidence, half=True)
     if runs < _LEAST_RUNS:
-        checks.fail("runs", runs, f">= {_LEAST_RUNS}", "Half of them learn, half of them test.")
+        checks.fail("runs", runs, f">= {_LEAST_RUNS}")
     return tested
 
 
@@ -422,7 +422,7 @@ def _checked_claim(
     """The claim and its delta; refused if it is about other neighbours than these."""
     if not isinstance(claim, Claim):
         if delta is None:
-            checks.fail("delta", None, "to be given where the claim does not name one")
+            checks.fail("delta", None, "to be given")
         delta = checks.probability_below_one("delta", delta)
         if claim is None:
             return None, delta
@@ -433,10 +433,8 @@ def _checked_claim(
     if relation is Relation.REPLACE_ONE and silent:
         about.add(Relation.ZERO_OUT)
     if relation is not None and claim.relation not in about:
-        hint = f"D and D_prime are neighbours under {relation.value}."
-        if claim.relation is Relation.ZERO_OUT:
-            hint += " Neither of two records is silent; use sordino.data.neighbours.zero_out."
-        checks.fail("claim", claim.relation.value, "to be about this pair", hint)
+        silence = "Use sordino.data.neighbours.zero_out." * (claim.relation is Relation.ZERO_OUT)
+        checks.fail("claim", claim.relation.value, f"to be {relation.value}, as the pair", silence)
     if delta is not None and delta != claim.delta:
         checks.fail("delta", delta, f"to be the claim's {claim.delta:g}", "Leave it out.")
     return claim, claim.delta
@@ -462,18 +460,17 @@ def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relat
         if isinstance(mechanism, SingleFit):
             return *lay_out(as_dataset("D", D), D_prime), D_prime.relation, False
         if not trained:
-            checks.fail("D_prime", "[Neighbours]", "to be a dataset: only our SGD trains on them")
+            checks.fail("D_prime", "[Neighbours]", "to be a dataset")
         return D, D_prime, D_prime.relation, False
     if trained:
         D, D_prime = as_dataset("D", D), as_dataset("D_prime", D_prime)
     apart = difference(D, D_prime)
     if apart is None:
         if is_estimator(mechanism):
-            hint = "Pass X and y as arrays or tables of numbers, texts or dates, of one length."
-            checks.fail("D", type(D).__name__, "to hold records that can be compared", hint)
+            checks.fail("D", type(D).__name__, "to be (X, y), of one length, of plain values")
         return D, D_prime, None, False
     if not apart.in_order and not (trained and mechanism.spec.order != Sampling.CYCLIC):
-        checks.fail("D_prime", "[another order]", "to hold the records in the order of D")
+        checks.fail("D_prime", "[another order]", "to be in the order of D")
     if trained:  # whether a record of zeros has no gradient, as far as can be seen
         linear = mechanism.spec.objective.is_linear and not mechanism.spec.objective.intercept
     else:

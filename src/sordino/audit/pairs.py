@@ -313,7 +313,7 @@ def _as_multisets(first: list[bytes], second: list[bytes]) -> Difference:
     gained = [key for key, many in counts.items() for _ in range(-many)]
     if (many := max(len(lost), len(gained))) != 1:
         shown = f"[{many:,} other records]" if many else "[the same records]"
-        checks.fail("D_prime", shown, "to differ from D in one record, replaced, added or removed")
+        checks.fail("D_prime", shown, "to differ from D in one record")
     if lost and gained:
         row, other = first.index(lost[0]), second.index(gained[0])
         return Difference(Relation.REPLACE_ONE, row, other, in_order=False)
@@ -337,7 +337,7 @@ class Pair(NamedTuple):
     D_prime: Dataset | Neighbours
 
 
-class CraftedPair(NamedTuple):
+class _CraftedPair(NamedTuple):
     """A crafted pair, and public weights from which a descent starts; None if it starts at 0."""
 
     D: Dataset
@@ -345,7 +345,7 @@ class CraftedPair(NamedTuple):
     initial_weights: Floats | None
 
 
-class GridPair(NamedTuple):
+class _GridPair(NamedTuple):
     """The worst pair of a measured grid.
 
     `pair` are the two datasets, in the same order but for one slot; `records` the numbers of the
@@ -435,7 +435,7 @@ def canary(
 
 def worst_case_pair(
     rows: int, columns: int = 2, norm: float = 1.0, *, start: bool = True, l2: float | None = None
-) -> CraftedPair:
+) -> _CraftedPair:
     """A pair on which linear models leak all, or nearly all, that a theorem allows them to.
 
     All records but one lie along the first axis and are classified well: they hold the model there
@@ -460,7 +460,7 @@ def worst_case_pair(
 
     Returns
     -------
-    CraftedPair
+    _CraftedPair
         D, D' and the start.
 
     Examples
@@ -490,12 +490,12 @@ def worst_case_pair(
     far = np.zeros(columns)
     # Steep until a thousandth is left; noise grows by 1e-5 at most
     far[0] = 1e6 / norm
-    return CraftedPair(D, D_prime, far if start else None)
+    return _CraftedPair(D, D_prime, far if start else None)
 
 
 def worst_of_grid(
     measured: Measured, dataset: Dataset, *, init: str | None = None, repeats: int = 4
-) -> GridPair:
+) -> _GridPair:
     """The pair of a study's datasets that its seeds found easiest to tell apart.
 
     Parameters
@@ -537,7 +537,7 @@ def worst_of_grid(
         swapped = [lacking[0] - 1, lacking[1] - 1]
         rows[1][swapped] = rows[1][swapped[::-1]]
     pair = Pair(dataset.take(rows[0]), dataset.take(rows[1]))
-    return GridPair(pair, (lacking[0], lacking[1]), worst.distance.value, measured.seeds)
+    return _GridPair(pair, (lacking[0], lacking[1]), worst.distance.value, measured.seeds)
 
 
 def _extreme(

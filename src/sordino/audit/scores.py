@@ -42,7 +42,7 @@ from sordino.estimators.risk import Risk
 from sordino.models.constants import ObjectiveSpec
 from sordino.types import Array, Floats
 
-Folds = npt.NDArray[np.int64]
+_Folds = npt.NDArray[np.int64]
 Score = Callable[[Floats], npt.ArrayLike]
 _Goal = Callable[[Floats, Floats], float]
 
@@ -91,7 +91,7 @@ class _Moments:
 
 
 def direction(
-    worlds: list[Floats], folds: list[Folds], many: int
+    worlds: list[Floats], folds: list[_Folds], many: int
 ) -> tuple[list[list[Floats]], Callable[[], Callable[[Floats], Floats]]]:
     """Scores of each fold's runs in both worlds along the direction that the other folds learned.
 
@@ -191,29 +191,28 @@ def _judge(
 
 def _call(score: Score, outputs: Floats) -> Array:
     """One real number a run, none of them NaN, as the score returned them."""
-    hint = "A score takes outputs [run, value] and returns one number a run."
-    wanted = f"to be {len(outputs)} real numbers"
+    wanted = f"to return {len(outputs)} real numbers, one a run"
     try:
         given = score(outputs.copy())  # it may work in place
     except InvalidArgument:
         raise
     except Exception as error:  # whatever a score raises is told in a sentence
         what = f"[a function that raised {type(error).__name__}]"
-        checks.fail("score", what, "to return one number a run", error_text(error, 200))
+        checks.fail("score", what, wanted, error_text(error, 200))
     try:
         array = np.asarray(given)
     except ValueError:
-        checks.fail("score", "[a ragged list]", wanted, hint)
+        checks.fail("score", "[a ragged list]", wanted)
     if array.shape != (len(outputs),) or array.dtype.kind not in "fiub":
-        checks.fail("score", f"[{array.dtype} of shape {array.shape}]", wanted, hint)
+        checks.fail("score", f"[{array.dtype} of shape {array.shape}]", wanted)
     if np.isnan(array).any():
-        checks.fail("score", "[NaN]", "to be a number for every run")
+        checks.fail("score", "[NaN]", wanted)
     return array
 
 
 # Attacks that learn ---------------------------------------------------------------------
 
-_Attack = Callable[[Floats, Floats, list[Folds]], tuple[list[Floats], Callable[[], Score]]]
+_Attack = Callable[[Floats, Floats, list[_Folds]], tuple[list[Floats], Callable[[], Score]]]
 """From outputs and their folds to scores of each run learned without its fold, and the score."""
 
 
@@ -262,7 +261,7 @@ def _attacks(negative: Floats, positive: Floats) -> list[tuple[str, _Attack]]:
     return attacks
 
 
-def _cross(folds: list[Folds], held_out: Callable[[int], list[Floats]]) -> list[Floats]:
+def _cross(folds: list[_Folds], held_out: Callable[[int], list[Floats]]) -> list[Floats]:
     """Scores of all runs, each by what was learned without its fold."""
     cross = [np.empty(len(each)) for each in folds]
     for fold in _FOLDS:
@@ -272,7 +271,7 @@ def _cross(folds: list[Folds], held_out: Callable[[int], list[Floats]]) -> list[
 
 
 def _along(
-    negative: Floats, positive: Floats, folds: list[Folds], *, squares: bool
+    negative: Floats, positive: Floats, folds: list[_Folds], *, squares: bool
 ) -> tuple[list[Floats], Callable[[], Score]]:
     """A learned direction."""
     features = _features(negative, positive, squares=squares)
@@ -313,7 +312,7 @@ def _features(negative: Floats, positive: Floats, *, squares: bool) -> Callable[
 
 
 def _repeated(
-    negative: Floats, positive: Floats, folds: list[Folds], *, columns: Folds | None
+    negative: Floats, positive: Floats, folds: list[_Folds], *, columns: _Folds | None
 ) -> tuple[list[Floats], Callable[[], Score]]:
     """How often each output, or each value of some columns, was seen in either world."""
 
@@ -383,8 +382,8 @@ def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
         return lambda released: second.log_density(released) - first.log_density(released)
     known = isinstance(mechanism, TrainedRelease) and is_deterministic(mechanism.spec)
     if not known or mechanism.scale == 0:
-        hint = 'Known: order="fixed" with scale > 0, and "objective". Else use score="learned".'
-        checks.fail("score", "likelihood", "to be used where the law is known", hint)
+        wanted = 'to be used for order="fixed" with scale > 0, or "objective"'
+        checks.fail("score", "likelihood", wanted)
     plain = TrainedRelease(mechanism.spec, 0.0, mechanism.initial_weights, mechanism.checkpoints)
     w, other = (found[0] for found in outputs(plain, D, D_prime, 1))
     along = (other - w) / mechanism.scale**2
@@ -415,8 +414,8 @@ class _Minimiser:
     def of(cls, mechanism: SingleFit, D: Any) -> _Minimiser:
         data, plan = as_dataset("D", D), mechanism.plan
         if data.features > _MOST_COLUMNS:
-            wanted = f"to be used for at most {_MOST_COLUMNS} columns, not {data.features}"
-            checks.fail("score", "likelihood", wanted, 'Use score="learned".')
+            wanted = f"to be used for {_MOST_COLUMNS} columns at most, not {data.features}"
+            checks.fail("score", "likelihood", wanted)
         signed = np.where(data.y > 0, 1.0, -1.0)[:, None] * data.X.astype(np.float64)
         task = plan.task
         return cls(signed, task.objective_with(plan.l2), plan.l2 * task.rows, plan.sigma)
@@ -463,7 +462,7 @@ def loss(mechanism: Any, D: Any, D_prime: Any) -> Score:
     if not is_estimator(mechanism):
         linear = isinstance(mechanism, TrainedRelease) and mechanism.spec.objective.is_linear
         if not linear or mechanism.checkpoints is not None:
-            checks.fail("score", "loss", "to be used for linear weights", 'Use score="learned".')
+            checks.fail("score", "loss", "to be used for linear weights")
         objective = mechanism.spec.objective
     return _fit_of(_records(D, D_prime), 1, objective.kind, objective.huber_width)
 

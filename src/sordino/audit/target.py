@@ -20,9 +20,9 @@ from sordino.data.source import Prepared, Source
 from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.privacy import Relation, default_delta
 
-GALLERY = "gallery:"
+_GALLERY = "gallery:"
 """What the name of a gallery's mechanism begins with."""
-CANARY, WORST_CASE = "canary", "worst-case"
+_CANARY, _WORST_CASE = "canary", "worst-case"
 """How the second dataset is made: a crafted record, or a synthetic pair of the same shape."""
 
 
@@ -66,7 +66,7 @@ def of_function(
     relation: Relation = Relation.REPLACE_ONE,
     source: Source | None = None,
     rows: int | None = None,
-    craft: str = CANARY,
+    craft: str = _CANARY,
 ) -> Target:
     """A user's function or estimator.
 
@@ -100,10 +100,8 @@ def of_function(
         if not isinstance(second, Dataset):
             checks.fail("relation", relation.value, "to be another", "Silent records need our SGD.")
         pair = (first.X, first.y), (second.X, second.y)
-        words = (
-            f"(X, y), {first.rows:,} rows of {first.features} numbers of {source.data} within norm "
-            f"{norm:g} (entries may be negative), labels from 0 on; one record differs: {words}"
-        )
+        size = f"{first.rows:,} rows of {first.features} numbers of {source.data}"
+        words = f"(X, y), {size} within norm {norm:g}, labels from 0 on; one differs: {words}"
     delta = default_delta(None) if delta is None else checks.probability_below_one("delta", delta)
     claim = None if epsilon is None else Claim(epsilon, delta, relation, source=name)
     return Target(mechanism, pair[0], pair[1], claim, delta, name, words)
@@ -115,7 +113,7 @@ def of_estimator(
     prepared: Prepared,
     *,
     relation: Relation,
-    craft: str = CANARY,
+    craft: str = _CANARY,
     given: tuple[Dataset, Dataset, str] | None = None,
 ) -> Target:
     """An estimator of ours, which makes its own claim; on a crafted pair, or a given one in words.
@@ -142,14 +140,14 @@ def of_gallery(name: str, *, few: bool) -> Target:
     """The broken mechanism of this name; `few` runs are those of a smoke test."""
     from sordino.audit import gallery
 
-    entry = gallery.named(name)
+    entry = gallery.find_entry(name)
     case = entry.case()
     if case.exact is not None:
-        hint = f"A formula settles it, without runs: `sordino audit gallery {name}`."
-        checks.fail("mechanism", f"{GALLERY}{name}", "to be something that can be run", hint)
+        hint = f"A formula settles it: `sordino audit gallery {name}`."
+        checks.fail("mechanism", f"{_GALLERY}{name}", "to be one that is run", hint)
     return Target(
         *(case.broken, case.D, case.D_prime, case.claim, case.claim.delta),
-        name=f"{GALLERY}{name}",
+        name=f"{_GALLERY}{name}",
         pair=f"the pair of the gallery. {entry.fault}",
         score=case.score,
         runs=entry.smoke_runs if few else entry.runs,
@@ -160,9 +158,8 @@ def _crafted(
     dataset: Dataset, craft: str, relation: Relation, l2: float | None
 ) -> tuple[Any, Any, str]:
     """D, D' and what they are; `l2` if it is known what holds a model back."""
-    if craft == CANARY:
-        words = "a crafted canary (at the norm bound, mislabelled, in a quiet direction)"
-        return *pairs.canary(dataset, relation=relation, l2=l2), words
+    if craft == _CANARY:
+        return *pairs.canary(dataset, relation=relation, l2=l2), "a crafted canary"
     if relation is not Relation.REPLACE_ONE:
         checks.fail("relation", relation.value, "to be replace-one", "Or use a canary.")
     assert dataset.norm_bound is not None

@@ -36,7 +36,7 @@ from sordino.types import Floats
 
 Worlds = tuple[Floats, Floats]
 """Scores without and with the record; or false-positive rates and false-negative ones."""
-Told = Callable[[float], None]
+_Told = Callable[[float], None]
 """Is told how many more runs are over, or begun: parts of runs, since each may take long."""
 _TOLD_EVERY = 256
 """Steps of a block of runs: less than a second. What `told` raises stops the runs."""
@@ -120,7 +120,11 @@ class WorstCase:
         return cls(sample_rate, steps, noise_multiplier, 100.0, 10**10, base, minus_sign)
 
     def trace(
-        self, runs: int, with_record: bool, generator: np.random.Generator, told: Told | None = None
+        self,
+        runs: int,
+        with_record: bool,
+        generator: np.random.Generator,
+        told: _Told | None = None,
     ) -> Worlds:
         """What the final iterate of each run tells, and the likelihood ratio of all its iterates.
 
@@ -130,11 +134,10 @@ class WorstCase:
         `with_record` says whether the runs are of D'. `told` is called with the work begun since it
         was last called, in runs.
         """
-        final, all_iterates = np.empty((2, checks.whole("runs", runs, at_least=1)))
+        found = np.empty((2, checks.whole("runs", runs, at_least=1)))
         for part in _blocks(runs):
-            many = part.stop - part.start
-            final[part], all_iterates[part] = self._run(many, with_record, generator, told)
-        return final, all_iterates
+            found[:, part] = self._run(part.stop - part.start, with_record, generator, told)
+        return found[0], found[1]
 
     def gradient(self, x: float, weights: Floats) -> Floats:
         """The loss's negative gradient at record `x`, one number a run, before it is clipped."""
@@ -148,7 +151,7 @@ class WorstCase:
         return np.asarray((kept + added) / (self.units * self._base))
 
     def _run(
-        self, runs: int, with_record: bool, generator: np.random.Generator, told: Told | None
+        self, runs: int, with_record: bool, generator: np.random.Generator, told: _Told | None
     ) -> Worlds:
         weights, seen = np.zeros(runs), np.zeros(runs)
         for step in range(self.steps):
@@ -306,11 +309,10 @@ class Family:
         self.steps = checks.whole("steps", steps, at_least=1)
         self.delta = checks.probability_below_one("delta", delta)
         if self.delta == 0:
-            checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
+            checks.fail("delta", delta, "> 0, for Gaussian noise")
         ever = -math.expm1(self.steps * math.log1p(-self.sample_rate)) if sample_rate < 1 else 1.0
         if ever <= self.delta:
-            most = f"< {ever:.3g}, the chance that a record is drawn at all"
-            checks.fail("delta", self.delta, most)
+            checks.fail("delta", self.delta, f"< {ever:.3g}, the chance that a record is drawn")
         self._members: dict[float, tuple[float, Profile]] = {}
 
     @property
@@ -376,12 +378,10 @@ _PRINTED_GRID = np.round(np.arange(0.5, 20.05, 0.1), 10)
 _FINE_GRID = np.round(np.arange(0.01, 20.005, 0.01), 10)
 _INSIDE = (0.01, 0.99)
 _AREA_RATES = np.round(np.arange(0.01, 0.985, 0.03), 10)  # where areas are compared
-_CAVEAT = "no confidence is attached, and the luckiest threshold decides"
+_CAVEAT = "without confidence; the luckiest threshold decides"
 
 
-def paper_estimate(
-    negative: Floats, positive: Floats, family: Family, *, direction: Which = "both"
-) -> Estimate:
+def paper_estimate(negative: Floats, positive: Floats, family: Family) -> Estimate:
     """Algorithm 2 as printed: every threshold, epsilons 0.5, 0.6, ..., 20. Infinite if none fits.
 
     Ill-posed. Wherever the largest score comes from D', the point (0, 1 - 1/runs) was observed, and
@@ -393,28 +393,21 @@ def paper_estimate(
     negative, positive
         Scores of runs without and with the record.
     family
-        Whose curves are compared.
-    direction
-        The paper's curve is the symmetric one, "both".
+        Whose symmetric curves are compared, as in the paper.
     """
     points = error_rates(*_finite(negative, positive))
-    epsilon = _smallest(points, family, _PRINTED_GRID, direction)
+    epsilon = _smallest(points, family, _PRINTED_GRID)
     caveat = _CAVEAT
     if math.isinf(epsilon):
-        caveat += f"; no epsilon up to {_PRINTED_GRID[-1]:g} fits all observed points"
+        caveat += f"; no epsilon up to {_PRINTED_GRID[-1]:g} fits"
     if points[0][0] == 0:
         first = f"(0, {points[1][points[0] == 0].min():.6g})"
-        caveat += f"; the point {first} lies below every curve of Gaussian noise"
+        caveat += f"; {first} lies below every curve of Gaussian noise"
     return _estimate(epsilon, family, "Annamalai's Algorithm 2 as printed", caveat)
 
 
 def restricted_estimate(
-    negative: Floats,
-    positive: Floats,
-    family: Family,
-    *,
-    direction: Which = "both",
-    grid: Floats = _FINE_GRID,
+    negative: Floats, positive: Floats, family: Family, *, grid: Floats = _FINE_GRID
 ) -> Estimate:
     """The same where FPR and FNR lie in [0.01, 0.99], by default on a grid of step 0.01 up to 20.
 
@@ -432,18 +425,13 @@ def restricted_estimate(
     inside = (alphas >= low) & (alphas <= high) & (betas >= low) & (betas <= high)
     if not inside.any():
         raise NotApplicable(f"No threshold has both error rates in [{low}, {high}].")
-    epsilon = _smallest((alphas[inside], betas[inside]), family, grid, direction)
-    method = f"Annamalai's Algorithm 2 at thresholds with FPR and FNR in [{low}, {high}]"
+    epsilon = _smallest((alphas[inside], betas[inside]), family, grid)
+    method = f"Annamalai's Algorithm 2, FPR and FNR in [{low}, {high}]"
     return _estimate(epsilon, family, method, _CAVEAT)
 
 
 def area_estimate(
-    negative: Floats,
-    positive: Floats,
-    family: Family,
-    *,
-    direction: Which = "forward",
-    grid: Floats = _FINE_GRID,
+    negative: Floats, positive: Floats, family: Family, *, grid: Floats = _FINE_GRID
 ) -> Estimate:
     """The epsilon, by default of a grid of step 0.01, whose curve has the area of the observed one.
 
@@ -455,19 +443,19 @@ def area_estimate(
     observed = float(np.mean(np.where(at >= 0, betas[np.maximum(at, 0)], 1.0)))
 
     def fits(epsilon: float) -> bool:
-        return float(np.mean(tradeoff(family(epsilon), _AREA_RATES, direction))) <= observed
+        return float(np.mean(tradeoff(family(epsilon), _AREA_RATES))) <= observed
 
     method = "the trade-off curve with the observed area"
-    return _estimate(_first(fits, grid), family, method, "no confidence is attached")
+    return _estimate(_first(fits, grid), family, method, "without confidence")
 
 
-def _smallest(points: Worlds, family: Family, grid: Floats, direction: Which) -> float:
-    """The first epsilon of the grid whose curve no point lies below."""
+def _smallest(points: Worlds, family: Family, grid: Floats) -> float:
+    """The first epsilon of the grid whose symmetric curve no point lies below."""
     hull = lower_hull(*points)
 
     def fits(epsilon: float) -> bool:
         profile = family(epsilon)
-        return not any(beta < profile.beta(alpha, direction) for alpha, beta in hull)
+        return not any(beta < profile.beta(alpha, "both") for alpha, beta in hull)
 
     return _first(fits, grid)
 
@@ -498,10 +486,10 @@ def _estimate(epsilon: float, family: Family, method: str, caveat: str) -> Estim
 _STEPS = GRID[(GRID > 0.2) & (GRID < 25)][::2]
 """Epsilons of estimates, a percent apart: of the bound's, so that few curves are computed."""
 WAYS = {
-    "paper_printed": "estimate, paper's rule as printed (arrow: none up to 20 fits)",
-    "paper_restricted": "estimate, paper's rule, FPR and FNR in [0.01, 0.99]",
-    "area": "estimate, curve of the observed area",
-    "ours": "ours: lower bound within DP-SGD(q, T), 95% confidence",
+    "paper_printed": "paper's rule as printed (arrow: none up to 20 fits)",
+    "paper_restricted": "paper's rule, FPR and FNR in [0.01, 0.99]",
+    "area": "curve of the observed area",
+    "ours": "lower bound within DP-SGD(q, T), 95% confidence",
 }
 """What each is called in a figure."""
 
@@ -537,11 +525,11 @@ def bounded(scores: Worlds, family: Family, confidence: float, attack: str = "")
     )
 
 
-Order = Literal["presence", "absence"]
+_Order = Literal["presence", "absence"]
 
 _RATES = np.concatenate([np.geomspace(1e-5, 0.02, 40)[:-1], np.linspace(0.02, 1.0, 60)])
-_FINAL = "likelihood ratio that the worst-case loss wrote into the final iterate"
-_ALL = "likelihood ratio of all iterates of the same runs"
+_FINAL = "likelihood ratio written into the final iterate"
+_ALL = "likelihood ratio of all iterates"
 
 
 @dataclass(frozen=True, eq=False)
@@ -612,7 +600,7 @@ class WorstCaseAudit:
             start = f"no violation found, and no amplification: {as_much}"
         return f"{start}; {said}; that it leaks no more than {linear} is refuted"
 
-    def curves(self, order: Order = "presence") -> Mapping[str, Worlds]:
+    def curves(self, order: _Order = "presence") -> Mapping[str, Worlds]:
         """Error rates for a figure: "observed", "composed" (all iterates) and "linear".
 
         Of the test for the record's presence (D without it, D' with it), or for its absence, where
@@ -669,7 +657,7 @@ def audit_worst_case(
     """
     family = family or Family(sample_rate, steps, delta)
     if (family.sample_rate, family.steps, family.delta) != (sample_rate, steps, delta):
-        checks.fail("family", family.name, "to be that of this training and delta")
+        checks.fail("family", family.name, "to be of this training and delta")
     runs = checks.whole("runs", runs, at_least=2)
     bounds.check_runs(runs - runs // 2, delta=delta, confidence=confidence, half=True)
     check_cost(steps, runs)  # before anything is calibrated, which takes time for many steps
@@ -757,7 +745,7 @@ def _claim(
     if (epsilon is None) == (noise_multiplier is None):
         checks.fail("epsilon, noise_multiplier", (epsilon, noise_multiplier), "to be one of them")
     if epsilon is not None:
-        epsilon = checks.positive("epsilon", epsilon, "Pass the budget you promise, such as 1.0.")
+        epsilon = checks.positive("epsilon", epsilon)
         noise_multiplier, profile = family.noise(epsilon), family(epsilon)
     else:
         assert noise_multiplier is not None

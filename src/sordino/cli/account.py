@@ -10,13 +10,12 @@ from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, o
 from sordino.cli.terminal import print_json, say, track
 from sordino.privacy import PASSES
 
+_NOISE = option(RUN, "Standard deviation on the SUM of clipped gradients, over the clip.")
+
 
 @from_fields
 def account(
-    noise_multiplier: Annotated[
-        float,
-        option(RUN, "Standard deviation of the noise on the SUM of gradients, over the clip."),
-    ],
+    noise_multiplier: Annotated[float, _NOISE],
     given: RunOptions,
     plot: Plot = None,
     everything: All = False,
@@ -41,8 +40,7 @@ def account(
     `sordino account --noise-multiplier 40 --sampling full --n 10000 --steps 2000 --delta 1e-6
     --loss logistic --l2 0.01 --learning-rate 2 --plot epsilon.svg`
     """
-    hint = "Pass the noise's standard deviation over the clip, such as 1.1."
-    checks.non_negative("noise_multiplier", noise_multiplier, hint)
+    checks.non_negative("noise_multiplier", noise_multiplier)
     counts = tables.plot_counts(given, plot)
     from sordino.proofs import theorems
 
@@ -53,19 +51,15 @@ def account(
         inputs = {"noise_multiplier": noise_multiplier}
         print_json(tables.plain_findings(given, inputs, "epsilon", findings, best))
     else:
-        heading = (
-            f"{given.total_steps:,} steps, {how} {given.rate:.6g}, noise {noise_multiplier:g} x "
-            f"clip, delta {given.delta:g}, {given.chosen_relation.value}; released: "
-            f"{given.released}."
-        )
-        result = "No method proves anything here; the reasons are below."
+        steps = f"{given.total_steps:,} steps, {how} {given.rate:.6g}"
+        noise = f"noise {noise_multiplier:g} x clip, delta {given.delta:g}"
+        result = "No method proves anything here."
         if best is not None:
             result = f"Proved: epsilon <= {tables.epsilon(best)} ({best.title})."
             if best.value == float("inf"):
                 result = "Nothing is proved: epsilon is infinite."
-        say(heading, result, hang=True)
-        tables.say_assumptions(given)
-        tables.print_findings(findings, "epsilon", best, everything=everything)
+        say(f"{steps}, {noise}, {given.ends}", hang=True)
+        tables.print_findings(given, result, findings, "epsilon", best, everything=everything)
     if plot is None:
         return
     from sordino.report import figures
@@ -76,9 +70,8 @@ def account(
     for count in track(counts, "Epsilon against steps"):
         found = theorems.account(given.run(noise_multiplier, count), given.delta)
         tables.add_points(found, count, series, everything)
-    title = (
-        f"noise {noise_multiplier:g} x clip, {how} {given.rate:.4g}, {given.chosen_relation.value}"
-    )
     up = f"epsilon at delta = {given.delta:g}"
-    figures.growth(series, plot, across="steps", up=up, title=title)
-    say(*[""] * (not json), f"Epsilon against steps: {plot}", err=json)
+    noise, relation = f"noise {noise_multiplier:g} x clip", given.chosen_relation.value
+    title = f"{noise}, {how} {given.rate:.4g}, {relation}"
+    figures.growth(plot, title, (title, "steps", up, series))
+    say(*[""] * (not json), f"Figure: {plot}", err=json)

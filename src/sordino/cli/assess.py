@@ -12,15 +12,7 @@ import typer
 from sordino import checks, tasks
 from sordino.assessment.request import Request
 from sordino.cli import options, terminal
-from sordino.cli.options import (
-    CONFIDENCE,
-    L2,
-    METHOD,
-    PROMISE,
-    ROWS_PER_PERSON,
-    from_fields,
-    option,
-)
+from sordino.cli.options import CONFIDENCE, L2, METHOD, PROMISE, argument, from_fields, option
 from sordino.cli.tables import print_assessment
 from sordino.cli.terminal import block, say
 from sordino.errors import InvalidArgument
@@ -29,6 +21,7 @@ if TYPE_CHECKING:
     from sordino.report.result import Assessment
 
 _EFFORT, _MECHANISM, _STUDY = "How hard to look", "A mechanism of your own", "The study"
+_NAME = "MODULE:NAME"
 
 
 class _Format(StrEnum):
@@ -43,54 +36,34 @@ class _Format(StrEnum):
 class _Questions(options.RecordOptions):
     """What a study file says as well, by the same names; what is None was not given."""
 
-    model: Annotated[
-        str | None, option(PROMISE, "**logistic** (default), **svm**, or **mlp**: a network.")
-    ] = None
+    model: Annotated[str | None, option(PROMISE, "**logistic**, **svm** or **mlp**.")] = None
     epsilon: Annotated[float | None, option(PROMISE, "Promised, or claimed. Default: 1.")] = None
     delta: options.Delta = None
     method: Annotated[str | None, METHOD] = None
     l2: Annotated[float | None, L2] = None
-    max_rows_per_person: Annotated[int | None, ROWS_PER_PERSON] = None
+    max_rows_per_person: Annotated[int | None, options.ROWS_PER_PERSON] = None
     ledger: options.LedgerFile = None
     dataset: options.DatasetName = None
     seeds: Annotated[int | None, option(_EFFORT, "Of the grid that measures SGD's noise.")] = None
     neighbours: Annotated[int | None, option(_EFFORT, "Datasets of that grid.")] = None
     audit_runs: Annotated[int | None, option(_EFFORT, "Runs attacked, of each of two.")] = None
     confidence: Annotated[float | None, CONFIDENCE] = None
-    mechanism: Annotated[
-        str | None, option(_MECHANISM, "Attack only this; or gallery:NAME.", metavar="MODULE:NAME")
-    ] = None
-    pair: Annotated[
-        str | None,
-        option(_MECHANISM, "A function that returns both datasets.", metavar="MODULE:NAME"),
-    ] = None
+    mechanism: Annotated[str | None, option(_MECHANISM, "Attack only it.", metavar=_NAME)] = None
+    pair: Annotated[str | None, option(_MECHANISM, "Returns both datasets.", metavar=_NAME)] = None
 
 
 @from_fields
 def assess(
     questions: _Questions,
-    study: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STUDY.toml",
-            help="A file with these settings (`--write-study` prints one); options come first.",
-            show_default=False,
-        ),
-    ] = None,
+    study: Annotated[str | None, argument("STUDY.toml", "As `--write-study` prints one.")] = None,
     quick: Annotated[bool, option(_EFFORT, "A first look: fewer runs.", "--quick")] = False,
     thorough: Annotated[bool, option(_EFFORT, "More runs than by default.", "--thorough")] = False,
-    run_code: Annotated[
-        bool, option(_MECHANISM, "Run the code that a study file names: read it.", "--run-code")
-    ] = False,
-    out: Annotated[
-        str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
-    ] = None,
+    run_code: Annotated[bool, option(_MECHANISM, "Run what a study names.", "--run-code")] = False,
+    out: options.StudyDir = None,
     dask: options.Dask = None,
     public: Annotated[bool, option(_STUDY, "Also write public.html.", "--public")] = False,
     open_page: Annotated[bool, option(_STUDY, "Open the page in a browser.", "--open")] = False,
-    write_study: Annotated[
-        bool, option(_STUDY, "Print a study file to edit, and stop.", "--write-study")
-    ] = False,
+    write_study: Annotated[bool, option(_STUDY, "Print one, and stop.", "--write-study")] = False,
 ) -> None:
     """How private is the model I am about to release? One page that says it.
 
@@ -110,9 +83,9 @@ def assess(
     `sordino assess --data patients.csv --columns columns.toml --epsilon 1 --out study`
 
     With `--mechanism` nothing else is done than to attack it: a function (data, generator) ->
-    numbers or a scikit-learn estimator, as package.module:name or file.py:name, on the data or on
-    the two datasets that the function `--pair` returns. Code that a study file names is run only
-    with `--run-code`.
+    numbers or a scikit-learn estimator, as package.module:name, file.py:name or gallery:NAME, on
+    the data or on the two datasets that the function `--pair` returns. Code that a study file
+    names is run only with `--run-code`.
 
     `sordino assess --mechanism mine.py:train --data breast-cancer --epsilon 1`
     """
@@ -121,23 +94,24 @@ def assess(
         return
     with terminal.wrong_input():
         request = Request() if study is None else Request.from_file(study)
-        if study is not None and not run_code:
-            _check_code(study, request, questions)
+        for name in ("mechanism", "pair") if study is not None and not run_code else ():
+            # Code that a file names is run only if somebody says so; what is typed says it itself.
+            code = getattr(request, name) or "gallery:"
+            if getattr(questions, name) is None and not code.startswith("gallery:"):
+                text = f"its {name} {code} would be imported and run"
+                raise InvalidArgument(f"Expected --run-code with {study}: {text}.", name)
         if quick and thorough:
             raise InvalidArgument("Expected --quick or --thorough, not both.", "--quick")
         effort = "quick" if quick else "thorough" if thorough else None
-        request = request.with_options(
-            **vars(questions), effort=effort
-        )  # what is None stays as it is
+        # What is None stays as it is.
+        request = request.with_options(**vars(questions), effort=effort)
         if request.runs_code and questions.epsilon is None and study is None:
             checks.fail_missing("--epsilon E", "with --mechanism", "Pass what it claims.")
         if public and (request.mechanism is not None or request.model == "mlp"):
-            what = "with --mechanism" if request.mechanism else "of a network"
-            text = f"Expected no --public: {what} nothing is released, so there is no certificate."
-            raise InvalidArgument(text, "--public")
+            raise InvalidArgument("Expected no --public: nothing is released.", "--public")
         place = out or request.default_directory()
         assessment = _run(request, place, dask)
-    with terminal.add_note(f"The assessment is finished, and everything is in {place}."):
+    with terminal.add_note(f"The assessment is in {place}."):
         print_assessment(assessment)
         page = _say_files(assessment, Path(place), public=public)
     if open_page:
@@ -147,16 +121,6 @@ def assess(
             say("No browser could be opened here.", err=True)
     if assessment.broken:
         raise typer.Exit(1)
-
-
-def _check_code(study: str, request: Request, typed: _Questions) -> None:
-    """Code that a file names is run only if somebody says so; what was typed says it itself."""
-    for name in ("mechanism", "pair"):
-        named = getattr(request, name)
-        if named is None or getattr(typed, name) is not None or named.startswith("gallery:"):
-            continue
-        text = f"its {name} is {named}, so {named.rpartition(':')[0]} would be imported and run"
-        raise InvalidArgument(f"Expected --run-code with {study}: {text}. Read it first.", name)
 
 
 def _run(request: Request, place: str, dask: str | None) -> Assessment:
@@ -170,9 +134,8 @@ def _run(request: Request, place: str, dask: str | None) -> Assessment:
         mechanism = load_named("--mechanism", request.mechanism)
         pair = None if request.pair is None else load_pair(request.pair)
     console = terminal.errors()
-    resume = terminal.resumable(lambda: f"The same command resumes from here: {place}")
     with (
-        resume,
+        terminal.resumable(lambda: f"The same command resumes from here: {place}"),
         tasks.connect(dask) as client,
         terminal.plain_warnings(console),
         terminal.StageBars(console) as bars,
@@ -187,7 +150,7 @@ def _say_files(assessment: Assessment, place: Path, *, public: bool) -> Path:
     page = place / PAGE
     say(f"Study (INTERNAL): {place}", f"  the page: {page}")
     if assessment.broken and not assessment.question.mechanism:
-        say("  the model must NOT leave: an attack refuted what its certificate says")
+        say("  the model must NOT leave: an attack refuted its certificate")
     elif assessment.release is not None and assessment.release.directory:
         say(f"  the model that may leave, with its certificate: {place / MODEL}")
     if public:
@@ -199,21 +162,10 @@ def _say_files(assessment: Assessment, place: Path, *, public: bool) -> Path:
 
 
 def report(
-    directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="The study that `sordino assess` made.")
-    ],
-    public: Annotated[
-        bool, option(None, "Show only what the model's certificate may show.", "--public")
-    ] = False,
-    format: Annotated[
-        _Format, option(None, "**html**, **md** (Markdown) or **json**.", "--format")
-    ] = _Format.HTML,
-    out: Annotated[
-        str | None,
-        option(
-            None, "Default: report.html (or public.html, ...) in DIR; - prints it.", metavar="FILE"
-        ),
-    ] = None,
+    directory: Annotated[str, argument("DIR", "The study that `sordino assess` made.")],
+    public: Annotated[bool, option(None, "Only what the certificate says.", "--public")] = False,
+    format: Annotated[_Format, option(None, "md is Markdown.", "--format")] = _Format.HTML,
+    out: Annotated[str | None, option(None, "Default: in DIR. - prints.", metavar="FILE")] = None,
 ) -> None:
     """Write the page of an assessment again, from its study; nothing is trained or released.
 
@@ -230,6 +182,5 @@ def report(
         block(page_text(directory, format.value, public=public))
         return
     path = write_page(directory, format.value, out, public=public)
-    kind = "may leave: it shows only what the certificate may show" if public else "INTERNAL"
     with terminal.add_note(f"The page is in {path}."):
-        say(f"{path} ({kind})")
+        say(f"{path} ({'may leave' if public else 'INTERNAL'})")

@@ -30,7 +30,7 @@ from typer.core import TyperGroup
 from sordino import _cost, _files, checks, tasks
 from sordino.cli import options, terminal
 from sordino.cli.options import ATTACK, OUTPUT, PROMISE, RECORDS, TRAINING, from_fields, option
-from sordino.cli.tables import print_bounds
+from sordino.cli.tables import pick, print_bounds
 from sordino.cli.terminal import print_json, say
 from sordino.errors import InvalidArgument
 from sordino.privacy import USUAL_DELTA, Observation, Relation, rounded
@@ -48,6 +48,9 @@ _SCORES = ("learned", "likelihood", "loss")
 _CONFIDENCE = 0.99
 """With which the gallery's broken mechanisms must be caught."""
 _FORM = "Pass package.module:name or file.py:name."
+_MECHANISM = options.argument("[MODULE:NAME]", "Your function or estimator; also file.py:NAME.")
+_OUTPUTS = option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
+_JUDGES = "|".join((*_SCORES, "MODULE:NAME"))
 
 
 class _AuditGroup(TyperGroup):
@@ -80,22 +83,10 @@ class _Neighbour(StrEnum):
 class _Attacked(options.RecordOptions):
     """What is attacked and on which pair of datasets; checked before any record is read."""
 
-    mechanism: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODULE:NAME]",
-            help="Your function or estimator, as package.module:name or file.py:name.",
-        ),
-    ] = None
-    pair: Annotated[
-        str | None, option(RECORDS, "A function that returns both.", metavar="MODULE:NAME")
-    ] = None
-    neighbour: Annotated[
-        _Neighbour, option(RECORDS, "An extreme record, or a synthetic pair of the data's shape.")
-    ] = _Neighbour.CANARY
-    study: Annotated[
-        str | None, option(RECORDS, "The worst pair of this study of the data.", metavar="DIR")
-    ] = None
+    mechanism: Annotated[str | None, _MECHANISM] = None
+    pair: Annotated[str | None, option(RECORDS, "Makes both data.", metavar="MODULE:NAME")] = None
+    neighbour: Annotated[_Neighbour, option(RECORDS, "The second dataset.")] = _Neighbour.CANARY
+    study: Annotated[str | None, option(RECORDS, "A study's worst pair.", metavar="DIR")] = None
     rows: Annotated[int | None, option(RECORDS, "Only the first so many: faster.")] = None
     model: Annotated[options.ModelName, options.MODEL] = options.ModelName.LOGISTIC
     method: Annotated[str, options.METHOD] = "auto"
@@ -113,8 +104,7 @@ class _Attacked(options.RecordOptions):
         if self.rows is not None:
             checks.whole("--rows", self.rows, at_least=2)
         if source is None and self.pair is None:
-            hint = "`sordino data list` shows names; --pair names a function that returns two."
-            checks.fail_missing("--data NAME or --pair MODULE:NAME", "", hint)
+            checks.fail_missing("--data NAME or --pair MODULE:NAME", "", options.LIST)
         if source is not None and self.pair is not None:
             checks.fail("--pair", self.pair, "to be left out where --data is given")
         object.__setattr__(self, "relation", options.relation(self.relation, "--relation").value)
@@ -122,11 +112,9 @@ class _Attacked(options.RecordOptions):
             checks.fail("--relation", self.relation, "to be replace-one with --study")
         if self.mechanism is None:
             if self.epsilon is None:
-                hint = "A method of sordino's is calibrated to it; or name your own mechanism."
-                checks.fail_missing("--epsilon E", "", hint)
+                checks.fail_missing("--epsilon E", "", "Or name a mechanism (MODULE:NAME).")
             if source is None:
-                hint = "It goes with a mechanism of your own (MODULE:NAME)."
-                checks.fail("--pair", self.pair, "to be left out", hint)
+                checks.fail("--pair", self.pair, "to go with a mechanism (MODULE:NAME)")
             self._promise()
             return
         # What would be ignored is refused.
@@ -135,8 +123,8 @@ class _Attacked(options.RecordOptions):
             ignored |= {"neighbour": _Neighbour.CANARY, "rows": None}
         for name, default in ignored.items():
             if (value := getattr(self, name)) != default:
-                hint = "It does not go with a mechanism or a pair of your own."
-                checks.fail(f"--{name.replace('_', '-')}", value, "to be left out", hint)
+                condition = "to be left out with a mechanism or pair of your own"
+                checks.fail(f"--{name.replace('_', '-')}", value, condition)
 
     def _promise(self) -> options.Promise:
         same = ("model", "epsilon", "delta", "relation", "method", "l2", "public_rows")
@@ -183,12 +171,10 @@ class _Attacked(options.RecordOptions):
         assert self.study is not None
         training = Training(TrainedModel.LOGISTIC, None, False, None, None, 0.0)
         found = pairs.worst_of_grid(load(self.study), training.read(source).train)
-        words = (
-            f"the worst of {self.study} (without records {found.records[0]} and "
-            f"{found.records[1]}; {len(found.seeds)} other seeds chose it)"
-        )
+        without = f"without records {found.records[0]} and {found.records[1]}"
         first, second = found.pair
         assert isinstance(second, Dataset)
+        words = f"the worst of {self.study} ({without}; {len(found.seeds)} other seeds chose it)"
         return first, second, words
 
 
@@ -205,7 +191,7 @@ def load_named(option: str, text: str) -> Any:
     """
     place, colon, name = text.rpartition(":")
     if not (place and colon and name):
-        checks.fail(option, text, "to have a colon between the module and the name", _FORM)
+        checks.fail(option, text, "to be MODULE:NAME", _FORM)
     thing: Any = _load_module(option, text, place)
     for part in name.split("."):
         if not hasattr(thing, part):
@@ -227,16 +213,14 @@ def _load_module(option: str, text: str, place: str) -> ModuleType:
             directory, place = os.path.dirname(path), os.path.basename(path).removesuffix(".py")
             loaded = sys.modules.get(place)
             if loaded is not None and getattr(loaded, "__file__", None) != path:
-                hint = f"Another module is called {place}: rename the file."
-                checks.fail(option, path, "to have a name of its own", hint)
+                checks.fail(option, path, "to have a name that no other module has")
         if directory not in sys.path:  # as `python -m` does; a process of a pool gets the same path
             sys.path.insert(0, directory)
         return importlib.import_module(place)
     except InvalidArgument:
         raise
     except ModuleNotFoundError as error:
-        hint = f"Python says: {error}. It is looked for from {directory}. {_FORM}"
-        checks.fail(option, text, "to name a module that is here", hint)
+        checks.fail(option, text, f"to name a module in {directory} ({error})", _FORM)
     except (Exception, SystemExit) as error:  # whatever the module does
         hint = f"Loading it raised {type(error).__name__}: {error}"
         checks.fail(option, text, "to name a module that loads", hint)
@@ -248,7 +232,7 @@ def load_pair(name: str) -> tuple[Any, Any]:
     try:
         pair = pair() if callable(pair) else pair
     except Exception as error:  # whatever the user's function does
-        hint = f"It is called without arguments, and raised {type(error).__name__}: {error}"
+        hint = f"Called without arguments it raised {type(error).__name__}: {error}"
         checks.fail("--pair", name, "to give two datasets", hint)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         checks.fail("--pair", name, "to give two datasets", "Return (D, D_prime).")
@@ -262,8 +246,7 @@ def _load_score(text: str) -> Any:
         checks.one_of("--score", text, (*_SCORES, "MODULE:NAME"))
     score = load_named("--score", text)
     if not callable(score):
-        hint = "It is given outputs [run, number] and returns scores [run]."
-        checks.fail("--score", text, "to name a function", hint)
+        checks.fail("--score", text, "to name a function outputs[run, number] -> scores[run]")
     return score
 
 
@@ -276,15 +259,11 @@ def run(
     attacked: _Attacked,
     runs: Annotated[int, option(ATTACK, "Of each dataset; half learn, half test.")] = 10_000,
     confidence: options.Confidence = 0.99,
-    score: Annotated[
-        str, option(ATTACK, "How a run is judged.", metavar="|".join((*_SCORES, "MODULE:NAME")))
-    ] = "learned",
+    score: Annotated[str, option(ATTACK, "How a run is judged.", metavar=_JUDGES)] = "learned",
     seed: options.Seed = 0,
     workers: Annotated[int | None, option(ATTACK, "Processes. Default: cores.")] = None,
     dask: options.Dask = None,
-    outputs: Annotated[
-        str | None, option(OUTPUT, "Keep runs here, to resume. INTERNAL.", metavar="FILE")
-    ] = None,
+    outputs: Annotated[str | None, _OUTPUTS] = None,
     plot: options.Plot = None,
     json: options.Json = False,
 ) -> None:
@@ -314,33 +293,20 @@ def run(
     ):
         judge = _load_score(score)
         target = attacked.make_target()
+        how: dict[str, Any] = {"delta": target.delta, "confidence": confidence}
         if not json:
             tested = runs - runs // 2
-            how = {"delta": target.delta, "confidence": confidence}
             most = rounded(ceiling(tested, **how) if tested > 0 else 0.0, digits=3)
-            say(
-                f"Attacking {target.name}; pair: {target.pair}.",
-                _claim_words(target.claim),
-                f"{runs:,} runs a dataset, half of them tested, can show at most epsilon {most} "
-                "without a hypothesis, even without any noise.",
-                hang=True,
-            )
+            attack = f"Attacking {target.name}; pair: {target.pair}."
+            power = f"{runs:,} runs a dataset, half of them tested, can show at most epsilon {most}"
+            power += " without a hypothesis."
+            say(attack, _claim_words(target.claim), power, hang=True)
         with tasks.connect(dask) as client, terminal.bar("runs") as progress:
-            result = audit(
-                *(target.mechanism, target.D, target.D_prime, runs),
-                score=judge,
-                claim=target.claim,
-                delta=target.delta,
-                confidence=confidence,
-                seed=seed,
-                workers=workers,
-                client=client,
-                file=outputs,
-                progress=progress,
-            )
+            how |= {"claim": target.claim, "score": judge, "seed": seed, "workers": workers}
+            how |= {"client": client, "file": outputs, "progress": progress}
+            result = audit(target.mechanism, target.D, target.D_prime, runs, **how)
     if json:
-        names = ("reach", "gaussian_reach", "curve_refuted", "score")
-        more = {name: getattr(result, name) for name in names}
+        more = pick(result, "reach", "gaussian_reach", "curve_refuted", "score")
         print_json(_document(result, result.others) | more)
     else:
         print_bounds(result.observed, result.others)
@@ -368,8 +334,7 @@ def _document(found: Audit | WorstCaseAudit, others: Sequence[Observation]) -> d
     return {
         "claimed": _plain_claim(found.claimed),
         "observed": asdict(found.observed),
-        "verdict": found.verdict,
-        "violated": found.violated,
+        **pick(found, "verdict", "violated"),
         "others": [asdict(each) for each in others],
     }
 
@@ -377,8 +342,8 @@ def _document(found: Audit | WorstCaseAudit, others: Sequence[Observation]) -> d
 def _plain_claim(claim: Claim | None) -> dict[str, Any] | None:
     if claim is None:
         return None
-    names = ("epsilon", "delta", "relation", "source")
-    return {name: getattr(claim, name) for name in names} | {"relation": claim.relation.value}
+    numbers = pick(claim, "epsilon", "delta", "relation", "source")
+    return {**numbers, "relation": claim.relation.value}
 
 
 def _claim_words(claim: Claim | None) -> str:
@@ -419,41 +384,29 @@ def power(
     reaches = {truth: powers.reach(truth, runs=runs, **how) for truth in truths}
     # No Gaussian noise has delta = 0.
     noise = "Gaussian noise" if delta > 0 else "randomised response, the worst at delta = 0,"
-    verdict = (
-        f"without a hypothesis, no audit with {runs:,} tested runs a world can show more than "
-        f"epsilon {rounded(ceiling, digits=3)}"
-    )
-    document: dict[str, Any] = {
-        "claimed": None if epsilon is None else {"epsilon": epsilon, "delta": delta},
-        "runs": runs,
-        "delta": delta,
-        "confidence": confidence,
-        "ceiling": ceiling,
-        "reach": {f"{truth:g}": value for truth, value in reaches.items()},
-    }
+    most = f"can show more than epsilon {rounded(ceiling, digits=3)}"
+    verdict = f"without a hypothesis, no audit with {runs:,} tested runs a world {most}"
+    claimed = None if epsilon is None else {"epsilon": epsilon, "delta": delta}
+    document: dict[str, Any] = {"claimed": claimed, "runs": runs, **how, "ceiling": ceiling}
+    document["reach"] = {f"{truth:g}": value for truth, value in reaches.items()}
     if epsilon is not None:
         truth = 2 * epsilon if true_epsilon is None else true_epsilon
         needed = powers.runs_needed(epsilon, truth, **how)
         document |= {"true_epsilon": truth, "runs_needed": needed}
-        verdict += (
-            f"; no number of runs refutes a claim of {epsilon:g} where the truth is {truth:g}"
-            if needed is None
-            else f"; to refute a claim of {epsilon:g} where {noise} leaks {truth:g}, test about "
-            f"{needed:,} runs a world"
-        )
+        claim, leak = f"a claim of {epsilon:g}", f"where {noise} leaks {truth:g}"
+        if needed is None:
+            verdict += f"; no number of runs refutes {claim} where the truth is {truth:g}"
+        else:
+            verdict += f"; to refute {claim} {leak}, test about {needed:,} runs a world"
     if json:
         print_json({**document, "verdict": verdict})
         return
-    say(
-        f"{runs:,} tested runs a dataset, {confidence:.6g} confidence, delta = {delta:.3g}:",
-        f"  an attack that never errs shows epsilon >= {rounded(ceiling, up=False, digits=3)}",
-        *(
-            f"  the best attack on {noise} of epsilon {truth:g} shows >= "
-            f"{rounded(value, up=False, digits=3)}"
-            for truth, value in reaches.items()
-        ),
-        f"Verdict: {verdict}.",
-    )
+    say(f"{runs:,} tested runs a dataset, {confidence:.6g} confidence, delta = {delta:.3g}:")
+    say(f"  an attack that never errs shows epsilon >= {rounded(ceiling, up=False, digits=3)}")
+    for truth, value in reaches.items():
+        shown = rounded(value, up=False, digits=3)
+        say(f"  the best attack on {noise} of epsilon {truth:g} shows >= {shown}")
+    say(f"Verdict: {verdict}.")
 
 
 @app.command("worst-case")
@@ -498,12 +451,8 @@ def worst_case(
         numbers = {"noise_multiplier": noise, "linear_loss_epsilon": found.linear.epsilon}
         print_json(_document(found, others) | rests | numbers)
     else:
-        say(
-            f"DP-SGD, sample rate {sample_rate:g}, {steps:,} steps, noise multiplier "
-            f"{rounded(noise)}; {runs:,} runs with the record and as many without.",
-            _claim_words(found.claimed),
-            hang=True,
-        )
+        made = f"DP-SGD, sample rate {sample_rate:g}, {steps:,} steps, noise {rounded(noise)}"
+        say(f"{made}; twice {runs:,} runs.", _claim_words(found.claimed), hang=True)
         print_bounds(found.observed, others)
         say(f"Verdict: {found.verdict}.")
     if plot is not None:
@@ -520,9 +469,7 @@ def worst_case(
 
 @app.command()
 def gallery(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Entries to play. Default: all.")
-    ] = None,
+    names: Annotated[list[str] | None, options.argument("[NAME]...", "Default: all.")] = None,
     smoke: Annotated[bool, option(ATTACK, "Fewer runs: seconds, for CI.", "--smoke")] = False,
     seed: options.Seed = 0,
     list_only: Annotated[bool, option(OUTPUT, "Play nothing.", "--list")] = False,
@@ -554,10 +501,9 @@ def gallery(
             _say_played(one)
     many = len(played)
     caught, passed = sum(one.caught for one in played), sum(one.passed for one in played)
-    verdict = (
-        f"{caught} of {many} broken mechanisms caught at {_CONFIDENCE:.0%} confidence, "
-        f"{passed} of {many} correct twins pass"
-    )
+    sure = f"at {_CONFIDENCE:.0%} confidence"
+    twins = f"{passed} of {many} correct twins pass"
+    verdict = f"{caught} of {many} broken mechanisms caught {sure}, {twins}"
     if json:
         print_json({"verdict": verdict, "entries": [_plain_played(one) for one in played]})
     else:
@@ -574,11 +520,9 @@ def _say_played(one: Played) -> None:
         f"{sign} {rounded(each, up=False, digits=3)}"
         for each in (one.broken_epsilon, one.correct_epsilon)
     )
-    say(
-        f"{one.entry.name}: claimed epsilon {one.case.claim.epsilon:g}, found {broken}: "
-        f"{mark}; twin {correct}: {twin} ({one.seconds:.0f} s)",
-        f"  {one.entry.fault} ({one.entry.source})",
-    )
+    found = f"{one.entry.name}: claimed epsilon {one.case.claim.epsilon:g}, found {broken}: {mark}"
+    say(f"{found}; twin {correct}: {twin} ({one.seconds:.0f} s)")
+    say(f"  {one.entry.fault} ({one.entry.source})")
 
 
 def _plain_played(one: Played) -> dict[str, Any]:
@@ -590,8 +534,7 @@ def _plain_played(one: Played) -> dict[str, Any]:
         return {**exact, "attack": "computed exactly, not attacked", "trials": 0}
 
     return {
-        "name": one.entry.name,
-        "fault": one.entry.fault,
+        **pick(one.entry, "name", "fault"),
         "claimed": _plain_claim(one.case.claim),
         "observed": observed(one.broken, one.broken_epsilon),
         "verdict": "caught" if one.caught else "missed",

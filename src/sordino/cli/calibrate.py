@@ -33,14 +33,7 @@ class _Unknown(StrEnum):
 def calibrate(
     epsilon: Annotated[float, option(RUN, "The budget that is promised.")],
     given: RunOptions,
-    find: Annotated[
-        _Unknown,
-        option(
-            RUN,
-            "The least **noise**, or for a given --noise-multiplier the most **steps**, **epochs** "
-            "or records a batch (**batch-size**; needs --n).",
-        ),
-    ] = _Unknown.NOISE,
+    find: Annotated[_Unknown, option(RUN, "The least noise; the most of others.")] = _Unknown.NOISE,
     noise_multiplier: Annotated[float | None, option(RUN, "Where it is not sought.")] = None,
     plot: Plot = None,
     everything: All = False,
@@ -62,8 +55,7 @@ def calibrate(
     ratio, counts = None, []
     if find is _Unknown.NOISE:
         if noise_multiplier is not None:
-            hint = "Leave it away, or pass --find steps."
-            checks.fail("noise_multiplier", noise_multiplier, "not to be given", hint)
+            checks.fail("noise_multiplier", noise_multiplier, "only with another --find")
         counts = tables.plot_counts(given, plot, places=9)
         findings, best = _least_noise(given, epsilon, given.run(1.0))
         ratio, key, name = _strong_over_naive(findings), "noise_multiplier", "noise multiplier"
@@ -77,27 +69,19 @@ def calibrate(
         document = tables.plain_findings(given, inputs, key, findings, best)
         print_json(document | ({"strong_over_naive": ratio} if find is _Unknown.NOISE else {}))
     else:
-        heading = (
-            f"Budget: epsilon {epsilon:g} at delta {given.delta:g}, {given.chosen_relation.value}, "
-            f"{given.sampling} batches; released: {given.released}."
-        )
-        result = "No method meets it here; the reasons are below."
+        result = "No method meets it here."
         if best is not None:
             sign = ">=" if find is _Unknown.NOISE else "="
             result = f"Enough: {name} {sign} {tables.number(best.value)} ({best.title})."
-        say(heading, result, hang=True)
-        tables.say_assumptions(given)
-        tables.print_findings(findings, name, best, everything=everything)
+        budget = f"Budget: epsilon {epsilon:g} at delta {given.delta:g}"
+        say(f"{budget}, {given.sampling} batches, {given.ends}", hang=True)
+        tables.print_findings(given, result, findings, name, best, everything=everything)
         if everything and ratio is not None:
-            text = (
-                f"Strong composition needs {ratio:.3g} times the noise of naive composition; the "
-                f"notes' rate 1/sqrt(steps) is {given.total_steps**-0.5:.3g}, without constants."
-            )
-            say("", text, hang=True)
+            rate = f"1/sqrt(steps) is {given.total_steps**-0.5:.3g}"
+            say("", f"Strong over naive composition: {ratio:.3g} of the noise; {rate}.", hang=True)
     if plot is not None:
         _plot(given, epsilon, counts, plot, everything)
-        what = "Noise against epochs, and strong over naive against steps"
-        say(*[""] * (not json), f"{what}: {plot}", err=json)
+        say(*[""] * (not json), f"Figure: {plot}", err=json)
 
 
 def _least_noise(
@@ -130,7 +114,7 @@ def _most(
     sought = ("batch_size", "sample_rate") if find is _Unknown.BATCH_SIZE else ("steps", "epochs")
     for name in sought:
         if (value := getattr(given, name)) is not None:
-            checks.fail(name, value, "not to be given", "It is what is sought.")
+            checks.fail(name, value, "not to be given, but found")
     run_at: Callable[[int], Run]
     if find is _Unknown.BATCH_SIZE:
         if given.n is None:

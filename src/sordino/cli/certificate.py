@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino import checks
-from sordino.cli.options import Json, option
+from sordino.cli.options import Json, argument, option
 from sordino.cli.terminal import add_note, ask, block, say
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
 
-_Papers = Annotated[
-    Path, typer.Argument(metavar="PATH", help="A bundle's directory, or a certificate.json alone.")
-]
+_Papers = Annotated[Path, argument("PATH", "A bundle's directory, or a certificate.json alone.")]
 
 
 @app.command()
@@ -43,7 +41,7 @@ def show(path: _Papers, json: Json = False) -> None:
     from sordino.release.certificate import CertificateError
 
     certificate, _ = bundle.read_certificate(path)
-    state, code = f"Verified just now; for all findings: sordino certificate verify {path}", 0
+    state, code = "Verified just now.", 0
     try:
         _verdict(path)
     except CertificateError as reason:
@@ -56,9 +54,7 @@ def show(path: _Papers, json: Json = False) -> None:
 @app.command()
 def verify(
     path: _Papers,
-    key: Annotated[
-        Path | None, option(None, "Public key of who must have signed it.", metavar="PUBLIC")
-    ] = None,
+    key: Annotated[Path | None, option(None, "Who must have signed it.", metavar="PUBLIC")] = None,
 ) -> None:
     """Compute the promise again from the recorded numbers, and refuse a claim that is better.
 
@@ -80,9 +76,7 @@ def verify(
 
 @app.command()
 def sign(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A bundle's directory, as a release wrote it.")
-    ],
+    directory: Annotated[Path, argument("DIR", "A bundle's directory, as a release wrote it.")],
     key: Annotated[Path, option(None, "Your Ed25519 key: PEM or OpenSSH.", metavar="PRIVATE")],
 ) -> None:
     """Sign a bundle's certificate, and with it the weights, with your own key.
@@ -106,14 +100,9 @@ def sign(
 
 @app.command("new-key")
 def new_key(
-    private: Annotated[Path, typer.Argument(help="Where the private key goes. Keep it secret.")],
-    public: Annotated[
-        Path | None,
-        typer.Argument(help="Where the public key goes. Default: me.public.pem beside me.pem."),
-    ] = None,
-    passphrase: Annotated[
-        bool, option(None, "Ask for one to lock the private key with.", "--passphrase")
-    ] = False,
+    private: Annotated[Path, argument(None, "Where the key goes. Keep it secret.")],
+    public: Annotated[Path | None, argument(None, "Default: PRIVATE.public.pem.")] = None,
+    passphrase: Annotated[bool, option(None, "Ask for one to lock it.", "--passphrase")] = False,
 ) -> None:
     """Make an Ed25519 key to sign with; neither file may exist.
 
@@ -130,11 +119,7 @@ def new_key(
     secret = ask("Passphrase", twice=True) if passphrase else ""
     name = signature.key_name(signature.new_key(private, beside, secret))
     with add_note(f"The key is in {private}, its public half in {beside}."):
-        say(
-            f"Private key, for you alone: {private}",
-            f"Public key, for whoever verifies: {beside}",
-            f"Its name: {name}",
-        )
+        say(f"Private key, for you alone: {private}", f"Public key: {beside}", f"Its name: {name}")
 
 
 def _verdict(path: Path, key: Path | None = None) -> Verdict:
@@ -147,6 +132,5 @@ def _verdict(path: Path, key: Path | None = None) -> Verdict:
         return verifying.verify(bundle.read(path), public_key=public)
     certificate, content = bundle.read_certificate(path)
     if public is not None:
-        hint = "A signature is checked together with the weights."
-        checks.fail("path", path, "to be a bundle's directory where --key is given", hint)
+        checks.fail("path", path, "to be a bundle's directory where --key is given")
     return verifying.verify_certificate(certificate, content)

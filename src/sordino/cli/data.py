@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino import checks
-from sordino.cli.options import DataDir, option
+from sordino.cli.options import DataDir, argument, option
 from sordino.cli.tables import print_table
 from sordino.cli.terminal import block, say, screen
 
@@ -38,18 +38,13 @@ def list_recipes(data_dir: DataDir = None) -> None:
     rows = []
     for recipe in recipes.RECIPES.values():
         counts = (recipe.rows or ())[: None if every else 1]
-        rows.append(
-            (
-                recipe.name,
-                "/".join(f"{n:,}" for n in counts) if counts else "your file",
-                str(recipe.features) if recipe.features else "-",
-                _place(recipe, data_dir),
-                *[recipe.publication.licence] * licences,
-            )
-        )
+        sizes = "/".join(f"{n:,}" for n in counts) or "your file"
+        licence = [recipe.publication.licence] * licences
+        dimension = str(recipe.features or "-")
+        rows.append((recipe.name, sizes, dimension, _place(recipe, data_dir), *licence))
     columns = [("name", "l"), ("train/validation/test" if every else "train", "r"), ("dim", "r")]
     print_table(console, [*columns, ("files", "l"), *[("licence", "l")] * licences], rows)
-    more = "" if every else " docs/guide.md and a wider terminal show more."
+    more = "" if every else " A wider terminal shows more."
     say(f"`sordino data fetch NAME` checks the content of files.{more}", hang=True)
 
 
@@ -65,7 +60,7 @@ def _place(recipe: Recipe, data_dir: str | None) -> str:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A dataset, as `sordino data list` names it.")],
+    name: Annotated[str, argument(None, "A dataset, as `sordino data list` names it.")],
     data_dir: DataDir = None,
 ) -> None:
     """Make sure that a dataset's files are here and are the published ones.
@@ -87,7 +82,7 @@ def fetch(
 
 @app.command()
 def describe(
-    file: Annotated[str, typer.Argument(help="Your table: .csv, .csv.gz or .parquet.")],
+    file: Annotated[str, argument(None, "Your table: .csv, .csv.gz or .parquet.")],
     target: Annotated[str | None, option(None, "To predict; needed.", metavar="COLUMN")] = None,
 ) -> None:
     """Print a description of your own table, to be edited before it is used.
@@ -98,20 +93,18 @@ def describe(
 
     Example: `sordino data describe patients.csv --target ill > columns.toml`
     """
-    typed = shlex.quote(file)
     if target is None:
-        command = f"sordino data describe {typed} --target COLUMN > columns.toml"
-        checks.fail_missing("--target COLUMN", "", f"Name the column to predict: `{command}`.")
+        command = f"sordino data describe {shlex.quote(file)} --target COLUMN > columns.toml"
+        checks.fail_missing("--target COLUMN", "", f"`{command}`.")
     from sordino.data.table_file import draft
 
     drafted = draft(file, target)
     block(drafted.toml)
     if drafted.looks:
-        look = f"Look first at what may be {drafted.looks}; remarks there say why."
-        say(look, err=True, hang=True)
+        say(f"Look first at what may be {drafted.looks}.", err=True, hang=True)
     person = " --max-rows-per-person K" if drafted.of_people else ""
     next_ = "Next: put in what you know without looking, delete read_from_data = true, then"
     say(next_, err=True, hang=True)
     # Not broken into lines, so that it can be copied.
     options = f"--columns columns.toml --epsilon 1{person} --out study"
-    say(f"  sordino assess --data {typed} {options}", err=True)
+    say(f"  sordino assess --data {shlex.quote(file)} {options}", err=True)

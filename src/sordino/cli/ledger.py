@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino import checks
-from sordino.cli.options import OUTPUT, PROMISE, RELATION, ROWS_PER_PERSON, Json, option, relation
-from sordino.cli.tables import number, print_entries
+from sordino.cli import options
+from sordino.cli.options import OUTPUT, PROMISE, RELATION, Json, argument, option, relation
+from sordino.cli.tables import number, pick, print_entries
 from sordino.cli.terminal import add_note, print_json, say
 from sordino.privacy import Relation
 
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
     from sordino.release.ledger import Status
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
-_File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger, a file on a local disk.")]
+_File = Annotated[str, argument("FILE", "The ledger, a file on a local disk.")]
 _Dataset = Annotated[str, option(PROMISE, "Your name for the data, to be kept.", metavar="NAME")]
-_RowsPerPerson = Annotated[int | None, ROWS_PER_PERSON]
+_RowsPerPerson = Annotated[int | None, options.ROWS_PER_PERSON]
+_GO, _EITHER = "--as-you-go", "--as-you-go/--in-advance"
 _INSTEAD = option(PROMISE, "Instead of the one on file.")
 
 
@@ -45,9 +47,7 @@ def init(
     delta: Annotated[float, option(PROMISE, "Of all together, well below 1 / rows.")],
     relation_: Annotated[str, RELATION] = Relation.REPLACE_ONE.value,
     max_rows_per_person: _RowsPerPerson = 1,
-    as_you_go: Annotated[
-        bool, option(PROMISE, "Costs may be chosen after looking at releases.", "--as-you-go")
-    ] = False,
+    as_you_go: Annotated[bool, option(PROMISE, "Costs may depend on releases.", _GO)] = False,
 ) -> None:
     """Open a budget for a dataset; the file is made if it is not there.
 
@@ -75,11 +75,11 @@ def init(
     with add_note(f"The budget is open, in {ledger.path}."):
         say(f"{ledger.status().budget.words}.")
         if not new:
-            say(f"It was in {ledger.path} already; nothing was changed.")
+            say(f"It was in {ledger.path} already.")
             return
         if not as_you_go:
-            say("You promise to choose costs without looking at earlier models; else --as-you-go.")
-        say(f"Written to {ledger.path}. Keep that file, and {ledger.path.name}.seal beside it.")
+            say("Choose costs without looking at earlier models; else --as-you-go.")
+        say(f"Written to {ledger.path}. Keep it with {ledger.path.name}.seal.")
 
 
 @app.command()
@@ -90,9 +90,7 @@ def amend(
     delta: Annotated[float | None, _INSTEAD] = None,
     relation_: Annotated[str | None, RELATION] = None,
     max_rows_per_person: _RowsPerPerson = None,
-    as_you_go: Annotated[
-        bool | None, option(PROMISE, "How costs are chosen.", "--as-you-go/--in-advance")
-    ] = None,
+    as_you_go: Annotated[bool | None, option(PROMISE, "How costs are chosen.", _EITHER)] = None,
 ) -> None:
     """Correct a budget that nothing was recorded under; what is left out stays as it is.
 
@@ -114,9 +112,8 @@ def amend(
         as_you_go=now.as_you_go if as_you_go is None else as_you_go,
     )
     before, after = ledger.amend(), ledger.status().budget
-    with add_note(f"The budget is as asked, in {ledger.path}."):
-        stands = f"It is {after.words}." if after != before else "It stays so."
-        say(f"It was {before.words}.", stands)
+    with add_note(f"The budget is in {ledger.path}."):
+        say(f"It was {before.words}.", f"It is {after.words}.")
 
 
 @app.command()
@@ -138,15 +135,21 @@ def show(
     statuses = [Ledger(file, dataset=name).status() for name in names]
     events = [event for event in Ledger.history(file) if event.note]
     if json:
-        changes = [_fields(event, "recorded", "kind", "dataset", "note") for event in events]
+        changes = [pick(event, "recorded", "kind", "dataset", "note") for event in events]
         budgets = [_plain(status) for status in statuses]
         print_json({"ledger": file, "budgets": budgets, "changes": changes})
         return
     if not statuses:
-        say(f"{file} holds no budget yet. Add one: sordino ledger init --help")
+        say(f"{file} holds no budget yet: sordino ledger init adds one.")
     for place, status in enumerate(statuses):
-        say(*[""] * (place > 0), f"{status.budget.words}.")
-        _say_spent(status)
+        many, spent = len(status.entries), "Nothing was spent yet."
+        if many:
+            spent = f"Spent: {_total(status)}; {many:,} release{'s' * (many > 1)}."
+        say(*[""] * (place > 0), f"{status.budget.words}.", spent)
+        if math.fsum(each.epsilon for each in status.entries) > 1.001 * status.spent.epsilon:
+            say("That is less than the sum of their epsilons: noise composes.")
+        if many > 1 and not status.spent.as_you_go:
+            say("That rule holds if no cost was chosen by looking at another release.")
         say(f"Left: {status.left}.")
         if status.entries:
             print_entries(status.entries)
@@ -182,11 +185,9 @@ def spend(
     costs = {"epsilon": epsilon, "mu": mu, "rho": rho}
     named = [name for name, value in costs.items() if value is not None]
     if len(named) != 1:
-        hint = "Pass --epsilon with --delta, or --mu, or --rho."
-        checks.fail("cost", " and ".join(named) or "nothing", "to be given once", hint)
+        checks.fail("cost", " and ".join(named) or "nothing", "to be --epsilon, --mu or --rho")
     if (delta is None) == (epsilon is not None):
-        hint = "Pass --delta with --epsilon (0 if the release is pure), and only with it."
-        checks.fail("delta", delta, f"to go with {named[0]}", hint)
+        checks.fail("delta", delta, "to go with --epsilon and with nothing else")
     from sordino.release.ledger import Charge, Ledger
     from sordino.release.ledger.budget import BY_HAND
 
@@ -197,8 +198,7 @@ def spend(
     rows = budget.rows_per_person if max_rows_per_person is None else max_rows_per_person
     profile = _profile(epsilon, delta, mu, rho, by)
     at = budget.delta if delta is None else delta  # a curve is promised at the budget's delta
-    alone = profile.epsilon(at) if epsilon is None else epsilon
-    charge = Charge(profile, alone, at, rows, what=note)
+    charge = Charge(profile, profile.epsilon(at) if epsilon is None else epsilon, at, rows, note)
     if dry_run:
         ledger.check(charge)
         after, kept = before.after(charge), "Nothing was recorded."
@@ -208,13 +208,10 @@ def spend(
         entry.written(BY_HAND)
         after, kept = ledger.status(), f"It was recorded in {ledger.path}."
         total, left = f"Recorded as {entry.id[:8]}. The total is", "Left"
+    alone = f"epsilon <= {number(charge.epsilon)} at delta = {charge.delta:g}"
     with add_note(kept):
-        say(
-            f"Accounted for {by.value}, {budget.unit}: alone it is "
-            f"epsilon <= {number(charge.epsilon)} at delta = {charge.delta:g}.",
-            f"{total} {_total(after)}.",
-            f"{left}: {after.left}.",
-        )
+        say(f"Accounted for {by.value}, {budget.unit}: alone it is {alone}.")
+        say(f"{total} {_total(after)}.", f"{left}: {after.left}.")
 
 
 @app.command()
@@ -230,18 +227,14 @@ def head(file: _File) -> None:
 
     found = Ledger.verify(file)
     if found is None:
-        hint = "The next release adds one, or `sordino ledger reseal` now."
-        raise LedgerError(f"Expected ledger={file} to have a seal. {hint}")
+        raise LedgerError(f"Expected ledger={file} to have a seal: `sordino ledger reseal`.")
     say(found)
 
 
 @app.command()
 def verify(
     file: _File,
-    noted: Annotated[
-        str | None,
-        option(PROMISE, "As `sordino ledger head` printed it once.", "--head", metavar="HEAD"),
-    ] = None,
+    noted: Annotated[str | None, option(PROMISE, "Noted before.", "--head", metavar="HEAD")] = None,
 ) -> None:
     """Check every row of a ledger against its seal, and against a head that was noted elsewhere.
 
@@ -255,9 +248,9 @@ def verify(
     if found is None:
         say("Every row is as it was written. An older sordino made it: it has no seal yet.")
         return
-    more = "It went on from the head that was noted."
+    more = "It went on from the noted head."
     if noted is None:
-        more = "An older copy of the ledger and its seal would look the same: pass a noted --head."
+        more = "An older copy of both files would look the same: pass a noted --head."
     say(f"Every row is as it was written and sealed; the head is {found}.", more)
 
 
@@ -273,10 +266,8 @@ def reseal(file: _File) -> None:
     from sordino.release.ledger import Ledger
 
     event = Ledger.reseal(file)
-    if event is None:
-        say(f"{file} is in order under its seal; nothing was changed.")
-    else:
-        say(f"{file} has a new seal, and its history a row: {event.note}.")
+    state = "is in order" if event is None else f"has a new seal; its history says: {event.note}"
+    say(f"{file} {state}.")
 
 
 def _profile(
@@ -296,34 +287,18 @@ def _profile(
     return ApproximateProfile(budget=(epsilon, delta), relation=of, theorem=theorem)
 
 
-def _say_spent(status: Status) -> None:
-    many = len(status.entries)
-    if not many:
-        say("Nothing was spent yet.")
-        return
-    say(f"Spent: {_total(status)}; {many:,} release{'s' * (many > 1)}.")
-    if math.fsum(each.epsilon for each in status.entries) > 1.001 * status.spent.epsilon:
-        say("That is less than the sum of their epsilons, each at its own delta: noise composes.")
-    if many > 1 and not status.spent.as_you_go:
-        say("That rule holds if each cost was fixed before looking at another release.")
-
-
 def _total(status: Status) -> str:
     spent = status.spent
     return f"epsilon <= {number(spent.epsilon)} at delta = {spent.delta:g} (rule: {spent.rule})"
 
 
-def _fields(value: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in names}
-
-
 def _plain(status: Status) -> dict[str, Any]:
     """A budget for JSON: neither the fingerprint nor the salt, which stay inside."""
     return {
-        **_fields(status.budget, "dataset", "epsilon", "delta"),
+        **pick(status.budget, "dataset", "epsilon", "delta"),
         "relation": status.budget.relation.value,
-        **_fields(status.budget, "rows_per_person", "as_you_go"),
-        "spent": _fields(status.spent, "epsilon", "delta", "rule", "as_you_go"),
+        **pick(status.budget, "rows_per_person", "as_you_go"),
+        "spent": pick(status.spent, "epsilon", "delta", "rule", "as_you_go"),
         "left": {
             "epsilon": status.epsilon_left,
             "largest_gaussian": {"mu": status.largest_mu, "epsilon": status.largest_epsilon},
@@ -331,9 +306,9 @@ def _plain(status: Status) -> dict[str, Any]:
         },
         "entries": [
             {
-                **_fields(each, "id", "recorded", "what", "epsilon", "delta"),
+                **pick(each, "id", "recorded", "what", "epsilon", "delta"),
                 "theorem": each.profile.theorem,
-                **_fields(each, "status", "place", "pid", "host", "explanation"),
+                **pick(each, "status", "place", "pid", "host", "explanation"),
             }
             for each in status.entries
         ],

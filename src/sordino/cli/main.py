@@ -19,17 +19,8 @@ from typer.core import TyperGroup
 import sordino
 from sordino import _cost
 from sordino._files import reason
-from sordino.cli import (
-    account,
-    assess,
-    audit,
-    calibrate,
-    certificate,
-    data,
-    ledger,
-    measure,
-    release,
-)
+from sordino.cli import account, assess, audit, calibrate, certificate, data, ledger, measure
+from sordino.cli.release import release
 from sordino.cli.terminal import output_failure, plain_warnings, resumable, say
 from sordino.errors import InvalidArgument, NotApplicable, Refused, printable
 
@@ -135,7 +126,7 @@ app.command("assess")(assess.assess)
 app.command("report")(assess.report)
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
-app.command("release")(release.release)
+app.command("release")(release)
 for _room in (measure, audit, certificate, ledger, data):
     app.add_typer(_room.app, name=_room.__name__.rpartition(".")[2])
 
@@ -172,7 +163,7 @@ def main() -> None:
         sys.exit(130)
     except MemoryError:  # what could be counted beforehand was
         free = _cost.size(_cost.free_memory())
-        say(f"There was not enough memory: {free} are free. Use fewer rows or columns.", err=True)
+        say(f"Too little memory: {free} are free. Use fewer rows or columns.", err=True)
         sys.exit(2)
     except Exception as error:
         code, text = _refusal(error)
@@ -202,7 +193,7 @@ def _tell_fault(kind: type[BaseException], _: BaseException, trace: TracebackTyp
     """Where a fault of the program happened. Not its text: that may quote a record."""
     say(
         f"sordino failed ({kind.__name__}), and that is a fault of sordino.",
-        "The text of the fault is not shown, since it may hold a record. It happened here:",
+        "Its text is not shown, since it may hold a record. It happened here:",
         *(f"  {each.filename}:{each.lineno}, in {each.name}" for each in extract_tb(trace)),
         err=True,
     )

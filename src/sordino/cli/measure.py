@@ -17,8 +17,8 @@ import typer
 from sordino import _cost, checks
 from sordino._files import reason
 from sordino.cli import options
-from sordino.cli.options import OUTPUT, RECORDS, TRAINING, option
-from sordino.cli.tables import INTERNAL, NOT_PRIVATE, estimates, model_name, print_summary
+from sordino.cli.options import OUTPUT, RECORDS, TRAINING, argument, option
+from sordino.cli.tables import INTERNAL, NOT_PRIVATE, estimates, model_name, pick, print_summary
 from sordino.cli.terminal import add_note, bar, print_json, resumable, say
 from sordino.data.source import Source
 from sordino.errors import PrivacyLeakWarning
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _GRID, _STUDY = "The grid", "The study"
 _SCHEMA = 1
+_UNTIL = "--until-converged"
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """At which accuracies with noise are sampled, for models with initial weights that vary."""
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -53,20 +54,14 @@ class _FigureFormat(StrEnum):
 def measure(
     context: typer.Context,
     data: Annotated[str | None, options.DATA] = None,
-    out: Annotated[
-        str | None, option(_STUDY, "The study: made, or resumed. INTERNAL.", metavar="DIR")
-    ] = None,
+    out: options.StudyDir = None,
     target: options.Target = None,
     columns: options.ColumnsFile = None,
-    data_norm: Annotated[
-        float | None, option(RECORDS, "Bound on a row's norm; longer ones are scaled down to it.")
-    ] = None,
+    data_norm: Annotated[float | None, option(RECORDS, "Rows are scaled into it.")] = None,
     data_dir: options.DataDir = None,
     model: Annotated[TrainedModel, option(TRAINING, "What is trained.")] = TrainedModel.LOGISTIC,
     steps: Annotated[int | None, option(TRAINING, "Default: those of the papers.")] = None,
-    until_converged: Annotated[
-        bool, option(TRAINING, "By the papers' rule; a file's default.", "--until-converged")
-    ] = False,
+    until_converged: Annotated[bool, option(TRAINING, "By the papers' rule.", _UNTIL)] = False,
     batch_size: Annotated[int | None, option(TRAINING, "Default: the papers', or 32.")] = None,
     learning_rate: Annotated[float | None, option(TRAINING, "The papers', or 0.5.")] = None,
     l2: Annotated[float, option(TRAINING, options.L2_HELP, "--l2")] = 0.0,
@@ -95,13 +90,13 @@ def measure(
     """
     if context.invoked_subcommand is not None:
         if data is not None or out is not None:
-            hint = f"Options of a training do not go with `{context.invoked_subcommand}`."
-            checks.fail("--data" if data else "--out", data or out, "not to be given here", hint)
+            condition = f"not to go with `{context.invoked_subcommand}`"
+            checks.fail("--data" if data else "--out", data or out, condition)
         return
     if data is None:
-        checks.fail_missing("--data NAME", "", "`sordino data list` has names.")
+        checks.fail_missing("--data NAME", "", options.LIST)
     if out is None:
-        checks.fail_missing("--out DIR", "", "Pass a directory for the study.")
+        checks.fail_missing("--out DIR", "", "The study goes there.")
     training = Training(model, steps, until_converged, batch_size, learning_rate, l2)
     source = Source(data, target, columns, None, data_norm, data_dir)
     starts = [word.strip() for word in init.split(",")]
@@ -155,7 +150,7 @@ class _Watch:
     def __call__(self, progress: StudyProgress) -> None:
         if self.last is None and progress.expected > _cost.LONG:
             about = _cost.duration(progress.expected)
-            say(f"About {about} of training here; Ctrl-C stops it, and it can be resumed.")
+            say(f"About {about} here; Ctrl-C stops it, and it can be resumed.")
         self.last = progress
         speed = f", {progress.runs_per_second:,.2g} runs/s" if progress.runs_now else ""
         done = progress.runs_done + progress.under_way
@@ -177,12 +172,12 @@ def _say(study: Study, watch: _Watch) -> None:
     if last.runs_now:
         speed = f"{last.runs_per_second:,.0f} runs/s"
         now = f"{last.runs_now:,} of them now, in {last.seconds:.1f} seconds ({speed})."
+    datasets = f"{many + 1} datasets ({many} neighbours, and the data itself)"
+    inits = f"{len(layout.inits)} ({', '.join(layout.inits)})"
     say(
-        f"{last.runs_total:,} runs: {len(layout.seeds)} seeds x {many + 1} datasets ({many} "
-        f"neighbours, and the data itself) x {len(layout.inits)} ({', '.join(layout.inits)}).",
+        f"{last.runs_total:,} runs: {len(layout.seeds)} seeds x {datasets} x {inits}.",
         now,
-        f"Study: {study.directory}",
-        "INTERNAL: its weights are not protected; do not publish or share it.",
+        f"Study, INTERNAL: {study.directory}",
         f"Its estimates, which are no guarantee: sordino measure show {study.directory}",
     )
     failures = list(study.failures().items())
@@ -199,12 +194,8 @@ def _say(study: Study, watch: _Watch) -> None:
 
 @app.command()
 def show(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A study, as `sordino measure` wrote it.")
-    ],
-    figures: Annotated[
-        Path | None, option(OUTPUT, "Draw into this directory; it is made.", metavar="DIR2")
-    ] = None,
+    directory: Annotated[Path, argument("DIR", "A study, as `sordino measure` wrote it.")],
+    figures: Annotated[Path | None, option(OUTPUT, "Draw into it.", metavar="DIR2")] = None,
     format: Annotated[_FigureFormat, option(OUTPUT, "Of the figures.")] = _FigureFormat.SVG,
     delta: Annotated[float | None, option(OUTPUT, "Default: 1 / n^2.")] = None,
     json: options.Json = False,
@@ -243,13 +234,9 @@ def show(
         why = test if isinstance(test, str) else None
         utilities = {} if isinstance(test, str) else _utilities(found, test)
         if json:
-            utility: dict[str, Any] = {
-                "estimated_on": "private",
-                "warning": NOT_PRIVATE,
-                "missing": why,
-            }
-            utility |= {name: each.table() for name, each in utilities.items()}
-            print_json({**_document(found), "utility": utility})
+            utility = {"estimated_on": "private", "warning": NOT_PRIVATE, "missing": why}
+            tables = {name: each.table() for name, each in utilities.items()}
+            print_json({**_document(found), "utility": {**utility, **tables}})
         else:
             print_summary(found, utilities.get("empirical"))
             if why:
@@ -281,7 +268,7 @@ def _held_out(measured: Measured, data_dir: str | None) -> Dataset | str:
 
     spec, facts = measured.spec, measured.dataset
     if spec is None or not spec.objective.is_linear or "vary" not in measured.inits:
-        return "only for linear models trained by sordino with varying initial weights"
+        return "only for linear models with varying initial weights"
     if facts.name not in names():
         return "no rows are held out for a file of your own"
     try:
@@ -289,7 +276,7 @@ def _held_out(measured: Measured, data_dir: str | None) -> Dataset | str:
     except DataError as error:
         return str(error)
     if splits.train.fingerprint != facts.sha256 or splits.test is None:
-        return f"{facts.name} is not here as it was measured, or has no test rows"
+        return f"{facts.name} is not as it was measured, or has no test rows"
     return splits.test
 
 
@@ -318,89 +305,80 @@ def _utilities(summary: Summary, test: Dataset) -> dict[str, Utility]:
 def _document(summary: Summary) -> dict[str, Any]:
     """All numbers but the sampled pairs, of which there are quantiles."""
     measured, theory = summary.measured, summary.theory
-    document: dict[str, Any] = _plain(
-        {
-            "schema": _SCHEMA,
-            "internal": INTERNAL,
-            "epsilons": "every epsilon is an estimate, not a guarantee",
-            "study": measured.study.address,
-            "dataset": measured.dataset,
-            "spec": measured.spec.to_dict() if measured.spec else None,
-            "function": measured.function,
-            "relation": measured.relation.value,
-            "seeds": len(measured.seeds),
-            "steps": summary.steps,
-            "delta": summary.delta,
-            "theory": {
-                "bound": theory.bound and theory.bound.worst,
-                "theorem": theory.bound and theory.bound.theorem,
-                "reason": theory.reason or None,
-                "papers_fraction_not_a_bound": theory.printed and theory.printed.value,
-            },
-            "inits": {one.init: _init(one, summary.delta) for one in summary.inits},
-            "notes": summary.notes,
-        }
-    )
-    return document
+    bound, printed = theory.bound, theory.printed
+    document = {
+        "schema": _SCHEMA,
+        "internal": INTERNAL,
+        "epsilons": "every epsilon is an estimate, not a guarantee",
+        "study": measured.study.address,
+        "dataset": measured.dataset,
+        "spec": measured.spec.to_dict() if measured.spec else None,
+        "function": measured.function,
+        "relation": measured.relation.value,
+        "seeds": len(measured.seeds),
+        **pick(summary, "steps", "delta"),
+        "theory": {
+            "bound": bound and bound.worst,
+            "theorem": bound and bound.theorem,
+            "reason": theory.reason or None,
+            "papers_fraction_not_a_bound": printed and printed.value,
+        },
+        "inits": {one.init: _init(one, summary.delta) for one in summary.inits},
+        "notes": summary.notes,
+    }
+    return dict(_plain(document))
 
 
 def _init(one: InitSummary, delta: float) -> dict[str, Any]:
     worst, tested = one.worst, one.normality
-    gaps = {
-        "delta_S": one.delta_s,
-        "delta_S_from_the_data_itself": one.from_base,
-        "delta_V": one.delta_v,
-        "delta_S+V": one.delta_sv,
-    }
-    formulas = {
-        "bound": one.by_bound,
-        "papers_fraction": one.by_printed,
-        "largest_seen": one.by_observed,
-    }
+
+    def gaps(found: Any) -> Any:
+        numbers = found and pick(found, "pairs", "exact", "maximum", "maximum_of_all")
+        return found and {
+            **numbers,
+            "quantiles": {f"{q:g}": found.quantile(q) for q in _QUANTILES},
+        }
+
+    def both(found: Any) -> Any:
+        return found and {"exact": found.exact, "papers_formula": found.printed}
+
     return {
         "neighbours": one.neighbours,
         "distances": {
-            name: each
-            and _fields(each, "pairs", "exact", "maximum", "maximum_of_all")
-            | {"quantiles": {f"{q:g}": each.quantile(q) for q in _QUANTILES}}
-            for name, each in gaps.items()
+            "delta_S": gaps(one.delta_s),
+            "delta_S_from_the_data_itself": gaps(one.from_base),
+            "delta_V": gaps(one.delta_v),
+            "delta_S+V": gaps(one.delta_sv),
         },
-        "against_gaussian_vectors": _fields(one.gaussian, "kolmogorov", "sharpness"),
+        "against_gaussian_vectors": pick(one.gaussian, "kolmogorov", "sharpness"),
         "sigma": one.sigma,
         "sigma_over_datasets": {**vars(one.across), "relative": one.across.relative},
         "sensitivity_seen": one.sensitivity,
         "epsilon": {
-            **{
-                name: each and {"exact": each.exact, "papers_formula": each.printed}
-                for name, each in formulas.items()
-            },
+            "bound": both(one.by_bound),
+            "papers_fraction": both(one.by_printed),
+            "largest_seen": both(one.by_observed),
             "median_pair": one.pairwise and one.pairwise.quantile(0.5),
             "worst_pair_isotropic": worst and worst.isotropic_epsilon(delta),
             "worst_pair_directional": worst and worst.epsilon(delta),
         },
         "worst_pair": worst
         and {
-            **_fields(worst, "chosen", "distance", "isotropic"),
+            **pick(worst, "chosen", "distance", "isotropic"),
             "neighbours": [one.neighbours[at] for at in worst.pair],
             "in_sample_inflated": worst.in_sample,
         },
         "normality": tested
-        and _fields(tested, "tests", "level", "bonferroni", "below_level", "rejected"),
+        and pick(tested, "tests", "level", "bonferroni", "below_level", "rejected"),
         "joint_normality": one.joint,
-        "by_comparisons": one.by_comparisons,
-        "by_seeds": one.by_seeds,
-        "by_steps": one.by_steps,
+        **pick(one, "by_comparisons", "by_seeds", "by_steps"),
     }
-
-
-def _fields(value: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in names}
 
 
 def _plain(value: Any) -> Any:
     """As JSON can hold it; NaN is null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = _fields(value, *(each.name for each in dataclasses.fields(value)))
+        value = pick(value, *(each.name for each in dataclasses.fields(value)))
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if hasattr(value, "tolist"):  # numpy's
@@ -428,8 +406,7 @@ def _draw(
         canvas.save(figure, str(paths[-1]), INTERNAL)
     say(f"INTERNAL figures: {', '.join(map(str, paths))}", err=err)
     if left:
-        wanted = "checkpoints, seeds, noise or held-out rows"
-        say(f"Not drawn, for want of {wanted}: {', '.join(left)}.", err=err)
+        say(f"Not drawn, for want of numbers: {', '.join(left)}.", err=err)
 
 
 def _figures(summary: Summary, utilities: dict[str, Utility]) -> dict[str, Any]:

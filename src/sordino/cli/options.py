@@ -25,14 +25,10 @@ if TYPE_CHECKING:
     from sordino.proofs.steps import Run
     from sordino.release.ledger import Ledger
 
-RECORDS, PROMISE, TRAINING, ATTACK, OUTPUT = (
-    "The records",
-    "The promise",
-    "The training",
-    "The attack",
-    "Output",
-)
+RECORDS, PROMISE, TRAINING = "The records", "The promise", "The training"
+ATTACK, OUTPUT = "The attack", "Output"
 """Panels of the help that several commands have."""
+LIST = "`sordino data list` shows names."
 
 
 class ModelName(StrEnum):
@@ -47,6 +43,11 @@ def option(panel: str | None, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
+def argument(metavar: str | None, help: str) -> Any:
+    """What the help says of a word that is no option."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
 def _check_plot(path: str | None) -> str | None:
     """Refuse a figure that could not be drawn or written, before the work is done."""
     if path is not None:
@@ -56,26 +57,17 @@ def _check_plot(path: str | None) -> str | None:
     return path
 
 
-DATA = option(
-    RECORDS, "A name of `sordino data list`, or your .csv or .parquet.", metavar="NAME|FILE"
-)
+DATA = option(RECORDS, "A name of `data list`, or your .csv or .parquet.", metavar="NAME|FILE")
 Target = Annotated[str | None, option(RECORDS, "A file's column to predict.", metavar="COLUMN")]
-ColumnsFile = Annotated[
-    str | None,
-    option(RECORDS, "Its columns, as `sordino data describe` drafts them.", metavar="FILE.toml"),
-]
-DataDir = Annotated[
-    str | None,
-    option(RECORDS, "Raw files of a dataset. Default: SORDINO_DATA.", "--data-dir", metavar="DIR"),
-]
-Dask = Annotated[
-    str | None,
-    option(
-        "Where it runs",
-        "A Dask scheduler, as tcp://10.0.0.1:8786. Default: here.",
-        metavar="ADDRESS",
-    ),
-]
+_COLUMNS = option(RECORDS, "Describes them; `data describe` drafts one.", metavar="FILE.toml")
+ColumnsFile = Annotated[str | None, _COLUMNS]
+_NORM = option(RECORDS, "Public bound on a row's norm, the intercept's 1 included.")
+_RAW = option(RECORDS, "Raw files. Default: SORDINO_DATA.", "--data-dir", metavar="DIR")
+DataDir = Annotated[str | None, _RAW]
+_STUDY = option("The study", "Made, or resumed. INTERNAL.", metavar="DIR")
+StudyDir = Annotated[str | None, _STUDY]
+_DASK = option("Where it runs", "A Dask scheduler, as tcp://10.0.0.1:8786.", metavar="ADDRESS")
+Dask = Annotated[str | None, _DASK]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +77,8 @@ class RecordOptions:
     data: Annotated[str | None, DATA] = None
     target: Target = None
     columns: ColumnsFile = None
-    classes: Annotated[str | None, option(RECORDS, "Labels there can be.", metavar="A,B,...")] = (
-        None
-    )
-    data_norm: Annotated[
-        float | None, option(RECORDS, "Public bound on a row's norm, the intercept's 1 included.")
-    ] = None
+    classes: Annotated[str | None, option(RECORDS, "Possible labels.", metavar="A,B,...")] = None
+    data_norm: Annotated[float | None, _NORM] = None
     data_dir: DataDir = None
 
     def source(self) -> Source | None:
@@ -99,8 +87,7 @@ class RecordOptions:
         if self.data is not None:
             return Source(self.data, *about, self.data_dir)
         if any(each is not None for each in about):  # a directory of raw files does no harm
-            hint = "--target, --columns, --classes and --data-norm are about it."
-            checks.fail_missing("--data NAME|FILE", "with these options", hint)
+            checks.fail_missing("--data NAME|FILE", "with options about it", LIST)
         return None
 
 
@@ -109,9 +96,8 @@ METHOD = option(PROMISE, "How; docs/release.md lists them. Default: auto.", show
 L2_HELP = "Weight of (l2/2) ||w||^2."
 L2 = option(PROMISE, f"{L2_HELP} Default: 0.001.", "--l2", show_default=False)
 Delta = Annotated[float | None, option(PROMISE, "Default: 1 / rows^2, or 1e-5.")]
-RELATION = option(
-    PROMISE, "replace-one, zero-out or add-or-remove-one.", "--relation", metavar="RELATION"
-)
+_RELATIONS = "replace-one, zero-out or add-or-remove-one."
+RELATION = option(PROMISE, _RELATIONS, "--relation", metavar="RELATION")
 PublicRows = Annotated[int | None, option(PROMISE, "Public, near the rows; add-or-remove-one.")]
 ROWS_PER_PERSON = option(PROMISE, "The most rows of one person, protected together.", metavar="K")
 LedgerFile = Annotated[str | None, option(PROMISE, "Has the budget to charge.", metavar="FILE")]
@@ -120,10 +106,8 @@ CONFIDENCE = option(ATTACK, "With which the lower bound holds. Default: 0.99.", 
 Confidence = Annotated[float, CONFIDENCE]
 Seed = Annotated[int, option(ATTACK, "Of the experiment; your estimator draws its own noise.")]
 Json = Annotated[bool, option(OUTPUT, "Print JSON instead of words.", "--json")]
-Plot = Annotated[
-    str | None,
-    option(OUTPUT, "Draw to this file (.png, .svg, .pdf).", metavar="FILE", callback=_check_plot),
-]
+_PLOT = option(OUTPUT, "A .png, .svg or .pdf to draw.", metavar="FILE", callback=_check_plot)
+Plot = Annotated[str | None, _PLOT]
 All = Annotated[bool, option(OUTPUT, "Also formulas that prove nothing.", "--all")]
 
 
@@ -182,13 +166,13 @@ class Promise:
         if self.delta is not None and not 0 < self.delta < 1:
             checks.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
         object.__setattr__(self, "relation", relation(self.relation).value)
-        checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
+        checks.non_negative("l2", self.l2)
         checks.whole("--max-rows-per-person", self.max_rows_per_person, at_least=1)
         if self.public_rows is not None:
             checks.whole("--public-rows", self.public_rows, at_least=1)
         private = self.relation == "add-or-remove-one"
         if private and self.public_rows is None:
-            hint = "The number of records is private there: pass a public number near it."
+            hint = "Pass a public number near that of the records."
             checks.fail_missing("--public-rows N", f"for {self.relation}", hint)
         if not private and self.public_rows is not None:
             checks.fail("--public-rows", self.public_rows, f"to be left out for {self.relation}")
@@ -276,8 +260,7 @@ class RunOptions:
                 checks.fail("batch_size", self.batch_size, f"<= n = {self.n}")
             rate, given = self.batch_size / self.n, self.sample_rate
             if given is not None and not math.isclose(given, rate, rel_tol=1e-6):
-                hint = "Leave one of the three away."
-                checks.fail("sample_rate", given, f"to be batch_size / n = {rate:.6g}", hint)
+                checks.fail("sample_rate", given, f"to be batch_size / n = {rate:.6g}")
 
     @property
     def chosen_relation(self) -> Relation:
@@ -291,8 +274,7 @@ class RunOptions:
     def rate(self) -> float:
         """The sample rate, given or from batch size and records."""
         if self.sample_rate is not None:
-            hint = "It is batch size / records."
-            rate = checks.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
+            rate = checks.fraction("sample_rate", self.sample_rate, allow_zero=True)
         elif self.batch_size is not None and self.n is not None:
             rate = self.batch_size / self.n
         elif self.sampling == Sampling.FULL:
@@ -331,9 +313,10 @@ class RunOptions:
         return math.ceil(epochs * self.batches - 1e-9)
 
     @property
-    def released(self) -> str:
-        """What leaves, in words."""
-        return "only the final model" if self.release == "final" else "all iterates"
+    def ends(self) -> str:
+        """The relation and what leaves, in words."""
+        released = "only the final model" if self.release == "final" else "all iterates"
+        return f"{self.chosen_relation.value}; released: {released}."
 
     def implies(self) -> list[str]:
         """The rate and the steps that other options imply, and Opacus's rate, in words."""
@@ -342,12 +325,9 @@ class RunOptions:
             rate = f"--batch-size {self.batch_size} / --n {self.n} is rate {self.rate:.6g}"
             theirs = 1 / self.batches
             if self.sampling == Sampling.POISSON and math.isclose(theirs, self.rate):
-                rate += ", which is Opacus's 1/len(loader), too"
+                rate += ", as Opacus has it"
             elif self.sampling == Sampling.POISSON:
-                rate += (
-                    f"; Opacus samples at 1/len(loader) = 1/{self.batches}: for its runs pass "
-                    f"--sample-rate {theirs:.8g} in place of --batch-size"
-                )
+                rate += f"; of Opacus (1/{self.batches}): --sample-rate {theirs:.8g}"
             words.append(rate)
         if self.epochs is not None:
             passes = f"{self.total_steps:,} steps, {self.batches:,} a pass"
@@ -356,21 +336,15 @@ class RunOptions:
 
     def assumes(self) -> list[str]:
         """What the answer takes for granted about the training, in words."""
-        words = [
-            f"noise of that size on every sum of clipped gradients, batches really drawn as "
-            f"{self.sampling}, settings chosen without looking at these data"
-        ]
+        drawn = f"batches really drawn as {self.sampling}"
+        words = [f"noise on every sum of clipped gradients, {drawn}, settings chosen without data"]
         if self.chosen_relation is Relation.ADD_OR_REMOVE_ONE:
-            words.append(
-                "steps, sample rate and the divisor of gradients are public numbers, not made from "
-                "the number of records (where they are: --relation zero-out)"
-            )
+            public = "steps, sample rate and the gradients' divisor do not depend on the records"
+            words.append(f"{public} (else: --relation zero-out)")
         if self.loss not in (None, *_NETWORKS) and self.release == "final":
-            words.append(
-                f"for the last iterate also: rows of norm at most {self.data_norm:g}, the constant "
-                "feature included; plain SGD without momentum at a constant learning rate; sums "
-                "divided by a constant; the l2 term outside the clip; only the last weights leave"
-            )
+            rows = f"rows of norm <= {self.data_norm:g}, the constant feature included"
+            sgd = "plain SGD at a constant rate, sums divided by a constant, l2 outside the clip"
+            words.append(f"for the last iterate: {rows}; {sgd}")
         return words
 
     def inputs(self, *, partial: bool = False) -> dict[str, Any]:
@@ -397,8 +371,7 @@ class RunOptions:
             from sordino.accounting.last_iterate.hidden_state import HiddenState
 
             if self.l2:
-                hint = "With it gradients depend on the weights."
-                checks.fail("l2", self.l2, "to be 0 for a linear loss", hint)
+                checks.fail("l2", self.l2, "to be 0 for a linear loss")
             size = (self.batch_size or 1) / (self.learning_rate or 1.0)
             diameter = math.inf if self.radius is None else 2 * self.radius
             state = HiddenState(1.0, self.max_grad_norm / size, diameter)
@@ -416,7 +389,7 @@ class RunOptions:
             more = " ".join(["--loss logistic --l2 0.001", *flags])
             return f"For a linear model say what is minimised: {more}."
         if self.sampling == Sampling.FIXED_SIZE:
-            return "No usable bound is proved for the last iterate with batches of fixed size."
+            return "No usable bound is proved with batches of fixed size."
         if self.loss in _NETWORKS:
             return ""
         whole = self.n is not None and abs(self.rate * self.n % 1 - 0.5) > 0.5 - 1e-6

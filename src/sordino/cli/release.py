@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sordino import checks
 from sordino.cli import options, terminal
 from sordino.cli.options import OUTPUT, PROMISE, Promise, RecordOptions, from_fields, option
+from sordino.cli.tables import pick
 from sordino.cli.terminal import block, busy, line, print_json, say
 from sordino.data.source import Prepared
 from sordino.privacy import rounded
@@ -31,17 +32,11 @@ class _TuningName(StrEnum):
 def release(
     records: RecordOptions,
     promise: Promise,
-    out: Annotated[
-        str | None, option(OUTPUT, "New directory for the bundle.", metavar="DIR")
-    ] = None,
-    tuning: Annotated[
-        _TuningName, option(PROMISE, "What settings were tried on these records before.")
-    ] = _TuningName.NONE,
+    out: Annotated[str | None, option(OUTPUT, "Bundle, a new directory.", metavar="DIR")] = None,
+    tuning: Annotated[_TuningName, option(PROMISE, "Tried on the records.")] = _TuningName.NONE,
     ledger: options.LedgerFile = None,
     dataset: options.DatasetName = None,
-    sign_with: Annotated[
-        str | None, option(OUTPUT, "Ed25519 key that signs the certificate.", metavar="KEY")
-    ] = None,
+    sign_with: Annotated[str | None, option(OUTPUT, "Ed25519, to sign it.", metavar="KEY")] = None,
     dry_run: Annotated[bool, option(OUTPUT, "Only say what would be.", "--dry-run")] = False,
     json: options.Json = False,
 ) -> None:
@@ -63,12 +58,12 @@ def release(
     from sordino.release import bundle
 
     if out is None and not dry_run:
-        checks.fail_missing("--out DIR", "", "Pass a new directory for the bundle, or --dry-run.")
+        checks.fail_missing("--out DIR", "", "Or pass --dry-run.")
     place = None if out is None else bundle.check_target(out, "--out")
     sign = _signer(sign_with)
     source = records.source()
     if source is None:
-        checks.fail_missing("--data NAME|FILE", "", "`sordino data list` shows names.")
+        checks.fail_missing("--data NAME|FILE", "", options.LIST)
     from sordino.assessment import history
 
     console = terminal.errors()
@@ -78,7 +73,7 @@ def release(
         history.warn(source)
         estimator = promise.estimator(prepared)
         if dry_run:
-            _print_preview(_preview(estimator, prepared, book), as_json=json)
+            _preview(estimator, prepared, book, as_json=json)
             return
         assert place is not None
         with busy(console, f"Training on {source.data}"):
@@ -95,12 +90,11 @@ def release(
             line(console, f"Note: {note}.")
         if (test := prepared.test) is not None:
             accuracy = f"accuracy {estimator.score(test.X, test.y):.4f}"
-            where = f"on {test.rows:,} held-out rows; the guarantee does not cover it."
-            line(console, f"INTERNAL, do not publish: {accuracy} {where}")
+            line(console, f"INTERNAL, not covered: {accuracy} on {test.rows:,} held-out rows.")
         if book is not None:
             line(console, f"Ledger: of the budget of {book.dataset!r}, {book.status().left}.")
     certificate, signed = estimator.certificate_, sign is not None
-    with terminal.add_note(f"The model was released, and its bundle is in {place}."):
+    with terminal.add_note(f"The model was released: {place}."):
         if json:
             papers = json_text.loads(certificate.to_json())
             print_json({"directory": str(place), "signed": signed, "certificate": papers})
@@ -121,8 +115,8 @@ def _signer(path: str | None) -> Callable[[bytes], bytes] | None:
     return lambda content: signature.sign(content, key)
 
 
-def _preview(estimator: Any, prepared: Prepared, book: Ledger | None) -> dict[str, Any]:
-    """The public facts of a release that does not happen.
+def _preview(estimator: Any, prepared: Prepared, book: Ledger | None, *, as_json: bool) -> None:
+    """Print the public facts of a release that does not happen.
 
     Raises
     ------
@@ -130,36 +124,26 @@ def _preview(estimator: Any, prepared: Prepared, book: Ledger | None) -> dict[st
         If too little is left in the ledger.
     """
     # The first half of `fit`; `estimator.preview` does this too, but tells the guarantee only.
-    job = estimator._prepare(prepared.X, prepared.y)
-    payment = job.payment(estimator)
+    fitting = estimator._prepare(prepared.X, prepared.y)
+    payment = fitting.payment(estimator)
     left = None
     if book is not None and payment.charge is not None:
         left = f"{book.dataset!r} would have {book.status().after(payment.charge).left}"
-    guarantee = job.proof.guarantee(job.plan.task.delta)
-    return {
-        "dry_run": True,
-        "model": type(estimator).__name__,
-        "method": job.plan.method,
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "relation": guarantee.relation.value,
-        "unit": guarantee.unit,
-        "noise": job.plan.evidence.facts()["noise"],
-        "not_covered": [*guarantee.not_covered, *prepared.reads_private_data],
-        "ledger": left,
-    }
-
-
-def _print_preview(facts: dict[str, Any], *, as_json: bool) -> None:
+    guarantee = fitting.proof.guarantee(fitting.plan.task.delta)
+    model, noise = type(estimator).__name__, fitting.plan.evidence.facts()["noise"]
+    not_covered = [*guarantee.not_covered, *prepared.reads_private_data]
     if as_json:
-        print_json(facts)
+        promise = pick(guarantee, "epsilon", "delta", "relation", "unit")
+        promise["relation"] = guarantee.relation.value
+        first = {"dry_run": True, "model": model, "method": fitting.plan.method, **promise}
+        print_json({**first, "noise": noise, "not_covered": not_covered, "ledger": left})
         return
     say(
         "DRY RUN: nothing was trained, recorded or written.",
-        f"Model: {facts['model']}, by method {facts['method']}",
-        f"Promise: epsilon <= {rounded(facts['epsilon'])} at delta = {rounded(facts['delta'])}",
-        f"For whom: {facts['unit']}, {facts['relation']}",
-        f"Noise: {facts['noise']}",
-        *(f"NOT COVERED: {what}" for what in facts["not_covered"]),
-        f"Ledger: {facts['ledger'] or 'none is charged'}",
+        f"Model: {model}, by method {fitting.plan.method}",
+        f"Promise: epsilon <= {rounded(guarantee.epsilon)} at delta = {rounded(guarantee.delta)}",
+        f"For whom: {guarantee.unit}, {guarantee.relation.value}",
+        f"Noise: {noise}",
+        *(f"NOT COVERED: {what}" for what in not_covered),
+        f"Ledger: {left or 'none is charged'}",
     )

@@ -49,6 +49,11 @@ def print_table(
     console.print(table)
 
 
+def pick(value: object, *names: str) -> dict[str, Any]:
+    """Some attributes by name, for JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def number(value: float | None) -> str:
     """Five digits, rounded up: a rounded-down epsilon would promise too much."""
     if value is None:
@@ -108,54 +113,49 @@ def plain_findings(
     """The JSON document; `value` names what was computed, such as "epsilon"."""
     partial = value not in ("epsilon", "noise_multiplier")
     names = ("method", "applies", "delta", "kind", "theorem", "released", "reason")
+    rows = [
+        pick(each, *names)
+        | {value: each.value, "relation": each.relation.value, "notes": list(each.notes)}
+        | ({"bracket": each.bracket()} if value == "epsilon" else {})
+        | {"milliseconds": round(each.milliseconds, 3)}
+        for each in findings
+    ]
     return {
         "inputs": {**inputs, **given.inputs(partial=partial)},
-        "rows": [
-            {name: getattr(each, name) for name in names}
-            | ({"bracket": each.bracket()} if value == "epsilon" else {})
-            | {
-                value: each.value,
-                "relation": each.relation.value,
-                "notes": list(each.notes),
-                "milliseconds": round(each.milliseconds, 3),
-            }
-            for each in findings
-        ],
+        "rows": rows,
         "best": best.method if best else None,
         "assumes": given.assumes(),
     }
 
 
-def say_assumptions(given: RunOptions) -> None:
-    """What was concluded from the options, what is taken for granted, and the usual relation."""
-    say(*(f"{each}." for each in given.implies()), hang=True)
-    say(*(f"Assumes {each}." for each in given.assumes()), hang=True)
-    if given.relation is None and given.chosen_relation is Relation.REPLACE_ONE:
-        compare = "compare with Poisson numbers by --relation zero-out"
-        say(f"Relation not given: replace-one; {compare}.", hang=True)
-
-
 def print_findings(
-    findings: Sequence[Finding], value: str, best: Finding | None, *, everything: bool
+    given: RunOptions,
+    result: str,
+    findings: Sequence[Finding],
+    value: str,
+    best: Finding | None,
+    *,
+    everything: bool,
 ) -> None:
-    """Print what is proved, best marked; then every method that proves nothing, and why."""
+    """Print what is assumed and proved, best marked; then what proves nothing, and why."""
+    lines = [result, *(f"{each}." for each in given.implies())]
+    lines += [f"Assumes {each}." for each in given.assumes()]
+    if given.relation is None and given.chosen_relation is Relation.REPLACE_ONE:
+        lines.append("For the relation of Poisson numbers pass --relation zero-out.")
+    say(*lines, hang=True)
     findings = _asked(findings, everything)
     proved = [each for each in findings if each.applies]
     console = screen()
     wide = console.width >= 130  # else theorems are listed below
     if proved:
         columns = [("method", "l"), (value, "r"), ("relation", "l"), ("covers", "l"), ("ms", "r")]
-        rows = [
-            [
-                ("> " if each is best else "  ") + each.method,
-                epsilon(each) if value == "epsilon" else number(each.value),
-                each.relation.value,
-                "final model" if each.released == "final" else "all iterates",
-                f"{each.milliseconds:.0f}",
-                *[each.theorem] * wide,
-            ]
-            for each in proved
-        ]
+        rows = []
+        for each in proved:
+            covers = "final model" if each.released == "final" else "all iterates"
+            shown = epsilon(each) if value == "epsilon" else number(each.value)
+            cells = [shown, each.relation.value, covers, f"{each.milliseconds:.0f}"]
+            name = ("> " if each is best else "  ") + each.method
+            rows.append([name, *cells, *[each.theorem] * wide])
         styles = ["bold green" if each is best else None for each in proved]
         print_table(console, [*columns, *[("theorem", "W")] * wide], rows, styles)
     for each in proved:
@@ -169,7 +169,7 @@ def print_findings(
         # The text of an estimate has its epsilon, and that of a printed formula its number.
         text = f"{value} {number(each.value)}: " if estimate and value != "epsilon" else ""
         if estimate and best and (each.value or 0) > (best.value or 0):
-            text = f"no use here, it is above what is proved; {text}"
+            text = f"above what is proved; {text}"
         say(f"  {each.method}: {text}{each.reason}", hang=True)
 
 
@@ -184,20 +184,15 @@ def print_bounds(best: Observation, others: Sequence[Observation]) -> None:
         headings = ("epsilon", "delta", "sure", "runs")
     bounds = (best, *others)
     assume = ["if the mechanism is" in b.attack or "within the family" in b.attack for b in bounds]
-    rows = [
-        (
-            f"{'> ' if each is best else ''}>= {rounded(each.epsilon, up=False, digits=3)}",
-            f"{each.delta:.3g}",
-            f"{each.confidence:.6g}",
-            f"{each.trials:,}",
-            each.attack,
-        )
-        for each in bounds
-    ]
+    rows = []
+    for each in bounds:
+        least = f"{'> ' if each is best else ''}>= {rounded(each.epsilon, up=False, digits=3)}"
+        sure = (f"{each.delta:.3g}", f"{each.confidence:.6g}", f"{each.trials:,}")
+        rows.append((least, *sure, each.attack))
     styles = ["bold", *("dim" if one else None for one in assume[1:])]
     print_table(console, [*((name, "r") for name in headings), ("by", "W")], rows, styles)
     if any(assume[1:]):
-        say("Rows that say 'if' or 'within' hold under that hypothesis only.", hang=True)
+        say("Rows with 'if' or 'within' hold under that hypothesis only.", hang=True)
 
 
 # What was spent (ledger) --------------------------------------------------------------------------
@@ -207,13 +202,10 @@ def print_entries(lines: Sequence[Line]) -> None:
     """Releases of a budget, and what their states mean."""
     console = screen()
     columns = [("entry", "l"), ("recorded (UTC)", "l"), ("epsilon", "r"), ("delta", "r")]
-    rows = [
-        (
-            *(each.id[:8], each.recorded.rstrip("Z").replace("T", " ")),
-            *(number(each.epsilon), f"{each.delta:g}", each.status, each.what),
-        )
-        for each in lines
-    ]
+    rows = []
+    for each in lines:
+        time, cost = each.recorded.rstrip("Z").replace("T", " "), number(each.epsilon)
+        rows.append((each.id[:8], time, cost, f"{each.delta:g}", each.status, each.what))
     print_table(console, [*columns, ("status", "l"), ("what", "W")], rows)
     alike: dict[str, list[str]] = {}
     for each in lines:
@@ -260,8 +252,8 @@ def print_assessment(assessment: Assessment) -> None:
 
 # What was measured (measure show) -----------------------------------------------------------------
 
-INTERNAL = "INTERNAL: measured on the records themselves, without protecting noise. Do not publish."
-NOT_PRIVATE = "NOT PRIVATE: how much noise was measured on the records themselves."
+INTERNAL = "INTERNAL: measured on the records, without protecting noise. Do not publish."
+NOT_PRIVATE = "NOT PRIVATE: how much noise was measured on the records."
 
 
 _Table = tuple[str, Sequence[str], Sequence[Sequence[str]], Sequence[str]]
@@ -284,16 +276,17 @@ def print_summary(summary: Summary, utility: Utility | None) -> None:
         speed = f"rate {rate.rate:g}" if rate.kind == "constant" else f"{rate.kind} rates"
         how = f" in batches of {spec.batch_size}, {speed}"
     itself = "" if measured.base is None else " and the data itself"
+    datasets = f"{len(summary.inits[0].neighbours)} neighbouring datasets{itself}"
+    weights = f"initial weights {' and '.join(measured.inits)}"
     for text in (
         INTERNAL,
         f"{model_name(summary)}{how}; {measured.dataset.size:,} records a training.",
-        f"{len(measured.seeds)} seeds x {len(summary.inits[0].neighbours)} neighbouring datasets"
-        f"{itself}, initial weights {' and '.join(measured.inits)}.",
+        f"{len(measured.seeds)} seeds x {datasets}, {weights}.",
         f"Every epsilon is an estimate, not a guarantee, at delta = {summary.delta:.3g}.",
     ):
         console.print(text, highlight=False)
-    tables = [make(summary) for make in (_distances, _sigmas, _sensitivities, _epsilons)]
-    tables += [_gaussian(summary), _settled(summary)]
+    parts = (_distances, _sigmas, _sensitivities, _epsilons, _gaussian, _settled)
+    tables = [make(summary) for make in parts]
     if utility is not None:
         tables.append(_accuracies(utility))
     for title, (first, *rest), rows, below in tables:
@@ -327,7 +320,7 @@ def _distances(summary: Summary) -> _Table:
                 sizes = map(_number, (gaps.quantile(0.5), gaps.quantile(0.95), gaps.maximum))
                 rows.append((name, one.init, *sizes, f"{gaps.pairs:,}"))
                 sampled |= not gaps.exact
-    below = [f"Of more than {MOST_PAIRS:,} pairs a sample of so many is shown."] * sampled
+    below = [f"Of more than {MOST_PAIRS:,} pairs: a sample of so many."] * sampled
     headings = ("distance of two models", "init", "median", "95%", "largest", "pairs")
     return "How far apart models are (L2)", headings, rows, below
 
@@ -339,9 +332,8 @@ def _sigmas(summary: Summary) -> _Table:
         "per-weight": "mean of each weight's (v2)",
         "norm": "of the weights' norm (v2)",
     }
-    rows = [
-        (name, *(_interval(one.sigma[key]) for one in summary.inits)) for key, name in names.items()
-    ]
+    inits = summary.inits
+    rows = [(name, *(_interval(one.sigma[key]) for one in inits)) for key, name in names.items()]
     relative = [f"{one.across.relative:.2g}" for one in summary.inits]
     rows.append(("relative gap of datasets (v2, Table 6)", *relative))
     below = (f"In brackets: {summary.inits[0].sigma['minimum'].level:.0%} intervals.",)
@@ -388,10 +380,7 @@ def estimates(one: InitSummary, delta: float) -> dict[str, Estimate]:
 def _epsilons(summary: Summary) -> _Table:
     columns = [estimates(one, summary.delta) for one in summary.inits]
     names = dict.fromkeys(name for column in columns for name in column)
-    rows = [
-        (name, *(_interval(each[name]) if name in each else "-" for each in columns))
-        for name in names
-    ]
+    rows = [(n, *(_interval(each[n]) if n in each else "-" for each in columns)) for n in names]
     return "epsilon: estimates, not guarantees", _by_init(summary), rows, ()
 
 
@@ -399,25 +388,17 @@ def _gaussian(summary: Summary) -> _Table:
     columns = []
     for one in summary.inits:
         tested, joint = one.normality, one.joint
-        columns.append(
-            (
-                f"{tested.tests:,}" if tested else "-",
-                f"{tested.below_level:.1%}" if tested else "-",
-                f"{tested.rejected:,}" if tested else "-",
-                f"{joint.p_value:.3g}" if joint else "-",
-                f"{joint.kurtosis:.3g}" if joint else "-",
-                f"{one.gaussian.kolmogorov:.2g}",
-                f"{one.gaussian.sharpness:.3g}",
-            )
-        )
+        cells = ["-"] * 5
+        if tested:
+            cells[:3] = f"{tested.tests:,}", f"{tested.below_level:.1%}", f"{tested.rejected:,}"
+        if joint:
+            cells[3:] = f"{joint.p_value:.3g}", f"{joint.kurtosis:.3g}"
+        gap = f"{one.gaussian.kolmogorov:.2g}", f"{one.gaussian.sharpness:.3g}"
+        columns.append((*cells, *gap))
     names = (
-        "weights tested (Shapiro-Wilk)",
-        "p below 0.05; 5% if Gaussian",
-        "below Bonferroni's line",
-        "all weights of one dataset: p",
-        "  kurtosis; 1 if Gaussian",
-        "delta_V and Gaussian vectors: gap",
-        "  width; 1 if Gaussian",
+        *("weights tested (Shapiro-Wilk)", "p below 0.05; 5% if Gaussian"),
+        *("below Bonferroni's line", "all weights of one dataset: p", "  kurtosis; 1 if Gaussian"),
+        *("delta_V and Gaussian vectors: gap", "  width; 1 if Gaussian"),
     )
     rows = list(zip(names, *columns, strict=True))
     return "Is the noise Gaussian? (no test proves it)", _by_init(summary), rows, ()
@@ -437,21 +418,15 @@ def _settled(summary: Summary) -> _Table:
 
 def _accuracies(utility: Utility) -> _Table:
     """One row an epsilon, for the empirical sensitivity."""
-    rows = [
-        (
-            f"{row.augmented.target_epsilon:g}",
-            *(f"{each.value:.4f}" for each in (row.deterministic, row.random)),
-            f"{row.gain.value:+.4f}",
-            f"{row.p_value_by_seed:.0e}",
-            "-" if row.percent_closed is None else f"{row.percent_closed.value:.0f}%",
-        )
-        for row in utility.rows
-    ]
-    below = (
-        f"Of {utility.models} sampled models on {utility.test_rows:,} held-out rows; without noise "
-        f"{utility.noiseless_mean.value:.4f}; for the empirical sensitivity, which is no bound.",
-        NOT_PRIVATE,
-    )
+    rows = []
+    for row in utility.rows:
+        means = (f"{each.value:.4f}" for each in (row.deterministic, row.random))
+        gain = (f"{row.gain.value:+.4f}", f"{row.p_value_by_seed:.0e}")
+        closed = "-" if row.percent_closed is None else f"{row.percent_closed.value:.0f}%"
+        rows.append((f"{row.augmented.target_epsilon:g}", *means, *gain, closed))
+    models = f"{utility.models} models on {utility.test_rows:,} held-out rows"
+    without = f"without noise {utility.noiseless_mean.value:.4f}"
+    below = (f"{models}; {without}; for the empirical sensitivity, no bound.", NOT_PRIVATE)
     headings = ("target epsilon", "all noise", "augmented", "gain", "p", "of gap")
     return "Accuracy, if SGD's own noise counted (an experiment)", headings, rows, below
 
@@ -459,12 +434,9 @@ def _accuracies(utility: Utility) -> _Table:
 def _interval(of: Interval | Estimate) -> str:
     """A value with its interval, if it has one."""
     value = of.value if hasattr(of, "value") else of.epsilon
-    ends = (
-        ""
-        if of.low is None or of.high is None
-        else f" ({_number(of.low, 3)}-{_number(of.high, 3)})"
-    )
-    return _number(value, 3) + ends
+    if of.low is None or of.high is None:
+        return _number(value, 3)
+    return f"{_number(value, 3)} ({_number(of.low, 3)}-{_number(of.high, 3)})"
 
 
 def _number(value: float, digits: int = 4) -> str:

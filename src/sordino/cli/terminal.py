@@ -64,12 +64,8 @@ def say(*lines: object, err: bool = False, hang: bool = False) -> None:
             text = printable(each)
             stream = sys.stderr if err else sys.stdout
             if hang and stream is not None and stream.isatty():  # a shell can close it
-                text = _hanging(text)
+                text = filled(text, max(shutil.get_terminal_size().columns, 20), then="    ")
             typer.echo(text, err=err)
-
-
-def _hanging(text: str) -> str:
-    return filled(text, max(shutil.get_terminal_size().columns, 20), then="    ")
 
 
 def line(console: Screen, text: str) -> None:

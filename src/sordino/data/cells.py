@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -36,15 +36,16 @@ _MOST_LEVELS = 1000
 _FEW_ROWS = 50
 """In so few rows values may all differ by chance."""
 
-_DESCRIBE = "Describe it in a file of columns, or leave it out there (ignore = true)."
-_LEAVE_OUT = "Leave it out (ignore = true in a file of columns)."
+_LEAVE_OUT = "Leave it out in a file of columns (ignore = true)."
+_DESCRIBE = f"Describe it, or: {_LEAVE_OUT}"
+_NO_CLASSES = "Only classes can be predicted."
 
 
 class Unusable(DataError):
     """A column that cannot become numbers; `why` completes "Column NAME ..."."""
 
     def __init__(self, name: str, why: str, hint: str = _DESCRIBE) -> None:
-        self.why, self.in_columns = why, hint.endswith((_DESCRIBE, _LEAVE_OUT))
+        self.why, self.in_columns = why, hint.endswith(_LEAVE_OUT)
         super().__init__(f"Column {name} {why}. {hint}".rstrip())
 
 
@@ -70,22 +71,17 @@ class Cells:
         if len(words) == 1:
             raise Unusable(self.name, "has one value only")
         if len(words) > _MOST_LEVELS:
-            why = f"has more than {_MOST_LEVELS:,} different words (an identifier, or a date?)"
-            raise Unusable(self.name, why)
+            raise Unusable(self.name, f"has more than {_MOST_LEVELS:,} different words")
         return Column(levels=(False, True) if self._flags else tuple(words))
 
     @functools.cached_property
     def numbers(self) -> Floats:
         """One finite number a row, NaN where it is missing; refuses anything else."""
         found = self._parsed
-        strange = np.isnan(found) & ~self.missing
+        strange = np.isnan(found) & ~self.missing | np.isinf(found)
         if strange.any():
-            row = _first(strange)
-            hint = "Correct it, empty the cell, or describe the column by levels."
-            raise Unusable(self.name, f"has something that is no number in row {row}", hint)
-        if np.isinf(found).any():
-            row = _first(np.isinf(found))
-            raise Unusable(self.name, f"has an infinite number in row {row}", "Correct that cell.")
+            hint = "Correct it, empty it, or describe the column by levels."
+            raise Unusable(self.name, f"has no finite number in row {_first(strange)}", hint)
         return found
 
     @functools.cached_property
@@ -118,40 +114,36 @@ class Cells:
     def labels(self, classes: Sequence[Label] | None) -> Array:
         """One label a row: a word, or a number if all are whole numbers (or `classes` are)."""
         if self.missing.any():
-            row = _first(self.missing)
-            hint = "Fill it, or drop the row."
-            raise Unusable(self.name, f"is the target and has no label in row {row}", hint)
+            self._refuse_target(f"has no label in row {_first(self.missing)}", "Drop the row.")
         if classes is None:
             classes = self.classes()
         places = self.places(classes)
         if (places < 0).any():
-            hint = "Add it to the classes, or drop the row."
-            why = f"is the target and row {_first(places < 0)} has none of the classes"
-            raise Unusable(self.name, why, hint)
+            hint = "Add its label to the classes, or drop it."
+            self._refuse_target(f"has none of the classes in row {_first(places < 0)}", hint)
         return spelled(classes)[places]
+
+    def _refuse_target(self, why: str, hint: str) -> NoReturn:
+        raise Unusable(self.name, f"is the target and {why}", hint)
 
     def classes(self) -> tuple[Label, ...]:
         """Find the classes in the labels: READS PRIVATE DATA."""
         found: list[Label]
         if self.missing.all():
-            raise Unusable(self.name, "is the target and is empty", "Fill it.")
+            self._refuse_target("is empty", "Fill it.")
         if self.numeric:
             values = np.unique(self.numbers[~self.missing])
             whole = (values == np.round(values)).all() and np.abs(values).max() < 2**53
             if not whole or len(values) > _MOST_LEVELS:
-                why = "is the target and holds numbers that are no classes"
-                raise Unusable(self.name, why, "Only classes can be predicted.")
+                self._refuse_target("holds numbers that are no classes", _NO_CLASSES)
             found = [int(value) for value in values]
         elif self._flags:
             return (False, True)
         else:
             found = sorted(self.words)
-        if len(found) < 2:
-            hint = "Give the classes there can be."
-            raise Unusable(self.name, "is the target and has one class only", hint)
-        if len(found) > _MOST_LEVELS:
-            why = f"is the target and has more than {_MOST_LEVELS:,} different labels"
-            raise Unusable(self.name, why, "Is it an identifier?")
+        if not 2 <= len(found) <= _MOST_LEVELS:
+            many = "one class only" if len(found) < 2 else f"more than {_MOST_LEVELS:,} labels"
+            self._refuse_target(f"has {many}", "Give the classes there can be.")
         return tuple(found)
 
     # Work is done once a distinct value: columns of words have few.
@@ -262,44 +254,18 @@ _DATE = re.compile(
 class Look(Enum):
     """A kind: what it is called in a question, whether a draft leaves it out, what to do."""
 
-    IDENTIFIER = (
-        "identifiers",
-        True,
-        "Every row, or nearly every one, has a value of its own: an identifier? If it is none, "
-        "give bounds or levels instead.",
-    )
+    IDENTIFIER = "identifiers", True, "An identifier? If not, give bounds or levels."
     PEOPLE = (
-        "people with several rows each",
-        True,
-        "Many values, each in a few rows: people, with several rows each? Then mind whom the "
-        "promise is for: ONE ROW, unless --max-rows-per-person K says that nobody has more than K "
-        "(and you made sure of it: sordino neither counts nor groups rows by a column). If it is "
-        "something else to learn from, give levels instead, few enough to be listed.",
+        *("people with several rows each", True),
+        "People with several rows? The promise is for ONE ROW: see --max-rows-per-person.",
     )
-    DATES = (
-        "dates",
-        True,
-        "Dates? As words each day would be a column of its own. Leave it out, or make it a number "
-        "with known bounds, such as the year.",
-    )
+    DATES = "dates", True, "Dates? Make them numbers with known bounds, such as the year."
     CODES = (
-        "numbers that are codes",
-        False,
-        "Codes, such as postcodes? As numbers, 10999 would lie just beside 11000, whatever they "
-        'stand for. Give levels = ["...", "..."] (in quotes, then zeros in front count), group '
-        "them, or leave it out.",
+        *("numbers that are codes", False),
+        'Codes, such as postcodes? Give levels = ["...", "..."], in quotes.',
     )
-    FEW_CODES = (
-        "a few whole numbers",
-        False,
-        "Only a few whole numbers: codes, or a count? If their order means nothing, give "
-        "levels = [...] instead of bounds.",
-    )
-    YEARS = (
-        "years",
-        False,
-        "Years? Bounds that are known without looking, such as [1900, 2030], serve as well.",
-    )
+    FEW_CODES = "a few whole numbers", False, "Codes? If their order means nothing, give levels."
+    YEARS = "years", False, "Years? Known bounds, such as [1900, 2030], serve as well."
 
     def __init__(self, title: str, left_out: bool, remark: str) -> None:
         self.title, self.left_out, self.remark = title, left_out, remark

@@ -37,8 +37,9 @@ from sordino.serialize import toml, toml_key
 Label = str | int | float | bool
 """A level or a class, as a TOML file can write it."""
 
-_ONE_KEY = "Give bounds = [low, high], or levels = [...], or ignore = true."
-_DRAFT = "Delete the next line when every bound, level and class is what you know without looking."
+_ONE_KEY = "Give bounds = [low, high], levels = [...] or ignore = true."
+_DRAFT = "Delete the next line when all of this is public knowledge."
+NOT_THE_TARGET = ("not to describe the target", "Give classes = [...] instead.")
 _LINE = 80
 
 
@@ -96,8 +97,7 @@ class Columns:
 
     def __post_init__(self) -> None:
         if self.target is not None and self.target in self.columns:
-            hint = "The target has classes = [...] at the top of the file instead."
-            checks.fail("columns", self.target, "not to describe the target", hint)
+            checks.fail("columns", self.target, *NOT_THE_TARGET)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Columns:
@@ -114,16 +114,15 @@ class Columns:
             raise InvalidArgument(f"The description is not valid TOML: {error}.") from None
         for key in given:
             keys = ("read_from_data", "target", "classes", "columns")
-            hint = "Columns are described as [columns.NAME]."
-            checks.one_of("key of the description", key, keys, hint)
+            checks.one_of("key of the description", key, keys)
         target = given.get("target")
         if target is not None and not isinstance(target, str):
             checks.fail("target", target, "to be the name of a column, in quotes")
         classes = given.get("classes")
         described = given.get("columns", {})
         if not isinstance(described, Mapping):
-            checks.fail("columns", described, "to be tables", "Write [columns.age], say.")
-        draft = checks.flag("read_from_data", given.get("read_from_data", False), "Write true.")
+            checks.fail("columns", described, "to be tables, such as [columns.age]")
+        draft = checks.flag("read_from_data", given.get("read_from_data", False))
         return cls(
             target,
             None if classes is None else _labels("classes", classes, at_least=2),
@@ -194,16 +193,16 @@ def feature_names(
 
 
 def _bounds(name: str, given: object) -> tuple[float, float]:
-    what, hint = f"bounds of column {name}", "Write two numbers, such as [0, 120]."
+    what, wanted = f"bounds of column {name}", "to be two finite numbers, [low, high]"
     if not isinstance(given, list) or len(given) != 2:
-        checks.fail(what, given, "to be [low, high]", hint)
+        checks.fail(what, given, wanted)
     for value in given:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not -sys.float_info.max <= value <= sys.float_info.max:
-            checks.fail(what, value, "to be finite numbers", hint)
+        if not number or abs(value) > sys.float_info.max or value != value:
+            checks.fail(what, value, wanted)
     low, high = map(float, given)
     if not low < high or not math.isfinite(high - low):
-        checks.fail(what, given, "to be [low, high] with low < high", hint)
+        checks.fail(what, given, wanted)
     return low, high
 
 
@@ -212,26 +211,22 @@ def _labels(what: str, given: object, *, at_least: int) -> tuple[Label, ...]:
 
     Sentences tell places: a draft holds what the records do.
     """
-    hint = 'Write them out, such as ["no", "yes"].'
     listed = f"[{len(given)} of them]" if isinstance(given, list) else f"[{type(given).__name__}]"
     if not isinstance(given, list) or len(given) < at_least:
-        checks.fail(what, listed, f"to be a list of {at_least} or more", hint)
+        checks.fail(what, listed, f'to be a list of {at_least} or more, such as ["no", "yes"]')
     kinds = set()
     for place, label in enumerate(given, 1):
         number = isinstance(label, int | float) and math.isfinite(label)
         word = isinstance(label, str) and label.strip() == label != ""
         if not number and not word:
             # A cell's surrounding blanks are taken away, and an empty cell is a missing one.
-            wanted = "to be words without blanks around them, or finite numbers"
-            checks.fail(what, f"[number {place}]", wanted)
+            checks.fail(what, f"[number {place}]", "to be trimmed words, or finite numbers")
         kinds.add("word" if word else "flag" if isinstance(label, bool) else "number")
     if len(kinds) > 1:
-        checks.fail(what, listed, "to be all words, all numbers, or true and false", hint)
+        checks.fail(what, listed, "to be all words, all numbers, or true and false")
     if len(set(given)) < len(given):
-        again = next(place for place, label in enumerate(given) if label in given[:place])
-        first = given.index(given[again])
-        same = f"Number {first + 1} stands there again as number {again + 1}."
-        checks.fail(what, listed, "to be all different", same)
+        again = next(place for place, label in enumerate(given, 1) if label in given[: place - 1])
+        checks.fail(what, listed, f"to be all different; number {again} stands there twice")
     return tuple(given)
 
 

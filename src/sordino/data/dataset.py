@@ -69,8 +69,8 @@ class Dataset:
         y = y.astype(np.float64) if np.issubdtype(y.dtype, np.floating) else y.astype(np.int64)
         norms = row_norms(X)
         if not np.isfinite(norms).all():  # as they are where an entry is not, or its square
-            checks.finite("X", X, "Drop or fill these rows first.")
-        checks.finite("y", y, "Drop or fill these rows first.")
+            checks.finite("X", X)
+        checks.finite("y", y)
         object.__setattr__(self, "X", _frozen(X))
         object.__setattr__(self, "y", _frozen(y))
         if self.image_shape is not None:
@@ -79,21 +79,14 @@ class Dataset:
         if self.norm_bound is not None:
             bound = checks.positive("norm_bound", self.norm_bound)
             object.__setattr__(self, "norm_bound", bound)
-            self._check_norms(bound, norms)
+            worst = int(norms.argmax())
+            if norms[worst] > bound * (1 + NORM_SLACK):
+                wanted = f">= every row's norm; row {worst} is longer"
+                checks.fail("norm_bound", bound, wanted, "Use sordino.data.preprocess.clip_rows.")
 
     def __reduce__(self) -> tuple[type[Dataset], tuple[object, ...]]:
         # Another process checks and freezes its copy anew.
         return Dataset, (self.X, self.y, self.norm_bound, self.name, self.image_shape)
-
-    def _check_norms(self, bound: float, norms: npt.NDArray[np.float64]) -> None:
-        worst = int(norms.argmax())
-        if norms[worst] > bound * (1 + NORM_SLACK):
-            checks.fail(
-                "norm_bound",
-                self.norm_bound,
-                f">= every row's norm; row {worst} is longer",
-                "Clip the rows to the bound first (sordino.data.preprocess.clip_rows).",
-            )
 
     def __repr__(self) -> str:
         bound = "no norm bound" if self.norm_bound is None else f"norm <= {self.norm_bound:g}"

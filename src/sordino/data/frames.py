@@ -49,13 +49,11 @@ MISSING = (
 _SEPARATORS = (",", ";", "\t")
 _WHOLE = re.compile(r"\s*\d+\s*", re.ASCII)
 _ZERO_IN_FRONT = re.compile(r"\s*0\d+\s*", re.ASCII)
-_UNPARSED = "has a header that cannot be parsed. Is a quote left open?"
+_UNPARSED = "has a header that cannot be parsed (a quote left open?)."
 _SHOWN = 60
 _COUNTED = 3
 _WORD = re.compile(r"[^\W\d]\w*")
-_NOT_PRINTED = (
-    "Names that nobody declared public are not printed: see the file's first line (head -n 1 FILE)."
-)
+_NOT_PRINTED = "Names that are not public are not printed: see the file's first line."
 
 
 def check_path(path: str | Path) -> Path:
@@ -64,24 +62,21 @@ def check_path(path: str | Path) -> Path:
     name = path.name.lower()
     if os.path.isdir(path):
         checks.fail("data", path, "to be a file, not a directory")
-    if name.endswith((".xlsx", ".xls", ".ods")):
-        checks.fail("data", path, "to be CSV or Parquet", "Save the sheet as CSV first.")
     if not name.endswith(ENDINGS):
-        checks.fail("data", path, f"to end in {', '.join(ENDINGS)}")
+        sheet = name.endswith((".xlsx", ".xls", ".ods"))
+        checks.fail("data", path, f"to end in {', '.join(ENDINGS)}", "Save it as CSV." * sheet)
     if not os.path.lexists(path):
-        checks.fail("data", path, "to be a file that exists")
+        checks.fail("data", path, "to exist")
     with _files.explained("data", path, "read"), _files.opened(path):
         pass  # pandas would wait for a pipe
     if name.endswith(_PARQUET_ENDINGS):
         try:
             version = importlib.metadata.version("pyarrow")
         except importlib.metadata.PackageNotFoundError:
-            hint = "pip install pyarrow, or save the table as CSV."
-            checks.fail("data", path, "to have pyarrow to read it", hint)
+            checks.fail("data", path, "to have pyarrow to read it", "pip install pyarrow.")
         # Before this version opening a file could run code that it carries (CVE-2023-47248).
         if tuple(int(part) for part in version.split(".")[:3] if part.isdigit()) < (14, 0, 1):
-            hint = "Older ones can run code from a file: pip install -U pyarrow."
-            checks.fail("pyarrow", version, "to be 14.0.1 or newer", hint)
+            checks.fail("pyarrow", version, ">= 14.0.1, for safety", "pip install -U pyarrow.")
     return path
 
 
@@ -165,7 +160,7 @@ def _sentences(path: Path) -> Iterator[None]:
         with _stoppable():
             yield
     except UnicodeDecodeError:
-        raise DataError(f"{path} is not text in UTF-8. Save it in that encoding.") from None
+        raise DataError(f"{path} is not text in UTF-8.") from None
     except csv.Error:
         raise DataError(f"{path} {_UNPARSED}") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -174,7 +169,7 @@ def _sentences(path: Path) -> Iterator[None]:
         raise
     except Exception as error:  # of pandas, pyarrow or the disk; they may quote a cell
         strerror = error.strerror if isinstance(error, OSError) else None
-        why = strerror or "it is damaged, or of another kind than its name says"
+        why = strerror or "it is damaged or of another kind"
         raise DataError(f"{path} cannot be read: {why}.") from None
 
 
@@ -231,7 +226,7 @@ def _csv(
             warnings.simplefilter("error", pd.errors.ParserWarning)  # it says that data are lost
             frame: pd.DataFrame = pd.read_csv(path, **options)
     except pd.errors.ParserWarning:
-        raise DataError(f"{path} has more fields in its rows than names in its header.") from None
+        raise DataError(f"{path} has more fields than names.") from None
     except pd.errors.ParserError as error:
         # Of what pandas says, a line and the numbers of fields are taken.
         numbers = re.search(r"Expected \d+ fields in line \d+, saw \d+", str(error))
@@ -283,7 +278,7 @@ def check_names(path: str | Path, names: Sequence[str], declared: Collection[str
     twice = next((name for name, times in Counter(names).items() if times > 1 and name), None)
     if twice is not None:
         same = [place for place, name in enumerate(names, 1) if name == twice]
-        raise DataError(f"{path} has the same name twice: in {_columns(same)}. Rename one.")
+        raise DataError(f"{path} has one name twice: in {_columns(same)}.")
 
 
 def strange(names: Sequence[str], declared: Collection[str] = ()) -> str:
@@ -297,14 +292,10 @@ def strange(names: Sequence[str], declared: Collection[str] = ()) -> str:
     counts = ([str(start + place) for place in range(many)] for start in (0, 1))
     if not numbers or (many >= _COUNTED and listed in counts):
         return ""
-    where = _columns([place for place, _ in numbers])
-    return (
-        f"seems to have no header: where names should be there is a number, or nothing but signs, "
-        f"in {where}. Give every column a name."
-    )
+    return f"seems to have no header: no name in {_columns([place for place, _ in numbers])}."
 
 
-def called(name: str, names: Sequence[str], public: Collection[str]) -> str:
+def column_name(name: str, names: Sequence[str], public: Collection[str]) -> str:
     """How sentences call a column, after the word "column"."""
     if name in public:
         return printable(name, _SHOWN)
@@ -317,14 +308,12 @@ def known_column(argument: str, name: str, names: Sequence[str], shown: str = ""
     Whoever typed most of a name knows it. No other is told; and if nobody typed it, `shown` is
     told in its place.
     """
-    if name not in names and shown:
-        checks.fail(argument, shown, "to be a column of the table", _NOT_PRINTED)
     if name not in names:
         words = [each for each in names if _WORD.fullmatch(each) and len(each) <= _SHOWN]
         near = [each for each in words if each.lower() == name.lower()]
         near += difflib.get_close_matches(name, words, n=1, cutoff=0.8)
-        hint = f"Did you mean {near[0]}?" if near else f"It has {len(names)}. {_NOT_PRINTED}"
-        checks.fail(argument, repr(name), "to be a column of the table", hint)
+        hint = f"Did you mean {near[0]}?" if near and not shown else _NOT_PRINTED
+        checks.fail(argument, shown or repr(name), "to be a column of the table", hint)
     return name
 
 

@@ -88,8 +88,7 @@ class Neighbours:
         if not len(self):
             checks.fail("neighbours", "[]", "to hold at least one dataset")
         if self.dataset is not dataset and self.dataset.fingerprint != dataset.fingerprint:
-            hint = "Make the neighbours from the dataset you train on."
-            checks.fail("neighbours", "[of another dataset]", f"to be of {dataset!r}", hint)
+            checks.fail("neighbours", "[of another dataset]", f"to be of {dataset!r}")
 
     def take(self, which: slice) -> Neighbours:
         """Return some of the neighbours, of the same base."""
@@ -110,8 +109,7 @@ def replace_by_first(dataset: Dataset, indices: Sequence[int] | Ints) -> Neighbo
     """
     chosen = _chosen(dataset, indices)
     if 0 in chosen:
-        hint = "Record 0 is the substitute; pass records 1 or above."
-        checks.fail("index", 0, ">= 1", hint)
+        checks.fail("index", 0, ">= 1", "Record 0 is the substitute.")
     slots, members = [i - 1 for i in chosen], np.arange(1, dataset.rows)
     return _make(dataset, slots, [0] * len(slots), Relation.REPLACE_ONE, members, with_base=False)
 
@@ -165,7 +163,7 @@ def add(
 
 
 def _chosen(dataset: Dataset, indices: Sequence[int] | Ints) -> list[int]:
-    listed = checks.sequence("indices", indices, "Pass a list of record numbers, such as [5].")
+    listed = checks.sequence("indices", indices)
     return [checks.index("index", i, dataset.rows) for i in listed]
 
 

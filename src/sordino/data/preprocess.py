@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 
 Form = Literal["papers", "erm"]
 Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
-READS_RANGES = "minimum and maximum of every column of the training rows"
-READS_LEVELS = "levels of the categorical columns of the training rows"
-READS_DIRECTIONS = "mean and principal directions of the training rows"
+READS = {
+    "ranges": "minimum and maximum of every column of the training rows",
+    "levels": "levels of the categorical columns of the training rows",
+    "directions": "mean and principal directions of the training rows",
+}
+"""What a preparation may read from private rows, in words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ def central_crop(images: npt.NDArray[Any], side: int) -> npt.NDArray[Any]:
     """Cut the central side x side square out of images of shape (n, height, width, ...)."""
     height, width = images.shape[1:3]
     if checks.whole("side", side, at_least=1) > min(height, width):
-        checks.fail("side", side, f"<= {min(height, width)}, the shorter side of the images")
+        checks.fail("side", side, f"<= {min(height, width)}, that of the images")
     top, left = (height - side) // 2, (width - side) // 2
     return images[:, top : top + side, left : left + side]
 
@@ -97,7 +100,7 @@ class MinMax:
         keep = high > low if drop_constant else np.ones(len(low), dtype=bool)
         if not keep.any():
             checks.fail("X", f"[{len(low)} columns]", "to have a column that is not constant")
-        return cls(low, high, keep, (READS_RANGES,))
+        return cls(low, high, keep, (READS["ranges"],))
 
     @classmethod
     def public(cls, low: npt.ArrayLike, high: npt.ArrayLike) -> MinMax:
@@ -129,7 +132,7 @@ class OneHot:
     def fit(cls, frame: pd.DataFrame, *, drop_first: bool) -> OneHot:
         """Learn the levels of every column of `frame`, sorted as text."""
         levels = {str(c): tuple(sorted(frame[c].astype(str).unique())) for c in frame.columns}
-        return cls(levels, drop_first, (READS_LEVELS,))
+        return cls(levels, drop_first, (READS["levels"],))
 
     @classmethod
     def public(cls, levels: Mapping[str, Sequence[str]], *, drop_first: bool) -> OneHot:
@@ -169,7 +172,7 @@ class Projection:
 
         most = min(X.shape)
         if checks.whole("components", components, at_least=1) > most:
-            checks.fail("components", components, f"<= {most}, the rank the rows can have")
+            checks.fail("components", components, f"<= {most}")
         # Only the leading eigenvectors of the covariance: exact like scikit-learn's full solver but
         # for last digits and signs, several times faster at 3,072 columns, without a random start.
         centre, width = X.mean(axis=0), X.shape[1]
@@ -181,7 +184,7 @@ class Projection:
         leading = vectors[:, ::-1]
         # An eigenvector's sign is arbitrary: make its largest entry positive.
         largest = leading[np.abs(leading).argmax(axis=0), np.arange(components)]
-        return cls(centre, leading * np.sign(largest), (READS_DIRECTIONS,))
+        return cls(centre, leading * np.sign(largest), (READS["directions"],))
 
     @classmethod
     def random(cls, features: int, components: int) -> Projection:

@@ -13,18 +13,15 @@ from sordino import checks
 from sordino.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from sordino.data import DataError, Dataset
-    from sordino.data.cells import Unusable
+    from sordino.data import Dataset
     from sordino.data.columns import Columns, Label
     from sordino.data.table_file import UserTable
 
 _ADVICE = {
-    "draft": "{columns} is a draft read from the data: put in what you know without looking, then "
-    "delete read_from_data = true from it",
-    "classes": "Say which classes there can be (--classes, or in the file of columns)",
+    "draft": "{columns} is a draft: correct it, then delete read_from_data = true",
+    "classes": "Give --classes",
     "rest": "Describe the other columns in {columns} too (`sordino data describe` drafts them)",
-    "all": "Describe the columns: {draft}, put in what you know without looking, and pass it as "
-    "--columns columns.toml",
+    "all": "Describe the columns: {draft}, correct it, and pass --columns columns.toml",
 }
 _TEN_DIGITS = ("digits", "mnist")
 """Datasets with ten classes; all others have two."""
@@ -91,8 +88,7 @@ class Source:
 
     def __post_init__(self) -> None:
         if self.data_norm is not None:
-            hint = "Pass a norm that you know without looking at the data, such as 1.0."
-            checks.positive("--data-norm", self.data_norm, hint)
+            checks.positive("--data-norm", self.data_norm)
         if self.is_file:
             from sordino.data import frames
 
@@ -121,8 +117,7 @@ class Source:
         given = {"target": self.target, "columns": columns, "classes": self.classes}
         for option, value in given.items():
             if value is not None:
-                hint = f"{name} comes with its own."
-                checks.fail(f"--{option}", value, "to be left out for a dataset by name", hint)
+                checks.fail(f"--{option}", value, f"to be left out for {name}")
 
     def described(self) -> Columns:
         """What the options say about the columns of a file."""
@@ -134,12 +129,10 @@ class Source:
         if self.classes is None:
             return known
         if known.classes is not None:
-            hint = f"{self._where} has them too."
-            checks.fail("--classes", self.classes, "to be given once", hint)
-        classes = self.classes
-        return replace(
-            known, classes=listed_classes(classes) if isinstance(classes, str) else classes
-        )
+            checks.fail("--classes", self.classes, f"to be left out: {self._where} has them")
+        given = self.classes
+        classes = listed_classes(given) if isinstance(given, str) else given
+        return replace(known, classes=classes)
 
     @property
     def _where(self) -> str:
@@ -148,25 +141,29 @@ class Source:
 
     def read(self) -> Prepared:
         """Read and prepare the records; what that takes from them is warned about."""
-        return self._read_file() if self.is_file else self._read_named()
-
-    def _read_file(self) -> Prepared:
+        if not self.is_file:
+            return self._read_named()
         import pandas as pd
 
         from sordino.data import table_file
         from sordino.data.cells import Unusable
+        from sordino.data.sources import DataError
 
         known = self.described()
         try:
             table = table_file.read(self.data, self.target, known)
         except Unusable as error:
-            raise self._with_next_command(error, known) from None
+            if not error.in_columns:
+                raise
+            where = f"That file is {self._where}."
+            if self.columns is None:  # what to type, where describing the column would help
+                where = f"Draft one: {self._describe(known)}, and pass --columns columns.toml."
+            raise DataError(f"{error} {where}") from None
         if table.classes is None:
             labels = len(set(table.y.tolist()))
             if labels > 10 and 2 * labels > len(table.y):
-                why = "is the target and has hardly a label that occurs twice (an identifier?)"
-                target = str(self.target or known.target)
-                raise Unusable(target, why, "Only classes can be predicted.")
+                why = "is the target and has hardly a label twice (an identifier?)"
+                raise Unusable(str(self.target or known.target), why, "")
         norm = 1.0 if self.data_norm is None else self.data_norm
         # What was read off the rows is not published: only that it was.
         public = not table.reads_private_data and table.classes is not None
@@ -181,17 +178,6 @@ class Source:
             replace(known, target=self.target or known.target).to_toml() if public else "",
             advice="" if public else self._advice(known, table),
         )
-
-    def _with_next_command(self, error: Unusable, known: Columns) -> DataError:
-        """The refusal of a column, and what to type where describing the column would help."""
-        from sordino.data.sources import DataError
-
-        if not error.in_columns:
-            return error
-        where = f"That file is {self._where}."
-        if self.columns is None:
-            where = f"Draft one: {self._describe(known)}, edit it, and pass --columns columns.toml."
-        return DataError(f"{error} {where}")
 
     def _describe(self, known: Columns) -> str:
         """The command that drafts a description."""
@@ -216,12 +202,11 @@ class Source:
         train, norm, reads = splits.train, self.data_norm, splits.reads_private_data
         if norm is None:
             if train.norm_bound is None:
-                hint = "Pass one you know without looking; longer rows are scaled down to it."
+                hint = "Pass a public one; longer rows are scaled down to it."
                 checks.fail_missing("--data-norm NORM", f"for {self.data}", hint)
             norm = math.hypot(train.norm_bound, 1.0)  # the intercept's 1 included
         for what in reads:
-            said = f"Not private: preparing {self.data} read the {what}."
-            warnings.warn(said, PrivacyLeakWarning, stacklevel=2)
+            warnings.warn(f"Not private: {self.data} read the {what}.", PrivacyLeakWarning, 2)
         classes = list(range(10 if splits.recipe.name in _TEN_DIGITS else 2))
         notes = () if self.data_norm is None else (_clipping(norm),)
         return Prepared(train.X, train.y, classes, norm, reads, notes, test=splits.test)
@@ -245,12 +230,10 @@ def held_out(prepared: Prepared, percent: int = 20) -> tuple[Any, Any, Any, Any]
 
     rows = len(y)
     if rows < LEAST_ROWS:
-        hint = f"{percent} % are held out to test, and the others must do to learn."
-        checks.fail("rows", rows, f">= {LEAST_ROWS}", hint)
+        checks.fail("rows", rows, f">= {LEAST_ROWS}", f"{percent} % are held out to test.")
     kept, held = preprocess.shuffled(rows, 100 - percent, "assess")
     if len(set(y[kept].tolist())) < 2:
-        hint = "There is nothing to learn."
-        checks.fail("labels", f"[{len(kept)} records]", "to be of more than one class", hint)
+        checks.fail("labels", f"[{len(kept)} records]", "to be of more than one class")
     return _rows(X, kept), y[kept], _rows(X, held), y[held]
 
 
@@ -274,8 +257,7 @@ def listed_classes(listed: str) -> tuple[Label, ...]:
     """The classes of a list with commas: numbers if all are."""
     words = [word.strip() for word in listed.split(",")]
     if len(words) < 2 or len(set(words)) < len(words) or "" in words:
-        hint = "Pass the labels there can be, such as --classes no,yes."
-        checks.fail("--classes", listed, "to be at least two, all different", hint)
+        checks.fail("--classes", listed, "to be two or more different ones, such as no,yes")
     try:
         found = [float(word) for word in words]
     except ValueError:

@@ -24,7 +24,7 @@ from sordino import _files, checks
 
 CHUNK_BYTES = 1 << 18
 
-Place = Literal["data-dir", "cache", "missing"]
+_Place = Literal["data-dir", "cache", "missing"]
 DirectoryLike = str | os.PathLike[str] | None
 
 
@@ -115,8 +115,7 @@ class CorruptFileError(DataError):
     def __init__(self, raw: RawFile, why: str, path: Path | None = None) -> None:
         self.raw = raw
         super().__init__(
-            f"{path or raw.name} is not the published file: {why}. "
-            f"Replace it with the one from {raw.home}, or remove it to have it downloaded."
+            f"{path or raw.name} is not that of {raw.home}: {why}. Replace or remove it."
         )
 
 
@@ -127,11 +126,8 @@ class MissingFileError(DataError):
         self.raw = raw
         places = " nor in ".join(str(place) for place in looked_in)
         tried = f", and could not be downloaded ({'; '.join(failures)})" if failures else ""
-        super().__init__(
-            f"{' or '.join(raw.local_names)} is not in {places}{tried}. "
-            f"Get it from {raw.home}, put it into a directory and name that in "
-            "SORDINO_DATA (or --data-dir, or data_dir=)."
-        )
+        hint = f"Get it from {raw.home} into a directory, and pass that as SORDINO_DATA."
+        super().__init__(f"{' or '.join(raw.local_names)} is not in {places}{tried}. {hint}")
 
 
 def data_directory(given: DirectoryLike = None) -> Path | None:
@@ -141,13 +137,13 @@ def data_directory(given: DirectoryLike = None) -> Path | None:
         return None
     path = Path(value).expanduser()
     if not path.is_dir():
-        checks.fail(name, path, "to be a directory", "It should hold the files of docs/guide.md.")
+        checks.fail(name, path, "to be a directory")
     return path
 
 
-def find(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path | None]:
+def find(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[_Place, Path | None]:
     """Say where a copy of `raw` lies, by name alone; nothing is read."""
-    places: list[tuple[Place, Path | None]] = [
+    places: list[tuple[_Place, Path | None]] = [
         ("data-dir", data_directory(data_dir)),
         ("cache", _files.cache()),
     ]
@@ -164,7 +160,7 @@ def read(raw: RawFile, data_dir: DirectoryLike = None) -> bytes:
     return raw.content_of(path) if path else _downloaded(raw, data_dir)
 
 
-def fetch(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[Place, Path]:
+def fetch(raw: RawFile, data_dir: DirectoryLike = None) -> tuple[_Place, Path]:
     """Make sure a good copy of `raw` is here; return where it was (or "missing") and where it is.
 
     A corrupt copy in the cache is replaced; one in the user's directory is an error, and stays.
@@ -195,10 +191,8 @@ def store(raw: RawFile, content: bytes, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         _files.write(directory / raw.name, data)
     except OSError as error:
-        raise DataError(
-            f"{raw.name} cannot be written to {directory}: {_files.reason(error)}. "
-            "Set SORDINO_CACHE to a directory with room for it."
-        ) from error
+        why = f"cannot be written to {directory}: {_files.reason(error)}. Set SORDINO_CACHE."
+        raise DataError(f"{raw.name} {why}") from error
 
 
 def _downloaded(raw: RawFile, data_dir: DirectoryLike) -> bytes:

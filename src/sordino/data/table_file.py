@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sordino import _cost, checks
 from sordino.data import frames
 from sordino.data.cells import MANY, Cells, Look, Unusable, describe_looks, look, spelled
-from sordino.data.columns import Column, Columns, Label, feature_names
+from sordino.data.columns import NOT_THE_TARGET, Column, Columns, Label, feature_names
 from sordino.data.sources import DataError
 from sordino.errors import PrivacyLeakWarning, printable, without_cells
 from sordino.types import Floats
@@ -34,20 +34,13 @@ if TYPE_CHECKING:
 
 
 _FEW = 6
-_NUMBERS = (
-    "numbers are scaled to [0, 1] between their bounds; values outside count as the nearer bound, "
-    "missing ones as the middle"
-)
-_LEVELS = "levels become 0/1 columns; missing and unknown ones are zero in all of them"
+_NUMBERS = "numbers are scaled to [0, 1] within their bounds, missing ones to the middle"
+_LEVELS = "levels become 0/1 columns, all zero for missing and unknown ones"
 _DESCRIBED = """\
-READ FROM THE DATA: the bounds, levels and classes below are what these records hold, and the \
-names are the file's first line. Keep this as private as the records until you have gone through \
-it. Replace each by what is known without looking, such as [0, 120] for an age, or the levels that \
-a form offers. Used as they are, they tell about the records, a leak that no guarantee covers.
-A column has bounds = [low, high] (numbers), levels = [...] (words) or ignore = true (left out).
-Missing values need no care: a missing number counts as the middle of its bounds, and a missing or \
-unknown level is zero in all of the level's columns. Every record needs a label.
-The promise is for one row. Where a person may have several, pass --max-rows-per-person."""
+READ FROM THE DATA: used as it is, this leaks, and no guarantee covers it. Keep it private, and \
+replace it by what is known without looking, such as [0, 120] for an age.
+A column has bounds = [low, high], levels = [...] or ignore = true. Missing values need no care, \
+missing labels do. The promise is for one row: --max-rows-per-person changes that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,22 +102,20 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         frame = frames.read(path, names, words=words, leave_out=known.ignored)
         public = {target, *_declared(known)}
         cells = {
-            name: Cells(frames.called(name, names, public), frame[name]) for name in frame.columns
+            name: Cells(frames.column_name(name, names, public), frame[name])
+            for name in frame.columns
         }
         y = cells.pop(target).labels(known.classes)
         inferred = {name: cells[name].inferred() for name in cells if name not in known.columns}
         for name, column in inferred.items():
             if column.levels is not None and cells[name].identifies:
-                why = "has a word of its own in every row (an identifier?)"
-                raise Unusable(cells[name].name, why)
+                raise Unusable(cells[name].name, "has another word in every row (an identifier?)")
         coded = frames.zeros_in_front(path, names) if inferred else ()
-        kinds = {name: look(cells[name], name in coded) for name in inferred}
-        odd = describe_looks(
-            {name: kind for name, kind in kinds.items() if kind and kind.odd}, names
-        )
+        kinds = ((name, look(cells[name], name in coded)) for name in inferred)
+        odd = describe_looks({name: kind for name, kind in kinds if kind and kind.odd}, names)
         described = {**known.features, **inferred}
         if not described:
-            raise DataError(f"{path} has no column to learn from beside the target {target}.")
+            raise DataError(f"{path} has no column but the target {target}.")
         X = _encoded(str(path), cells, described)
     reads = _reads(inferred, names)
     if known.read_from_data:
@@ -134,9 +125,9 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         source = "drafted from the rows by `sordino data describe` and not declared public"
         reads = (*([f"{', '.join(parts)}: {source}"] if parts else []), *reads)
     if reads:
-        hint = "describe these columns by public knowledge (`sordino data describe`, --columns)"
-        if known.read_from_data:
-            hint = "correct the description, then delete read_from_data = true from it"
+        hint = "correct it, then delete read_from_data = true"
+        if not known.read_from_data:
+            hint = "describe these columns (`sordino data describe`, --columns)"
         first = f" Look first at what may be {odd}." if odd else ""
         sentence = f"Not private: {' and '.join(reads)}; {hint}.{first}"
         warnings.warn(sentence, PrivacyLeakWarning, stacklevel=2)
@@ -176,8 +167,7 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
 
     described = columns.features
     if not described:
-        hint = "A certificate has no description if bounds or levels were read off the rows."
-        checks.fail("columns", "[]", "to describe columns to learn from", hint)
+        checks.fail("columns", "[]", "to describe columns to learn from")
     if not isinstance(source, str | os.PathLike | pd.DataFrame):
         checks.fail("source", type(source).__name__, "to be a path or a pandas table")
     what = "The table" if isinstance(source, pd.DataFrame) else str(source)
@@ -188,21 +178,21 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
             frame = frame[list(described)]
             if frame.columns.has_duplicates:
                 twice = printable(repr(frame.columns[frame.columns.duplicated()][0]))
-                raise DataError(f"The table has more than one column called {twice}. Rename one.")
+                raise DataError(f"The table has more than one column {twice}.")
         else:
             names = frames.names(source, described)
             _check_described(described, names)
             leave_out = set(names) - set(described)
             words = _word_columns(columns)
             frame = frames.read(source, names, words=words, leave_out=leave_out)
-        shown = {name: frames.called(name, (), described) for name in described}
+        shown = {name: frames.column_name(name, (), described) for name in described}
         cells = {name: Cells(shown[name], frame[name]) for name in described}
         X = _encoded(what, cells, described)
     return pd.DataFrame(X, index=frame.index, columns=list(feature_names(described)), copy=False)
 
 
 @dataclass(frozen=True)
-class Draft:
+class _Draft:
     """What `draft` gives.
 
     Parameters
@@ -221,7 +211,7 @@ class Draft:
     of_people: bool
 
 
-def draft(path: str | Path, target: str) -> Draft:
+def draft(path: str | Path, target: str) -> _Draft:
     """Describe a table AS ITS ROWS ARE.
 
     A column that `read` would refuse, or that looks like identifiers, people or dates, is ignored
@@ -236,7 +226,7 @@ def draft(path: str | Path, target: str) -> Draft:
             written = frames.read(path, names, words=coded, leave_out=set(names) - coded)
             for name in coded:
                 codes[name] = Cells("", written[name]).words.difference(frames.MISSING)
-        labels = Cells(frames.called(target, names, {target}), frame.pop(target))
+        labels = Cells(frames.column_name(target, names, {target}), frame.pop(target))
         described, remarks, seen = {}, {}, {}
         for name in frame.columns:
             cells = Cells("", frame[name])
@@ -244,20 +234,15 @@ def draft(path: str | Path, target: str) -> Draft:
                 seen[name] = kind
             described[name], remarks[name] = _drafted_column(cells, kind, codes.get(name, set()))
         if empty := np.count_nonzero(labels.missing):
-            what = "Records without a label, which `sordino release` refuses (fill or drop them)"
-            remarks[target] = f"{what}: {empty:,} of {len(frame):,}."
+            remarks[target] = f"Fill or drop records without a label: {empty:,} of {len(frame):,}."
         drafted = Columns(target, labels.classes(), described, read_from_data=True)
-    return Draft(
-        drafted.to_toml(_DESCRIBED, remarks),
-        describe_looks(seen, names),
-        Look.PEOPLE in seen.values(),
-    )
+    toml = drafted.to_toml(_DESCRIBED, remarks)
+    return _Draft(toml, describe_looks(seen, names), Look.PEOPLE in seen.values())
 
 
 def _no_cells(what: str | Path) -> AbstractContextManager[None]:
     """Sentences of ours pass; whatever else goes wrong may quote a cell."""
-    sentence = f"{what} holds something of a kind that cannot be used"
-    return without_cells(lambda error: DataError(f"{sentence} ({type(error).__name__})."))
+    return without_cells(lambda error: DataError(f"{what} cannot be used: {type(error).__name__}."))
 
 
 def _declared(known: Columns) -> Collection[str]:
@@ -270,15 +255,13 @@ def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str,
     if target is None and known.target is None:
         checks.fail("target", None, "to be given", "Name the column to predict.")
     if target is not None and known.target not in (None, target):
-        hint = f"The description says {known.target!r}."
-        checks.fail("target", target, "to be the same everywhere", hint)
+        checks.fail("target", target, f"to be the description's {known.target!r}")
     names = frames.names(path, {*_declared(known), *([known.target] if known.target else [])})
     named = [name for name in names if name]
     chosen = frames.known_column("target", target or str(known.target), named)
     _check_described(known.columns, named, drafted=known.read_from_data)
     if chosen in known.columns:
-        hint = "The target has classes = [...] at the top instead."
-        checks.fail("columns", chosen, "not to describe the target", hint)
+        checks.fail("columns", chosen, *NOT_THE_TARGET)
     return chosen, names
 
 
@@ -300,8 +283,8 @@ def _words(labels: Sequence[Label] | None) -> bool:
 
 def _encoded(what: str, cells: Mapping[str, Cells], described: Mapping[str, Column]) -> Floats:
     count, width = len(next(iter(cells.values())).series), len(feature_names(described))
-    hint = "Leave out the columns with most levels (ignore = true in --columns), or rows."
-    shown = f"[{count:,} rows, which become {width:,} columns]"
+    hint = "Leave out the columns with most levels, or rows."
+    shown = f"[{count:,} rows of {width:,} columns]"
     # Of the prepared rows four copies at most are in memory at once: a fit scales them into a copy
     # of its own, and an engine lays that out.
     _cost.check_memory(what, shown, 4 * 8 * count * width, hint)
@@ -316,8 +299,7 @@ def _encoded(what: str, cells: Mapping[str, Cells], described: Mapping[str, Colu
             places = each.places(column.levels or ())
             known = np.flatnonzero(places >= 0)
             if not len(known) and not each.missing.all():
-                why = "has none of its levels in any row"
-                raise Unusable(each.name, why, "Check how they are spelled.")
+                raise Unusable(each.name, "has none of its levels in any row", "Check them.")
             X[known, start + places[known]] = 1.0
         start += len(column.levels or (name,))
     return X
@@ -370,6 +352,5 @@ def _drafted_column(cells: Cells, kind: Look | None, codes: set[str]) -> tuple[C
         return Column(ignore=True), f"It {unusable.why}."
     levels = len(column.levels or ())
     if levels > MANY:
-        too_many = "more than can be gone through. Leave the column out (ignore = true), or group"
-        return column, f"{levels:,} levels: {too_many} them."
+        return column, f"{levels:,} levels: group them, or leave the column out (ignore = true)."
     return Column(levels=tuple(sorted(codes))) if codes else column, remark

@@ -64,6 +64,8 @@ from sordino.types import Array
 KEPT_INSIDE = ("classes", "initial_weights", "random_state")
 """Parameters that are no plain values (labels have their own place), or that undo the noise."""
 _Pathlike = str | os.PathLike[str]
+_Sign = Callable[[bytes], bytes]
+_ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 
 
 class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -225,9 +227,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if not private:
             why = "epsilon is infinite" if not plan.task.private else f"method={plan.method!r}"
             warn_of_leak(f"{why}: no noise is added, and nothing is promised")
-        inside = plan.noise_inside
         # Where the release adds nothing itself, the noise is that of the training.
-        within = private and not plan.scale > 0
+        inside, within = plan.noise_inside, private and not plan.scale > 0
         return release(
             weights,
             proof=planned.proof,
@@ -287,8 +288,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.public_rows is not None:
             checks.whole("public_rows", self.public_rows, at_least=1)
             if not private_size:
-                hint = "Elsewhere the number of rows is public as it is."
-                checks.fail("public_rows", self.public_rows, "only for add-or-remove-one", hint)
+                checks.fail("public_rows", self.public_rows, "only for add-or-remove-one")
 
     def _relation(self) -> Relation:
         if isinstance(self.relation, Relation):
@@ -297,16 +297,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return Relation(checks.one_of("relation", name, [each.value for each in Relation]))
 
     def _check_records(self, X: Any, y: Any) -> tuple[Array, Array]:
-        X, y = validate_data(
-            self,
-            inputs.numbers(X),
-            y,
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            order="C",
-            ensure_all_finite=False,
-            multi_output=True,  # y is checked below, with sentences of our own
-        )
+        # y is checked below, with sentences of our own.
+        how = {"order": "C", "ensure_all_finite": False, "multi_output": True, **_ACCEPTED}
+        X, y = validate_data(self, inputs.numbers(X), y, **how)
         inputs.check_names(getattr(self, "feature_names_in_", None))
         X = X.toarray() if hasattr(X, "toarray") else X
         inputs.check_finite(X)
@@ -321,17 +314,14 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             return classes, inputs.class_codes(y, classes)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            hint = "Pass the classes there can be, such as classes=[0, 1]."
-            checks.fail("y", f"[{len(y)} labels]", "to hold more than one class", hint)
+            checks.fail("y", f"[{len(y)} labels]", "to hold more than one class")
         warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
         return classes, codes.astype(np.int64)
 
     def _norm(self, X: Array) -> float:
         if self.data_norm is not None:
             return float(self.data_norm)
-        warn_of_leak(
-            "data_norm was read off the rows: no guarantee; pass one you know without looking"
-        )
+        warn_of_leak("data_norm was read off the rows: no guarantee; pass one you know")
         largest = float(row_norms(X).max(initial=0.0))
         return math.hypot(largest, 1.0) if self.fit_intercept else max(largest, 1e-12)
 
@@ -346,23 +336,16 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         rows, relation = len(records.X), self._relation()
         if relation is Relation.ADD_OR_REMOVE_ONE:
             if self.public_rows is None:
-                hint = "Under add-or-remove-one the number of records is private: pass one near it."
-                checks.fail("public_rows", None, "to be given", hint)
+                checks.fail("public_rows", None, "to be given for add-or-remove-one")
             rows = int(self.public_rows)
         if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
             warn_of_leak(f"delta={self.delta:g} is above 0.1 / rows; pass less, or None")
+        delta = default_delta(rows) if self.delta is None else float(self.delta)
         return Task(
-            kind=self._kind,
-            huber_width=self._huber_width(),
-            l2=float(self.l2),
-            rows=rows,
-            columns=records.X.shape[1],
-            norm=records.norm,
-            epsilon=float(self.epsilon),
-            delta=default_delta(rows) if self.delta is None else float(self.delta),
-            relation=relation,
-            problems=records.problems,
+            *(self._kind, float(self.l2), rows, records.X.shape[1], records.norm),
+            *(float(self.epsilon), delta, relation, records.problems),
             rows_per_person=int(self.max_rows_per_person),
+            huber_width=self._huber_width(),
         )
 
     def _huber_width(self) -> float:
@@ -382,9 +365,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         check_is_fitted(self)
         with unquoted(X):
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
-            )
+            X = validate_data(self, X, reset=False, **_ACCEPTED)
         scores = self._scaling.scores(X, self.coef_, self.intercept_)
         return scores.ravel() if len(self.classes_) == 2 else scores
 
@@ -402,18 +383,15 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     # Certificates -------------------------------------------------------------------------
 
     def _certificate(
-        self,
-        planned: PlannedFit,
-        payment: Payment,
-        selection: tuple[Evidence, Tuning] | None = None,
+        self, planned: PlannedFit, payment: Payment, chosen: tuple[Evidence, Tuning] | None = None
     ) -> Certificate:
         """The certificate of a model that was just fitted.
 
-        `selection`, for the best of several trainings: the evidence of all, and how it was chosen.
+        `chosen`, for the best of several trainings: the evidence of all, and how it was chosen.
         """
         searched = any(line.startswith(FITTED_INSIDE) for line in planned.not_covered)
         alone = planned.plan.evidence, Tuning("unknown" if searched else "none declared")
-        evidence, tuning = selection or alone
+        evidence, tuning = chosen or alone
         promised = self.privacy_ is not None
         kept = evidence if promised else None
         weights = bundle.weights_file(self.coef_, self.intercept_)
@@ -438,8 +416,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         settings["relation"] = self._relation().value  # however it was spelled
         for name, value in settings.items():
             value = value.item() if isinstance(value, np.generic) else value
-            infinite = isinstance(value, float) and np.isinf(value)
-            settings[name] = "inf" if infinite else value
+            settings[name] = "inf" if isinstance(value, float) and np.isinf(value) else value
         return Model(
             estimator=type(self).__name__,
             settings=settings,
@@ -474,18 +451,15 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise ReleaseRefused("Of the models of `tune` only the one it returns may leave.")
         given, before = self.certificate_, self.certificate_.preprocessing
         if preprocessing is not None:
-            hint = 'Pass a list of sentences, such as ["the mean of every column"], or [].'
-            checks.sequence("preprocessing", preprocessing, hint)
+            checks.sequence("preprocessing", preprocessing, "Pass a list of sentences, or [].")
             reads = tuple(str(each) for each in preprocessing)
             for line in () if reads or given.guarantee is None else given.guarantee.not_covered:
                 if line.startswith(STEPS_FITTED):
-                    hint = f"fit saw it: {line}."
-                    checks.fail("preprocessing", [], "to name what was read", hint)
+                    checks.fail("preprocessing", [], f"to name what was read: {line}")
             before = Preprocessing(True, reads, before.columns)
         if columns is not None:
             if Columns.from_toml(columns).read_from_data:
-                hint = "Put in what is known without looking, and delete read_from_data."
-                checks.fail("columns", "[...]", "to be public, not a draft from the data", hint)
+                checks.fail("columns", "[...]", "to be public, without read_from_data")
             before = replace(before, columns=columns)
         kind = given.tuning
         if tuning is not None:
@@ -516,13 +490,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self._write(Path(directory))
 
     def fit_and_save(
-        self,
-        X: Any,
-        y: Any,
-        directory: _Pathlike,
-        *,
-        sign: Callable[[bytes], bytes] | None = None,
-        **declared: Any,
+        self, X: Any, y: Any, directory: _Pathlike, *, sign: _Sign | None = None, **declared: Any
     ) -> Path:
         """`fit`, then `save`; a ledger is charged between writing the files and naming them.
 
@@ -549,11 +517,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return place
 
     def _save_planned(
-        self,
-        planned: PlannedFit,
-        directory: _Pathlike,
-        sign: Callable[[bytes], bytes] | None = None,
-        **declared: Any,
+        self, planned: PlannedFit, directory: _Pathlike, sign: _Sign | None = None, **declared: Any
     ) -> Path:
         """Train and save what `_prepare` of this very estimator planned."""
         place = bundle.check_target(directory, weights=planned.start.size)
@@ -564,10 +528,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return place
 
     def _write(
-        self,
-        directory: Path,
-        payment: Payment | None = None,
-        sign: Callable[[bytes], bytes] | None = None,
+        self, directory: Path, payment: Payment | None = None, sign: _Sign | None = None
     ) -> Path:
         """Write the bundle, then tell the ledger where it lies.
 

@@ -102,8 +102,7 @@ def numbers(X: Any) -> Any:
         return X
     bad = [n for n, kind in enumerate(dtypes, 1) if str(kind).lower().startswith(_WORDS)]
     if bad:
-        hint = "Make them numbers first: words by public levels (preprocess.OneHot.public)."
-        checks.fail("columns", f"{bad} of {len(columns)}", "to be numbers", hint)
+        checks.fail("columns", f"{bad} of {len(columns)}", "to be numbers", "See OneHot.public.")
     return X
 
 
@@ -148,6 +147,5 @@ def class_codes(y: Array, classes: Array) -> npt.NDArray[np.int64]:
     known = np.isin(y, classes)
     if not known.all():
         what = f"[row {int(np.argmin(known))} has another label]"
-        hint = "Add it to the classes, or drop the row."
-        checks.fail("y", what, f"to be one of classes={classes.tolist()}", hint)
+        checks.fail("y", what, f"to be one of classes={classes.tolist()}")
     return np.searchsorted(classes, y).astype(np.int64)

@@ -90,20 +90,17 @@ def _leaks(seen: _Seen) -> dict[str, str]:
     fitters = ", ".join(name for kind, name in seen if kind == FITTED_INSIDE)
     leaks = {}
     if steps:
-        instead = "use public numbers, or fit the step to other rows (FrozenEstimator)"
-        leaks[f"{STEPS_FITTED} {steps}"] = instead
+        leaks[f"{STEPS_FITTED} {steps}"] = "use public numbers, or fit the step to other rows"
     if fitters:
-        leaks[
-            f"{FITTED_INSIDE} {fitters}, which may fit many to these rows, score them and choose "
-            "without noise: the guarantee is for this one fit alone"
-        ] = "sordino.tune pays for choosing, and a Ledger adds up what is fitted"
+        searched = "which may fit many to these rows, score them and choose without noise"
+        leak = f"{FITTED_INSIDE} {fitters}, {searched}: the guarantee is for this one fit alone"
+        leaks[leak] = "sordino.tune pays for choosing"
     return leaks
 
 
 def _around(model: object, said: _Seen = ()) -> _Seen:
     """What the stack shows, the outermost first, beside what was `said` when it was cloned."""
-    seen: list[tuple[str, str]] = []
-    helpers: list[tuple[str, str]] = []
+    seen, helpers = list[tuple[str, str]](), list[tuple[str, str]]()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         seen[:0] = _in_frame(frame, model)
@@ -144,11 +141,8 @@ def _in_frame(frame: FrameType, model: object) -> list[tuple[str, str]]:
 
 def _kinds(thing: object) -> set[str]:
     """The classes of scikit-learn that it is one of, by name: nothing is imported to ask."""
-    return {
-        each.__name__
-        for each in type(thing).__mro__
-        if str(each.__module__).partition(".")[0] == "sklearn"
-    }
+    classes = type(thing).__mro__
+    return {c.__name__ for c in classes if str(c.__module__).partition(".")[0] == "sklearn"}
 
 
 def _leaves(steps: Iterable[Any]) -> Iterator[Any]:
@@ -187,13 +181,9 @@ def _reads(step: Any) -> bool:
     # could have used the rows on the way.
     shape = {"n_features_in_", "feature_names_in_", *step.get_params(deep=False)}
     kept = [each for each in vars(step) if each not in shape and not each.startswith("_sklearn")]
-    return bool(kept) or "fit_transform" in _own_methods(type(step))
-
-
-def _own_methods(kind: type) -> set[str]:
-    """Names that classes outside scikit-learn define."""
-    outside = (each for each in kind.__mro__ if not str(each.__module__).startswith("sklearn."))
-    return {name for each in outside for name in vars(each)}
+    classes = type(step).__mro__
+    outside = (vars(c) for c in classes if not str(c.__module__).startswith("sklearn."))
+    return bool(kept) or any("fit_transform" in names for names in outside)
 
 
 def _levels_given(encoder: Any) -> bool:

@@ -25,7 +25,7 @@ from sordino import checks
 from sordino.data.dataset import row_norms
 from sordino.types import Array, Floats
 
-KINDS = ("logistic", "huber-svm")
+_KINDS = ("logistic", "huber-svm")
 # Rows turned into float64 at a time: a few MB at 100 features, so a copy of X is never made.
 BLOCK = 4096
 # Terms of an inner product summed at a time, so that rounding grows with this and not with d.
@@ -106,7 +106,7 @@ class Risk:
         checked = {
             "X": checks.finite("X", X),
             "y": y.astype(X.dtype),
-            "kind": checks.one_of("kind", self.kind, KINDS),
+            "kind": checks.one_of("kind", self.kind, _KINDS),
             "huber_width": checks.positive("huber_width", self.huber_width),
             "l2": checks.non_negative("l2", self.l2),
         }
@@ -218,7 +218,7 @@ class Risk:
             if norm + rounding <= tolerance:
                 return w
             step = _newton_step(self, scores, gradient, tolerance)
-            length = _line_search(self, w, scores, b, step, float(gradient @ step))
+            length = _length(self, w, scores, b, step, float(gradient @ step))
             if norm <= rounding / 2 or length == 0.0:
                 break
             w = w + length * step
@@ -259,9 +259,8 @@ class Risk:
 
     def _exact_scores(self, w: Floats) -> Floats:
         parts = [slice(j, j + COLUMNS) for j in range(0, self.dimension, COLUMNS)]
-        return np.concatenate(
-            [sum(rows[:, part] @ w[part] for part in parts) for _, rows in self._blocks()]
-        )
+        blocks = (rows for _, rows in self._blocks())
+        return np.concatenate([sum(rows[:, part] @ w[part] for part in parts) for rows in blocks])
 
     def _mean_row(self, weights: Floats) -> Floats:
         return self.weighted_sum(weights) / self.rows
@@ -291,13 +290,8 @@ def _quick(risk: Risk, b: Floats, tolerance: float, start: Floats) -> Floats:
 
     # Here the tolerance is in the max-norm and nothing rests on it.
     gtol = tolerance / float(np.sqrt(risk.dimension))
-    found = minimize(
-        both,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": _QUICK_ITERATIONS, "gtol": gtol},
-    )
+    limits: Any = {"maxiter": _QUICK_ITERATIONS, "gtol": gtol}
+    found = minimize(both, start, jac=True, method="L-BFGS-B", options=limits)
     return np.asarray(found.x, np.float64)
 
 
@@ -319,9 +313,7 @@ def _newton_step(risk: Risk, scores: Floats, gradient: Floats, tolerance: float)
     return np.asarray(step)
 
 
-def _line_search(
-    risk: Risk, w: Floats, scores: Floats, b: Floats, step: Floats, slope: float
-) -> float:
+def _length(risk: Risk, w: Floats, scores: Floats, b: Floats, step: Floats, slope: float) -> float:
     """Length 1 if it decreases F + b.w enough, else the best in (0, 1); 0 if there is none.
 
     F is convex, so a slope still below 0 at length 1 shows a decrease, and one above 0 brackets

@@ -28,6 +28,7 @@ from sordino.estimators.risk import most_rounding
 from sordino.models.constants import Constants
 from sordino.privacy import Relation
 from sordino.proofs.objective import ObjectiveEvidence, objective_noise, problem_of
+from sordino.sensitivity import Batches
 
 GRADIENT_LEFT = 1e-6
 """Norm of the gradient of the SUM objective at which minimising stops, for rows of norm 1."""
@@ -65,7 +66,7 @@ def best_method(task: Task, starts: bool = False) -> str:
     return "objective" if _score_noise(task, task.l2) <= _AFFORDABLE else "noisy-gd"
 
 
-def length(task: Task, noise: float) -> float:
+def _length(task: Task, noise: float) -> float:
     """Total step length that puts this much noise on a score, unless it converges before."""
     most = 1 / task.l2 if task.l2 > 0 else _LONGEST
     return min(noise * task.signal / task.norm**2, most)
@@ -106,16 +107,9 @@ def mechanism(task: Task, l2: float) -> ObjectiveEvidence:
     solver that gave up for some records and not for others would tell them apart.
     """
     rough = _noisy_objective(task.alone, l2, GRADIENT_LEFT * task.norm).sigma
-    hidden = most_rounding(
-        rows=task.rows,
-        dimension=task.columns,
-        curvature=task.curvature,
-        huber_width=task.huber_width,
-        l2=l2,
-        norm=task.norm,
-        # ||b||, but for a chance of e^-32
-        linear=2 * rough * (math.sqrt(task.columns) + 8) / task.rows,
-    )
+    linear = 2 * rough * (math.sqrt(task.columns) + 8) / task.rows  # ||b||, but for e^-32
+    same = {n: getattr(task, n) for n in ("rows", "curvature", "huber_width", "norm")}
+    hidden = most_rounding(dimension=task.columns, l2=l2, linear=linear, **same)
     left = max(GRADIENT_LEFT * task.norm, _ROUNDINGS * task.rows * hidden)
     return _noisy_objective(task, l2, left)
 
@@ -129,16 +123,9 @@ def _noisy_objective(task: Task, l2: float, gradient_left: float) -> ObjectiveEv
         problems=task.problems,
         rows_per_person=task.rows_per_person,
     )
-    return ObjectiveEvidence(
-        loss=task.kind,
-        huber_width=task.huber_width,
-        norm=task.norm,
-        regulariser=regulariser,
-        sigma=sigma,
-        sigma_out=sigma_out,
-        gradient_left=gradient_left,
-        **task.shape,
-    )
+    of: Any = {"loss": task.kind, "huber_width": task.huber_width, "norm": task.norm, **task.shape}
+    of |= {"sigma": sigma, "sigma_out": sigma_out, "gradient_left": gradient_left}
+    return ObjectiveEvidence(regulariser=regulariser, **of)
 
 
 def noisy_gd(task: Task, given: Settings) -> _Defaults:
@@ -146,12 +133,12 @@ def noisy_gd(task: Task, given: Settings) -> _Defaults:
 
     Fast steps would amplify the noise in directions of large curvature.
     """
-    return _steps(length(task, _INSIDE), given, 1 / task.constants.smooth, task)
+    return _steps(_length(task, _INSIDE), given, 1 / task.constants.smooth, task)
 
 
 def output_gd(task: Task, given: Settings) -> _Defaults:
     """Full gradients at nearly twice the inverse curvature."""
-    return _steps(length(task, _OUTSIDE), given, _FASTEST / task.constants.smooth, task)
+    return _steps(_length(task, _OUTSIDE), given, _FASTEST / task.constants.smooth, task)
 
 
 def dp_sgd(task: Task, given: Settings) -> _Defaults:
@@ -162,7 +149,7 @@ def dp_sgd(task: Task, given: Settings) -> _Defaults:
     batch = given.batch_size or max(round(math.sqrt(task.rows)), task.rows // 10, 1)
     per_pass = -(-task.rows // batch)
     steps = given.steps if given.epochs is None else given.epochs * per_pass
-    total = length(task, _INSIDE)
+    total = _length(task, _INSIDE)
     if steps is None:
         steps = max(min(math.ceil(total * task.constants.smooth), _MOST_STEPS), 4 * per_pass)
     rate = min(total / steps, _FASTEST / task.constants.smooth)
@@ -204,7 +191,7 @@ def _epochs(
     length_at_1: Callable[[int], float],
 ) -> _Defaults:
     """Epochs and first rate of a training whose length at rate 1 is known."""
-    total, most = length(task, _OUTSIDE), _FASTEST / task.constants.smooth
+    total, most = _length(task, _OUTSIDE), _FASTEST / task.constants.smooth
     epochs = given.epochs or epochs
     while not given.epochs and epochs < _MOST_EPOCHS and total / length_at_1(epochs) > most:
         epochs = more(epochs)
@@ -214,7 +201,7 @@ def _epochs(
 def bolt_on(task: Task, given: Settings) -> _Defaults:
     """Eight passes of two hundred batches; a regulariser of 1 / length, if that is more than l2."""
     found: _Defaults = {"batch_size": max(10, task.rows // 200), "epochs": 8}
-    total = length(task, _OUTSIDE)
+    total = _length(task, _OUTSIDE)
     if task.l2 > 0:
         return {**found, "l2": max(task.l2, 1 / total)}
     batch = given.batch_size or found["batch_size"]
@@ -236,14 +223,7 @@ def _steps(total: float, given: Settings, wanted: float, task: Task) -> _Default
 def _reach(rows: int, batch: int, epochs: int, interval: int) -> float:
     """Length of RSGD-AR at rate 1: how far a unit gradient in the worst batch carries, times n."""
     flat = Constants(lipschitz=1.0, smooth=1e-12, strongly_convex=0.0)
-    found = sensitivity.rsgd_ar(
-        constants=flat,
-        n=rows,
-        batch_size=max(1, rows // -(-rows // min(batch, rows))),
-        relation=Relation.ZERO_OUT,
-        epochs=epochs,
-        eta0=1.0,
-        tau=interval,
-        drop_last=True,
-    )
-    return rows * found.worst
+    size = max(1, rows // -(-rows // min(batch, rows)))
+    of: Batches = {"constants": flat, "n": rows, "batch_size": size, "drop_last": True}
+    how = {"epochs": epochs, "tau": interval}
+    return rows * sensitivity.rsgd_ar(eta0=1.0, relation=Relation.ZERO_OUT, **how, **of).worst

@@ -124,8 +124,7 @@ def _check_alike(fits: Sequence[PlannedFit]) -> None:
     for name in ("delta", "relation", "rows_per_person"):
         values = {getattr(fit.plan.task, name) for fit in fits}
         if len(values) > 1:
-            hint = "Pass delta, and the same relation and unit in every candidate."
-            checks.fail(name, sorted(map(str, values)), "to be the same for every candidate", hint)
+            checks.fail(name, sorted(map(str, values)), "to be the same for every candidate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +199,8 @@ class _Candidates:
             if kept is None or rank > kept[:2]:
                 kept = *rank, chosen, model
         if kept is None:
-            why = f"The random number of trainings came out as 0 (its chance is e^-{self.mean:g})"
-            raise ReleaseRefused(f"{why}: tuning again is a release of its own.")
+            none = f"The number of trainings came out as 0 (its chance is e^-{self.mean:g})"
+            raise ReleaseRefused(f"{none}: tuning again is a release of its own.")
         return kept[2:]
 
     def evidence(self, chosen: int) -> SelectionEvidence:

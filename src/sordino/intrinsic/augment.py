@@ -48,12 +48,12 @@ from sordino import checks
 from sordino.accounting import gaussian
 from sordino.errors import PrivacyLeakWarning
 from sordino.intrinsic.distances import grid
-from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, exact_epsilon, ratio
+from sordino.intrinsic.epsilon import EXACT, ISOTROPIC, OBSERVED, exact_epsilon, ratio
 from sordino.intrinsic.interval import Interval, applied, percentile, without_interval
 from sordino.privacy import Estimate
 from sordino.types import Floats, Indices, Ints
 
-Formula = Literal["exact", "printed"]
+_Formula = Literal["exact", "printed"]
 _EstimatedOn = Literal["public", "private"]
 FORMULAS = {
     "exact": EXACT,
@@ -62,23 +62,15 @@ FORMULAS = {
 _SENSITIVITIES = {
     "theoretical": "",
     "fractional": "the fractional sensitivity 2 k L eta / B is not a bound",
-    "empirical": "the sensitivity is the largest of the pairs tried, a lower estimate",
+    "empirical": OBSERVED,
 }
-_COUNTEREXAMPLE = (
-    "no guarantee follows: a weight that one record alone moves has no noise in it, whatever "
-    "sigma_i is, and then the true epsilon is infinite (docs/math.md 9, item 3)"
-)
+_STILL = "a weight that one record alone moves has no noise in it, whatever sigma_i is"
+_COUNTEREXAMPLE = f"no guarantee follows: {_STILL} (docs/math.md 9, item 3)"
 _MEASURED = {
     "public": "sigma_i was measured on other, public data; that it is as large here is assumed",
-    "private": (
-        "NOT PRIVATE: the amount of noise was measured on the private data itself, and tells "
-        "about them"
-    ),
+    "private": "NOT PRIVATE: the amount of noise was measured on the private data itself",
 }
-_NOTHING_ADDED = (
-    "NO NOISE IS ADDED, since sigma_i reaches sigma_target: the weights stay as trained, and "
-    "nothing but the assumption hides anybody (without it, delta = 1)"
-)
+_NOTHING_ADDED = "NO NOISE IS ADDED: sigma_i reaches sigma_target; if it hides nobody, delta = 1"
 
 
 @dataclass(frozen=True)
@@ -106,8 +98,7 @@ class Basis:
     def __post_init__(self) -> None:
         checks.positive("sensitivity", self.sensitivity)
         if not isinstance(self.sensitivity_name, str) or not self.sensitivity_name.strip():
-            hint = f"Say which one it is: {', '.join(_SENSITIVITIES)}, or a name of your own."
-            checks.fail("sensitivity_name", repr(self.sensitivity_name), "to be a name", hint)
+            checks.fail("sensitivity_name", repr(self.sensitivity_name), "to be a name")
         least = self.sigma_i.low if isinstance(self.sigma_i, Interval) else self.sigma_i
         checks.non_negative("sigma_i", least)
         checks.non_negative("sigma_i", self.noise)
@@ -152,7 +143,7 @@ class Augmented:
     target_epsilon: float
     delta: float
     basis: Basis
-    formula: Formula
+    formula: _Formula
     sigma_target: float
     sigma_augment: float
     estimate: Estimate
@@ -165,14 +156,15 @@ class Augmented:
 
     def __str__(self) -> str:
         basis = self.basis
-        return (
-            f"an experiment: add noise of {self.sigma_augment:.4g} instead of "
-            f"{self.sigma_target:.4g} (sigma_i = {basis.noise:.4g}, {basis.sensitivity_name} "
-            f"sensitivity {basis.sensitivity:.4g}, by {FORMULAS[self.formula]}); {self.estimate}"
-        )
+        sigmas = f"{self.sigma_augment:.4g} instead of {self.sigma_target:.4g}"
+        of = f"{basis.sensitivity_name} sensitivity {basis.sensitivity:.4g}"
+        how = f"sigma_i = {basis.noise:.4g}, {of}, by {FORMULAS[self.formula]}"
+        return f"an experiment: add noise of {sigmas} ({how}); {self.estimate}"
 
 
-def augment(epsilon: float, delta: float, basis: Basis, *, formula: Formula = "exact") -> Augmented:
+def augment(
+    epsilon: float, delta: float, basis: Basis, *, formula: _Formula = "exact"
+) -> Augmented:
     """sigma_target and sigma_augment for one target, and the `Estimate` of what they give."""
     target = target_sigma(epsilon, delta, basis.sensitivity, formula=formula)
     added = remaining_sigma(target, basis.noise)
@@ -182,27 +174,16 @@ def augment(epsilon: float, delta: float, basis: Basis, *, formula: Formula = "e
     of = f"{EXACT}, of the {basis.sensitivity_name} sensitivity and"
     together = ratio(basis.sensitivity, applied(lambda own: math.hypot(added, own), basis.sigma_i))
     alone = ratio(basis.sensitivity, added)
-    return Augmented(
-        target_epsilon=float(epsilon),
-        delta=float(delta),
-        basis=basis,
-        formula=formula,
-        sigma_target=target,
-        sigma_augment=added,
-        estimate=exact_epsilon(
-            together, delta, caveat="; ".join(assumed), method=f"{of} added noise with SGD's own"
-        ),
-        added_alone=exact_epsilon(
-            alone,
-            delta,
-            caveat="; ".join(("SGD's own noise counts for nothing here", *basis.caveats)),
-            method=f"{of} the added noise alone",
-        ),
-    )
+    method, caveat = f"{of} added noise with SGD's own", "; ".join(assumed)
+    estimate = exact_epsilon(together, delta, caveat=caveat, method=method)
+    caveat = "; ".join(("SGD's own noise counts for nothing here", *basis.caveats))
+    added_alone = exact_epsilon(alone, delta, caveat=caveat, method=f"{of} the added noise alone")
+    sigmas = target, added
+    return Augmented(float(epsilon), float(delta), basis, formula, *sigmas, estimate, added_alone)
 
 
 def augment_each(
-    epsilons: Sequence[float], delta: float, basis: Basis, *, formula: Formula = "exact"
+    epsilons: Sequence[float], delta: float, basis: Basis, *, formula: _Formula = "exact"
 ) -> tuple[Augmented, ...]:
     """`augment` for every one of `epsilons`."""
     checks.sequence("epsilons", epsilons)
@@ -210,7 +191,7 @@ def augment_each(
 
 
 def target_sigma(
-    epsilon: float, delta: float, sensitivity: float, *, formula: Formula = "exact"
+    epsilon: float, delta: float, sensitivity: float, *, formula: _Formula = "exact"
 ) -> float:
     """The noise the Gaussian mechanism needs for (epsilon, delta), with nothing taken off.
 
@@ -238,20 +219,18 @@ def remaining_sigma(target: float, sigma_i: float) -> float:
     return target * math.sqrt((target - sigma_i) / target * (1 + sigma_i / target))
 
 
-def perturbed(
-    weights: npt.ArrayLike, augmented: Augmented, generator: np.random.Generator
-) -> Floats:
+def perturbed(weights: npt.ArrayLike, release: Augmented, generator: np.random.Generator) -> Floats:
     """Weights with noise of `sigma_augment`, for experiments. THIS PROTECTS NOBODY.
 
     The amount rests on an assumption that can be false, and the noise comes from a generator that
     anybody who knows its seed can run again, in floating point. Do not publish what this returns.
     """
     values = np.asarray(weights, dtype=np.float64)
-    return values + augmented.sigma_augment * generator.standard_normal(values.shape)
+    return values + release.sigma_augment * generator.standard_normal(values.shape)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class _Comparison:
     """One epsilon of a `Utility`: accuracies and what counting SGD's own noise gains.
 
     Parameters
@@ -297,7 +276,7 @@ class Utility:
     noiseless_mean
         Mean of `noiseless`.
     rows
-        One `Comparison` for each epsilon, in the order given.
+        One `_Comparison` for each epsilon, in the order given.
     test_rows
         How many held-out rows an accuracy is of. Its intervals are over models, not over rows.
     """
@@ -308,7 +287,7 @@ class Utility:
     deterministic: Floats
     random: Floats
     noiseless_mean: Interval
-    rows: tuple[Comparison, ...]
+    rows: tuple[_Comparison, ...]
     test_rows: int
 
     @property
@@ -333,30 +312,22 @@ class Utility:
 
     def table(self) -> dict[str, list[float | None]]:
         """Columns of the papers' tables, one entry for each epsilon; `_sd` is over models."""
-        entries: list[dict[str, float | None]] = []
-        for at, row in enumerate(self.rows):
-            one, closed = row.augmented, row.percent_closed
-            entries.append(
-                {
-                    "target_epsilon": one.target_epsilon,
-                    "sigma_target": one.sigma_target,
-                    "sigma_augment": one.sigma_augment,
-                    "noiseless": self.noiseless_mean.value,
-                    "noiseless_sd": float(self.noiseless.std(ddof=1)),
-                    "deterministic": row.deterministic.value,
-                    "deterministic_sd": float(self.deterministic[at].std(ddof=1)),
-                    "random": row.random.value,
-                    "random_sd": float(self.random[at].std(ddof=1)),
-                    "gain": row.gain.value,
-                    "gain_low": row.gain.low,
-                    "gain_high": row.gain.high,
-                    "t": row.t,
-                    "p_value": row.p_value,
-                    "p_value_by_seed": row.p_value_by_seed,
-                    "percent_closed": None if closed is None else closed.value,
-                }
-            )
-        return {name: [entry[name] for entry in entries] for name in entries[0]}
+        rows, curves = self.rows, self.curves()
+        columns: dict[str, list[float | None]] = {
+            name: [getattr(row.augmented, name) for row in rows]
+            for name in ("target_epsilon", "sigma_target", "sigma_augment")
+        }
+        models = [self.noiseless] * len(rows), [*self.deterministic], [*self.random]
+        for (name, curve), each in zip(curves.items(), models, strict=True):
+            columns[name] = curve[0].tolist()
+            columns[f"{name}_sd"] = [float(one.std(ddof=1)) for one in each]
+        for name, end in (("gain", "value"), ("gain_low", "low"), ("gain_high", "high")):
+            columns[name] = [getattr(row.gain, end) for row in rows]
+        for name in ("t", "p_value", "p_value_by_seed"):
+            columns[name] = [getattr(row, name) for row in rows]
+        closed = [row.percent_closed for row in rows]
+        columns["percent_closed"] = [None if one is None else one.value for one in closed]
+        return columns
 
     def __str__(self) -> str:
         lines = [
@@ -410,10 +381,9 @@ def evaluate(
     """
     W = grid(weights, seeds=2)
     X, y = _checked_rows(X_test, y_test, W.shape[2])
-    hint = "Pass what augment_each gives."
-    checks.sequence("augmented", augmented, hint)
+    checks.sequence("augmented", augmented)
     if len(augmented) == 0 or not all(isinstance(one, Augmented) for one in augmented):
-        checks.fail("augmented", f"{len(augmented)} values", "to be Augmented, at least one", hint)
+        checks.fail("augmented", f"{len(augmented)} values", "to be Augmented, at least one")
     models = checks.whole("models", models, "A mean over models needs two.", at_least=2)
     draws = checks.whole("draws", draws, at_least=20)
     runs = stream.permutation(W.shape[0] * W.shape[1])[:models]
@@ -446,7 +416,7 @@ def evaluate(
         gains = (random[at] - deterministic[at]) / len(y)
         t, p_value = paired_test(gains)
         rows.append(
-            Comparison(
+            _Comparison(
                 augmented=one,
                 deterministic=mean(deterministic[at] / len(y)),
                 random=mean(random[at] / len(y)),
@@ -477,19 +447,17 @@ def paired_test(gains: npt.ArrayLike) -> tuple[float, float]:
     return float(found.statistic), float(found.pvalue)
 
 
-def _right(
-    trained: Floats, noise: Floats, sigmas: Floats, X: Floats, y: npt.NDArray[np.bool_]
-) -> Ints:
+def _right(W: Floats, noise: Floats, sigmas: Floats, X: Floats, y: npt.NDArray[np.bool_]) -> Ints:
     """How many rows each model labels correctly under each amount of noise: [sigma, model].
 
     A linear model's score is linear in its weights, so a score under noise is score(w) + sigma
     score(noise): two matrix products serve all epsilons.
     """
-    right = np.empty((len(sigmas), len(trained)), dtype=np.int64)
+    right = np.empty((len(sigmas), len(W)), dtype=np.int64)
     step = max(1, (1 << 18) // len(X))
-    for start in range(0, len(trained), step):
+    for start in range(0, len(W), step):
         part = slice(start, start + step)
-        scores, moved = trained[part] @ X.T, noise[part] @ X.T
+        scores, moved = W[part] @ X.T, noise[part] @ X.T
         for at, sigma in enumerate(sigmas):
             right[at, part] = np.count_nonzero((scores + sigma * moved > 0) == y, axis=1)
     return right

@@ -53,10 +53,7 @@ _SHRINKAGES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0])
 LEAST_SEEDS = 20
 """Of a cross-fitted estimate with 5 folds."""
 
-ALONG = (
-    "takes the noise along the direction for Gaussian, and alike for both datasets; a lower "
-    "estimate, since the direction is learned from few seeds"
-)
+ALONG = "takes the noise along the direction for Gaussian; a lower estimate, learned from few seeds"
 
 
 @dataclass(frozen=True)
@@ -145,7 +142,7 @@ def between(
     W = np.stack([_rows("first", first), _rows("second", second, first)], axis=1)
     scale = checks.non_negative("scale", scale)
     how = _CrossFit(stream, folds, repeats, draws, level, scale**2)
-    found = _cross_fitted(W, lambda learn: (0, 1), how)
+    found = _apart(W, lambda learn: (0, 1), how)
     if not checks.flag("shared_seeds", shared_seeds) or scale > 0:
         return found
     return dataclasses.replace(found, corrected=_corrected(W[:, 0], W[:, 1], how))
@@ -177,7 +174,7 @@ def worst_pair(
         against = checks.index("against", against, W.shape[1])
     added = checks.non_negative("scale", scale) ** 2
     how = _CrossFit(stream, folds, repeats, draws, level, added)
-    return _cross_fitted(W, lambda learn: _furthest(W[learn], added=added, against=against), how)
+    return _apart(W, lambda learn: _furthest(W[learn], added=added, against=against), how)
 
 
 @dataclass(frozen=True)
@@ -235,9 +232,7 @@ class _Tested:
         return squares / freedom
 
 
-def _cross_fitted(
-    W: Floats, choose: Callable[[Indices], tuple[int, int]], how: _CrossFit
-) -> Directional:
+def _apart(W: Floats, choose: Callable[[Indices], tuple[int, int]], how: _CrossFit) -> Directional:
     """The two datasets that `choose` makes of the learning seeds, told apart on the others."""
     n, added = W.shape[0], how.added
     if n < (least := max(16, 4 * how.folds)):
@@ -394,11 +389,9 @@ def _unit(vector: Floats) -> Floats:
     return vector / size if size > 0 else vector
 
 
-def _partition(
-    many: int, how: _CrossFit, folds: int | None = None
-) -> list[tuple[Indices, Indices]]:
+def _partition(n: int, how: _CrossFit, folds: int | None = None) -> list[tuple[Indices, Indices]]:
     """Learning and tested seeds of each fold of one random partition."""
-    parts = np.array_split(how.stream.permutation(many), folds or how.folds)
+    parts = np.array_split(how.stream.permutation(n), folds or how.folds)
     return [
         (np.sort(np.concatenate(parts[:k] + parts[k + 1 :])), np.sort(part))
         for k, part in enumerate(parts)
@@ -425,11 +418,7 @@ def fixed(first: npt.ArrayLike, second: npt.ArrayLike, scale: float) -> float:
 
 
 def isotropic(
-    weights: npt.ArrayLike,
-    scale: float,
-    *,
-    stream: np.random.Generator,
-    base: int | None = None,
+    weights: npt.ArrayLike, scale: float, *, stream: np.random.Generator, base: int | None = None
 ) -> Interval:
     """The papers' way: the largest distance under one seed over sqrt(sigma_i^2 + scale^2).
 

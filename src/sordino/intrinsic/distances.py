@@ -25,7 +25,7 @@ from sordino.types import Floats
 MOST_PAIRS = 200_000
 """Pairs that are kept one by one; of more, a sample is."""
 
-Differs = Literal["data", "seed", "both"]
+_Differs = Literal["data", "seed", "both"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Distances:
         `maximum_of_all`, otherwise of the sample.
     """
 
-    differs: Differs
+    differs: _Differs
     values: Floats
     pairs: int
     maximum: float
@@ -246,7 +246,7 @@ def grid(weights: npt.ArrayLike, *, seeds: int = 1, neighbours: int = 1) -> Floa
 
 
 def _within(
-    W: Floats, differs: Differs, against: int | None, stream: np.random.Generator | None, most: int
+    W: Floats, differs: _Differs, against: int | None, stream: np.random.Generator | None, most: int
 ) -> Distances:
     """Distances inside each group W[group, member, parameter]."""
     groups, many = W.shape[:2]

@@ -30,10 +30,7 @@ from sordino.types import Floats
 
 EXACT = "the exact Gaussian formula"
 ISOTROPIC = "takes SGD's noise for Gaussian and equally large in all directions"
-OBSERVED = (
-    "the sensitivity is the largest of the pairs tried, a lower estimate; the interval is of "
-    "sigma alone"
-)
+OBSERVED = "the sensitivity is the largest of the pairs tried, a lower estimate"
 
 
 @dataclass(frozen=True)

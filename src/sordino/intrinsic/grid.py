@@ -41,14 +41,13 @@ _OF_LABEL = 400  # bytes of a seed or a step, in the lists of a layout and in it
 
 def seed_numbers(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """0..R-1 for a number R; a list as it is, if all are different."""
-    hint = "Pass how many seeds, such as 98, or a range."
     if not isinstance(seeds, Sequence | np.ndarray):
-        many = checks.whole("seeds", seeds, hint, at_least=1)
+        many = checks.whole("seeds", seeds, at_least=1)
         _cost.check_memory("seeds", many, _OF_LABEL * many, "Lower seeds; 98 are usual.")
         return tuple(range(many))
-    numbers = tuple(checks.whole("seed", seed) for seed in checks.sequence("seeds", seeds, hint))
+    numbers = tuple(checks.whole("seed", seed) for seed in checks.sequence("seeds", seeds))
     if not numbers or len(set(numbers)) < len(numbers):
-        checks.fail("seeds", list(numbers), "to be different, at least one", hint)
+        checks.fail("seeds", list(numbers), "to be different, at least one")
     return numbers
 
 
@@ -59,11 +58,9 @@ def datasets(dataset: Dataset, neighbours: int | Neighbours) -> Neighbours:
     if isinstance(neighbours, Neighbours):
         neighbours.check_of(dataset)
         return neighbours
-    hint = "Pass how many, such as 100, or Neighbours of sordino.data.neighbours."
-    many = checks.whole("neighbours", neighbours, hint, at_least=1)
-    others = dataset.rows - 1
+    many, others = checks.whole("neighbours", neighbours, at_least=1), dataset.rows - 1
     if many > others:
-        checks.fail("neighbours", many, f"<= {others}, the records but the first", hint)
+        checks.fail("neighbours", many, f"<= {others}, the records but the first")
     records = 1 + stream("neighbours").permutation(others)[:many]
     made = neighbouring.replace_by_first(dataset, records)
     return dataclasses.replace(
@@ -117,17 +114,12 @@ def description(
         "schema": 1,
         **trained,
         "dataset": {
-            "name": dataset.name,
-            "sha256": dataset.fingerprint,
-            "rows": dataset.rows,
-            "features": dataset.features,
-            "norm_bound": dataset.norm_bound,
+            **{"name": dataset.name, "sha256": dataset.fingerprint},
+            **{name: getattr(dataset, name) for name in ("rows", "features", "norm_bound")},
         },
         "neighbours": {
-            "relation": neighbours.relation.value,
-            "how": how,
-            "size": neighbours.size,
-            "sha256": digest.hexdigest(),
+            **{"relation": neighbours.relation.value, "how": how},
+            **{"size": neighbours.size, "sha256": digest.hexdigest()},
         },
         "versions": {"sordino": RESULTS, **versions},
     }
@@ -233,7 +225,7 @@ def load(
     study = directory if isinstance(directory, Study) else Study.open(directory)
     layout, described = study.layout, study.description
     if "neighbours" not in described or not {"spec", "function"} & set(described):
-        raise StudyError(f"Expected study={study.directory} to be made by measure.")
+        checks.fail("study", study.directory, "to be made by measure", error=StudyError)
     wanted = layout.inits if init is None else (init,) if isinstance(init, str) else tuple(init)
     for label in wanted:
         checks.one_of("init", label, layout.inits)
@@ -249,17 +241,14 @@ def load(
     ]
     if not kept[0].any():
         first = [f" The first failure: {reason}" for reason in study.failures().values()][:1]
-        raise StudyError(
-            f"Expected study={study.directory} to have a finished cell for each init "
-            f"({', '.join(wanted)}). Run the same command again.{''.join(first)}"
-        )
+        done_once = f"to have a finished cell for each init ({', '.join(wanted)})"
+        hint = f"Run the same command again.{''.join(first)}"
+        checks.fail("study", study.directory, done_once, hint, StudyError)
     if missing := sum(layout.inits[cell.init] in wanted for cell in study.missing()):
         left_out.append(f"{missing} of {len(study.cells())} cells are missing")
-    labels = []
-    for name, axis, flags in zip(
-        ("seeds", "neighbours"), (layout.seeds, layout.neighbours), kept, strict=True
-    ):
-        labels.append(tuple(np.array(axis)[flags].tolist()))
+    labels = {}
+    for name, flags in zip(("seeds", "neighbours"), kept, strict=True):
+        labels[name] = tuple(np.array(getattr(layout, name))[flags].tolist())
         if not flags.all():
             left_out.append(f"{(~flags).sum()} of {len(flags)} {name} are left out for that")
     spec = described.get("spec")
@@ -270,8 +259,7 @@ def load(
         dataset=StudiedDataset(**described["dataset"], size=described["neighbours"]["size"]),
         relation=Relation(described["neighbours"]["relation"]),
         inits=wanted,
-        seeds=labels[0],
-        neighbours=labels[1],
+        **labels,
         steps=layout.steps,
         left_out=tuple(left_out),
         _kept=kept,

@@ -105,12 +105,8 @@ def bootstrap(
     neighbours = checks.whole("neighbours", neighbours, at_least=1)
     draws = checks.whole("draws", draws, at_least=20)
     value = float(statistic(np.arange(seeds), np.arange(neighbours)))
-    drawn = [
-        float(
-            statistic(stream.integers(0, seeds, seeds), stream.integers(0, neighbours, neighbours))
-        )
-        for _ in range(draws)
-    ]
+    sizes = seeds, neighbours
+    drawn = [float(statistic(*(stream.integers(0, n, n) for n in sizes))) for _ in range(draws)]
     return percentile(value, np.array(drawn), level)
 
 

@@ -34,7 +34,7 @@ from sordino.types import Array
 if TYPE_CHECKING:
     from sordino.sgd.grid import Grid
 
-Train = Callable[[Array, Array, int], npt.ArrayLike]
+_Train = Callable[[Array, Array, int], npt.ArrayLike]
 
 _Outcome = Array | str  # the weights of a cell, or why it has none
 
@@ -81,7 +81,7 @@ def measure(
     checkpoints: int | Sequence[int] | None = None,
     store: str | os.PathLike[str],
     client: Any = None,
-    train: Train | None = None,
+    train: _Train | None = None,
     progress: Callable[[StudyProgress], None] | None = None,
     retry_failed: bool = False,
     repair: bool = False,
@@ -164,7 +164,12 @@ def measure(
             trained["initial_weights_sha256"] = hashlib.sha256(text).hexdigest()
     else:
         trained = _described(train, spec, sets, init, initial_weights, checkpoints)
-        work, one = _function(train, sets, numbers, present), math.nan
+        # One checkpoint: nobody knows how many steps a function takes. One seed and ten neighbours
+        # a cell: what a kill or a failure costs.
+        one, cut = math.nan, (1, 10) if present is None else cell_size(present)
+        columns = _parameters(train, sets, numbers) if present is None else present.parameters
+        axes = ("vary",), numbers, tuple(sets.labels.tolist()), (1,), columns
+        work = _Function(train, sets, Layout.cut(*axes, cell=cut, dtype="float64"))
     if client is not None:
         one = math.nan  # who knows how large the cluster is
     if present is None:  # refuse what could never be finished or kept
@@ -208,13 +213,10 @@ def measure(
                 study.fail(cell, outcome)
             else:
                 study.write(cell, outcome)
-            state = dataclasses.replace(
-                state,
-                cells_done=state.cells_done + 1,
-                cells_failed=state.cells_failed + failed,
-                runs_done=state.runs_done + _runs([cell]),
-                runs_now=state.runs_now + _runs([cell]),
-            )
+            more = {"cells_done": 1, "cells_failed": int(failed)}
+            more |= dict.fromkeys(("runs_done", "runs_now"), _runs([cell]))
+            added = {name: getattr(state, name) + many for name, many in more.items()}
+            state = dataclasses.replace(state, **added)
             tell()
     if train is not None:
         _check_repeats(study)
@@ -222,9 +224,7 @@ def measure(
 
 
 def _runs(cells: Iterable[Cell]) -> int:
-    return sum(
-        (c.seeds.stop - c.seeds.start) * (c.neighbours.stop - c.neighbours.start) for c in cells
-    )
+    return sum(math.prod(s.stop - s.start for s in (c.seeds, c.neighbours)) for c in cells)
 
 
 def _lost(cell: Cell) -> _Outcome:
@@ -278,27 +278,18 @@ class _Engine:
                 yield cell, done.weights
                 continue
             bad = np.argwhere(~finite)
-            seed, place = bad[0] + (cell.seeds.start, cell.neighbours.start)
-            yield (
-                cell,
-                f"{len(bad)} of {finite.size} runs diverged: their weights are not finite, first "
-                f"for {_run_name(self.layout, seed, place)}. Lower the learning rate.",
-            )
+            first = _run_name(self.layout, *(bad[0] + (cell.seeds.start, cell.neighbours.start)))
+            many = f"{len(bad)} of {finite.size} runs diverged: their weights are not finite"
+            yield cell, f"{many}, first for {first}. Lower the learning rate."
 
     def _grid(self, init: int, threads: int) -> Grid:
         from sordino.sgd import Plan, prepare
 
         layout = self.layout
-        return prepare(
-            dataclasses.replace(self.spec, init=layout.inits[init]),
-            self.neighbours.dataset,
-            layout.seeds,
-            self.neighbours,
-            layout.steps,
-            initial_weights=self.start,
-            plan=Plan(*cell_size(layout)),
-            threads=threads,
-        )
+        spec, sets = dataclasses.replace(self.spec, init=layout.inits[init]), self.neighbours
+        how: Any = {"initial_weights": self.start, "plan": Plan(*cell_size(layout))}
+        grid = sets.dataset, layout.seeds, sets, layout.steps
+        return prepare(spec, *grid, threads=threads, **how)
 
 
 def _engine(
@@ -350,31 +341,29 @@ def _run_name(layout: Layout, seed: int, neighbour: int) -> str:
 class _Function:
     """Cells trained by a function (X, y, seed) -> weights, one run after the other."""
 
-    train: Train
+    train: _Train
     neighbours: Neighbours
     layout: Layout
 
     def __call__(self, cell: Cell) -> _Outcome:
         """Train one cell; the first run that goes wrong is its reason to fail."""
         weights, wanted = np.empty(self.layout.shape_of(cell)), self.layout.parameters
-        for row, seed in enumerate(range(cell.seeds.start, cell.seeds.stop)):
-            for column, place in enumerate(range(cell.neighbours.start, cell.neighbours.stop)):
-                found = attempt(self.train, self.neighbours, self.layout.seeds[seed], place)
-                if not isinstance(found, str) and len(found) != wanted:
-                    found = f"returned {len(found)} weights, not {wanted}"
-                if isinstance(found, str):
-                    return f"For {_run_name(self.layout, seed, place)}, the function {found}"
-                weights[row, column, 0] = found
+        for row, column in np.ndindex(weights.shape[:2]):
+            seed, place = cell.seeds.start + row, cell.neighbours.start + column
+            found = attempt(self.train, self.neighbours, self.layout.seeds[seed], place)
+            if not isinstance(found, str) and len(found) != wanted:
+                found = f"returned {len(found)} weights, not {wanted}"
+            if isinstance(found, str):
+                return f"For {_run_name(self.layout, seed, place)}, the function {found}"
+            weights[row, column, 0] = found
         return weights
 
-    def here(
-        self, cells: Sequence[Cell], workers: int, _: object
-    ) -> Iterator[tuple[Cell, _Outcome]]:
+    def here(self, cells: Sequence[Cell], many: int, _: object) -> Iterator[tuple[Cell, _Outcome]]:
         """Train cells in processes of their own, which end with this iterator."""
-        return tasks.run(self, cells, workers=workers, lost=_lost, argument="train")
+        return tasks.run(self, cells, workers=many, lost=_lost, argument="train")
 
 
-def attempt(train: Train, neighbours: Neighbours, seed: int, place: int) -> Array | str:
+def attempt(train: _Train, neighbours: Neighbours, seed: int, place: int) -> Array | str:
     """Weights of one run of a function, or what went wrong, as a verb."""
     try:
         found = train(*arrays(neighbours, place), seed)
@@ -437,27 +426,12 @@ def _described(
     return {"function": {**tasks.identity(train), "settings": dict(settings or {})}}
 
 
-def _function(
-    train: Train, sets: Neighbours, seeds: tuple[int, ...], present: Layout | None
-) -> _Function:
-    """Its grid has one checkpoint: nobody knows how many steps a function takes."""
-    if present is None:
-        # One seed and ten neighbours a cell: what a kill or a failure costs.
-        cut, parameters = (1, 10), _parameters(train, sets, seeds)
-    else:
-        cut, parameters = cell_size(present), present.parameters
-    axes = ("vary",), seeds, tuple(sets.labels.tolist()), (1,), parameters
-    return _Function(train, sets, Layout.cut(*axes, cell=cut, dtype="float64"))
-
-
-def _parameters(train: Train, sets: Neighbours, seeds: Sequence[int]) -> int:
+def _parameters(train: _Train, sets: Neighbours, seeds: Sequence[int]) -> int:
     """How many weights the function returns, tried on the first dataset until two seeds agree."""
-    lengths: Counter[int] = Counter()
-    reasons: list[str] = []
+    lengths, reasons = Counter[int](), list[str]()
     trial = functools.partial(attempt, train, sets, place=0)
-    for _, found in tasks.run(
-        trial, seeds[:10], workers=1, lost=lambda seed: tasks.ENDED, argument="train"
-    ):
+    how: dict[str, Any] = {"workers": 1, "lost": lambda seed: tasks.ENDED, "argument": "train"}
+    for _, found in tasks.run(trial, seeds[:10], **how):
         if isinstance(found, str):
             reasons.append(found)
             continue
@@ -479,8 +453,6 @@ def _check_repeats(study: Study) -> None:
         rows = rows[np.isfinite(rows).all(axis=1)]
         different = len(np.unique(rows, axis=0))
         if 1 < different < len(rows):
-            raise StudyError(
-                f"Expected study={study.directory} to hold independent runs; {len(rows)} seeds "
-                f"gave {different} results for dataset {place}. Draw from the seed alone, and use "
-                "another directory."
-            )
+            wrong = f"{len(rows)} seeds gave {different} results for dataset {place}"
+            hint = f"{wrong}. Draw from the seed alone, and use another directory."
+            checks.fail("study", study.directory, "to hold independent runs", hint, StudyError)

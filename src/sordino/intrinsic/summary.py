@@ -44,7 +44,7 @@ _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
-class OverSteps:
+class _OverSteps:
     """The empirical sensitivity and sigma_i (minimum) after each kept number of steps."""
 
     steps: tuple[int, ...]
@@ -53,7 +53,7 @@ class OverSteps:
 
 
 @dataclass(frozen=True)
-class Trajectories:
+class _Trajectories:
     """Two weights of one dataset through the training: values[seed, step, weight].
 
     They are the two that the seed moves most at the end: chosen to be seen, not to be typical.
@@ -118,8 +118,8 @@ class InitSummary:
     joint: JointNormality | None
     by_comparisons: SubsetCurve
     by_seeds: SubsetCurve | None
-    by_steps: OverSteps
-    trajectories: Trajectories
+    by_steps: _OverSteps
+    trajectories: _Trajectories
 
     @property
     def sensitivity(self) -> float:
@@ -163,14 +163,11 @@ class Summary:
             found = [number(each) for each in self.inits]
             rows[name] = ["-" if value is None else f"{value:.4g}" for value in found]
         grid = f"{len(self.measured.seeds)} seeds x {len(self.inits[0].neighbours)} datasets"
-        return "\n".join(
-            [
-                f"INTERNAL. {grid}, {self.steps:,} steps, delta = {delta:.3g}.",
-                "Every epsilon is an estimate, not a guarantee.",
-                *(f"  {name:<42}" + "".join(f"{x:>12}" for x in row) for name, row in rows.items()),
-                *(f"Note: {note}" for note in self.notes),
-            ]
-        )
+        lines = [f"INTERNAL. {grid}, {self.steps:,} steps, delta = {delta:.3g}."]
+        lines.append("Every epsilon is an estimate, not a guarantee.")
+        for name, row in rows.items():
+            lines.append(f"  {name:<42}" + "".join(f"{x:>12}" for x in row))
+        return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
     __repr__ = __str__
 
@@ -202,8 +199,8 @@ def summary(
     notes = [f"{said[0].upper()}{said[1:]}." for said in measured.left_out]
     seeds, datasets = len(measured.seeds), len(measured.neighbours)
     if min(seeds, datasets) < 2:
-        wanted = f"Expected study={measured.study.directory} to have 2 seeds and 2 datasets"
-        raise StudyError(f"{wanted} finished, and it has {seeds} and {datasets}. Measure more.")
+        wanted = f"to have 2 seeds and 2 datasets finished, not {seeds} and {datasets}"
+        checks.fail("study", measured.study.directory, wanted, "Measure more.", StudyError)
     if delta is None:
         delta = default_delta(n, exact=True)
     elif checks.probability_below_one("delta", delta, "Pass less than 1 / records.") == 0:
@@ -215,13 +212,11 @@ def summary(
         notes.append(f"No theoretical bound: {bounds.reason}")
     # The products are small and many: threads would wait for each other longer than they compute.
     with threadpoolctl.threadpool_limits(1, user_api="blas"):
-        inits = tuple(
-            _summary_of(measured, init, delta, bounds, stream, notes) for init in measured.inits
-        )
-    return Summary(measured, last, delta, bounds, inits, tuple(notes))
+        inits = [_of_init(measured, init, delta, bounds, stream, notes) for init in measured.inits]
+    return Summary(measured, last, delta, bounds, tuple(inits), tuple(notes))
 
 
-def _summary_of(
+def _of_init(
     measured: Measured,
     init: str,
     delta: float,
@@ -234,12 +229,10 @@ def _summary_of(
     def stream(*name: str) -> np.random.Generator:
         return streams("summary", init, *name)
 
-    def attempt(
-        what: str, compute: Callable[..., _Found], *arguments: Any, **named: Any
-    ) -> _Found | None:
+    def maybe(what: str, make: Callable[..., _Found], *given: Any, **named: Any) -> _Found | None:
         """A statistic that small grids do not have: None, and a note that says why."""
         try:
-            return compute(*arguments, **named)
+            return make(*given, **named)
         except InvalidArgument as error:
             notes.append(f"No {what} ({init}): {error}")
             return None
@@ -266,10 +259,10 @@ def _summary_of(
         own = stream("delta_S", "dataset itself")
         from_base = distances.between_datasets(everything, stream=own, against=base)
     gaps = delta_s.values, sigma.value, delta
-    pairwise = attempt("pairwise epsilon", epsilon.pairwise_epsilon, *gaps)
+    pairwise = maybe("pairwise epsilon", epsilon.pairwise_epsilon, *gaps)
     if not (W[:1, :1] == W).all():  # or neither seed nor record moved anything
         folds = stream("directions")
-        worst = attempt("directional estimate", directional.worst_pair, W, stream=folds)
+        worst = maybe("directional estimate", directional.worst_pair, W, stream=folds)
     datasets = max(1, min(_MOST_DATASETS, _MOST_TESTS // W.shape[2]))
     return InitSummary(
         init=init,
@@ -286,12 +279,10 @@ def _summary_of(
         by_observed=epsilon_of(delta_s.maximum, observed=True),
         pairwise=pairwise,
         worst=worst,
-        normality=attempt("normality of each weight", normality.shapiro_wilk, W, datasets=datasets),
-        joint=attempt(
-            "joint normality", normality.joint, W[:, 0], stream=stream("joint normality")
-        ),
+        normality=maybe("normality of each weight", normality.shapiro_wilk, W, datasets=datasets),
+        joint=maybe("joint normality", normality.joint, W[:, 0], stream=stream("joint normality")),
         by_comparisons=spread.sensitivity_curve(W),
-        by_seeds=attempt("sigma against seeds", spread.sigma_curve, W, stream=stream("seeds")),
+        by_seeds=maybe("sigma against seeds", spread.sigma_curve, W, stream=stream("seeds")),
         by_steps=by_steps,
         trajectories=trajectories,
     )
@@ -299,7 +290,7 @@ def _summary_of(
 
 def _by_steps(
     measured: Measured, init: str, everything: Floats, places: list[int]
-) -> tuple[OverSteps, Trajectories]:
+) -> tuple[_OverSteps, _Trajectories]:
     """Go through the kept steps, as many at once as fit into `_MOST_BYTES`."""
     at, steps = measured.base or 0, tuple(sorted(measured.steps))
     moved = np.argsort(-everything[:, at].std(axis=0), kind="stable")[:2]
@@ -314,6 +305,6 @@ def _by_steps(
             largest.append(float(distances.largest_by_pair(one).max()))
             spreads.append(float(spread.sigmas(one).min()))
     return (
-        OverSteps(steps, np.array(largest), np.array(spreads)),
-        Trajectories(steps, tuple(moved.tolist()), np.concatenate(followed, axis=1)),
+        _OverSteps(steps, np.array(largest), np.array(spreads)),
+        _Trajectories(steps, tuple(moved.tolist()), np.concatenate(followed, axis=1)),
     )

@@ -33,7 +33,7 @@ class TrainedModel(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class _Material:
     """Records to train on, those to judge convergence by, and what is known of them by name."""
 
     train: Dataset
@@ -62,23 +62,18 @@ class Training:
             checks.positive("--learning-rate", self.learning_rate)
         checks.non_negative("--l2", self.l2)
 
-    def read(self, source: Source) -> Material:
+    def read(self, source: Source) -> _Material:
         """Read and prepare the records."""
-        if source.is_file:
-            return self._read_file(source)
-        if source.data_norm is not None:
-            checks.fail("--data-norm", source.data_norm, "to be left out: a dataset has its own")
-        from sordino.data import load
-
-        splits = load(source.data, data_dir=source.data_dir)
-        return Material(splits.train, splits.validation, splits.recipe)
-
-    def _read_file(self, source: Source) -> Material:
         import numpy as np
 
-        from sordino.data import Dataset, preprocess
+        from sordino.data import Dataset, load, preprocess
         from sordino.errors import PrivacyLeakWarning
 
+        if not source.is_file:
+            if source.data_norm is not None:
+                checks.fail("--data-norm", source.data_norm, "to be left out for this dataset")
+            splits = load(source.data, data_dir=source.data_dir)
+            return _Material(splits.train, splits.validation, splits.recipe)
         with warnings.catch_warnings():
             # A study is not for release, whatever was read off its rows.
             warnings.simplefilter("ignore", PrivacyLeakWarning)
@@ -89,9 +84,9 @@ class Training:
         name = os.path.basename(source.data)
         everyone = Dataset(X.astype(np.float32), codes, bound, name)
         if self.steps is not None:
-            return Material(everyone, None, None)
+            return _Material(everyone, None, None)
         kept, held = preprocess.shuffled(everyone.rows, 90, "measure")
-        return Material(everyone.take(kept), everyone.take(held), None)
+        return _Material(everyone.take(kept), everyone.take(held), None)
 
     def row_norm(self, data_norm: float | None) -> float:
         """The bound on a row alone: a linear model's intercept has its 1 inside `data_norm`."""
@@ -117,11 +112,10 @@ class Training:
 
         there = Document.read(Path(study))
         if there and there.description.get("dataset", {}).get("norm_bound") == data_norm:
-            hint = "The intercept's 1 counts, and did not then. Pass that number to resume it."
-            with_it = math.hypot(data_norm, 1.0)
-            checks.fail("--data-norm", data_norm, f"to be {with_it:.16g} for {study}", hint)
+            with_it = f"to be {math.hypot(data_norm, 1.0):.16g} for {study}"
+            checks.fail("--data-norm", data_norm, with_it, "The intercept's 1 counts now.")
 
-    def spec(self, material: Material) -> tuple[TrainSpec, str]:
+    def spec(self, material: _Material) -> tuple[TrainSpec, str]:
         """The training, and how its length came about."""
         from sordino.models.constants import ObjectiveSpec
         from sordino.sgd.spec import TrainSpec

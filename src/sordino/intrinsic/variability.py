@@ -103,7 +103,7 @@ def overlap_variance(n: int, batch_size: int = 1) -> Fraction:
 
 
 @dataclass(frozen=True)
-class VariabilityBounds:
+class _VariabilityBounds:
     """The papers' bounds on how far two runs can end up apart.
 
     `sensitivity`: one record differs, same order: 2 k L eta / B. `largest`: no overlap at all,
@@ -118,7 +118,7 @@ class VariabilityBounds:
 
 def bounds(
     n: int, epochs: int, lipschitz: float, learning_rate: float, batch_size: int = 1
-) -> VariabilityBounds:
+) -> _VariabilityBounds:
     """Theorem 2, equation (8), (11) and (12) of v1, with mini-batches, which the paper leaves out.
 
     For a convex loss that is smooth enough for the learning rate, a new order in each of `epochs`
@@ -128,7 +128,7 @@ def bounds(
     k = checks.whole("epochs", epochs, at_least=1)
     step = 2 * checks.non_negative("lipschitz", lipschitz) / size
     step *= checks.positive("learning_rate", learning_rate)
-    return VariabilityBounds(
+    return _VariabilityBounds(
         sensitivity=k * step,
         largest=k * step * n,
         mean=k * step * (n - size),

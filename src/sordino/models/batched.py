@@ -155,13 +155,9 @@ class Objective(abc.ABC):
         params, rows, labels = self._one_group(flat, X, y)
         target = tuple(torch.zeros_like(part) for part in params)
         for piece in self._pieces(len(flat), len(X)):
-            self.add_gradient(
-                target,
-                params,
-                rows[:, piece].contiguous(),
-                labels[:, piece].contiguous(),
-                Update(keep=1.0, scale=1.0 / len(X), clip=clip),
-            )
+            batch = rows[:, piece].contiguous(), labels[:, piece].contiguous()
+            update = Update(keep=1.0, scale=1.0 / len(X), clip=clip)
+            self.add_gradient(target, params, *batch, update)
         total = self.flatten(target)[0].numpy() + self.spec.l2 * flat
         return np.asarray(total).reshape(*lead, self.parameters)
 

@@ -71,11 +71,10 @@ class ObjectiveSpec:
 
     def __post_init__(self) -> None:
         checks.one_of("kind", self.kind, KINDS)
-        hint = "The papers use 0.5."
         checked = {
             "l2": checks.non_negative("l2", self.l2),
             "intercept": checks.flag("intercept", self.intercept),
-            "huber_width": checks.positive("huber_width", self.huber_width, hint),
+            "huber_width": checks.positive("huber_width", self.huber_width),
             "hidden": checks.whole("hidden", self.hidden, at_least=1),
             "classes": checks.whole("classes", self.classes, at_least=2),
         }

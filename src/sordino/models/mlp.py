@@ -65,16 +65,11 @@ class Mlp(Objective):
         ones = torch.ones_like(y) if weight is None else weight.to(X.dtype)
         squares = ones if clip is None else X.square().sum(dim=2)
         scratch = np.empty((2, second.shape[1]), dtype=units.numpy().dtype)
-        mlp.backward(
-            units.numpy(),
-            params[1].contiguous().numpy(),
-            y.to(X.dtype).contiguous().numpy(),
-            ones.contiguous().numpy(),
-            squares.contiguous().numpy(),
-            math.inf if clip is None else clip,
-            gradient.numpy(),
-            *scratch,
-        )
+        given = params[1], y.to(X.dtype), ones, squares
+        v, labels, each, norms = (array.contiguous().numpy() for array in given)
+        most = math.inf if clip is None else clip
+        of = units.numpy(), v, labels, each, norms
+        mlp.backward(*of, most, gradient.numpy(), scratch[0], scratch[1])
         second.mul_(keep).add_(gradient, alpha=scale)
         first.flatten(1, 2).baddbmm_(units.transpose(1, 2), X, beta=keep, alpha=scale)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from sordino import checks
 from sordino.accounting import calibrate, zcdp
@@ -17,8 +16,8 @@ from sordino.proofs.proof import Evidence, Proof, unit_of
 class AdaptiveEvidence(Evidence):
     """A descent that asked a filter of `rho` (zero-concentrated DP) before every look."""
 
-    kind: ClassVar[str] = "adaptive"
-    _positive: ClassVar[tuple[str, ...]] = ("rho", "clip")
+    kind = "adaptive"
+    _positive = ("rho", "clip")
 
     rho: float
     clip: float
@@ -35,14 +34,8 @@ class AdaptiveEvidence(Evidence):
             "all settings chosen without looking at these data",
             "rounding inside the training is not counted; its arithmetic is float64",
         )
-        return Proof(
-            profile=self.profile(),
-            sampling=Sampling.FULL,
-            assumes=assumes,
-            released="all",
-            unit=unit_of(self.rows_per_person),
-            rests_on="zcdp-filter",
-        )
+        profile, unit = self.profile(), unit_of(self.rows_per_person)
+        return Proof(profile, Sampling.FULL, assumes, "all", unit, rests_on="zcdp-filter")
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
@@ -54,10 +47,9 @@ class AdaptiveEvidence(Evidence):
 
 
 def _profile(rho: float, relation: Relation, rows_per_person: int) -> ConcentratedProfile:
-    theorem = (
-        "a filter for zero-concentrated DP over adaptively chosen Gaussian and exponential "
-        "mechanisms (Feldman & Zrnic 2021; Bun & Steinke 2016)"
-    )
+    over = "adaptively chosen Gaussian and exponential mechanisms"
+    by = "(Feldman & Zrnic 2021; Bun & Steinke 2016)"
+    theorem = f"a filter for zero-concentrated DP over {over} {by}"
     one = ConcentratedProfile(rho=rho, relation=relation, theorem=theorem)
     found = group(one, rows_per_person)
     assert isinstance(found, ConcentratedProfile)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sordino import checks, serialize
 from sordino.accounting.selection import repeat_and_select
@@ -30,7 +30,7 @@ _MOST_CANDIDATES = 200
 class StepsEvidence(TrainingEvidence):
     """A training with noise in every step; accountants are compared at `delta`."""
 
-    kind: ClassVar[str] = "noisy-steps"
+    kind = "noisy-steps"
 
     delta: float
     accountant: str = "best"
@@ -61,16 +61,13 @@ class StepsEvidence(TrainingEvidence):
         assert clip is not None  # there is noise
         sigma = self.spec.noise_multiplier * clip
         moved = 2 * clip if self.relation is Relation.REPLACE_ONE else clip
+        moves = f"one record moves a sum of them by at most {moved:.6g}"
+        each, by = " in each problem" if self.problems > 1 else "", self.spec.noise_multiplier
+        noise = f"standard deviation {sigma:.6g} on every sum of clipped gradients"
         return {
             "schedule": self.schedule(),
-            "sensitivity": (
-                f"gradients are clipped to {clip:.6g}: one record moves a sum of them by at most "
-                f"{moved:.6g}" + (" in each problem" if self.problems > 1 else "")
-            ),
-            "noise": (
-                f"standard deviation {sigma:.6g} on every sum of clipped gradients "
-                f"(noise multiplier {self.spec.noise_multiplier:.6g})"
-            ),
+            "sensitivity": f"gradients are clipped to {clip:.6g}: {moves}{each}",
+            "noise": f"{noise} (noise multiplier {by:.6g})",
         }
 
 
@@ -82,8 +79,8 @@ class SelectionEvidence(Evidence):
     says which candidate the released model is of.
     """
 
-    kind: ClassVar[str] = "selection"
-    _positive: ClassVar[tuple[str, ...]] = ("mean",)
+    kind = "selection"
+    _positive = ("mean",)
 
     candidates: tuple[Evidence, ...]
     selected: int
@@ -100,8 +97,8 @@ class SelectionEvidence(Evidence):
         for each in self.candidates:
             if not isinstance(each, Evidence) or isinstance(each, SelectionEvidence):
                 checks.fail("candidates", "[...]", "to be trainings, not selections")
-            alike = each.relation is self.relation and each.rows_per_person == self.rows_per_person
-            if not alike:
+            of_each, of_all = ((x.relation, x.rows_per_person) for x in (each, self))
+            if of_each != of_all:
                 checks.fail("candidates", "[...]", "to have one relation and one unit")
         check_length(sum(each.length for each in self.candidates))
         if self.candidates[self.selected].shape != self.shape:
@@ -145,11 +142,8 @@ class SelectionEvidence(Evidence):
     def runs_in_words(self) -> str:
         """How many trainings, of how many candidates."""
         law = f"truncated negative binomial of shape {self.shape_of_runs:g}"
-        law = "Poisson" if math.isinf(self.shape_of_runs) else law
-        return (
-            f"a random number of trainings ({law}, mean {self.mean:g}) over "
-            f"{len(self.candidates)} candidates"
-        )
+        law = f"{'Poisson' if math.isinf(self.shape_of_runs) else law}, mean {self.mean:g}"
+        return f"a random number of trainings ({law}) over {len(self.candidates)} candidates"
 
 
 def from_plain(values: object) -> Evidence:
@@ -174,7 +168,7 @@ def from_plain(values: object) -> Evidence:
 class _Spec(serialize.Form):
     def _read(self, value: Any, place: serialize.Where) -> TrainSpec:
         if not isinstance(value, dict):
-            place.refuse(f"is {serialize.shown(value)}, and no object")
+            place.refuse(f"is {serialize.describe(value)}, and no object")
         return TrainSpec.from_dict(value)
 
     def _write(self, value: Any, place: serialize.Where) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from sordino import checks
 from sordino.accounting import calibrate, objective
@@ -34,10 +33,8 @@ class ObjectiveEvidence(Evidence):
         Norm of the gradient of the sum objective at which minimising stopped, at most.
     """
 
-    kind: ClassVar[str] = "objective-perturbation"
-    _positive: ClassVar[tuple[str, ...]] = (
-        *("huber_width", "norm", "regulariser", "sigma", "sigma_out"),
-    )
+    kind = "objective-perturbation"
+    _positive = ("huber_width", "norm", "regulariser", "sigma", "sigma_out")
 
     loss: str
     huber_width: float
@@ -85,27 +82,20 @@ class ObjectiveEvidence(Evidence):
         ]
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
             assumes.append("the regulariser of the sum is a public number, not made from n")
-        return Proof(
-            profile=self.profile(),
-            sampling=Sampling.FULL,
-            assumes=tuple(assumes),
-            unit=unit_of(self.rows_per_person),
-            rests_on="objective-logistic" if self.loss == "logistic" else "objective",
-        )
+        by, unit = self.loss == "logistic", unit_of(self.rows_per_person)
+        name = "objective-logistic" if by else "objective"
+        return Proof(self.profile(), Sampling.FULL, tuple(assumes), unit=unit, rests_on=name)
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
+        what = f"the summed {self.loss} loss with a regulariser of {self.regulariser:.6g}"
+        until = f"found until the gradient is below {self.gradient_left:.3g}"
+        linear = f"{self.sigma:.6g} on each coefficient of a random linear term"
+        out = f"{self.sigma_out:.6g} on every final weight"
         return {
-            "schedule": (
-                f"the minimiser of the summed {self.loss} loss with a regulariser of "
-                f"{self.regulariser:.6g}, found until the gradient is below "
-                f"{self.gradient_left:.3g}"
-            ),
+            "schedule": f"the minimiser of {what}, {until}",
             "sensitivity": f"the gradient of one record's loss is at most {self.norm:.6g}",
-            "noise": (
-                f"standard deviation {self.sigma:.6g} on each coefficient of a random linear term, "
-                f"and {self.sigma_out:.6g} on every final weight"
-            ),
+            "noise": f"standard deviation {linear}, and {out}",
         }
 
 
@@ -164,12 +154,8 @@ def objective_noise(
     """
 
     def out(sigma: float) -> float:
-        return objective.output_noise(
-            sigma=sigma,
-            regulariser=problem["regulariser"],
-            norm=problem["norm"],
-            minimum_error=gradient_left,
-        )
+        sizes = {"regulariser": problem["regulariser"], "norm": problem["norm"]}
+        return objective.output_noise(sigma=sigma, minimum_error=gradient_left, **sizes)
 
     def profile_at(sigma: float) -> Profile:
         one = _profile(problem, sigma, out(sigma), gradient_left, problems)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -86,18 +86,13 @@ class OutputPerturbation:
     def profile(self, sigma: float) -> Profile:
         """With noise of this standard deviation on each weight."""
         of = self.sensitivity
+        how: dict[str, Any] = {"sigma": sigma, "relation": of.relation}
         if self.epochs is not None:
-            one = permuted.reshuffled(
-                contributions=self.epochs, sigma=sigma, relation=of.relation, weights=of.shares
-            )
+            one = permuted.reshuffled(contributions=self.epochs, weights=of.shares, **how)
         elif self.secret_place:
-            one = permuted.hockey_mixture(
-                sensitivities=of.positions, weights=of.shares, sigma=sigma, relation=of.relation
-            )
+            one = permuted.hockey_mixture(sensitivities=of.positions, weights=of.shares, **how)
         else:
-            one = permuted.worst_position(
-                sensitivities=of.positions, sigma=sigma, relation=of.relation
-            )
+            one = permuted.worst_position(sensitivities=of.positions, **how)
         return group(one, self.of.rows_per_person)
 
     def sigma(self, epsilon: float, delta: float) -> float:
@@ -122,13 +117,9 @@ class OutputPerturbation:
         profile = self.profile(sigma)
         source = f"{self.of.source}: " if self.of.source else ""
         theorem = f"{source}{self.sensitivity.theorem}; {profile.theorem}"
-        return Proof(
-            profile=profile.noted(theorem=theorem),
-            sampling=self.spec.written_order,
-            assumes=tuple(assumes),
-            unit=unit_of(self.of.rows_per_person),
-            rests_on="gaussian-mixture" if self.secret_place else "gaussian",
-        )
+        done = profile.noted(theorem=theorem), self.spec.written_order, tuple(assumes)
+        name = "gaussian-mixture" if self.secret_place else "gaussian"
+        return Proof(*done, unit=unit_of(self.of.rows_per_person), rests_on=name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +129,8 @@ class OutputEvidence(TrainingEvidence):
     `start_norm` is the norm of the initial weights, `source` who the training is by.
     """
 
-    kind: ClassVar[str] = "output-perturbation"
-    _positive: ClassVar[tuple[str, ...]] = ("sigma",)
+    kind = "output-perturbation"
+    _positive = ("sigma",)
 
     sigma: float
     start_norm: float = 0.0
@@ -162,21 +153,14 @@ class OutputEvidence(TrainingEvidence):
             Where no theorem bounds the sensitivity, with the condition that fails.
         """
         spec = self.spec
-        plain = spec.radius is None and spec.objective.kind != "least-squares"
-        for holds, reason in (
-            (not spec.noise_multiplier, "The training adds noise itself; use noise_multiplier=0."),
-            (
-                spec.order != Sampling.POISSON,
-                "Poisson sampling may meet a record at any step; use order='permute-once'.",
-            ),
-            (plain, "Rounding is bounded for logistic and Huber losses with radius=None only."),
-            (
-                spec.dtype == "float64",
-                "Rounding in float32 can move weights as far as a record does; use float64.",
-            ),
-        ):
-            if not holds:
-                raise NotApplicable(reason)
+        if spec.noise_multiplier:
+            raise NotApplicable("The training adds noise itself; use noise_multiplier=0.")
+        if spec.order == Sampling.POISSON:
+            raise NotApplicable("Poisson batches meet a record at any step; use 'permute-once'.")
+        if spec.radius is not None or spec.objective.kind == "least-squares":
+            raise NotApplicable("Rounding is bounded for logistic and Huber losses, radius=None.")
+        if spec.dtype != "float64":
+            raise NotApplicable("Rounding in float32 moves weights too far; use float64.")
         batches = batches_of(spec, constants or self.constants, self.rows)
         rates = np.broadcast_to(rates_of(spec, self.rows), (self.length,))
         steps: dict[str, Any] = {"rates": rates, "average_every": spec.average_every, **batches}

@@ -80,16 +80,13 @@ class Proof:
 
     def guarantee(self, delta: float) -> Guarantee:
         """The least epsilon proved at `delta`, as a `Guarantee`; infinite if there is none."""
+        names = ("sampling", "unit", "assumes", "released", "not_covered")
         return Guarantee(
             epsilon=self.profile.epsilon(delta),
             delta=delta,
             relation=self.profile.relation,
-            sampling=self.sampling,
-            unit=self.unit,
             theorem=self.profile.theorem,
-            assumes=self.assumes,
-            released=self.released,
-            not_covered=self.not_covered,
+            **{name: getattr(self, name) for name in names},
         )
 
 

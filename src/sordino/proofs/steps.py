@@ -23,6 +23,8 @@ from sordino.sensitivity import Batches
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Floats
 
+_BOUNDED = "for rows within their norm bound"
+
 
 @dataclass(frozen=True)
 class Run:
@@ -66,8 +68,7 @@ class Run:
         ]
         if released == "final":
             assumes += [
-                "a convex and smooth loss with the constants given, for rows within their norm "
-                "bound",
+                f"a convex and smooth loss with the constants given, {_BOUNDED}",
                 "plain SGD without momentum, the regulariser outside the clip",
                 "nothing but the last weights leaves the building: no other iterate, no average",
             ]
@@ -127,7 +128,7 @@ def run_of(
         steps_per_epoch=None if poisson else spec.steps_per_epoch(n),
     )
     try:
-        hidden: HiddenState | NotApplicable = _hidden_state(spec, constants, n, steps)
+        hidden: HiddenState | NotApplicable = _hidden(spec, constants, n, steps)
     except NotApplicable as refusal:
         hidden = refusal
     return Run(steps, released, hidden, problems=problems, rows_per_person=rows_per_person)
@@ -139,16 +140,13 @@ def refuse_private_numbers(spec: TrainSpec, n: int, relation: Relation) -> None:
         return
     private, poisson = "where the number of records is private", spec.order == Sampling.POISSON
     if poisson and spec.sample_rate is None:
-        hint = "batch_size / n changes with the record that is added or removed."
-        checks.fail("sample_rate", None, f"to be given {private}", hint)
+        checks.fail("sample_rate", None, f"to be given {private}")
     if spec.epochs is not None:
-        hint = "An epoch is n / batch_size steps, rounded; pass steps."
-        checks.fail("epochs", spec.epochs, f"not to be given {private}", hint)
+        checks.fail("epochs", spec.epochs, f"not to be given {private}", "Pass steps.")
     if spec.schedule.kind == "per-epoch" or spec.restart_every is not None:
-        hint = "Epochs change with it; use a constant learning rate."
-        checks.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}", hint)
+        checks.fail("learning_rate", spec.schedule.kind, f"not to follow epochs {private}")
     if not poisson and spec.batch_size >= n:
-        hint = "Use Relation.ZERO_OUT, or order='poisson' with sample_rate=1 and a public divisor."
+        hint = "Use zero-out, or order='poisson'."
         checks.fail("batch_size", spec.batch_size, f"not to be n {private}", hint)
 
 
@@ -158,9 +156,7 @@ def gradient_bound(spec: TrainSpec, constants: Constants | None) -> float:
     return min(own, math.inf if spec.max_grad_norm is None else spec.max_grad_norm)
 
 
-def _hidden_state(
-    spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps
-) -> HiddenState:
+def _hidden(spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySteps) -> HiddenState:
     """The last iterate's numbers, each precondition of docs/math.md 4 checked."""
     constants = convex_constants(spec, constants)
     if spec.average_every is not None:
@@ -172,9 +168,7 @@ def _hidden_state(
         raise NotApplicable("Gradients are not bounded; set max_grad_norm or take another loss.")
     rates = rates_of(spec, n)
     curvature, overflow = _largest_curvature(spec, constants, n, steps, float(np.max(rates)))
-    contractions = np.maximum(
-        np.abs(1 - rates * constants.strongly_convex), np.abs(1 - rates * curvature)
-    )
+    rho = np.maximum(np.abs(1 - rates * constants.strongly_convex), np.abs(1 - rates * curvature))
     diameter = math.inf if spec.radius is None else 2 * spec.radius
     shares = None
     if spec.order in SECRET and spec.batch_size < n:  # of the records in each batch of a pass
@@ -182,7 +176,7 @@ def _hidden_state(
         if not spec.drop_last and n % spec.batch_size:
             each[-1] = (n % spec.batch_size) / n
         shares = tuple(each)
-    first, second = contractions.tolist(), (rates * bound / spec.batch_size).tolist()
+    first, second = rho.tolist(), (rates * bound / spec.batch_size).tolist()
     if len(rates) == 1:
         return HiddenState(first[0], second[0], diameter, shares, overflow)
     return HiddenState(tuple(first), tuple(second), diameter, shares, overflow)
@@ -191,9 +185,9 @@ def _hidden_state(
 def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
     """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
     if spec.objective.kind not in LINEAR_KINDS:
+        leaks = "the last iterate can leak as much as all of them (Annamalai 2024)"
         raise NotApplicable(
-            f"The loss of this model ({spec.objective.kind}) is not convex: the last iterate can "
-            "leak as much as all of them (Annamalai 2024); use a linear model."
+            f"The loss of this model ({spec.objective.kind}) is not convex: {leaks}."
         )
     if constants is None:
         raise NotApplicable("Nothing is known of the loss; pass objective.constants(norm).")
@@ -254,10 +248,8 @@ def _largest_curvature(
     room = max(0.0, 2 / rate - 2 * weight)
     fits = n if data_term * n <= room * spec.batch_size else int(room * spec.batch_size / data_term)
     if fits < spec.batch_size:
-        raise NotApplicable(
-            f"With learning rate {rate:.4g} only Poisson batches of up to {fits} records are "
-            f"sure not to expand distances, fewer than the expected {spec.batch_size}; lower it."
-        )
+        few = f"only Poisson batches of up to {fits} records, not the expected {spec.batch_size}"
+        raise NotApplicable(f"With learning rate {rate:.4g} {few}, keep distances; lower it.")
     overflow = 0.0
     if fits < n:
         # The record itself may be one of the batch; the others' count does not depend on it.

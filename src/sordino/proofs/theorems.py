@@ -54,7 +54,7 @@ _Need = Callable[[Any, float], None]
 
 
 @dataclass(frozen=True)
-class Theorem(Generic[_Done]):
+class _Theorem(Generic[_Done]):
     """One row of the table.
 
     Parameters
@@ -182,7 +182,7 @@ def least_noise(run: Run, epsilon: float, delta: float) -> list[Finding]:
     if checks.probability_below_one("delta", delta) == 0:
         checks.fail("delta", delta, "> 0", "Gaussian noise has no guarantee at delta = 0.")
 
-    def least(theorem: Theorem[Run], run: Run, blank: Finding) -> Finding:
+    def least(theorem: _Theorem[Run], run: Run, blank: Finding) -> Finding:
         noise = theorem.least_noise(run, target, delta)
         if isinstance(noise, AsPrinted):
             return blank.filled(noise)
@@ -198,7 +198,7 @@ def largest_count(
     target = _budget(epsilon)
     checks.probability_below_one("delta", delta)
 
-    def largest(theorem: Theorem[Run], run: Run, blank: Finding) -> Finding:
+    def largest(theorem: _Theorem[Run], run: Run, blank: Finding) -> Finding:
         if theorem.name == "linear-loss" and not run.linear:
             raise NotApplicable("It is an estimate for this loss, and no budget rests on one.")
 
@@ -229,8 +229,7 @@ def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | Non
     """
     applicable = [finding for finding in findings if finding.applies]
     if len({finding.relation for finding in applicable}) > 1:
-        hint = "Guarantees for different relations cannot be ranked."
-        checks.fail("relations", "several", "to be one and the same", hint)
+        checks.fail("relations", "several", "to be one: different relations cannot be ranked")
     sign = -1.0 if largest else 1.0
 
     def rank(finding: Finding) -> tuple[float, bool]:
@@ -240,7 +239,7 @@ def best(findings: Sequence[Finding], *, largest: bool = False) -> Finding | Non
     return min(applicable[::-1], key=rank, default=None)
 
 
-def steps_theorem(name: str) -> Theorem[Run]:
+def steps_theorem(name: str) -> _Theorem[Run]:
     """The theorem on noisy steps of this name."""
     return next(theorem for theorem in STEPS if theorem.name == name)
 
@@ -251,7 +250,7 @@ def beside(proof: Proof, kind: str, done: object, delta: float) -> Iterator[Find
     `kind` is that of the evidence, a key of `THEOREMS`, and `done` what the evidence describes.
     """
 
-    def compute(theorem: Theorem[Any], done: object, blank: Finding) -> Finding:
+    def compute(theorem: _Theorem[Any], done: object, blank: Finding) -> Finding:
         if theorem.name == proof.rests_on:
             return blank.filled(proof.profile)
         return _epsilon(theorem, done, blank)
@@ -260,11 +259,11 @@ def beside(proof: Proof, kind: str, done: object, delta: float) -> Iterator[Find
 
 
 def _each(
-    theorems: Sequence[Theorem[_Done]],
+    theorems: Sequence[_Theorem[_Done]],
     done: _Done,
     relation: Relation,
     delta: float,
-    compute: Callable[[Theorem[_Done], _Done, Finding], Finding],
+    compute: Callable[[_Theorem[_Done], _Done, Finding], Finding],
 ) -> Iterator[Finding]:
     for theorem in theorems:
         if not theorem.about(done):
@@ -282,7 +281,7 @@ def _each(
         yield replace(finding, milliseconds=1000 * (time.perf_counter() - start))
 
 
-def _epsilon(theorem: Theorem[_Done], done: _Done, blank: Finding) -> Finding:
+def _epsilon(theorem: _Theorem[_Done], done: _Done, blank: Finding) -> Finding:
     size = done.rows_per_person if isinstance(done, Run) else 1
     return blank.filled(theorem.answer(done, blank.delta), group_of=size)
 
@@ -398,14 +397,8 @@ def prove_steps(run: Run, spec: TrainSpec, delta: float, accountant: str = "best
         together = f"one model a class, {run.problems} in all, "
         assumes.append(f"{together}trained on the same batches and released together")
     assumes.append(f"rounding inside the training is not counted; its arithmetic is {spec.dtype}")
-    return Proof(
-        profile=profile,
-        sampling=run.steps.sampling,
-        assumes=tuple(assumes),
-        released=theorem.released,
-        unit=unit_of(run.rows_per_person),
-        rests_on=theorem.name,
-    )
+    done = profile, run.steps.sampling, tuple(assumes), theorem.released
+    return Proof(*done, unit_of(run.rows_per_person), rests_on=theorem.name)
 
 
 def noise_for_steps(run: Run, epsilon: float, delta: float, accountant: str = "best") -> float:
@@ -417,7 +410,7 @@ def noise_for_steps(run: Run, epsilon: float, delta: float, accountant: str = "b
         return 0.0
     unit = run.steps.noise_multiplier  # what a multiplier of 1 is worth
 
-    def noise_by(theorem: Theorem[Run]) -> float:
+    def noise_by(theorem: _Theorem[Run]) -> float:
         def profile_at(noise: float) -> Profile:
             return theorem.profile(run.with_noise(noise), delta)
 
@@ -433,7 +426,7 @@ def noise_for_steps(run: Run, epsilon: float, delta: float, accountant: str = "b
     return min(_by_each(run, accountant, noise_by)) * (1 + 1e-12)
 
 
-def _by_each(run: Run, accountant: str, answer: Callable[[Theorem[Run]], _Found]) -> list[_Found]:
+def _by_each(run: Run, accountant: str, answer: Callable[[_Theorem[Run]], _Found]) -> list[_Found]:
     """The answers of an accountant's theorems; the last one's reason is raised if none has any."""
     found = []
     private = run.steps.relation is Relation.ADD_OR_REMOVE_ONE
@@ -464,7 +457,7 @@ def _need(reason: str, holds: Callable[[Any, float], bool]) -> _Need:
     return check
 
 
-def _of_number_of_records(run: Run, delta: float) -> None:
+def _known_size(run: Run, delta: float) -> None:
     dp_sgd.refuse(run.steps)
 
 
@@ -493,7 +486,7 @@ _POISSON = _need(
 
 def _notes(
     name: str, title: str, enough: Callable[..., AsPrinted], *, epsilon: bool = False
-) -> Theorem[Run]:
+) -> _Theorem[Run]:
     """A formula of the lecture notes, for comparison; most are printed for noise only."""
 
     def ask(run: Run, delta: float) -> AsPrinted:
@@ -501,10 +494,7 @@ def _notes(
             raise NotApplicable("The notes print it for noise, without a constant; see calibrate.")
         if delta == 0:
             raise NotApplicable("The notes' formula needs delta > 0.")
-        steps = run.steps
-        return naive_strong.notes_naive_epsilon(
-            steps.noise_multiplier, steps.sample_rate, steps.steps, delta
-        )
+        return naive_strong.notes_naive_epsilon(**_of_linear(run), delta=delta)
 
     def noise(run: Run, epsilon: float, delta: float) -> AsPrinted:
         _DRAWN_AT_RANDOM(run, delta)
@@ -513,7 +503,7 @@ def _notes(
             raise NotApplicable("The notes' formula needs a finite epsilon.")
         return enough(epsilon, delta, run.steps.sample_rate, run.steps.steps)
 
-    return Theorem(
+    return _Theorem(
         *(name, title, "lecture notes, as printed", ask),
         needs=(_DRAWN_AT_RANDOM, _SOMETHING_TO_HIDE) if epsilon else (),
         released="all",
@@ -522,7 +512,7 @@ def _notes(
     )
 
 
-def _composition(name: str, title: str, rule: naive_strong.Composition) -> Theorem[Run]:
+def _composition(name: str, title: str, rule: naive_strong.Composition) -> _Theorem[Run]:
     """Of sampled steps; where a record is met once a pass, of passes without sampling."""
 
     def numbers(steps: NoisySteps) -> tuple[float, int, float]:
@@ -545,12 +535,10 @@ def _composition(name: str, title: str, rule: naive_strong.Composition) -> Theor
         found = rule.noise(epsilon, delta, rate, count, sensitivity=size)
         return calibrate.proved(_with_noise(ask, run, delta), found, epsilon, delta)
 
-    return Theorem(
-        name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
-    )
+    return _Theorem(name, title, title, ask, needs=(_known_size,), released="all", noise=noise)
 
 
-def _accountant(name: str, title: str, of: Callable[..., Profile]) -> Theorem[Run]:
+def _accountant(name: str, title: str, of: Callable[..., Profile]) -> _Theorem[Run]:
     """The moments accountant or privacy loss distributions."""
 
     def ask(run: Run, delta: float) -> Profile:
@@ -562,9 +550,7 @@ def _accountant(name: str, title: str, of: Callable[..., Profile]) -> Theorem[Ru
         how = {key: value for key, value in vars(run.steps).items() if key != "noise_multiplier"}
         return calibrate.noise_multiplier(epsilon, delta, **how, method=name)
 
-    return Theorem(
-        name, title, title, ask, needs=(_of_number_of_records,), released="all", noise=noise
-    )
+    return _Theorem(name, title, title, ask, needs=(_known_size,), released="all", noise=noise)
 
 
 def _with_noise(
@@ -607,7 +593,7 @@ def _linear_or_heuristic(run: Run, delta: float) -> Profile | Estimate:
     return proved if run.linear else linear_heuristic(**_of_linear(run), delta=delta)
 
 
-STEPS: tuple[Theorem[Run], ...] = (
+STEPS: tuple[_Theorem[Run], ...] = (
     _notes("notes-naive", "the notes' naive formula", naive_strong.notes_naive_noise, epsilon=True),
     _notes("notes-strong", "the notes' strong formula", naive_strong.notes_strong_noise),
     _notes("notes-moments", "the notes' moments formula", naive_strong.notes_moments_noise),
@@ -616,14 +602,14 @@ STEPS: tuple[Theorem[Run], ...] = (
     _composition("strong", "strong composition (Kairouz et al.)", naive_strong.strong_kairouz),
     _accountant("rdp", "moments accountant (Renyi DP)", dp_sgd.rdp),
     _accountant("pld", "privacy loss distributions", dp_sgd.pld),
-    Theorem(
+    _Theorem(
         *("last-iterate", "last iterate (hidden state)"),
         source="shifted interpolation (Bok, Su & Altschuler 2024)",
         ask=_last_iterate,
         needs=(_NOT_PURE, _known_loss),
         noise=_searched(_last_iterate),
     ),
-    Theorem(
+    _Theorem(
         *("linear-loss", "last iterate, linear loss"),
         source="Annamalai 2024",
         ask=_linear_or_heuristic,
@@ -643,13 +629,17 @@ _CHAUDHURI = "objective perturbation (Chaudhuri et al. 2011)"
 _NOISY_STEPS = "accountants of noisy steps (Abadi et al. 2016; Bok, Su & Altschuler 2024)"
 
 
-def _elsewhere(name: str, title: str, source: str, reason: str) -> Theorem[Any]:
+_CHEN_RENYI = "Renyi DP, mean over the record's batch (Chen, Lee & Kifer 2019, Proposition 3)"
+_MIRONOV = "Renyi DP of the Gaussian mechanism (Mironov 2017)"
+
+
+def _elsewhere(name: str, title: str, source: str, reason: str) -> _Theorem[Any]:
     """A theorem on noise in another place, or of another kind."""
 
     def ask(done: object, delta: float) -> Profile:
         raise NotApplicable(reason)
 
-    return Theorem(name, title, source, ask)
+    return _Theorem(name, title, source, ask)
 
 
 _SECRET_PLACE = _need(
@@ -678,7 +668,7 @@ def _gaussian(done: OutputPerturbation, delta: float) -> _Stated:
     return _Stated(done.gaussian(moved, _gaussian_source(done)), _distance(done, moved))
 
 
-def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbation]:
+def _renyi(title: str, theorem: str, *, mixed: bool) -> _Theorem[OutputPerturbation]:
     """Through Renyi DP, as Chen, Lee & Kifer go."""
 
     def source(done: OutputPerturbation) -> str:
@@ -686,21 +676,17 @@ def _renyi(title: str, theorem: str, *, mixed: bool) -> Theorem[OutputPerturbati
 
     def ask(done: OutputPerturbation, delta: float) -> _Stated:
         of = done.sensitivity
-        one = permuted.renyi_mixture(
-            sensitivities=of.positions if mixed else [done.farthest],
-            weights=of.shares if mixed else None,
-            sigma=done.of.sigma,
-            relation=of.relation,
-        )
+        moved: Any = {"sensitivities": [done.farthest]}
+        if mixed:
+            moved = {"sensitivities": of.positions, "weights": of.shares}
+        one = permuted.renyi_mixture(sigma=done.of.sigma, relation=of.relation, **moved)
         found = group(one, done.of.rows_per_person).noted(theorem=source(done))
-        return _Stated(
-            found, (("converted by the least of three theorems, at the best order", ""),)
-        )
+        return _Stated(found, (("converted by the least of three theorems", ""),))
 
     def about(done: OutputPerturbation) -> bool:
         return (done.secret_place and done.same_order) is mixed
 
-    return Theorem("renyi-mixture" if mixed else "renyi", title, source, ask, about=about)
+    return _Theorem("renyi-mixture" if mixed else "renyi", title, source, ask, about=about)
 
 
 def _classical(done: OutputPerturbation, delta: float) -> _Stated:
@@ -717,7 +703,7 @@ def _sensitivity(
     source: str,
     bound: Callable[[OutputPerturbation], Sensitivity],
     *needs: Callable[[OutputPerturbation, float], None],
-) -> Theorem[OutputPerturbation]:
+) -> _Theorem[OutputPerturbation]:
     """A way to bound how far one record moves the final weights."""
     statement = f"{source}; {_EXACT}"
 
@@ -727,7 +713,7 @@ def _sensitivity(
         said = tuple((condition, "") for condition in found.conditions)
         return _Stated(done.gaussian(moved, statement), (*said, *_distance(done, moved)))
 
-    return Theorem(name, title, statement, ask, needs=needs)
+    return _Theorem(name, title, statement, ask, needs=needs)
 
 
 _STRONGLY_CONVEX = _need(
@@ -736,9 +722,7 @@ _STRONGLY_CONVEX = _need(
 )
 _FALLING_RATE = _need(
     "The learning rate must be min(1 / smoothness, 1 / (strong convexity t)), without restarts.",
-    lambda done, _: (
-        done.spec.schedule.kind == "strongly-convex" and done.spec.restart_every is None
-    ),
+    lambda of, _: of.spec.schedule.kind == "strongly-convex" and of.spec.restart_every is None,
 )
 _CONSTANT_RATE = _need(
     "It is about a constant learning rate, and this one falls.",
@@ -781,46 +765,33 @@ def _bolt_on_strongly_convex(done: OutputPerturbation) -> Sensitivity:
         # smoothness is that steps contract by 1 - rate * strong convexity, which is so here.
         batches["constants"] = replace(constants, smooth=schedule.smooth)
         said = (f"largest rate x (smoothness + strong convexity) = {steepest:.6g} <= 2",)
+    how: Any = {"relation": done.sensitivity.relation, "same_order": done.same_order, **batches}
     found = sensitivity.bolt_on_strongly_convex(
         steps=len(done.rates),
-        relation=done.sensitivity.relation,
         schedule_smooth=schedule.smooth,
         schedule_strongly_convex=schedule.strongly_convex,
-        same_order=done.same_order,
-        **batches,
+        **how,
     )
     return replace(found, conditions=(*found.conditions, *said))
 
 
 def _of_descent(done: OutputPerturbation) -> dict[str, Any]:
     """What theorems on full batches ask."""
-    return {
-        "constants": done.batches["constants"],
-        "n": done.batches["n"],
-        "rate": done.spec.schedule.rate,
-        "relation": done.sensitivity.relation,
-    }
+    of = {"rate": done.spec.schedule.rate, "relation": done.sensitivity.relation}
+    return {"constants": done.batches["constants"], "n": done.batches["n"], **of}
 
 
-_OUTPUT: tuple[Theorem[OutputPerturbation], ...] = (
-    Theorem(
+_OUTPUT: tuple[_Theorem[OutputPerturbation], ...] = (
+    _Theorem(
         *("gaussian-mixture", "exact Gaussian, random sensitivity"),
         source="mean over the record's batch, by convexity of the hockey-stick divergence",
         ask=lambda done, delta: done.profile(done.of.sigma),
         needs=(_SECRET_PLACE,),
     ),
-    Theorem("gaussian", "exact Gaussian, largest sensitivity", _gaussian_source, _gaussian),
-    _renyi(
-        "Renyi DP, random sensitivity",
-        "Renyi DP, mean over the record's batch (Chen, Lee & Kifer 2019, Proposition 3)",
-        mixed=True,
-    ),
-    _renyi(
-        "Renyi DP, largest sensitivity",
-        "Renyi DP of the Gaussian mechanism (Mironov 2017)",
-        mixed=False,
-    ),
-    Theorem(
+    _Theorem("gaussian", "exact Gaussian, largest sensitivity", _gaussian_source, _gaussian),
+    _renyi("Renyi DP, random sensitivity", _CHEN_RENYI, mixed=True),
+    _renyi("Renyi DP, largest sensitivity", _MIRONOV, mixed=False),
+    _Theorem(
         *("classical", "classical Gaussian formula"),
         source="sigma >= D sqrt(2 ln(1.25 / delta)) / epsilon (Dwork & Roth 2014, Theorem A.1)",
         ask=_classical,
@@ -882,54 +853,47 @@ def _objective_renyi(noisy: ObjectiveEvidence, delta: float) -> _Stated:
     values = one.renyi(renyi.ORDERS)
     if values is None:
         raise NotApplicable("The release has no bounded Renyi divergence.")
-    found = RenyiProfile(
-        orders=tuple(renyi.ORDERS.tolist()),
-        values=tuple(values.tolist()),
-        relation=one.relation,
-        theorem=_OBJECTIVE_RENYI,
-    )
-    return _Stated(group(found, noisy.rows_per_person).noted(theorem=_OBJECTIVE_RENYI))
+    orders, bounds = tuple(renyi.ORDERS.tolist()), tuple(values.tolist())
+    of: Any = {"relation": one.relation, "theorem": _OBJECTIVE_RENYI}
+    found = group(RenyiProfile(orders=orders, values=bounds, **of), noisy.rows_per_person)
+    return _Stated(found.noted(theorem=_OBJECTIVE_RENYI))
 
 
 def _of_the_minimiser(noisy: ObjectiveEvidence, delta: float) -> Profile:
     """Output perturbation of the exact minimiser, which this is not."""
     moved = noisy.moved / noisy.regulariser
     formula = "2 R / (n l2)" if noisy.relation is Relation.REPLACE_ONE else "R / (n l2)"
-    raise NotApplicable(
-        f"One record moves the exact minimiser by up to {formula} = {moved:.6g}; the noise on the "
-        f"weights, {noisy.sigma_out:.3g}, only hides the solver's error."
-    )
+    noise = f"the noise on the weights, {noisy.sigma_out:.3g}, only hides the solver's error"
+    raise NotApplicable(f"One record moves it by up to {formula} = {moved:.6g}; {noise}.")
 
 
 _LINEAR_MODEL = "objective perturbation of a linear model (docs/math.md 10.1)"
-_ANY_LOSS = (
-    "objective perturbation of any linear model, the determinant's e^kappa paid in full "
-    "(docs/math.md 10.1)"
-)
+_PAID = "the determinant's e^kappa paid in full"
+_ANY_LOSS = f"objective perturbation of any linear model, {_PAID} (docs/math.md 10.1)"
 _OBJECTIVE_RENYI = "Renyi DP of objective perturbation, converted by the least of three theorems"
-_OBJECTIVE: tuple[Theorem[ObjectiveEvidence], ...] = (
-    Theorem(
+_OBJECTIVE: tuple[_Theorem[ObjectiveEvidence], ...] = (
+    _Theorem(
         *("objective-logistic", "objective perturbation, logistic loss", _LINEAR_MODEL),
         lambda noisy, delta: noisy.profile(),
         about=lambda noisy: noisy.loss == "logistic",
     ),
-    Theorem(
+    _Theorem(
         *("objective", "objective perturbation", _LINEAR_MODEL),
         lambda noisy, delta: noisy.profile(),
         about=lambda noisy: noisy.loss != "logistic",
     ),
-    Theorem(
+    _Theorem(
         *("objective-any-loss", "objective perturbation, any loss", _ANY_LOSS, _any_loss),
         # Several are composed by the lesser of the two laws.
         about=lambda noisy: noisy.loss == "logistic" and noisy.problems == 1,
     ),
-    Theorem("objective-renyi", "Renyi DP", _OBJECTIVE_RENYI, _objective_renyi),
+    _Theorem("objective-renyi", "Renyi DP", _OBJECTIVE_RENYI, _objective_renyi),
     _elsewhere(
         *("objective-pure", "objective perturbation, delta = 0"),
         "Chaudhuri, Monteleoni & Sarwate 2011, Theorem 9",
         "The noise in the objective is Gaussian; the theorem's has a length with a Gamma law.",
     ),
-    Theorem(
+    _Theorem(
         *("output", "output perturbation"),
         "output perturbation of the minimiser (Chaudhuri et al. 2011), Gaussian mechanism",
         _of_the_minimiser,
@@ -950,13 +914,13 @@ def _closed_form(done: AdaptiveEvidence, delta: float) -> _Stated:
     return _Stated(epsilon, (("zero-concentrated DP", f"rho = {rho:.6g}"),))
 
 
-_ADAPTIVE: tuple[Theorem[AdaptiveEvidence], ...] = (
-    Theorem(
+_ADAPTIVE: tuple[_Theorem[AdaptiveEvidence], ...] = (
+    _Theorem(
         *("zcdp-filter", "zCDP filter", "Feldman & Zrnic 2021; Bun & Steinke 2016"),
         ask=lambda done, delta: done.profile(),
         released="all",
     ),
-    Theorem(
+    _Theorem(
         *("zcdp-closed-form", "zCDP, closed form"),
         "rho + 2 sqrt(rho ln(1 / delta)) (Bun & Steinke 2016, Proposition 1.3)",
         _closed_form,
@@ -982,10 +946,10 @@ def _chosen_alone(chosen: Proof, delta: float) -> Profile:
     raise NotApplicable("It is about one training, and this one was chosen from several.")
 
 
-_SELECTION: tuple[Theorem[Proof], ...] = (
+_SELECTION: tuple[_Theorem[Proof], ...] = (
     # What the choice costs depends on all candidates: the evidence proves it.
-    Theorem("repeat-and-select", "repeat and select", "Papernot & Steinke 2022", _chosen_alone),
-    Theorem(
+    _Theorem("repeat-and-select", "repeat and select", "Papernot & Steinke 2022", _chosen_alone),
+    _Theorem(
         *("chosen-alone", "the chosen training alone"),
         source=lambda chosen: chosen.profile.theorem,
         ask=_chosen_alone,
@@ -1002,16 +966,13 @@ _NOT_STEPS = (
         "The noise is in the steps of the descent, not in the objective.",
     ),
 )
+_WU = "sensitivity of the final weights (Wu et al. 2017)"
 _CONVEX = "The loss of a network is not convex; use --model logistic or svm."
 _NOT_NETWORKS = (
-    _elsewhere(
-        *("output", "output perturbation"),
-        "sensitivity of the final weights (Wu et al. 2017)",
-        _CONVEX,
-    ),
+    _elsewhere("output", "output perturbation", _WU, _CONVEX),
     _elsewhere("objective", "objective perturbation", _CHAUDHURI, _CONVEX),
 )
-THEOREMS: dict[str, tuple[Theorem[Any], ...]] = {
+THEOREMS: dict[str, tuple[_Theorem[Any], ...]] = {
     "noisy-steps": (*STEPS, *_NOT_STEPS),
     "noisy-steps-of-a-network": (*STEPS, *_NOT_NETWORKS),
     "output-perturbation": _OUTPUT,

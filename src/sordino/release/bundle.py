@@ -90,13 +90,13 @@ def check_target(
         why = _files.reason(error) if isinstance(error, OSError) else error
         checks.fail(name, Path(directory), f"to be a directory that can be made ({why})")
     if there and (not path.is_dir() or any(path.iterdir())):
-        checks.fail(name, path, "to be new or empty: nothing is ever overwritten")
+        checks.fail(name, path, "to be new or empty")
     if not parent.is_dir():
-        checks.fail(name, path, "to be in one that exists", f"Make {parent} first.")
+        checks.fail(name, path, "to be in one that exists")
     if not os.access(parent, os.W_OK | os.X_OK):
         checks.fail(name, path, "to be in one that can be written to")
     if room < needed:
-        checks.fail(name, path, f"to be on a disk with room for {needed:,} bytes", "Make room.")
+        checks.fail(name, path, f"to be on a disk with room for {needed:,} bytes")
     return path
 
 
@@ -185,7 +185,7 @@ def read(directory: str | os.PathLike[str]) -> Bundle:
     """
     path = Path(directory)
     if not path.is_dir():
-        checks.fail("bundle", path, "to be a directory", f"It holds {WEIGHTS} and {CERTIFICATE}.")
+        checks.fail("bundle", path, f"to be a directory with {WEIGHTS} and {CERTIFICATE}")
     certificate, content = read_certificate(path)
     most = _HEADER_BYTES + 8 * certificate.model.problems * (certificate.model.features + 1)
     weights = _read_file(_inside(path, WEIGHTS), min(most, _MOST_WEIGHTS_BYTES))
@@ -205,8 +205,7 @@ def read_certificate(path: str | os.PathLike[str]) -> tuple[Certificate, bytes]:
     """
     given = Path(path)
     if not given.exists():
-        hint = f"Pass a bundle's directory, or its {CERTIFICATE}."
-        checks.fail("certificate", given, "to exist", hint)
+        checks.fail("certificate", given, "to exist")
     file = _inside(given, CERTIFICATE) if given.is_dir() else given
     content = _read_file(file, MOST_BYTES)
     return Certificate.from_json(content), content
@@ -216,7 +215,7 @@ def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
     """The weights in `content`, if they are those that the certificate is about."""
     model = certificate.model
     if digest(content) != model.sha256:
-        _refuse(f"is not what the certificate is about: its SHA-256 is {digest(content)}.")
+        _refuse(f"is not what the certificate is about: SHA-256 {digest(content)}.")
     try:
         tensors = safetensors.load(content)
     except Exception as error:  # whatever the parser says of a file that somebody made
@@ -233,7 +232,7 @@ def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
         tensor.setflags(write=False)
     coef, intercept = tensors["coef"], tensors["intercept"]
     if weights_file(coef, intercept) != content:
-        _refuse("holds something else beside coef and intercept, or has them otherwise.")
+        _refuse("holds more than coef and intercept, or has them otherwise.")
     if certificate.guarantee is not None and not model.intercept and any(intercept.tobytes()):
         _refuse("has an intercept that the guarantee is not about.")
     return coef, intercept
@@ -253,7 +252,7 @@ def _read_file(path: Path, most: int) -> bytes:
     with _files.explained("bundle", path, "read", "", CertificateError):
         content = _files.read(path, most + 1)
     if len(content) > most:
-        raise CertificateError(f"{path} is larger than the {most:,} bytes that it can be.")
+        raise CertificateError(f"{path} is larger than {most:,} bytes.")
     return content
 
 

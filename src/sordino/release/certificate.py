@@ -49,7 +49,7 @@ _LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str"
 _LABELS_SHOWN = 10
 _WIDTH = 92
 
-Label = bool | int | float | str
+_Label = bool | int | float | str
 
 
 class CertificateError(Refused):
@@ -110,7 +110,7 @@ class Model:
 
     estimator: str
     settings: Mapping[str, Any] = field(hash=False)
-    labels: tuple[Label, ...]
+    labels: tuple[_Label, ...]
     label_type: str
     features: int
     feature_names: tuple[str, ...] | None
@@ -290,21 +290,18 @@ class Certificate:
         if not good:
             checks.fail("date", self.date, "to be a day such as 2026-01-31")
         if (guarantee is None) != bool(self.why_none.strip()):
-            condition = "to be given where nothing is promised, and only there"
-            checks.fail("why_none", repr(self.why_none), condition)
+            checks.fail("why_none", repr(self.why_none), "or a guarantee, exactly one of the two")
         if guarantee is not None and not math.isfinite(guarantee.epsilon):
-            checks.fail("epsilon", guarantee.epsilon, "to be finite", "Pass no guarantee instead.")
+            checks.fail("epsilon", guarantee.epsilon, "to be finite")
         if evidence is None:
             return
         if evidence.shape != self.model.shape:
             checks.fail("evidence.shape", evidence.shape, f"to be the model's, {self.model.shape}")
         selection = evidence if isinstance(evidence, SelectionEvidence) else None
         if (tuning.kind == "declared") != (selection is not None):
-            hint = "Declared tuning is proved by a selection, and by nothing else."
-            checks.fail("tuning", tuning.kind, f"to fit a {evidence.kind} proof", hint)
-        if selection is not None and tuning.candidates != len(selection.candidates):
-            many = f"to be {len(selection.candidates)}, as the proof has them"
-            checks.fail("candidates", tuning.candidates, many)
+            checks.fail("tuning", tuning.kind, f"to fit a {evidence.kind} proof")
+        if selection is not None and tuning.candidates != (many := len(selection.candidates)):
+            checks.fail("candidates", tuning.candidates, f"to be the proof's, {many}")
 
     def __str__(self) -> str:
         parts = [
@@ -339,15 +336,14 @@ class Certificate:
             return certificate
 
 
-def plain_labels(classes: npt.ArrayLike) -> tuple[tuple[Label, ...], str]:
+def plain_labels(classes: npt.ArrayLike) -> tuple[tuple[_Label, ...], str]:
     """`labels` and `label_type` of a `Model` for these classes, such as an estimator's."""
     labels = tuple(np.asarray(classes).tolist())
     kinds = {type(label) for label in labels}
     names = [name for name, kind in _LABEL_TYPES.items() if kinds == {kind}]
     if not names:
         listed = ", ".join(sorted(kind.__name__ for kind in kinds))
-        condition = f"to be all of one type, of {', '.join(_LABEL_TYPES)}"
-        checks.fail("classes", f"[{listed}]", condition)
+        checks.fail("classes", f"[{listed}]", f"to be of one type: {', '.join(_LABEL_TYPES)}")
     return labels, names[0]
 
 
@@ -400,7 +396,7 @@ _GUARANTEE = serialize.Forms().record(
 )
 _FORM = serialize.Forms(
     {
-        Label: serialize.SettingForm(null=False, infinite=False),
+        _Label: serialize.SettingForm(null=False, infinite=False),
         Guarantee: _GUARANTEE,
         Evidence: _EvidenceForm(),
     }
@@ -435,7 +431,7 @@ def _title(certificate: Certificate) -> Iterator[str]:
 def _promise(certificate: Certificate) -> list[tuple[str, Iterable[str]]]:
     guarantee = certificate.guarantee
     if guarantee is None:
-        warning = "This model may give single records away. Treat it like the records themselves."
+        warning = "Treat this model like the records themselves."
         return [("NOTHING IS PROMISED", (certificate.why_none, warning))]
     what = "the final model" if guarantee.released == "final" else "the model and all iterates"
     epsilon, delta = rounded(guarantee.epsilon), rounded(guarantee.delta)
@@ -446,13 +442,10 @@ def _promise(certificate: Certificate) -> list[tuple[str, Iterable[str]]]:
         f"Against which change: {each}{RELATIONS[guarantee.relation]} ({guarantee.relation.value})",
     ]
     if guarantee.epsilon < 20:  # beyond, the factor says nothing to anybody
-        lines.append(
-            f"epsilon = {epsilon}: that change makes no conclusion from the model more than "
-            f"{rounded(math.exp(guarantee.epsilon))} times as likely, up to delta"
-        )
+        times = f"{rounded(math.exp(guarantee.epsilon))} times as likely, up to delta"
+        lines.append(f"epsilon = {epsilon}: that change makes no conclusion more than {times}")
     lines.append(f"delta = {delta}: {_delta_means(guarantee.delta)}")
-    lines.append(f"Proved by: {guarantee.theorem}")
-    return [("WHAT IS PROMISED", lines)]
+    return [("WHAT IS PROMISED", [*lines, f"Proved by: {guarantee.theorem}"])]
 
 
 def _training(certificate: Certificate) -> Iterator[str]:
@@ -477,16 +470,16 @@ def _before(certificate: Certificate) -> Iterator[str]:
     elif before.reads:
         yield f"Preparation read from the records, NOT COVERED: {'; '.join(before.reads)}"
     else:
-        yield "Preparation: declared to have read nothing from the records but each row itself"
+        yield "Preparation: declared to have read each row by itself alone"
     if before.columns:
-        yield "Columns: by the public description in the certificate (preprocessing.columns)"
+        yield "Columns: by the public description in preprocessing.columns"
     model, norm = certificate.model, certificate.model.settings.get("data_norm")
     if norm is not None and certificate.method != "majority":
         one = ", the intercept's constant 1 counted," if model.intercept else ""
         yield f"Rows: longer ones than {norm}{one} were scaled down; predictions must do the same"
     if tuning.kind == "declared":
-        many = f"{tuning.candidates} candidates; the best of {tuning.runs}"
-        yield f"Tuning: declared, {many}, and the guarantee already pays for that"
+        best = f"the best of {tuning.runs}, which the guarantee pays for"
+        yield f"Tuning: declared, {tuning.candidates} candidates; {best}"
     else:
         yield f"Tuning: {tuning.kind.replace('unknown', 'UNKNOWN')}"
     dataset = certificate.dataset
@@ -502,12 +495,12 @@ def _not_covered(certificate: Certificate) -> Iterator[str]:
     if not before.declared:
         yield "how the rows were prepared: nobody declared it"
     if certificate.tuning.kind != "declared":
-        yield "tuning on the same records: the guarantee holds for this one training only"
+        yield "tuning on the same records"
     if guarantee is not None:
-        yield f"somebody with more records than the unit counts ({guarantee.unit})"
+        yield f"somebody with more than {guarantee.unit}"
     ledger = ", beside those that the ledger adds up" if certificate.ledger_entry else ""
     yield f"other releases from the same records{ledger}"
-    yield "whether the noise was added: it is taken on trust, nobody can see it in the weights"
+    yield "whether the noise was added: it is taken on trust"
     yield "side channels, such as how long the training took"
 
 

@@ -99,15 +99,14 @@ def release(
         checks.fail("proof", None, "to be given: nothing was proved", "", ReleaseRefused)
     guarantee = proof.guarantee(delta)
     if not guarantee.epsilon <= epsilon * (1 + SLACK):
-        hint = f"At delta={delta:g} that is what was proved; more noise is needed."
         condition = f"<= {epsilon:g}, which was promised"
-        checks.fail("epsilon", guarantee.epsilon, condition, hint, ReleaseRefused)
+        checks.fail("epsilon", guarantee.epsilon, condition, "Add more noise.", ReleaseRefused)
     if scale == 0 and not already_inside:
         checks.fail("scale", scale, "> 0", "Without noise nothing is protected.", ReleaseRefused)
     exact = _exact(weights)
     value = exact if scale == 0 else np.array(noise.perturb(exact, scale), dtype=np.float64)
     if value.shape != exact.shape or not np.isfinite(value).all():
-        condition = "to keep the shape of the weights, and finite ones"
+        condition = "to keep weights finite, and their shape"
         checks.fail("noise", type(noise).__name__, condition, "", ReleaseRefused)
     value.setflags(write=False)
     on_output = f"N(0, {scale:.6g}^2) on the output, on every weight" if scale else ""
@@ -124,7 +123,6 @@ def _exact(weights: npt.ArrayLike) -> Floats:
     exact = np.array(given, dtype=np.float64)
     if not np.isfinite(exact).all():
         # Not how many or where: that would be more than a refusal.
-        hint = "The training diverged; try a smaller step."
-        checks.fail("weights", "[...]", "to be finite", hint, ReleaseRefused)
+        checks.fail("weights", "[...]", "to be finite", "Try a smaller step.", ReleaseRefused)
     exact.setflags(write=False)
     return exact

@@ -114,9 +114,8 @@ def check_process_id() -> None:
         If noise would repeat that of another process.
     """
     if _COPY_OF_PROCESS.setdefault(os.getpid(), _COPIES.here()) != _COPIES.here():
-        how = 'Start it afresh: multiprocessing.get_context("spawn").'
         copy = f"This process is a copy of another with the same id ({os.getpid()})"
-        raise ReleaseRefused(f"{copy}, whose noise it would repeat. {how}")
+        raise ReleaseRefused(f"{copy}, whose noise it would repeat: spawn it instead.")
 
 
 def _forked() -> None:
@@ -229,10 +228,10 @@ class OsGaussian(NoiseStream):
     @property
     def name(self) -> str:
         """The source in words, with OpenDP's version."""
-        return self.named(version("opendp"))
+        return self.name_under(version("opendp"))
 
     @staticmethod
-    def named(opendp: str) -> str:
+    def name_under(opendp: str) -> str:
         """What `name` is under this version of OpenDP: for whoever reads it in a certificate."""
         how = "discrete, exact sampling; the operating system's randomness"
         return f"OpenDP {opendp} Gaussian ({how})"
@@ -404,7 +403,7 @@ class SeededNoise:
     name = "seeded generator, for experiments; protects nobody"
 
     def __init__(self, root: int) -> None:
-        self.root = checks.whole("root", root, "Pass a seed such as 0.")
+        self.root = checks.whole("root", root)
         self._own = _SeededStream(self.root, ("perturb",))
 
     def stream(self, *name: _Name) -> NoiseStream:

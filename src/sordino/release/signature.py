@@ -20,7 +20,7 @@ from sordino import _files, checks
 from sordino.errors import InvalidArgument
 from sordino.release.certificate import CertificateError
 
-PathLike = str | os.PathLike[str]
+_PathLike = str | os.PathLike[str]
 _MOST_BYTES = 2**16
 _HINT = "`sordino certificate new-key` and `ssh-keygen -t ed25519` make one."
 
@@ -41,9 +41,8 @@ def check(content: bytes, signature: bytes, key: Ed25519PublicKey) -> None:
     try:
         key.verify(signature, content)
     except InvalidSignature:
-        raise CertificateError(
-            f"The signature is wrong: the key {key_name(key)} did not sign this certificate."
-        ) from None
+        text = f"The signature is wrong: the key {key_name(key)} did not sign this."
+        raise CertificateError(text) from None
 
 
 def key_name(key: Ed25519PublicKey) -> str:
@@ -53,7 +52,7 @@ def key_name(key: Ed25519PublicKey) -> str:
     return f"SHA256:{base64.b64encode(hashlib.sha256(wire).digest()).decode().rstrip('=')}"
 
 
-def load_private(path: PathLike, ask: Callable[[], str] | None = None) -> Ed25519PrivateKey:
+def load_private(path: _PathLike, ask: Callable[[], str] | None = None) -> Ed25519PrivateKey:
     """A private key from a PEM or OpenSSH file.
 
     Parameters
@@ -85,11 +84,11 @@ def load_private(path: PathLike, ask: Callable[[], str] | None = None) -> Ed2551
     except (ValueError, TypeError, UnsupportedAlgorithm):
         checks.fail("key", Path(path), "to be a private key that can be opened", hint)
     if not isinstance(key, Ed25519PrivateKey):
-        checks.fail("key", Path(path), "to be an Ed25519 key, and it is of another kind", _HINT)
+        checks.fail("key", Path(path), "to be an Ed25519 key", _HINT)
     return key
 
 
-def load_public(path: PathLike) -> Ed25519PublicKey:
+def load_public(path: _PathLike) -> Ed25519PublicKey:
     """A public key from a PEM or OpenSSH file.
 
     Raises
@@ -107,11 +106,11 @@ def load_public(path: PathLike) -> Ed25519PublicKey:
     except (ValueError, UnsupportedAlgorithm):
         checks.fail("key", Path(path), "to be a public key in PEM or OpenSSH form", _HINT)
     if not isinstance(key, Ed25519PublicKey):
-        checks.fail("key", Path(path), "to be an Ed25519 key, and it is of another kind", _HINT)
+        checks.fail("key", Path(path), "to be an Ed25519 key", _HINT)
     return key
 
 
-def new_key(private: PathLike, public: PathLike, passphrase: str = "") -> Ed25519PublicKey:
+def new_key(private: _PathLike, public: _PathLike, passphrase: str = "") -> Ed25519PublicKey:
     """Make a key and write both halves as PEM; the private one for its owner's eyes only.
 
     Raises
@@ -137,6 +136,6 @@ def new_key(private: PathLike, public: PathLike, passphrase: str = "") -> Ed2551
     return key.public_key()
 
 
-def _content(path: PathLike) -> bytes:
+def _content(path: _PathLike) -> bytes:
     with _files.explained("key", path, "read", _HINT):
         return _files.read(path, _MOST_BYTES)

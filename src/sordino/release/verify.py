@@ -10,7 +10,6 @@ all the rest.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,16 +26,9 @@ from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
 from sordino.proofs.proof import Evidence, TrainingEvidence
 from sordino.proofs.settings import ESTIMATORS, GENERAL, HOW, METHODS, TrainingRequest, method_of
+from sordino.release import certificate as form
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
-from sordino.release.certificate import (
-    PACKAGES,
-    SIGNATURES,
-    Certificate,
-    CertificateError,
-    Model,
-    Preprocessing,
-    refuse,
-)
+from sordino.release.certificate import Certificate, CertificateError, Model, Preprocessing, refuse
 from sordino.release.ledger.budget import dataset_name
 from sordino.release.mechanism import SLACK
 from sordino.release.noise import CryptoNormals, OsGaussian
@@ -44,7 +36,7 @@ from sordino.release.noise import CryptoNormals, OsGaussian
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-TRUST = "The noise is taken on trust: nobody can see from the weights that it was added."
+TRUST = "The noise is taken on trust: the weights do not show it."
 _CLOSE = 0.01
 """Noise is calibrated: what the numbers prove is what was asked for and claimed, nearly."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
@@ -84,7 +76,7 @@ def verify(bundle: Bundle, *, public_key: Ed25519PublicKey | None = None) -> Ver
     """
     if public_key is None:
         what = "no signature" if bundle.signature is None else "a signature, and it was not checked"
-        signed = f"There is {what}. {SIGNATURES}"
+        signed = f"There is {what}. {form.SIGNATURES}"
     elif bundle.signature is None:
         raise CertificateError(f"The bundle is not signed: {SIGNATURE} is missing.")
     else:
@@ -112,9 +104,8 @@ def verify_certificate(certificate: Certificate, content: bytes | None = None) -
     CertificateError
         If it does not follow, with the difference.
     """
-    claim = _recompute(certificate, content)
-    alone = f"The weights were not looked at, and no signature. {SIGNATURES}"
-    return Verdict(certificate.guarantee, (*claim, alone, TRUST))
+    alone = f"The weights were not looked at, and no signature. {form.SIGNATURES}"
+    return Verdict(certificate.guarantee, (*_recompute(certificate, content), alone, TRUST))
 
 
 def check_consistent(certificate: Certificate) -> None:
@@ -131,10 +122,8 @@ def check_consistent(certificate: Certificate) -> None:
         _check_record(certificate)
         if certificate.guarantee is not None:
             _check_promise(certificate, certificate.guarantee)
-        elif certificate.evidence is not None or certificate.facts:
-            refuse("promises nothing, and yet records the numbers of a proof")
-        elif certificate.tuning.kind == "declared":
-            refuse("promises nothing, and yet says that its tuning was paid for")
+        elif certificate.evidence or certificate.facts or certificate.tuning.kind == "declared":
+            refuse("promises nothing, and yet has numbers of a proof or declared tuning")
 
 
 @contextmanager
@@ -152,7 +141,7 @@ def _refusing(says: str) -> Iterator[None]:
 # --- The claim, computed again
 
 
-def _recompute(certificate: Certificate, content: bytes | None) -> Iterator[str]:
+def _recompute(certificate: Certificate, content: bytes | None) -> list[str]:
     """What was found of the claim, recomputed, and of everything that stands beside it."""
     guarantee, evidence = certificate.guarantee, certificate.evidence
     if guarantee is not None and evidence is None:
@@ -161,31 +150,28 @@ def _recompute(certificate: Certificate, content: bytes | None) -> Iterator[str]
     findings = [f"NOTHING IS PROMISED by this certificate: {certificate.why_none}"]
     if guarantee is not None and evidence is not None:
         findings = _findings(certificate, guarantee, evidence)
+    # To the letter: blanks could tell something.
     if content is not None and certificate.to_json().encode() != content:
-        refuse("is not written as sordino writes it, to the letter: blanks could tell something")
-    yield from findings
+        refuse("is not written as sordino writes it")
+    return findings
 
 
 def _findings(certificate: Certificate, claimed: Guarantee, evidence: Evidence) -> list[str]:
     with _refusing("The recorded numbers prove nothing"):
         proved = evidence.proof().guarantee(claimed.delta)
     if not claimed.epsilon >= proved.epsilon * (1 - SLACK):
-        only = (
-            "nothing" if math.isinf(proved.epsilon) else f"only {rounded(proved.epsilon, digits=6)}"
-        )
-        refuse(f"claims epsilon={claimed.epsilon!r}, but the recorded numbers prove {only}")
+        only = f"prove only {rounded(proved.epsilon, digits=6)}"
+        refuse(f"claims epsilon={claimed.epsilon!r}, but the recorded numbers {only}")
     _check_terms(certificate, claimed, proved)
     notes = [*_facts(certificate, evidence), *_wording(certificate, claimed, proved)]
     left_out = (*claimed.not_covered, *certificate.preprocessing.reads)
     notes += [f"NOT COVERED by it, as the certificate says: {what}." for what in left_out]
     if claimed.epsilon > proved.epsilon * (1 + _CLOSE):
         notes.append(f"Note: the recorded numbers prove a smaller one, {rounded(proved.epsilon)}.")
-    return [
-        f"The claim follows from the recorded numbers: epsilon <= {rounded(claimed.epsilon)} at "
-        f"delta = {rounded(claimed.delta)}, {claimed.relation.value}, for {claimed.unit}.",
-        "Settings, model, noise and numbers agree with each other.",
-        *notes,
-    ]
+    claim = f"epsilon <= {rounded(claimed.epsilon)} at delta = {rounded(claimed.delta)}"
+    whom = f"{claimed.relation.value}, for {claimed.unit}"
+    says = f"The claim follows from the recorded numbers: {claim}, {whom}."
+    return [says, "Settings, model, noise and numbers agree with each other.", *notes]
 
 
 def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> None:
@@ -205,7 +191,7 @@ def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee
         _differ("epsilon", claimed.epsilon, "claim", rounded(proved.epsilon, digits=6))
     asked = settings["epsilon"]
     if isinstance(asked, bool) or not isinstance(asked, int | float):
-        refuse(f"makes a promise for epsilon={asked!r}, which is no number")
+        refuse(f"was fitted for epsilon={asked!r}, which is no number")
     reached = [claimed.epsilon]
     if isinstance(evidence, SelectionEvidence):  # there it is that of each training
         reached = [proof.guarantee(claimed.delta).epsilon for proof in evidence.proofs.values()]
@@ -231,7 +217,7 @@ def _facts(certificate: Certificate, evidence: Evidence) -> list[str]:
             refuse(f"describes its {name} as {recorded!r}, but its numbers say {now!r}")
         if recorded != now:
             notes.append(f"Note: its {name} is described as {recorded!r}; now as {now!r}.")
-    return notes or ["Schedule, sensitivity and noise are described as the recorded numbers say."]
+    return notes or ["Schedule, sensitivity and noise are as the recorded numbers say."]
 
 
 def _wording(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> Iterator[str]:
@@ -259,13 +245,12 @@ def _is_ours(certificate: Certificate) -> bool:
 
 def _check_model(model: Model) -> None:
     if model.estimator not in ESTIMATORS:
-        refuse(f"is of a {model.estimator}, and known are {' and '.join(ESTIMATORS)} only")
+        refuse(f"is of a {model.estimator}, not of {' or '.join(ESTIMATORS)}")
     names = {*GENERAL, *HOW, *(("huber_width",) if model.estimator == "PrivateLinearSVC" else ())}
     if different := sorted(names ^ set(model.settings)):
-        is_ours = different[0] in names
-        refuse(f"{'lacks the' if is_ours else 'has an unknown'} setting {different[0]!r}")
+        refuse(f"lacks the setting {different[0]!r}, or has one of that name too many")
     if list(model.labels) != sorted(model.labels):
-        refuse("has its labels in another order than that of the weights, which is sorted")
+        refuse("has its labels in another order than its weights")
     _same("fit_intercept", model.settings["fit_intercept"], "the model", model.intercept)
 
 
@@ -277,12 +262,12 @@ def _check_columns(model: Model, before: Preprocessing) -> None:
 
     known = Columns.from_toml(before.columns)
     if known.read_from_data:
-        refuse("describes its columns by what was read from the records, and calls that public")
+        refuse("calls columns public that were read from the records")
     names = feature_names(known.features)
     if len(names) != model.features:
         refuse(f"describes columns for {len(names)} features, and its model has {model.features}")
     if model.feature_names not in (None, names):
-        refuse("names other features than its description of the columns does")
+        refuse("names other features than its columns do")
     if known.classes is not None:
         labels = tuple(np.unique(spelled(known.classes)).tolist())
         _same("classes", labels, "the model", model.labels, "description of the columns")
@@ -292,18 +277,17 @@ def _check_record(certificate: Certificate) -> None:
     """The ledger's part is whole or missing, and versions are versions."""
     dataset, entry = certificate.dataset, certificate.ledger_entry
     if len({each is None for each in (dataset.name, dataset.fingerprint, entry)}) > 1:
-        refuse("has only some of the name, the fingerprint and the entry that a ledger gives")
+        refuse("has only a part of the name, fingerprint and entry of a ledger")
     if entry is not None and not re.fullmatch(_ENTRY, entry):
         refuse(f"names an entry {entry!r}, which no ledger has")
     if dataset.name is not None and dataset_name(dataset.name) != dataset.name:
-        refuse(f"has a name {dataset.name!r} for its records that no ledger has")
+        refuse(f"names a dataset {dataset.name!r}, which no ledger has")
     if "sordino" not in certificate.versions:
         refuse("does not say which version of sordino wrote it")
+    known = ("sordino", "python", *form.PACKAGES)
     for name, version in certificate.versions.items():
-        if not re.fullmatch(_VERSION, version):
-            refuse(f"has a version {version!r} of {name!r}, and that is none")
-        if _is_ours(certificate) and name not in ("sordino", "python", *PACKAGES):
-            refuse(f"has a version of {name!r}, which takes no part in a release")
+        if not re.fullmatch(_VERSION, version) or (_is_ours(certificate) and name not in known):
+            refuse(f"has a version {version!r} of {name!r}, which cannot be")
 
 
 def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
@@ -344,12 +328,12 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
 def _check_noise(certificate: Certificate, evidence: Evidence) -> None:
     """A promise rests on noise that nobody can draw again, from the source of its method."""
     noise = certificate.noise
-    if not noise.startswith((OsGaussian.named("").split()[0], CryptoNormals.name.split()[0])):
+    if not noise.startswith((OsGaussian.name_under("").split()[0], CryptoNormals.name.split()[0])):
         refuse(f"makes a promise, but says of its noise: {noise!r}")  # of any version
     on_output = isinstance(evidence, OutputEvidence | ObjectiveEvidence)
     opendp = certificate.versions.get("opendp", "")
     if _is_ours(certificate):
-        source = OsGaussian.named(opendp) if on_output else CryptoNormals.name
+        source = OsGaussian.name_under(opendp) if on_output else CryptoNormals.name
         _same("noise", noise, "its method", source, "words")
 
 
@@ -367,7 +351,7 @@ def _check_rows(settings: Mapping[str, Any], evidence: Evidence, guarantee: Guar
         default = float(f"{delta:.0e}") if rows is None else default_delta(rows)
         _same("delta", default, "its promise", delta, "default")
     if rows is not None and not set(large_delta(delta, rows)) <= set(guarantee.not_covered):
-        refuse(f"does not say that delta={delta!r} is too large for {rows} records to mean much")
+        refuse(f"does not say that delta={delta!r} is too large for {rows} records")
 
 
 def _check_candidates(
@@ -376,7 +360,7 @@ def _check_candidates(
     """The candidates that were not released: their numbers are all that is known of them."""
     for each in evidence.candidates:
         if each.problems != model.problems or each.columns - model.features not in (0, 1):
-            refuse("chose among models of other shapes than its data have")
+            refuse("chose among models of other shapes")
         _same("delta", delta, "a candidate", getattr(each, "delta", delta))
         if each.relation is not Relation.ADD_OR_REMOVE_ONE:
             rows = [one.rows for one in (chosen, each) if isinstance(one, TrainingEvidence)]

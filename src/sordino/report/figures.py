@@ -34,10 +34,7 @@ _Points = tuple[Floats, Floats]
 
 ESTIMATE = "estimate, not a guarantee"
 NAMES = {"vary": "initial weights vary", "fixed": "initial weights fixed"}
-ORDERS = {
-    "presence": "D without the record, D′ with it",
-    "absence": "D with the record, D′ without it",
-}
+ORDERS = {"presence": "the record is in D′, not in D", "absence": "the record is in D, not in D′"}
 _COLORS = {"vary": BLUE, "fixed": VERMILION}
 _DOTS = (0, (1, 1.2))
 _MANY = 400
@@ -69,16 +66,17 @@ def counts(most: int, places: int = 15) -> list[int]:
 
 
 def growth(
-    series: Mapping[str, Sequence[_Point]], path: str, *, across: str, up: str, title: str
-) -> None:
-    """Lines by label on logarithmic axes; what is no guarantee is dashed."""
-    _growth(path, title, (title, across, up, series))
-
-
-def _growth(
     path: str, title: str, *panels: tuple[str, str, str, Mapping[str, Sequence[_Point]]]
 ) -> None:
-    """A panel each: its title, the labels of x and y, and lines by label."""
+    """Lines by label on logarithmic axes; what is no guarantee is dashed.
+
+    Parameters
+    ----------
+    path, title
+        Of the file.
+    panels
+        Of each its title, the labels of x and y, and its lines.
+    """
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
 
@@ -110,7 +108,7 @@ def noise_growth(
         root = [(step, value * math.sqrt(steps / step)) for step, _ in ratios]
         right = {"strong / naive, as proved": ratios, "like 1 / sqrt(steps)": root}
     left = (title, "epochs", "noise multiplier", series)
-    _growth(path, title, left, ("strong over naive composition", "steps", "ratio of noise", right))
+    growth(path, title, left, ("strong over naive composition", "steps", "ratio of noise", right))
 
 
 # --- SGD's own noise
@@ -155,10 +153,7 @@ def distances(
         What is proved, and the papers' fraction of it, which is no bound.
     """
     whats = (("another record", r"$\Delta_S$"), ("another seed", r"$\Delta_V$"))
-    marks = (
-        (bound, "--", INK, "bound, one record"),
-        (printed, "-.", GREY, "papers' fraction of it"),
-    )
+    marks = ((bound, "--", INK, "bound, one record"), (printed, "-.", GREY, "papers' fraction"))
     curves = [hill for three in hills.values() for hill in three]
     ends = [end for x, _, _ in curves for end in (x[0], x[-1])]
     ends += [end for mark, *_ in marks if mark for end in (mark / 1.6, mark * 1.6)]

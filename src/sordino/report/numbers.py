@@ -138,7 +138,7 @@ def settings(values: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     return tuple((name.replace("_", " "), plain(value)) for name, value in values.items())
 
 
-def named(names: Sequence[str]) -> str:
+def name_list(names: Sequence[str]) -> str:
     """How many, and the first few of them: "2 (even, odd)"."""
     more = ", ..." if len(names) > _NAMES_SHOWN else ""
     return f"{len(names)} ({', '.join(names[:_NAMES_SHOWN])}{more})"

@@ -129,10 +129,10 @@ class Table:
     @property
     def notes(self) -> dict[str, list[str]]:
         """By note, the titles of its groups: many differ in nothing but what they are about."""
-        notes = dict.fromkeys(group.note for group in self.groups if group.note)
-        return {
-            note: [group.title for group in self.groups if group.note == note] for note in notes
-        }
+        titles: dict[str, list[str]] = {}
+        for group in self.groups:
+            titles.setdefault(group.note, []).append(group.title)
+        return {note: titles[note] for note in titles if note}
 
 
 class Figure(NamedTuple):
@@ -354,9 +354,8 @@ def _span(span: Span, inside: Markup) -> Markup:
         return Markup("<strong>{}</strong>").format(inside)
     known = {"class": span.look, "id": span.name, "href": f"#{span.to}" if span.to else ""}
     known["aria-hidden"] = "true" if span.silent else ""
-    given = Markup("").join(
-        Markup(' {}="{}"').format(name, value) for name, value in known.items() if value
-    )
+    pair = Markup(' {}="{}"')
+    given = Markup("").join(pair.format(name, value) for name, value in known.items() if value)
     tag = Markup("a" if span.to else "span")
     return Markup("<{}{}>{}</{}>").format(tag, given, inside, tag) if given else inside
 
@@ -373,7 +372,5 @@ def _marked(line: Line, printed: Callable[[str], str]) -> str:
     if isinstance(line, Span):
         inside = _marked(line.text, printed)
         return f"**{inside}**" if line.look == "strong" else inside
-    pieces = _MARKDOWN_CODE.split(printed(printable(line)).replace("\u00a0", " "))
-    return "".join(
-        piece if at % 2 else _MARKDOWN.sub(r"\\\1", piece) for at, piece in enumerate(pieces)
-    )
+    pieces = enumerate(_MARKDOWN_CODE.split(printed(printable(line)).replace("\u00a0", " ")))
+    return "".join(each if at % 2 else _MARKDOWN.sub(r"\\\1", each) for at, each in pieces)

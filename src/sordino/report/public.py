@@ -25,28 +25,14 @@ from sordino import checks
 from sordino.errors import InvalidArgument, printable
 from sordino.privacy import Guarantee
 from sordino.report import result, sections, words
-from sordino.report.numbers import named, upper, versions
+from sordino.report.numbers import name_list, upper, versions
 from sordino.report.page import Block, Bullets, Code, Facts, Folded, Page, Section, Text
-from sordino.report.result import (
-    FORMS,
-    Assessment,
-    Bound,
-    Curve,
-    Proved,
-    Summary,
-    check_document,
-    check_keys,
-    from_plain,
-    parse,
-    refuse,
-    text,
-    to_plain,
-)
+from sordino.report.result import Bound, Curve, Proved
 from sordino.serialize import Schema, closed, fields_of, summary
 
-HEADER = {"schema": "sordino-assessment-public", "version": 1, "internal": False}
+_HEADER = {"schema": "sordino-assessment-public", "version": 1, "internal": False}
 CERTIFICATE = {"schema": "sordino-certificate", "version": 1}
-GUARANTEE_MEANS = ("delta_means", "relation_means")
+_GUARANTEE_MEANS = ("delta_means", "relation_means")
 """Sentences beside the guarantee."""
 CERTIFICATE_KEYS = (
     *("date", "model", "guarantee", "why_none", "method", "evidence", "facts", "noise"),
@@ -122,8 +108,9 @@ class PublicFacts:
         values = self.certificate["guarantee"]
         if values is None:
             return None
-        check_keys(values, (*fields_of(Guarantee), *GUARANTEE_MEANS), "certificate.guarantee")
-        return from_plain(Guarantee, {name: values[name] for name in fields_of(Guarantee)})
+        names = fields_of(Guarantee)
+        result.check_keys(values, (*names, *_GUARANTEE_MEANS), "certificate.guarantee")
+        return result.from_plain(Guarantee, {name: values[name] for name in names})
 
     @property
     def rows(self) -> int | None:
@@ -162,19 +149,19 @@ def public_facts(
     InvalidArgument
         If something is said to follow from a certificate that promises nothing.
     """
-    parsed = parse(certificate) if isinstance(certificate, str | bytes) else dict(certificate)
+    made = dict(certificate) if isinstance(certificate, Mapping) else result.parse(certificate)
     shown = tuple(
         PublicBound(each.name, each.epsilon, each.theorem, each.used, each.reason)
         for each in bounds
         if each.kind == "guarantee"
     )
-    return _facts(parsed, PublicComputed(tradeoff, float(best_guess), shown))
+    return _facts(made, PublicComputed(tradeoff, float(best_guess), shown))
 
 
 def dumps(facts: PublicFacts) -> str:
     """JSON for the public (public.schema.json): equal facts give equal text."""
-    values = {"certificate": dict(facts.certificate), "computed": to_plain(facts.computed)}
-    return text({**HEADER, **values}) + "\n"
+    values = {"certificate": dict(facts.certificate), "computed": result.to_plain(facts.computed)}
+    return result.text({**_HEADER, **values}) + "\n"
 
 
 def loads(content: str | bytes) -> PublicFacts:
@@ -185,18 +172,18 @@ def loads(content: str | bytes) -> PublicFacts:
     DocumentError
         For anything else, with one sentence.
     """
-    values = check_document(parse(content), HEADER, tuple(fields_of(PublicFacts)))
+    values = result.check_document(result.parse(content), _HEADER, tuple(fields_of(PublicFacts)))
     try:
-        return _facts(values["certificate"], from_plain(PublicComputed, values["computed"]))
+        return _facts(values["certificate"], result.from_plain(PublicComputed, values["computed"]))
     except InvalidArgument as error:
-        refuse("computed", f"cannot be right. {str(error).rstrip('.')}")
+        result.refuse("computed", f"cannot be right. {str(error).rstrip('.')}")
 
 
 def _facts(certificate: object, computed: PublicComputed) -> PublicFacts:
-    found = check_document(certificate, CERTIFICATE, CERTIFICATE_KEYS, "certificate")
+    found = result.check_document(certificate, CERTIFICATE, CERTIFICATE_KEYS, "certificate")
     for name in ("model", "facts", "preprocessing", "tuning", "dataset", "versions"):
         if not isinstance(found[name], dict):
-            refuse(f"certificate.{name}", "is no object")
+            result.refuse(f"certificate.{name}", "is no object")
     facts = PublicFacts({**CERTIFICATE, **found}, computed)
     checks.fraction("best_guess", computed.best_guess)
     if computed.best_guess < 0.5:
@@ -285,7 +272,7 @@ def _training(paper: Mapping[str, Any]) -> Iterator[Block]:
     pairs = (
         ("Model", str(model.get("estimator", ""))),
         ("Features", f"{int(model.get('features', 0)):,}"),
-        ("Labels", named([str(label) for label in model.get("labels", ())])),
+        ("Labels", name_list([str(label) for label in model.get("labels", ())])),
         ("Method", str(paper["method"])),
         ("Source of the noise", str(paper["noise"])),
         ("Preparation", prepared),
@@ -331,18 +318,19 @@ def _not_covered(facts: PublicFacts) -> Iterator[str]:
 def schemas() -> dict[str, str]:
     """The text of each schema, by the name of its file: of `result.dumps` and `public.dumps`."""
     used: dict[str, Any] = {}
-    parts = {"summary": FORMS.of(Summary).schema(used), **FORMS.record(Assessment).properties(used)}
+    parts = {
+        "summary": result.FORMS.of(result.Summary).schema(used),
+        **result.FORMS.record(result.Assessment).properties(used),
+    }
     about = "Everything that one page says about one release. INTERNAL: made from the records."
     internal = _document(about, result.HEADER, parts, used)
     used = {}
-    computed = FORMS.of(PublicComputed).schema(used)
+    computed = result.FORMS.of(PublicComputed).schema(used)
     parts = {"computed": computed, "certificate": _certificate(used)}
     about = "What the public may see of a release: its certificate, and what follows from it."
-    shown = _document(about, HEADER, parts, used)
-    files = {"assessment.schema.json": internal, "public.schema.json": shown}
-    return {
-        name: json.dumps(each, indent=2, ensure_ascii=False) + "\n" for name, each in files.items()
-    }
+    shown = _document(about, _HEADER, parts, used)
+    made = (json.dumps(each, indent=2, ensure_ascii=False) + "\n" for each in (internal, shown))
+    return dict(zip(("assessment.schema.json", "public.schema.json"), made, strict=True))
 
 
 def _document(about: str, header: Mapping[str, Any], parts: Schema, used: dict[str, Any]) -> Schema:
@@ -358,14 +346,12 @@ def _document(about: str, header: Mapping[str, Any], parts: Schema, used: dict[s
 
 def _certificate(used: dict[str, Any]) -> Schema:
     text = {"type": "string"}
-    means = dict.fromkeys(GUARANTEE_MEANS, text)
-    guarantee = closed({**FORMS.record(Guarantee).properties(used), **means})
+    means = dict.fromkeys(_GUARANTEE_MEANS, text)
+    guarantee = closed({**result.FORMS.record(Guarantee).properties(used), **means})
     promise = {"description": summary(Guarantee), **guarantee}
     known: dict[str, Schema] = {
         "guarantee": {"anyOf": [promise, {"type": "null"}]},
-        **{
-            name: {"type": "object", "additionalProperties": text} for name in ("facts", "versions")
-        },
+        **{key: {"type": "object", "additionalProperties": text} for key in ("facts", "versions")},
         **dict.fromkeys(("date", "why_none", "method", "noise"), text),
         "ledger_entry": {"type": ["string", "null"]},
         "evidence": {"type": ["object", "null"]},

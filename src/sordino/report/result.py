@@ -576,9 +576,8 @@ class Assessment:
             claimed = math.inf if attack is None or attack.claimed is None else attack.claimed
             delta = 0.0 if attack is None else attack.observed.delta
             broken = self.broken or (attack is not None and attack.observed.epsilon > claimed)
-            return [
-                Triple(f"the mechanism {name}", "claimed", claimed, delta, None, attack, broken)
-            ]
+            of = f"the mechanism {name}"
+            return [Triple(of, "claimed", claimed, delta, None, attack, broken)]
         most, delta = (math.inf, 0.0) if proved is None else (proved.epsilon, proved.delta)
         above = attack is not None and attack.observed.epsilon > most
         estimated, broken = self.release_estimated, self.broken or above

@@ -12,56 +12,29 @@ from itertools import groupby
 
 from sordino.privacy import RELATIONS, Guarantee, Relation
 from sordino.report import canvas, result, words
+from sordino.report import numbers as rounding
 from sordino.report import page as engine
 from sordino.report.drawing import axis, curves
-from sordino.report.numbers import (
-    about,
-    chance,
-    confidence,
-    lower,
-    named,
-    percent,
-    percent_up,
-    seconds,
-    settings,
-    upper,
-    versions,
-)
-from sordino.report.page import (
-    Beside,
-    Block,
-    Bullets,
-    Code,
-    Facts,
-    Folded,
-    Group,
-    Heading,
-    Line,
-    Page,
-    Section,
-    Span,
-    Table,
-    Text,
-    listed,
-)
+from sordino.report.numbers import about, confidence, lower, name_list, percent, percent_up, upper
+from sordino.report.page import Block, Bullets, Code, Facts, Group, Heading, Line, Span, Table, Text
 from sordino.report.result import Assessment
 
 _RARELY_WRONG = 0.01
 """False accusations of the attacker for whom the trade-off is said in words."""
 _GLOSSARY = {
-    "Proved": "an upper bound, by a theorem whose conditions were checked or are named as trusted",
-    "Estimated": "measured over many trainings; other records may stand out more",
-    "Observed": "a lower bound, won by an attack; a better one may observe more",
+    "Proved": "an upper bound, by a theorem",
+    "Estimated": "measured over many trainings; no bound",
+    "Observed": "a lower bound, won by an attack",
     "Epsilon": "how much one record can change what comes out; 0: not at all",
     "Delta": "the small chance that the promise leaves out",
 }
 
 
-def page(assessment: Assessment) -> Page:
+def page(assessment: Assessment) -> engine.Page:
     """The whole assessment as blocks, for `page.html` or `page.markdown`. INTERNAL."""
     alarm, found = assessment.broken, assessment.provenance
     title, version = f"How private is {assessment.question.title}?", found.versions.get("sordino")
-    return Page(
+    return engine.Page(
         title=f"BROKEN: {title}" if alarm else title,
         mark="BROKEN · INTERNAL." if alarm else "INTERNAL.",
         why_marked="Do not publish this page: no guarantee covers all that it shows.",
@@ -69,7 +42,7 @@ def page(assessment: Assessment) -> Page:
         subtitle=f"{title} Assessed on {found.date}.",
         notes=tuple(words.notes(assessment)),
         sections=tuple(
-            Section(name, title, tuple(part(assessment)))
+            engine.Section(name, title, tuple(part(assessment)))
             for name, (title, part) in _SECTIONS.items()
             # Of a mechanism there is an attack and nothing more.
             if not assessment.question.mechanism or name not in _OF_RELEASES
@@ -97,36 +70,25 @@ def fragment(assessment: Assessment) -> str:
 
 
 def _numbers(assessment: Assessment) -> Iterator[Block]:
-    truth = "The true epsilon is at least what was observed; nothing limits it."
-    if assessment.state == "holds":
-        truth = "The true epsilon lies between what was observed and what is proved."
-    reading = [Text(truth, lead="Where the truth lies.")]
+    most = "and what is proved" if assessment.state == "holds" else "and infinity"
+    reading = [Text(f"The true epsilon lies between what was observed {most}.")]
     if assessment.question.mechanism:
-        text = "Nothing was proved, measured or released here."
-        reading.append(Text(text, lead="Only attacked."))
+        reading.append(Text("Nothing was proved, measured or released.", lead="Only attacked."))
     elif len(assessment.triples) > 1:
-        text = "Un-noised SGD is the same model in ordinary training. It is not released."
-        reading.append(Text(text, lead="For comparison."))
-    yield Beside((axis.axis(assessment),), tuple(reading))
+        reading.append(Text("Un-noised SGD is the same model in ordinary training, not released."))
+    yield engine.Beside((axis.axis(assessment),), tuple(reading))
     yield _three_numbers(assessment)
 
 
 def _three_numbers(assessment: Assessment) -> Table:
-    groups = []
-    for of, rows in groupby(words.table(assessment), key=lambda row: row.of):
-        cells = tuple(
-            (
-                Span(row.kind, row.kind),
-                row.meaning,
-                Span(row.epsilon, row.kind),
-                Span(row.delta or "-", "number"),
-                row.certainty,
-            )
-            for row in rows
-        )
-        groups.append(Group(of, cells))
+    def cells(row: words.TableRow) -> tuple[Line, ...]:
+        kind, epsilon = Span(row.kind, row.kind), Span(row.epsilon, row.kind)
+        return kind, row.meaning, epsilon, Span(row.delta or "-", "number"), row.certainty
+
+    rows = groupby(words.table(assessment), key=lambda row: row.of)
+    groups = tuple(Group(of, tuple(map(cells, each))) for of, each in rows)
     head = ("kind", "what it means", "epsilon", "delta", "how sure")
-    return Table("Epsilon by kind: smaller is more private", head, tuple(groups))
+    return Table("Epsilon by kind: smaller is more private", head, groups)
 
 
 # --- What is promised, and how it was proved
@@ -139,30 +101,23 @@ def _protection(assessment: Assessment) -> Iterator[Block]:
         proved = None
     yield from _refuted(assessment)
     if proved is None:
-        text = "Treat this model like the records themselves."
-        yield Text(text, lead="Nobody is protected.", tone="warn")
+        yield Text("Treat this model like the records.", "Nobody is protected.", "warn")
         if parts is not None and parts.why_none:
             yield Text(parts.why_none, lead="Why nothing is proved.")
-    yield Facts(
-        (
-            ("Released", released(proved)),
-            ("Protected", "" if proved is None else proved.unit),
-            change(question.relation, question.rows_per_person > 1),
-            ("Delta", "" if proved is None else f"{upper(proved.delta)}, or {delta_means(proved)}"),
-            ("Why this delta", question.delta_reason),
-        )
-    )
+    unit = "" if proved is None else proved.unit
+    delta = "" if proved is None else f"{upper(proved.delta)}, or {delta_means(proved)}"
+    whom = change(question.relation, question.rows_per_person > 1)
+    first = (("Released", released(proved)), ("Protected", unit), whom)
+    yield Facts((*first, ("Delta", delta), ("Why this delta", question.delta_reason)))
     if proved is not None and parts is not None:
         yield from attacker(parts, proved)
     if records is not None:
         yield Heading("The records")
-        facts = (
-            ("Rows", f"{records.rows:,} to train on, {records.test_rows:,} held out"),
-            ("Columns", f"{records.columns:,}, the intercept's included"),
-            ("Labels", named(records.classes)),
-            ("Norm of a row", f"at most {about(records.norm, 6)}, enforced"),
-        )
-        yield Facts(facts)
+        rows = f"{records.rows:,} to train on, {records.test_rows:,} held out"
+        norm = f"at most {about(records.norm, 6)}, enforced"
+        columns = f"{records.columns:,}, the intercept's included"
+        labels = ("Labels", name_list(records.classes))
+        yield Facts((("Rows", rows), ("Columns", columns), labels, ("Norm of a row", norm)))
         yield Bullets(records.notes)
 
 
@@ -177,8 +132,8 @@ def released(proved: Guarantee | None) -> str:
     if proved is None:
         return "nothing should be: no guarantee covers it"
     if proved.released == "final":
-        return "the final model, and nothing else that was computed on the way"
-    return "the final model; every model on the way to it would be covered, too"
+        return "the final model, and nothing else"
+    return "the final model; every iterate would be covered, too"
 
 
 def change(relation: Relation, several: bool, means: str = "") -> tuple[str, str]:
@@ -191,33 +146,28 @@ def delta_means(proved: Guarantee) -> str:
     """What delta allows, as a chance."""
     if proved.delta == 0:
         return "no chance at all"
-    keeps = "a release that keeps to epsilon but, with that chance, gives the records away"
-    return f"{chance(proved.delta)}: nobody learns more than from {keeps}"
+    return f"{rounding.chance(proved.delta)}: beyond epsilon no worse than giving all away so often"
 
 
 def attacker(parts: result.Proved, proved: Guarantee) -> Iterator[Block]:
     """What an attacker can do at most."""
     yield Heading("What an attacker can do at most")
-    either = "Was this record among the data, or was it not"
-    if proved.relation is Relation.REPLACE_ONE:
-        either = "Was it this record, or that other one in its place"
-    guess = f"right at most {percent_up(parts.best_guess)} of the time"
-    said = [Text(f"{either}? Any guess is {guess} (a coin: 50%).", lead="The best guess.")]
+    other = "another in its place" if proved.relation is Relation.REPLACE_ONE else "none"
+    guess = f"right at most {percent_up(parts.best_guess)} of the time (a coin: 50%)"
+    said = [Text(f"Whether it was this record or {other}: any guess is {guess}.")]
     if parts.tradeoff is not None:
         found = percent_up(1 - curves.least_missed(parts.tradeoff, _RARELY_WRONG))
-        alarms = f"With 1% false alarms at most, at most {found} of records are recognised."
-        said.append(Text(alarms, lead="Few false alarms."))
-    odds = "may change so much that the guarantee means next to nothing"
+        said.append(Text(f"At 1% false alarms at most {found} of records are recognised."))
+    odds = "without a useful limit"
     if proved.epsilon < words.HARDLY_ANYTHING:
-        odds = f"change at most {upper(math.exp(proved.epsilon))}-fold, up to delta"
-    said.append(Text(f"of one answer against the other {odds}.", lead="The odds"))
+        odds = f"at most {upper(math.exp(proved.epsilon))}-fold, up to delta"
+    said.append(Text(f"The odds of one answer against the other change {odds}."))
     known = "record" if proved.unit == "one record" else "person's records"
-    text = f"has the model, the method and its settings, and knows all but that {known}."
-    said.append(Text(text, lead="The attacker"))
+    said.append(Text(f"The attacker has the model and its settings, and all but that {known}."))
     if parts.tradeoff is None:
         yield from said
     else:
-        yield Beside(tuple(said), (curves.tradeoff(parts),))
+        yield engine.Beside(tuple(said), (curves.tradeoff(parts),))
 
 
 def _proof(assessment: Assessment) -> Iterator[Block]:
@@ -236,7 +186,7 @@ def theorems(parts: result.Proved, *, certified: bool = True) -> Iterator[Block]
         yield Text(parts.why_none, lead="Nothing is proved.", tone="warn")
     else:
         again = " Verifying the certificate checks it again." * certified
-        yield Text(f"{parts.guarantee.theorem}.{again}", lead="The guarantee rests on")
+        yield Text(f"{parts.guarantee.theorem}.{again}", "The guarantee rests on")
         assumed = parts.guarantee.assumes
     if parts.facts:
         yield Heading("Numbers of the proof")
@@ -245,16 +195,13 @@ def theorems(parts: result.Proved, *, certified: bool = True) -> Iterator[Block]
     others = [bound for bound in parts.bounds if bound not in printed]
     apply = [(bound.epsilon, bound) for bound in others if bound.epsilon is not None]
     if apply:
-        rows = (
-            (
-                bound.name + (", used by the guarantee" if bound.used else ""),
-                Span("infinite" if math.isinf(most) else f"at most {upper(most)}", "proved"),
-                bound.theorem,
-            )
-            for most, bound in sorted(apply, key=lambda pair: (pair[0], not pair[1].used))
-        )
+        rows: list[tuple[Line, ...]] = []
+        for most, bound in sorted(apply, key=lambda pair: (pair[0], not pair[1].used)):
+            text = "infinite" if math.isinf(most) else f"at most {upper(most)}"
+            name = bound.name + ", used by the guarantee" * bound.used
+            rows.append((name, Span(text, "proved"), bound.theorem))
         head = ("theorem", "epsilon", "statement")
-        yield listed("What each theorem says of this same release", head, *rows)
+        yield engine.listed("What each theorem says of this release", head, *rows)
         yield _conditions([bound for _, bound in apply])
     trusted = [each for _, bound in apply for each in bound.checked if each.trusted]
     lines = [each.what + (f" ({each.numbers})" if each.numbers else "") for each in trusted]
@@ -273,7 +220,7 @@ def theorems(parts: result.Proved, *, certified: bool = True) -> Iterator[Block]
             (each.name, "-" if each.epsilon is None else upper(each.epsilon), each.theorem)
             for each in printed
         )
-        yield listed("For comparison: none counts", ("name", "epsilon", "formula"), *quoted)
+        yield engine.listed("For comparison: none counts", ("name", "epsilon", "formula"), *quoted)
 
 
 def _conditions(bounds: list[result.Bound]) -> Table:
@@ -305,16 +252,14 @@ def _release(assessment: Assessment) -> Iterator[Block]:
     made = (("Method", f"{found.method}{chosen}"), ("Noise", found.noise))
     yield Facts((*made, ("Source of the noise", found.source)))
     yield folded_settings("Settings of the method", found.settings)
-    place = f'in the directory "{found.directory}" of the study'
+    place = f'Weights and certificate are in the directory "{found.directory}" of the study'
     if not found.directory:
         why = words.full(found.why_not) or words.NO_REASON
         yield Text(why, lead="No model was written.", tone="warn")
     elif assessment.broken:
-        text = f"The weights are {place}. An attack refuted their certificate."
-        yield Text(text, lead="They must not leave.", tone="warn")
+        yield Text(f"{place}; an attack refuted them.", "They must not leave.", "warn")
     else:
-        text = f"The weights and their certificate are {place}; nothing else may leave."
-        yield Text(text, lead="Where it is.")
+        yield Text(f"{place}; nothing else may leave.")
         check = f"sordino certificate verify {shlex.quote(found.directory)}"
         yield Code(check, "To check it, in the study:")
     yield Heading("What the privacy costs")
@@ -324,9 +269,10 @@ def _release(assessment: Assessment) -> Iterator[Block]:
         yield from _cost(found.accuracy, assessment.question.epsilon)
 
 
-def folded_settings(title: str, values: Mapping[str, object]) -> Folded:
+def folded_settings(title: str, values: Mapping[str, object]) -> engine.Folded:
     """Settings behind their title."""
-    return Folded(f"{title} ({len(values)})", (Facts(settings(values)),) * bool(values))
+    facts = (Facts(rounding.settings(values)),) * bool(values)
+    return engine.Folded(f"{title} ({len(values)})", facts)
 
 
 def _cost(found: result.Accuracy, epsilon: float) -> Iterator[Block]:
@@ -341,35 +287,27 @@ def _cost(found: result.Accuracy, epsilon: float) -> Iterator[Block]:
         if each is not None
     ]
     rows.append(("always the most frequent label", percent(found.majority), "-"))
-    meaning = (
-        f"Exact, over {found.test_rows:,} held-out rows, and so not private. Ranges: "
-        f"{confidence(found.before.level)} interval of one model; where "
-        f"{confidence(found.again.level)} of releases fall."
-    )
-    table = listed("Accuracy before and after", ("model", "accuracy", "range"), *rows)
+    exact = f"Exact, over {found.test_rows:,} held-out rows, and so not private"
+    one, of = confidence(found.before.level), confidence(found.again.level)
+    meaning = f"{exact}. Ranges: {one} interval of one model; where {of} of releases fall."
+    table = engine.listed("Accuracy before and after", ("model", "accuracy", "range"), *rows)
     said: list[Block] = [Text(words.cost(found)), table, Text(meaning)]
     if useless := words.useless(found):
         said.append(Text(f"{useless[0].upper()}{useless[1:]}", "Hardly useful.", "warn"))
     if found.curve:
-        yield Beside(tuple(said), (curves.accuracy(found, epsilon),))
+        yield engine.Beside(tuple(said), (curves.accuracy(found, epsilon),))
     else:
         yield from said
     if scores := words.scores(found):
-        caption = "Other scores; calibration error in ten bins; an SVM gives no probabilities"
-        yield listed(caption, words.SCORES, *scores)
+        yield engine.listed("Other scores; calibration error in ten bins", words.SCORES, *scores)
     if found.curve:
-        points = (
-            (
-                about(each.epsilon),
-                percent(each.accuracy.value),
-                _range(each.accuracy),
-                f"{each.repeats:,}",
-            )
-            for each in found.curve
-        )
+        points: list[tuple[Line, ...]] = []
+        for point in found.curve:
+            mean, repeats = point.accuracy, f"{point.repeats:,}"
+            points.append((about(point.epsilon), percent(mean.value), _range(mean), repeats))
         head = ("epsilon", "mean accuracy", "interval of the mean", "releases")
-        numbers = listed("Mean accuracy of releases by epsilon, all else equal", head, *points)
-        yield Folded("The accuracy/epsilon curve in numbers", (numbers,), printed=False)
+        numbers = engine.listed("Mean accuracy of releases by epsilon", head, *points)
+        yield engine.Folded("The accuracy/epsilon curve in numbers", (numbers,), printed=False)
 
 
 def _range(measure: result.Measure) -> str:
@@ -385,11 +323,11 @@ def _noise(assessment: Assessment) -> Iterator[Block]:
     if not known:
         yield Text("It was not measured.")
         return
-    warning = "measured on some seeds and pairs of datasets, the noise taken for Gaussian."
+    warning = "of some seeds and pairs of datasets, the noise taken for Gaussian."
     yield Text(warning, lead="An estimate, not a guarantee:", tone="warn")
     if own is not None:
         yield Heading("Un-noised SGD")
-        yield Beside((Facts(tuple(_own(own))),), (curves.distances(own),))
+        yield engine.Beside((Facts(tuple(_own(own))),), (curves.distances(own),))
         yield Bullets(own.notes)
     yield Heading("The estimates")
     groups: list[Group] = []
@@ -397,10 +335,7 @@ def _noise(assessment: Assessment) -> Iterator[Block]:
     for row in known:
         found = row.estimated
         assert found is not None
-        ways = {
-            "one sigma for all directions": found.isotropic,
-            "along the most telling direction": found.directional,
-        }
+        ways = {"one sigma": found.isotropic, "by direction": found.directional}
         if found.headline not in ways.values():
             ways["on the axis"] = found.headline
         rows = tuple(
@@ -420,7 +355,7 @@ def _noise(assessment: Assessment) -> Iterator[Block]:
     head = ("way", "epsilon", "interval")
     table = Table("Estimates, none of them a guarantee", head, tuple(groups))
     drawn = axis.estimates(assessment)
-    yield table if drawn is None else Beside((table,), (drawn,))
+    yield table if drawn is None else engine.Beside((table,), (drawn,))
     yield from after
 
 
@@ -433,11 +368,10 @@ def _own(own: result.OwnNoise) -> Iterator[tuple[str, str]]:
     spread = f"{about(sigma.value)} ({confidence(sigma.level)} interval {ends})"
     yield "Sigma: how widely the seed spreads a weight", spread
     yield "One record moves the weights, as seen", f"by {lower(own.sensitivity)} or more"
-    none = own.no_bound or "no bound is known"
-    bound = none if own.bound is None else f"by {upper(own.bound)} at most"
-    yield "One record moves the weights, as proved", bound
+    bound = f"by {upper(own.bound)} at most" if own.bound is not None else own.no_bound
+    yield "One record moves the weights, as proved", bound or "no bound is known"
     if own.gaussian_share is not None:
-        share = f"{percent(own.gaussian_share, 0)} (95% if all were, by a test at 5%)"
+        share = f"{percent(own.gaussian_share, 0)} (95% if all were)"
         yield "Weights whose noise looks Gaussian", share
 
 
@@ -449,11 +383,8 @@ def _attacks(assessment: Assessment) -> Iterator[Block]:
     if not found:
         yield Text("No attack was made.")
         return
-    intro = (
-        "Train many times on two datasets that differ in one record, and guess from each result "
-        "which it was: half of the runs teach, half test. Finding nothing proves nothing."
-    )
-    yield Text(intro, lead="The game.")
+    game = "Guess from a result on which of two datasets it was trained: half of the runs teach"
+    yield Text(f"{game}, half test. Finding nothing proves nothing.")
     same_pair = len({attack.pair for attack in found}) == 1
     if same_pair:
         yield Text(_sentence(found[0].pair), lead="The two datasets.")
@@ -464,7 +395,7 @@ def _attacks(assessment: Assessment) -> Iterator[Block]:
         refuted = attack.violated or attack.curve_refuted is True
         outcome = Text(_sentence(attack.verdict), "Outcome.", "warn" if refuted else "")
         pair = ("The two datasets", "" if same_pair else attack.pair)
-        yield Beside((outcome, Facts((pair, *_attack_facts(attack)))), (curves.roc(attack),))
+        yield engine.Beside((outcome, Facts((pair, *_attack_facts(attack)))), (curves.roc(attack),))
         groups.append(Group(of if len(found) > 1 else "", tuple(_lower_bounds(attack))))
     caption = "Lower bounds from the same runs, each with what it assumes"
     yield Table(caption, ("bound", "epsilon", "confidence"), tuple(groups))
@@ -474,22 +405,20 @@ def _attack_facts(attack: result.Attack) -> Iterator[tuple[str, str]]:
     observed = attack.observed
     yield "The attack looks at", attack.score
     yield "Runs", f"{attack.runs:,} on each of the two, {attack.tested:,} of them to test"
-    claim = "nothing: no epsilon is promised"
-    most = max(attack.reach, observed.epsilon)
+    claim, most = "nothing", max(attack.reach, observed.epsilon)
     power = f"shown an epsilon of {lower(most)} at most"
     if attack.claimed is not None:
         claim = f"epsilon at most {upper(attack.claimed)} at delta = {about(observed.delta)}"
-        family = f", and one below {lower(attack.gaussian_reach or 0.0)} if taken for Gaussian"
         less = f"an epsilon below {lower(attack.reach)}" if attack.reach > 0 else "no epsilon"
         power = f"refuted {less} of noise that leaks all that is allowed"
-        power += family if attack.gaussian_reach else ""
+        if attack.gaussian_reach:
+            power += f", and one below {lower(attack.gaussian_reach)} if taken for Gaussian"
     yield "To refute", claim
     each = "" if attack.curve_refuted is None else " of each of the two tests"
     yield "Confidence", f"{confidence(observed.confidence)}{each}"
     yield "Power", f"{attack.tested:,} tested runs could have {power}"
     if attack.curve_refuted is not None:
-        refuted = "refuted" if attack.curve_refuted else "not refuted"
-        yield "The whole curve", f"{refuted} by a second test, over all thresholds"
+        yield "The whole curve", f"{'' if attack.curve_refuted else 'not '}refuted by a second test"
 
 
 def _lower_bounds(attack: result.Attack) -> Iterator[tuple[Line, ...]]:
@@ -526,33 +455,28 @@ def _provenance(assessment: Assessment) -> Iterator[Block]:
     found, given, release = assessment.provenance, assessment.question.settings, assessment.release
     # Known stages in their order, then others.
     order = sorted(found.seconds, key=lambda stage: [*result.STAGES, stage].index(stage))
-    each = [f"{result.STAGES.get(stage, stage)} {seconds(found.seconds[stage])}" for stage in order]
-    total = seconds(sum(found.seconds.values()))
-    facts = (
-        ("Date", found.date),
-        ("Machine", found.machine),
-        ("Versions", versions(found.versions)),
-        ("Time", f"{total} together: {'; '.join(each)}" if each else ""),
-    )
-    yield Facts(facts)
+    times = {stage: rounding.seconds(found.seconds[stage]) for stage in order}
+    each = [f"{result.STAGES.get(stage, stage)} {time}" for stage, time in times.items()]
+    total = rounding.seconds(sum(found.seconds.values()))
+    where = (("Date", found.date), ("Machine", found.machine))
+    time = f"{total} together: {'; '.join(each)}" if each else ""
+    yield Facts((*where, ("Versions", rounding.versions(found.versions)), ("Time", time)))
     if given:
-        left_out = ", ".join(
-            name.replace("_", " ") for name, value in given.items() if value is None
-        )
-        asked = settings({name: value for name, value in given.items() if value is not None})
-        pairs = (*asked, ("left to sordino", left_out))
-        yield Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),))
-    yield Code(found.fingerprint, "SHA-256 of the records, which tests any guess")
+        open_ = ", ".join(name.replace("_", " ") for name in given if given[name] is None)
+        asked = {name: value for name, value in given.items() if value is not None}
+        pairs = (*rounding.settings(asked), ("left to sordino", open_))
+        yield engine.Folded(f"What was asked ({len(given)} settings)", (Facts(pairs),))
+    yield Code(found.fingerprint, "SHA-256 of the records")
     specs = tuple(Code(spec, name) for name, spec in found.specs.items())
-    yield Folded(f"The trainings, letter by letter ({len(specs)})", specs, printed=False)
+    yield engine.Folded(f"The trainings, letter by letter ({len(specs)})", specs, printed=False)
     if release is not None and release.certificate:
         code = (Code(release.certificate),)
-        yield Folded("The certificate of the release", code, printed=False)
+        yield engine.Folded("The certificate of the release", code, printed=False)
 
 
 def _rerun(assessment: Assessment) -> Iterator[Block]:
     if not assessment.question.mechanism:
-        yield Text("This makes another release: two together tell more than either.")
+        yield Text("This makes another release.")
     yield Code(assessment.question.rerun)
 
 

@@ -33,7 +33,7 @@ _LEARNED = (
     (1.0, "learns little about {}"),
     (3.0, "learns a limited amount about {}"),
     (HARDLY_ANYTHING, "may learn a lot about {}, since the guarantee is weak"),
-    (math.inf, "may learn almost anything about {}: such a guarantee means next to nothing"),
+    (math.inf, "may learn almost anything about {}"),
 )
 _LONGEST_ASIDE = 140
 """Letters of a reason that still fits into the verdict; a longer one stands below it."""
@@ -46,7 +46,7 @@ _RANKS = 0.6
 """An AUC from which on a model ranks rows much better than by chance."""
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One of the numbers in words: `of` what, which kind, and how sure."""
 
     of: str
@@ -68,25 +68,23 @@ def verdict(assessment: Assessment) -> str:
     elif name:
         assert attack is not None
         assert attack.claimed is not None
-        sentence = (
-            f"Nothing is proved about {name}: it claims that epsilon is at most "
-            f"{upper(attack.claimed)}, and {learned}, which neither refutes nor proves the claim."
-        )
+        claim = f"it claims that epsilon is at most {upper(attack.claimed)}"
+        neither = "which neither refutes nor proves the claim"
+        sentence = f"Nothing is proved about {name}: {claim}, and {learned}, {neither}."
     elif assessment.state == "nothing proved":
-        sentence = (
-            f"Nothing is proved about this model{_aside(assessment)}, so treat it like the records "
-            f"themselves: epsilon {_estimate_words(assessment.estimated, promises=False)}, and "
-            f"{learned}."
-        )
+        estimate = _estimate_words(assessment.estimated, promises=False)
+        treat = f"{_aside(assessment)}, so treat it like the records themselves"
+        sentence = f"Nothing is proved about this model{treat}: epsilon {estimate}, and {learned}."
     else:
         assert proved is not None
         records, release = assessment.records, assessment.release
         rows = None if records is None else records.rows
         kept = release is None or release.directory
+        who = "Whoever gets this model" if kept else "Whoever got a model made like this"
+        most = f"epsilon is at most {upper(proved.epsilon)} (proved)"
         sentence = (
-            f"{'Whoever gets this model' if kept else 'Whoever got a model made like this'} "
-            f"{learns(proved, _unit(assessment.question), rows)}: epsilon is at most "
-            f"{upper(proved.epsilon)} (proved), {_estimate_words(assessment.estimated)}, and "
+            f"{who} {learns(proved, _unit(assessment.question), rows)}: {most}, "
+            f"{_estimate_words(assessment.estimated)}, and "
             f"{learned}{NOT_COVERED if not_covered(assessment) else ''}."
         )
     return printable(sentence)
@@ -112,10 +110,8 @@ def _broken(assessment: Assessment) -> str:
     sure = f"with {confidence(attack.observed.confidence)} confidence"
     if attack.violated and attack.claimed is not None:
         seen, most = compared(attack.observed.epsilon, attack.claimed)
-        return (
-            f"our attack shows {sure} that epsilon is at least {seen}, more than the {most} that "
-            f"is {promised}, so {wrong}."
-        )
+        shown = f"epsilon is at least {seen}, more than the {most} that is {promised}"
+        return f"our attack shows {sure} that {shown}, so {wrong}."
     return f"our attack refutes {sure} the trade-off curve that is {promised}, so {wrong}."
 
 
@@ -151,10 +147,8 @@ def _notes(assessment: Assessment) -> Iterator[str]:
     for each in assessment.triples:
         if each.estimate is not None and each.estimate_refuted:
             seen, said = compared(each.least, each.estimate.epsilon, measured=True)
-            yield (
-                f"Estimate refuted for {each.of}: our attack shows an epsilon of at least {seen}, "
-                f"more than the estimated {said}."
-            )
+            shown = f"our attack shows an epsilon of at least {seen}"
+            yield f"Estimate refuted for {each.of}: {shown}, more than the estimated {said}."
     if proved and estimated and estimated.epsilon > proved.epsilon and not assessment.broken:
         said, most = compared(estimated.epsilon, proved.epsilon)
         yield f"The estimate ({said}) lies above the {most} that is proved, so it is too high."
@@ -162,39 +156,36 @@ def _notes(assessment: Assessment) -> Iterator[str]:
     plain = None if own is None else own.estimated.headline
     if own and plain and estimated and plain.epsilon < estimated.epsilon:
         most, least = compared(estimated.epsilon, plain.epsilon, measured=True)
-        yield (
-            f"Un-noised SGD looks more private than the release (about {least} and {most} by our "
-            f"estimates), which means little: nothing limits its epsilon. It made {own.training}."
-        )
+        looks = f"looks more private (about {least} and {most} by our estimates)"
+        yield f"Un-noised SGD {looks}, which means little: it has no bound. It made {own.training}."
     if parts is not None and proved is None and parts.why_none:
         yield f"Why nothing is proved: {parts.why_none}"
     if assessment.state == "holds" and (leaks := not_covered(assessment)):
         yield f"Not covered by the guarantee: {'; '.join(leaks)}."
     if proved and records and _delta_too_large(proved, records.rows):
-        yield (
-            f"Delta is too large: {chance(proved.delta)} for each of {records.rows:,} records "
-            f"allows giving away about {about(proved.delta * records.rows, 2)} of them."
-        )
+        each_ = f"{chance(proved.delta)} for each of {records.rows:,} records"
+        many = about(proved.delta * records.rows, 2)
+        yield f"Delta is too large: {each_} allows giving away about {many} of them."
     if release and release.accuracy and (said := useless(release.accuracy)):
         yield f"Hardly useful: {said}"
     if release is not None and not release.directory:
         yield f"No model was written. {full(release.why_not)}".rstrip()
 
 
-def table(assessment: Assessment) -> list[Row]:
+def table(assessment: Assessment) -> list[TableRow]:
     """The three numbers of the release (or of the mechanism), then those of un-noised SGD."""
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for each in assessment.triples:
         of, estimate, observed = printable(each.of), each.estimate, each.observed
 
         def add(kind: _Kind, *cells: str, of: str = of) -> None:
-            rows.append(Row(of, kind, MEANINGS[kind], *cells))
+            rows.append(TableRow(of, kind, MEANINGS[kind], *cells))
 
         sure = "refuted by our attack" if each.broken else "holds by a theorem"
         most, delta = f"at most {upper(each.most)}", upper(each.delta)
         if each.bound == "claimed" or math.isinf(each.most):
             nothing = "nothing limits what anybody learns"
-            rows.append(Row(of, "proved", nothing, "infinite", "any", "nothing is proved"))
+            rows.append(TableRow(of, "proved", nothing, "infinite", "any", "nothing is proved"))
         else:
             add("proved", most, delta, sure)
         if each.bound == "claimed":
@@ -261,12 +252,9 @@ def full(text: str) -> str:
 def cost(found: Accuracy) -> str:
     """How much accuracy is lost, in a sentence."""
     points = 100 * (found.before.value - found.again.value)
-    lost = f"about {points:.1f} percentage points of accuracy"
-    return (
-        f"Privacy costs {lost if points >= 0.05 else 'no accuracy that these rows could show'}: "
-        f"{percent(found.before.value)} without it, {percent(found.again.value)} on average over "
-        f"{found.repeats:,} releases like this one."
-    )
+    lost = f"about {points:.1f} percentage points of accuracy" if points >= 0.05 else "no accuracy"
+    mean = f"{percent(found.again.value)} on average over {found.repeats:,} releases like this one"
+    return f"Privacy costs {lost}: {percent(found.before.value)} without it, {mean}."
 
 
 def useless(found: Accuracy) -> str:
@@ -300,16 +288,13 @@ def scores(found: Accuracy) -> list[tuple[str, ...]]:
         (_one(found), after, found.after_scores),
         ("always the most frequent label", found.majority, found.constant_scores),
     )
-    return [
-        (
-            name,
-            "-" if share is None else percent(share),
-            _number(each.balanced_accuracy, share=True),
-            *map(_number, (each.auc, each.log_loss, each.calibration_error)),
-        )
-        for name, share, each in named
-        if each is not None
-    ]
+    rows: list[tuple[str, ...]] = []
+    for name, share, each in named:
+        if each is not None:
+            balanced = _number(each.balanced_accuracy, share=True)
+            others = map(_number, (each.auc, each.log_loss, each.calibration_error))
+            rows.append((name, "-" if share is None else percent(share), balanced, *others))
+    return rows
 
 
 def _one(found: Accuracy) -> str:

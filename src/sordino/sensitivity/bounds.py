@@ -13,22 +13,11 @@ from sordino.accounting.last_iterate.shifted import Numbers
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
 from sordino.privacy import Relation
-from sordino.sensitivity.loop import (
-    EPS,
-    UP,
-    Batches,
-    Loop,
-    Reshuffled,
-    Sensitivity,
-    batch_sizes,
-    column_sums,
-)
+from sordino.sensitivity.loop import EPS, UP, Batches, Loop, Reshuffled, Sensitivity, batch_sizes
 from sordino.types import Floats
 
-_STEP = (
-    "a gradient step on a smooth convex loss is max(|1 - eta mu|, |1 - eta L|)-Lipschitz "
-    "(docs/math.md 3.1)"
-)
+_RHO = "max(|1 - eta mu|, |1 - eta L|)"
+_STEP = f"a gradient step on a smooth convex loss is {_RHO}-Lipschitz (docs/math.md 3.1)"
 
 
 def contraction(
@@ -58,8 +47,8 @@ def contraction(
         See `Batches`.
     """
     loop = Loop(rates, relation, average_every, **batches)
-    positions = column_sums(loop.visits(loop.rates * loop.worth()[0]))
-    return loop.sensitivity(positions, f"{_STEP}, position by position", loop.said())
+    visits = loop.visits(loop.rates * loop.worth()[0])
+    return loop.summed(visits, f"{_STEP}, position by position", loop.said())
 
 
 def nsgd(
@@ -84,10 +73,8 @@ def rsgd_ar(
     tau = checks.whole("tau", tau, at_least=1)
     rates = _per_epoch(epochs, eta0, tau, **batches)
     bound = contraction(rates=rates, relation=relation, average_every=tau, **batches)
-    theorem = (
-        "Chen, Lee & Kifer 2019, Lemma 2 and Proposition 3, with the averaging and the restart "
-        "that Algorithm 2 lacks"
-    )
+    more = "with the averaging and the restart that Algorithm 2 lacks"
+    theorem = f"Chen, Lee & Kifer 2019, Lemma 2 and Proposition 3, {more}"
     return dataclasses.replace(bound, theorem=theorem)
 
 
@@ -109,7 +96,7 @@ def reshuffled_contributions(
         parts = np.column_stack([parts, np.zeros(len(parts))])
     epochs = tuple(tuple(epoch) for epoch in parts.tolist())
     theorem = f"{_STEP}, visit by visit, for a new permutation in every epoch"
-    return Reshuffled(epochs, loop.shares, relation, theorem, loop.said())
+    return Reshuffled(loop.shares, relation, theorem, loop.said(), epochs)
 
 
 def bolt_on_convex(
@@ -124,10 +111,8 @@ def bolt_on_convex(
     """
     loop = Loop(rates, relation, **batches)
     if len(loop.rates) and float((loop.rates * loop.smooth).max()) > 2:
-        raise NotApplicable(
-            f"The largest learning rate {loop.rates.max():.6g} is above 2 / smoothness = "
-            f"{2 / loop.smooth:.6g}; lower it, or use the contraction bound."
-        )
+        above = f"{loop.rates.max():.6g} is above 2 / smoothness = {2 / loop.smooth:.6g}"
+        raise NotApplicable(f"The largest learning rate {above}; lower it.")
     # A rate that is 2 / smoothness to the last bit may still expand by a rounding each step.
     visits = loop.visits(loop.rates) * (1 + 4 * EPS * (len(loop.rates) + 4))
     whole, rest = divmod(len(loop.rates), len(loop.sizes))
@@ -180,17 +165,15 @@ def bolt_on_strongly_convex(
     b = loop.smooth if schedule_smooth is None else schedule_smooth
     g = constants.strongly_convex if schedule_strongly_convex is None else schedule_strongly_convex
     if not (b >= loop.smooth and 0 < g <= constants.strongly_convex):
-        raise NotApplicable(
-            f"The schedule min(1 / {b:.6g}, 1 / ({g:.6g} t)) must have a first number >= the "
-            f"smoothness {loop.smooth:.6g} and a second > 0 and <= the strong convexity "
-            f"{constants.strongly_convex:.6g}; use those, or the contraction bound."
-        )
+        loss = f"smoothness {loop.smooth:.6g} and strong convexity {constants.strongly_convex:.6g}"
+        given = f"min(1 / {b:.6g}, 1 / ({g:.6g} t))"
+        raise NotApplicable(f"The schedule {given} must be by the loss' own {loss}; use those.")
     # Rates are rounded to a few bits, which the factors see as a sum of 1/k.
     safe = 1 + EPS * (16 + 4 * math.log(max(steps, 1)))
     visits = loop.visits(np.full(steps, safe / (g * max(steps, 1))))
+    loss = f"smoothness {loop.smooth:.6g} and strong convexity {constants.strongly_convex:.6g}"
     said = (
-        f"rates min(1 / {b:.6g}, 1 / ({g:.6g} t)), never restarted, for a loss of smoothness "
-        f"{loop.smooth:.6g} and strong convexity {constants.strongly_convex:.6g}",
+        f"rates min(1 / {b:.6g}, 1 / ({g:.6g} t)), never restarted, for a loss of {loss}",
         f"{steps} steps in batches of {sorted(set(loop.sizes))}",
     )
     return loop.visited(visits, same_order, "Wu et al. 2017, strongly convex", said)
@@ -205,10 +188,8 @@ def fixed_step_limit(*, rate: float, relation: Relation, **batches: Unpack[Batch
     loop = Loop([rate], relation, **batches)
     gap = float(loop.gaps()[0])
     if gap <= 0:
-        raise NotApplicable(
-            f"A step of learning rate {rate:.6g} does not contract (rho = {1 - gap:.6g}); use a "
-            f"rate below 2 / smoothness = {2 / loop.smooth:.6g} and an l2 term, or `contraction`."
-        )
+        below = f"use a rate below 2 / smoothness = {2 / loop.smooth:.6g} and an l2 term"
+        raise NotApplicable(f"A step does not contract (rho = {1 - gap:.6g}); {below}.")
     many = len(loop.sizes)
     left = -math.expm1(many * math.log1p(-gap)) if gap < 1 else 1.0
     kicks = [UP * loop.jump * rate / by for by in loop.divisors.tolist()]
@@ -238,10 +219,8 @@ def zhang_gradient_descent(
     loop = Loop([rate], relation, constants=constants, n=n, batch_size=n)
     mu, smooth = constants.strongly_convex, constants.smooth
     if mu == 0 or rate * (smooth + mu) > 2:
-        raise NotApplicable(
-            "It needs mu > 0 and a learning rate of at most 2 / (L + mu) = "
-            f"{2 / (smooth + mu):.6g}, not {mu:.6g} and {rate:.6g}."
-        )
+        most = f"2 / (L + mu) = {2 / (smooth + mu):.6g}"
+        raise NotApplicable(f"It needs mu > 0 and a rate <= {most}, not {mu:.6g} and {rate:.6g}.")
     total = UP * 2.5 * loop.jump * (smooth + mu) / (n * mu * smooth)
     said = (f"rate {rate:.6g} <= 2 / (L + mu) = {2 / (smooth + mu):.6g}",)
     return loop.sensitivity([total], "Zhang et al. 2017, quoted; 2 R / (n mu) is smaller", said)
@@ -263,8 +242,5 @@ def _geometric(gap: float, terms: int) -> float:
         return 1.0
     exponent = terms * math.log1p(-gap)
     if exponent > 400:
-        raise NotApplicable(
-            f"With rho = {1 - gap:.6g} distances grow beyond all bounds in {terms} steps; lower "
-            "the learning rate to at most 2 / smoothness."
-        )
+        raise NotApplicable(f"With rho = {1 - gap:.6g} distances grow beyond all; lower the rate.")
     return -math.expm1(exponent) / gap * (1 + 8 * EPS * (2 + max(exponent, 0.0)))

@@ -26,7 +26,17 @@ LARGEST = 1e200
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class _Bounds:
+    """What bounds of both kinds say beside their numbers; parameters as in `Sensitivity`."""
+
+    shares: tuple[float, ...]
+    relation: Relation
+    theorem: str
+    conditions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sensitivity(_Bounds):
     """Bounds on ||w - w'|| for the final weights of two neighbouring trainings.
 
     Parameters
@@ -44,10 +54,6 @@ class Sensitivity:
     """
 
     positions: tuple[float, ...]
-    shares: tuple[float, ...]
-    relation: Relation
-    theorem: str
-    conditions: tuple[str, ...]
 
     @property
     def worst(self) -> float:
@@ -77,7 +83,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class Reshuffled:
+class Reshuffled(_Bounds):
     """What a record adds to ||w - w'|| in each epoch, if every epoch has an order of its own.
 
     `epochs[s][j]` is the part of a visit in batch j of epoch s, later contractions included; a
@@ -86,10 +92,6 @@ class Reshuffled:
     """
 
     epochs: tuple[tuple[float, ...], ...]
-    shares: tuple[float, ...]
-    relation: Relation
-    theorem: str
-    conditions: tuple[str, ...]
 
     @property
     def worst(self) -> float:
@@ -144,10 +146,8 @@ class Loop:
         if not isinstance(relation, Relation):
             checks.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
         if relation is Relation.ADD_OR_REMOVE_ONE:
-            raise NotApplicable(
-                "Under add-or-remove-one the number of records is private, and so are batches and "
-                "divisors; use Relation.REPLACE_ONE or Relation.ZERO_OUT."
-            )
+            private = "Under add-or-remove-one the number of records is private"
+            raise NotApplicable(f"{private}; use Relation.REPLACE_ONE or Relation.ZERO_OUT.")
         # How far the differing record's gradients can be apart.
         self.jump = (2 if relation is Relation.REPLACE_ONE else 1) * constants.lipschitz
         self.sizes = batch_sizes(n, batches["batch_size"], batches.get("drop_last", False))
@@ -197,10 +197,8 @@ class Loop:
             worth = max(worth * rho[t], TINY)
         found = np.array(steps), np.array(averages)
         if not all((part < LARGEST).all() for part in found):  # also refuses NaN
-            raise NotApplicable(
-                f"With rho up to {max(rho):.4g} distances grow beyond {LARGEST:g}; lower the "
-                f"learning rates to at most 2 / smoothness = {2 / self.smooth:.6g}."
-            )
+            most = f"to at most 2 / smoothness = {2 / self.smooth:.6g}"
+            raise NotApplicable(f"Distances grow beyond {LARGEST:g}; lower the rates {most}.")
         return found
 
     def visits(self, amounts: Floats) -> Floats:
@@ -216,22 +214,17 @@ class Loop:
     def said(self) -> tuple[str, ...]:
         """What was checked, in words."""
         constants, gaps = self.constants, self.gaps()
-        batches = (
-            f"{len(self.rates)} steps in {len(self.sizes)} batches of {_listed(self.sizes)} an "
-            f"epoch, sums divided by {_listed(self.divisors)}"
-        )
-        sizes = (
-            f"data term convex with gradients of at most {constants.lipschitz:.6g}, the loss of "
-            f"curvature {constants.strongly_convex:.6g} to {self.smooth:.6g}"
-        )
+        an_epoch = f"{len(self.sizes)} batches of {_listed(self.sizes)} an epoch"
+        batches = f"{len(self.rates)} steps in {an_epoch}, sums divided by {_listed(self.divisors)}"
+        curved = f"curvature {constants.strongly_convex:.6g} to {self.smooth:.6g}"
+        bounded = f"convex with gradients of at most {constants.lipschitz:.6g}"
+        sizes = f"data term {bounded}, the loss of {curved}"
         rho = 1 - float(gaps.min(initial=1.0))
         steps = f"every step contracts or keeps distances: rho <= {min(rho, 1.0):.6g}"
         if rho > 1 + 1e-12:
-            expanding = int(np.count_nonzero(gaps < -1e-12))
-            steps = (
-                f"{expanding} steps can EXPAND distances, by up to rho = {rho:.6g}, where the "
-                f"learning rate is above 2 / smoothness = {2 / self.smooth:.6g}; counted in"
-            )
+            expanding = f"{np.count_nonzero(gaps < -1e-12)} steps can EXPAND distances"
+            where = f"the learning rate is above 2 / smoothness = {2 / self.smooth:.6g}"
+            steps = f"{expanding}, by up to rho = {rho:.6g}, where {where}; counted in"
         kept = () if self.window == 0 else (f"means of {self.window} iterates each",)
         return (batches, sizes, steps, *kept)
 
@@ -240,23 +233,22 @@ class Loop:
     ) -> Sensitivity:
         """These bounds of each batch, and 0 for records left out."""
         rest = (0.0,) if self.left_out else ()
-        return Sensitivity((*positions, *rest), self.shares, self.relation, theorem, said)
+        return Sensitivity(self.shares, self.relation, theorem, said, (*positions, *rest))
+
+    def summed(self, visits: Floats, theorem: str, said: tuple[str, ...]) -> Sensitivity:
+        """The sums of visits [epoch, batch] batch by batch, exactly rounded, then rounded up."""
+        sums = [UP * math.fsum(column) for column in visits.T.tolist()]
+        return self.sensitivity(sums, theorem, said)
 
     def visited(
         self, visits: Floats, same_order: bool, theorem: str, said: tuple[str, ...]
     ) -> Sensitivity:
-        """The sum of a record's visits [epoch, batch]: batch by batch, or at worst in any order."""
+        """The sum of a record's visits: batch by batch, or at worst in any order."""
         if checks.flag("same_order", same_order):
-            said = (*said, "the batches of every pass are the same")
-            return self.sensitivity(column_sums(visits), theorem, said)
+            return self.summed(visits, theorem, (*said, "the batches of every pass are the same"))
         worst = UP * math.fsum(visits.max(axis=1).tolist())
         said = (*said, "each pass in any order")
-        return Sensitivity((worst,), (1.0,), self.relation, theorem, said)
-
-
-def column_sums(table: Floats) -> list[float]:
-    """Exactly rounded sums of the columns, then rounded up."""
-    return [UP * math.fsum(column) for column in table.T.tolist()]
+        return Sensitivity((1.0,), self.relation, theorem, said, (worst,))
 
 
 def _checked_constants(constants: Constants) -> Constants:
@@ -264,15 +256,9 @@ def _checked_constants(constants: Constants) -> Constants:
         checks.fail("constants", constants, "to be Constants", "ObjectiveSpec.constants has them.")
     lipschitz, smooth, mu = constants.lipschitz, constants.smooth, constants.strongly_convex
     if not (0 <= lipschitz < math.inf):
-        raise NotApplicable(
-            f"Gradients of the data term must be bounded, not by {lipschitz}; use a Lipschitz "
-            "loss, or clip gradients."
-        )
+        raise NotApplicable("Gradients of the data term must be bounded; clip them.")
     if not (0 <= mu <= smooth < math.inf and smooth > 0):
-        raise NotApplicable(
-            "The loss must be convex and smooth: 0 <= strongly_convex <= smooth, both finite, not "
-            f"{mu} and {smooth}."
-        )
+        raise NotApplicable(f"The loss must be convex and smooth, not {mu} and {smooth}.")
     return constants
 
 

@@ -69,8 +69,8 @@ def rounding(
     mu, R = loop.constants.strongly_convex, loop.constants.lipschitz
     X = max(norm, R)
     slope = (loop.constants.smooth - mu) / norm**2
-    dot, link, terms = gamma(d), gamma(d + 10) * (2 + 2 * slope), gamma(max(loop.sizes) + 4)
-    touched = gamma(4) if checks.flag("summed_apart", summed_apart) else terms
+    dot, link, terms = _gamma(d), _gamma(d + 10) * (2 + 2 * slope), _gamma(max(loop.sizes) + 4)
+    touched = _gamma(4) if checks.flag("summed_apart", summed_apart) else terms
     worth, averages_worth = (part.tolist() for part in loop.worth())
     total = 0.0
     size = checks.non_negative("start_norm", start_norm)
@@ -85,7 +85,7 @@ def rounding(
         size = (size + rate * R * loop.crowding + error) * (1 + 8 * _UNIT)
         sizes += size
         if loop.window and (t + 1) % loop.window == 0:
-            error = gamma(loop.window + 1) * sizes / loop.window
+            error = _gamma(loop.window + 1) * sizes / loop.window
             total += averages_worth[t // loop.window] * error
             size, sizes = 1.001 * sizes / loop.window, 0.0
     if not total < LARGEST:
@@ -93,7 +93,7 @@ def rounding(
     return 1.001 * total + 1e-280  # the sum above has roundings of its own
 
 
-def gamma(operations: int) -> float:
+def _gamma(operations: int) -> float:
     """Bound on the relative error of so many operations."""
     if operations * _UNIT >= 0.01:
         checks.fail("operations", operations, "to be few enough for float64")

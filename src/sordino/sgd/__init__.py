@@ -30,17 +30,10 @@ __all__ = [
     "train_chunks",
 ]
 
+_ENGINE = ("DivergenceWarning", "Interrupted", "Progress", "train", "train_chunks")
 _HOMES = {
-    "Convergence": "convergence",
-    "DivergenceWarning": "engine",
-    "Interrupted": "engine",
-    "Plan": "grid",
-    "Progress": "engine",
-    "convergence_point": "convergence",
-    "prepare": "grid",
-    "stop_position": "convergence",
-    "train": "engine",
-    "train_chunks": "engine",
+    **dict.fromkeys(("Convergence", "convergence_point", "stop_position"), "convergence"),
+    **dict.fromkeys(_ENGINE, "engine"),
+    **dict.fromkeys(("Plan", "prepare"), "grid"),
 }
-
 __getattr__, __dir__ = _lazy.public_names(__name__, _HOMES)

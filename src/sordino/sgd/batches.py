@@ -125,12 +125,10 @@ def _bernoulli_hits(generator: np.random.Generator, trials: int, rate: float) ->
 
 
 @compiled
-def _walk(
-    exponential: npt.NDArray[np.float64], last: int, trials: int, hits: _Hits
-) -> tuple[int, int]:
+def _walk(draws: npt.NDArray[np.float64], last: int, trials: int, hits: _Hits) -> tuple[int, int]:
     """Add up gaps; how many positions lie inside, and where the last of all gaps ends."""
     inside = 0
-    for draw in exponential:
+    for draw in draws:
         last += int(min(np.floor(draw), float(trials))) + 1
         if last < trials:
             hits[inside] = last

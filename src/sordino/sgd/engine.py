@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ from sordino.sgd.batches import Epoch, epochs
 from sordino.sgd.grid import Grid, NoiseSource, Plan, prepare
 from sordino.sgd.kernels import full_batch, linear, network
 from sordino.sgd.kernels.full_batch import FullBatch
-from sordino.sgd.kernels.network import Lanes
+from sordino.sgd.kernels.network import Branches
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Array
 
@@ -60,36 +61,25 @@ class Chunk:
     def __init__(
         self, grid: Grid, seeds: slice, neighbours: slice, pulse: _Pulse | None = None
     ) -> None:
-        self.grid = grid
-        self.pulse = pulse or _Pulse()
-        self.spec = grid.spec
-        self.seeds = grid.seeds[seeds]
-        self.table = grid.table.of(neighbours)
-        start = np.stack(
-            [
-                grid.objective.init(grid.streams.stream("initial weights", seed))
-                if grid.initial is None
-                else grid.initial
-                for seed in self.seeds
-            ]
-        )
-        self.lanes = Lanes(
-            grid.objective,
-            torch.tensor(start, dtype=getattr(torch, self.spec.dtype)),
-            len(self.table.slot),
-            shares=_by_torch(self.spec),
-            averages=self.spec.average_every is not None,
-        )
+        self.grid, self.spec, self.pulse = grid, grid.spec, pulse or _Pulse()
+        self.seeds, self.table = grid.seeds[seeds], grid.table.of(neighbours)
+        if grid.initial is None:
+            streams = (grid.streams.stream("initial weights", seed) for seed in self.seeds)
+            first = np.stack([grid.objective.init(stream) for stream in streams])
+        else:
+            first = np.stack([grid.initial] * len(self.seeds))
+        start = torch.tensor(first, dtype=getattr(torch, self.spec.dtype))
+        how = {"shares": _by_torch(self.spec), "averages": self.spec.average_every is not None}
+        self.branches = Branches(grid.objective, start, len(self.table.slot), **how)
         wanted = self.seeds if self.spec.noise_multiplier else ()
         self.noise = [grid.noise.stream("noise", seed) for seed in wanted]
         self.drawn: torch.Tensor | None = None  # noise of coming steps, of full batches
         self.full: FullBatch | None = None
         many = grid.neighbours
         if full_batch.applies(self.spec, grid.slots, len(grid.seeds) * many):
-            first, datasets = np.arange(seeds.start, seeds.stop) * many, range(many)[neighbours]
-            places = first[:, None] + np.array(datasets)
-            parameters = grid.objective.parameters
-            self.full = FullBatch(self.spec, self.table, grid.slots, parameters, places)
+            rows, datasets = np.arange(seeds.start, seeds.stop) * many, range(many)[neighbours]
+            places, sizes = rows[:, None] + datasets, (grid.slots, grid.objective.parameters)
+            self.full = FullBatch(self.spec, self.table, *sizes, places)
         self.runs = len(self.seeds) * len(self.table.slot)
 
     def train(self) -> Array:
@@ -100,9 +90,8 @@ class Chunk:
         shape = (len(self.seeds), len(self.table.slot), len(kept), grid.objective.parameters)
         out = np.empty(shape, dtype=spec.dtype)
         if 0 in kept:
-            out[:, :, kept[0]] = self.lanes.weights()
-        taken = updates = 0
-        since_average = since_restart = 0
+            out[:, :, kept[0]] = self.branches.weights()
+        taken = updates = since_average = since_restart = 0
         if self.full is None:
             orders = epochs(spec, grid.slots, self.seeds, grid.streams, self.table.nothing)
         else:  # an epoch is one step, of all rows
@@ -119,9 +108,9 @@ class Chunk:
                     raise _Cancelled
                 self._descend(epoch.part(part), rates[part], steps - taken)
                 if averages and part.stop == length:
-                    self.lanes.average((spec.average_every or 1) * length)
+                    self.branches.average((spec.average_every or 1) * length)
                 if taken + part.stop in kept:
-                    out[:, :, kept[taken + part.stop]] = self.lanes.weights()
+                    out[:, :, kept[taken + part.stop]] = self.branches.weights()
             taken, updates = taken + length, updates + length
             since_average = 0 if averages else since_average + 1
             since_restart += 1
@@ -147,11 +136,11 @@ class Chunk:
         """Take these steps, of `left` that are still to come."""
         noise = self._draw(len(rates), left)
         if _by_torch(self.spec):
-            args = (self.table, self.lanes, epoch, rates, noise)
+            args = (self.table, self.branches, epoch, rates, noise)
             network.descend(self.grid.objective, self.spec, *args)
             return
-        weights = self.lanes.params[0]
-        total = None if self.lanes.total is None else self.lanes.total[0]
+        weights = self.branches.params[0]
+        total = None if self.branches.total is None else self.branches.total[0]
         if self.full is not None:
             self.full.descend(weights, total, rates, noise)
         else:
@@ -177,14 +166,13 @@ class Chunk:
             normal = np.asarray(noise.standard_normal((shape[1], shape[2])))
             if normal.shape != shape[1:] or not np.isfinite(normal).all():
                 # Anything else would be spread over the steps, or take the noise away.
-                hint = "The noise source does not keep its promise; nothing was released."
-                checks.fail("noise", normal.shape, f"to be {shape[1:]} finite numbers", hint)
+                checks.fail("noise", normal.shape, f"to be {shape[1:]} finite numbers")
             drawn[run] = normal
         return torch.from_numpy(drawn)
 
 
 def _by_torch(spec: TrainSpec) -> bool:
-    """Whether steps are taken by `network`, where runs share a lane; else by a compiled loop."""
+    """Whether steps are taken by `network`, where runs share a branch; else by a compiled loop."""
     return not spec.objective.is_linear
 
 
@@ -224,17 +212,27 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, weights: Array, finished: npt.NDArray[np.bool_]) -> None:
         super().__init__(f"stopped after {int(finished.sum())} of {finished.size} runs")
-        self.weights = weights
-        self.finished = finished
+        self.weights, self.finished = weights, finished
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class _Finished:
     """Finished runs: positions in the grid, and their weights [seed, neighbour, checkpoint, p]."""
 
     seeds: slice
     neighbours: slice
     weights: Array
+
+
+class _GridOptions(TypedDict, total=False):
+    """What `prepare` can be told beside the grid itself; `train` says what it means."""
+
+    initial_weights: Array | None
+    streams: Streams | None
+    noise: NoiseSource | None
+    plan: Plan | None
+    memory: int | None
+    threads: int | None
 
 
 def train(
@@ -244,13 +242,8 @@ def train(
     neighbours: Neighbours | None = None,
     checkpoints: Sequence[int] | None = None,
     *,
-    initial_weights: Array | None = None,
-    streams: Streams | None = None,
-    noise: NoiseSource | None = None,
-    plan: Plan | None = None,
-    memory: int | None = None,
-    threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
+    **how: Unpack[_GridOptions],
 ) -> Array:
     """Train every seed on every neighbouring dataset; return their weights.
 
@@ -305,19 +298,7 @@ def train(
     >>> train(spec, data, seeds=range(5)).shape
     (5, 1, 1, 3)
     """
-    grid = prepare(
-        spec,
-        dataset,
-        seeds,
-        neighbours,
-        checkpoints,
-        initial_weights=initial_weights,
-        streams=streams,
-        noise=noise,
-        plan=plan,
-        memory=memory,
-        threads=threads,
-    )
+    grid = prepare(spec, dataset, seeds, neighbours, checkpoints, **how)
     weights = np.full(grid.shape, np.nan, dtype=spec.dtype)
     finished = np.zeros(grid.shape[:2], dtype=bool)
     try:
@@ -339,7 +320,7 @@ def train_chunks(
     *,
     only: Sequence[tuple[slice, slice]] | None = None,
     under_way: Callable[[float], None] | None = None,
-) -> Iterator[Finished]:
+) -> Iterator[_Finished]:
     """Yield chunks as they finish, in any order; those of `grid.chunks()`, or `only` these.
 
     On one kind of machine, a chunk has the same bytes whichever others are trained (another
@@ -351,7 +332,7 @@ def train_chunks(
     waiting = list(reversed(grid.chunks() if only is None else only))
     done, total = 0, sum(_runs(*chunk) for chunk in waiting)
     steps = max(1, grid.spec.total_steps(grid.slots))
-    running: dict[Future[Finished], tuple[_Pulse, int]] = {}
+    running: dict[Future[_Finished], tuple[_Pulse, int]] = {}
     interrupted, patience = False, math.inf
     with (
         _single_threaded_blas,
@@ -393,7 +374,7 @@ def train_chunks(
         raise KeyboardInterrupt
 
 
-def _stop(running: dict[Future[Finished], tuple[_Pulse, int]]) -> None:
+def _stop(running: dict[Future[_Finished], tuple[_Pulse, int]]) -> None:
     for pulse, _ in running.values():
         pulse.stop = True
 
@@ -402,9 +383,9 @@ def _runs(seeds: slice, neighbours: slice) -> int:
     return int((seeds.stop - seeds.start) * (neighbours.stop - neighbours.start))
 
 
-def _train_chunk(grid: Grid, box: tuple[slice, slice], pulse: _Pulse) -> Finished:
+def _train_chunk(grid: Grid, box: tuple[slice, slice], pulse: _Pulse) -> _Finished:
     with torch.no_grad():
-        return Finished(*box, Chunk(grid, *box, pulse).train())
+        return _Finished(*box, Chunk(grid, *box, pulse).train())
 
 
 class _SingleThreadedBlas:
@@ -416,8 +397,7 @@ class _SingleThreadedBlas:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
+        self._lock, self._inside = threading.Lock(), 0
         self._limits: threadpoolctl.threadpool_limits | None = None
 
     def __enter__(self) -> None:

@@ -87,9 +87,9 @@ class Need:
     def bytes_of(self, plan: Plan) -> int:
         """Memory of the table and a chunk a thread, from above."""
         sizes = (self.slots, plan.seeds, plan.neighbours, self.checkpoints)
-        return self.table + self.threads * chunk_bytes(
-            self.spec, self.objective, *sizes, full_batches=self.full_batches
-        )
+        full = self.full_batches
+        one = chunk_bytes(self.spec, self.objective, *sizes, full_batches=full)
+        return self.table + self.threads * one
 
 
 def default_memory() -> int:
@@ -104,8 +104,7 @@ def make_plan(need: Need, memory: int | None, plan: Plan | None = None) -> Plan:
     A given plan is refused if it does not fit in a given memory, or tears a seed apart.
     """
     if plan is not None and not need.splits_neighbours and plan.neighbours < need.neighbours:
-        hint = "Its randomness cannot be repeated, so a seed's datasets go in one chunk."
-        checks.fail("plan", plan, f"to have neighbours >= {need.neighbours}", hint)
+        checks.fail("plan", plan, f"to have neighbours >= {need.neighbours}, all of a seed")
     if plan is not None and memory is None:
         return plan
     budget = default_memory() if memory is None else checks.whole("memory", memory)
@@ -289,20 +288,13 @@ def prepare(
     checked_seeds = _check_seeds(seeds)
     streams = SeededStreams() if streams is None else streams
     if noise is None and spec.noise_multiplier and not streams.repeatable:
-        hint = "Where nothing may be repeatable, noise protects people: say where it comes from."
-        checks.fail("noise", None, "to be given with streams that are not repeatable", hint)
+        checks.fail("noise", None, "to be given with streams that are not repeatable")
     noise = streams if noise is None else noise
     dtype = getattr(torch, spec.dtype)
+    threads = tasks.available_cores() if threads is None else threads
     need = Need(
-        spec=spec,
-        objective=objective,
-        slots=neighbours.size,
-        seeds=len(checked_seeds),
-        neighbours=len(neighbours),
-        checkpoints=len(kept),
-        threads=checks.whole(
-            "threads", tasks.available_cores() if threads is None else threads, at_least=1
-        ),
+        *(spec, objective, neighbours.size, len(checked_seeds), len(neighbours), len(kept)),
+        threads=checks.whole("threads", threads, at_least=1),
         table=table_bytes(objective, dataset, neighbours, dtype),
         splits_neighbours=streams.repeatable and noise.repeatable,
     )
@@ -323,27 +315,21 @@ def prepare(
 
 def _check_neighbours(spec: TrainSpec, dataset: Dataset, neighbours: Neighbours) -> None:
     if not isinstance(neighbours, Neighbours):
-        hint = "Make them with sordino.data.neighbours."
-        checks.fail("neighbours", type(neighbours).__name__, "to be Neighbours", hint)
+        checks.fail("neighbours", type(neighbours).__name__, "to be Neighbours")
     neighbours.check_of(dataset)
     if neighbours.relation is Relation.ADD_OR_REMOVE_ONE:
         where = "for added or removed records"
         if spec.order != Sampling.POISSON:
-            hint = "Elsewhere use neighbours.zero_out, or train on dataset.take(...) itself."
-            checks.fail("order", spec.written_order, f"to be poisson {where}", hint)
+            checks.fail("order", spec.written_order, f"to be poisson {where}")
         if spec.sample_rate is None:
-            hint = "With it left out, the rate would tell the size, which is private here."
-            checks.fail("sample_rate", None, f"to be given {where}", hint)
+            checks.fail("sample_rate", None, f"to be given {where}: it would tell the size")
 
 
 def _check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     checks.sequence("seeds", seeds, "Pass range(10) for ten runs.")
     checked = tuple(checks.whole("seed", seed) for seed in seeds)
-    if not checked:
-        checks.fail("seeds", "[]", "to hold at least one seed")
-    if len(set(checked)) < len(checked):
-        hint = "The same seed gives the same run: it would be counted twice."
-        checks.fail("seeds", list(checked), "to be different", hint)
+    if not checked or len(set(checked)) < len(checked):
+        checks.fail("seeds", list(checked), "to be different, at least one")
     return checked
 
 
@@ -373,14 +359,12 @@ def _initial(
     """The start that all runs share, or None if each draws its own."""
     if weights is None:
         if spec.init == "given":
-            hint = 'The spec has init="given".'
-            checks.fail("initial_weights", None, "to be an array [parameter]", hint)
+            checks.fail("initial_weights", None, 'to be an array [parameter] with init="given"')
         if spec.init == "fixed":
             return objective.init(streams.stream("fixed initial weights", spec.init_seed))
         return None
     if spec.init != "given":
-        hint = 'Set init="given" in the spec to start from them.'
-        checks.fail("initial_weights", "[given]", f"to be None with init={spec.init!r}", hint)
+        checks.fail("initial_weights", "[given]", f"to be None with init={spec.init!r}")
     weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != (objective.parameters,):
         checks.fail("initial_weights.shape", weights.shape, f"to be ({objective.parameters},)")

@@ -34,7 +34,7 @@ _THIN, _OF_WIDE = 4, 1.2e-10  # more datasets at once are products of matrices
 _OF_SHARED = 2.0e-10  # a row's entry where all runs see all rows, as products of matrices
 _OF_HIDDEN = 8.0e-10  # a row's entry of a network, for each hidden unit
 _OF_STEP, _OF_HIDDEN_STEP = 3.0e-7, 1.2e-5
-MOST = 2**63 - 1
+_MOST = 2**63 - 1
 """Of steps and the like: what arrays can count."""
 
 
@@ -57,16 +57,12 @@ class Schedule:
 
     def __post_init__(self) -> None:
         checks.one_of("schedule", self.kind, _SCHEDULES)
-        needed = {"rate": "Pass a step size such as 0.5."}
-        if self.kind == "strongly-convex":
-            needed = {
-                "smooth": "Pass the loss' smoothness constant.",
-                "strongly_convex": "Pass the l2 weight.",
-            }
+        falls = self.kind == "strongly-convex"
+        needed = ("smooth", "strongly_convex") if falls else ("rate",)
         for name in ("rate", "smooth", "strongly_convex"):
             check = checks.positive if name in needed else checks.non_negative
             shown = "learning_rate" if name == "rate" else name
-            _keep(self, name, check(shown, getattr(self, name), needed.get(name, "")))
+            _keep(self, name, check(shown, getattr(self, name)))
 
     @classmethod
     def constant(cls, rate: float) -> Schedule:
@@ -174,8 +170,7 @@ class TrainSpec:
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, ObjectiveSpec):
-            hint = 'Pass ObjectiveSpec("logistic"), say.'
-            checks.fail("objective", self.objective, "to be an ObjectiveSpec", hint)
+            checks.fail("objective", self.objective, "to be an ObjectiveSpec")
         if not isinstance(self.learning_rate, Schedule):
             rate = checks.positive("learning_rate", self.learning_rate, "Pass 0.5, say.")
             _keep(self, "learning_rate", Schedule.constant(rate))
@@ -186,8 +181,8 @@ class TrainSpec:
         for name in ("batch_size", "steps", "epochs", "average_every", "restart_every"):
             if getattr(self, name) is not None:
                 count = checks.whole(name, getattr(self, name), at_least=1)
-                if count > MOST:
-                    checks.fail(name, count, f"<= {MOST}", "Nobody could count the steps.")
+                if count > _MOST:
+                    checks.fail(name, count, f"<= {_MOST}")
                 _keep(self, name, count)
         _keep(self, "init_seed", checks.whole("init_seed", self.init_seed))
         _keep(self, "drop_last", checks.flag("drop_last", self.drop_last))
@@ -209,14 +204,12 @@ class TrainSpec:
         noise = checks.non_negative("noise_multiplier", self.noise_multiplier)
         _keep(self, "noise_multiplier", noise)
         if noise and self.max_grad_norm is None:
-            hint = "noise_multiplier is relative to it."
-            checks.fail("max_grad_norm", None, "to be finite where there is noise", hint)
+            checks.fail("max_grad_norm", None, "to be finite where there is noise")
         if self.fixed_divisor is None:
             return
         _keep(self, "fixed_divisor", checks.flag("fixed_divisor", self.fixed_divisor))
         if not self.fixed_divisor and self._counts_are_private:
-            hint = "The number of examples in a batch is private there."
-            checks.fail("fixed_divisor", False, "to be True with poisson sampling or noise", hint)
+            checks.fail("fixed_divisor", False, "to be True with poisson sampling or noise")
 
     @property
     def _counts_are_private(self) -> bool:

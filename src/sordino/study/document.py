@@ -15,10 +15,10 @@ from sordino.study.files import explained, refuse
 from sordino.study.layout import Layout
 
 NAME = "study.json"
-UNCHANGED = "Pass another directory; this one was not changed."
+UNCHANGED = "Pass another directory."
 _SCHEMA, _VERSION = "sordino-study", 1
 """Of all files of a study; one with a higher number was written by a newer sordino."""
-_RESTORE = f"Restore {NAME} from a copy, or delete it and run the same command: cells are kept."
+_RESTORE = f"Restore {NAME}, or delete it and run the same command: cells are kept."
 _SHOWN = 3
 _NOTHING = object()
 
@@ -95,7 +95,7 @@ class Document:
             more = len(clauses) - _SHOWN
             rest = f"; and {more} more" if more > 0 else ""
             condition = f"to be of what is asked for, and {'; '.join(clauses[:_SHOWN])}{rest}"
-            refuse(directory, condition, "Pass its own settings, or another directory.")
+            refuse(directory, condition, UNCHANGED)
 
 
 def _differences(path: str, there: Any, here: Any) -> Iterator[str]:

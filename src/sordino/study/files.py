@@ -116,8 +116,7 @@ class WriterLock:
                     if not busy:
                         raise
             if busy:
-                hint = "Wait for the other program to end, or end it; reading is possible."
-                refuse(root, "to be written by one program at a time", hint)
+                refuse(root, "to be written by one program at a time", "Wait for the other one.")
             _held.add(self._key)
 
     @property

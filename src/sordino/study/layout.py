@@ -69,7 +69,7 @@ class Layout:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        checks.sequence("inits", self.inits, "Pass labels, such as ('vary', 'fixed').")
+        checks.sequence("inits", self.inits)
         for label in self.inits:
             if not isinstance(label, str) or not label or not label.isprintable():
                 checks.fail("inits", repr(label), "to be a printable text")
@@ -90,8 +90,7 @@ class Layout:
         checks.one_of("dtype", self.dtype, ("float32", "float64"))
         files = math.prod(-(-all_ // one) for all_, one in zip(self.shape, self.chunk, strict=True))
         if files > _MOST_FILES:
-            hint = "Cut both axes into equal cells, as Layout.cut does."
-            checks.fail("layout", f"[{files} files]", f"to need at most {_MOST_FILES} files", hint)
+            checks.fail("layout", f"[{files} files]", f"<= {_MOST_FILES}", "Use Layout.cut.")
 
     @classmethod
     def cut(
@@ -114,7 +113,7 @@ class Layout:
         """
         most = [checks.whole("cell", each, at_least=1) for each in cell]
         for name, axis in (("seeds", seeds), ("neighbours", neighbours)):
-            checks.sequence(name, axis, "Pass a list of whole numbers.")
+            checks.sequence(name, axis)
         return cls(
             inits=tuple(inits),
             seeds=tuple(seeds),
@@ -161,12 +160,9 @@ class Layout:
 
     def name(self, cell: Cell) -> str:
         """A cell in words, for sentences."""
-        seeds = self.seeds[cell.seeds]
-        rows = cell.neighbours
-        return (
-            f"cell {cell.number} (init {self.inits[cell.init]}, seeds {seeds[0]} to {seeds[-1]}, "
-            f"neighbours at {rows.start} to {rows.stop - 1})"
-        )
+        seeds, rows = self.seeds[cell.seeds], cell.neighbours
+        where = f"seeds {seeds[0]} to {seeds[-1]}, neighbours at {rows.start} to {rows.stop - 1}"
+        return f"cell {cell.number} (init {self.inits[cell.init]}, {where})"
 
     def to_plain(self) -> Any:
         """As JSON can hold it."""
@@ -180,7 +176,7 @@ class Layout:
 
 
 def _numbers(name: str, values: Sequence[int], least: int = 0) -> tuple[int, ...]:
-    checks.sequence(name, values, "Pass a list of whole numbers.")
+    checks.sequence(name, values)
     numbers = tuple(checks.whole(name, value, at_least=least) for value in values)
     if not numbers or max(numbers) > _MOST_LABEL:
         checks.fail(name, f"[{len(numbers)}]", f"to hold at least one number, <= {_MOST_LABEL}")

@@ -292,8 +292,7 @@ class Study:
         root = _path(directory)
         document = Document.read(root)
         if document is None:
-            hint = "Pass the directory of a study that was made before."
-            refuse(root, f"to be a study, and it has no {NAME}", hint)
+            refuse(root, f"to be a study, and it has no {NAME}", UNCHANGED)
         return cls._writer(root, document) if writes else cls(root, document, None)
 
     @classmethod
@@ -399,8 +398,7 @@ class Study:
         self._check_cell(cell)
         weights, shape = np.asarray(weights), self.layout.shape_of(cell)
         if weights.shape != shape:
-            hint = "The axes are seed, neighbour, step and parameter."
-            checks.fail("weights.shape", weights.shape, f"to be {shape}", hint)
+            checks.fail("weights.shape", weights.shape, f"to be {shape}")
         if not np.can_cast(weights.dtype, self.layout.dtype, "safe"):
             checks.fail("weights.dtype", weights.dtype, f"to fit into {self.layout.dtype}")
         checks.finite("weights", weights, "Record the cell as failed instead.")
@@ -486,7 +484,7 @@ class Study:
             dataset: xr.Dataset = xr.open_zarr(self.directory / _GROUP, chunks=None)
         except Exception as error:  # zarr's own are of every kind
             condition = f"to have a {_GROUP} that can be opened ({type(error).__name__})"
-            refuse(self.directory, condition, "Open the study for writing once: that mends it.")
+            refuse(self.directory, condition, "Opening it for writing mends it.")
         return dataset
 
     def damaged(self) -> dict[Cell, str]:
@@ -511,14 +509,14 @@ class Study:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         if self._lock is None or not self._lock.holds:
-            hint = "Use Study.open_or_create or Study.open(directory, writes=True)."
-            checks.fail("study", self.directory, "to be open for writing in this process", hint)
+            hint = "Use Study.open(directory, writes=True)."
+            checks.fail("study", self.directory, "to be open for writing here", hint)
         with self._guard, explained(self.directory, "written"):
             yield
 
     def _check_cell(self, cell: Cell) -> None:
         if not isinstance(cell, Cell) or cell not in self._cells[cell.number : cell.number + 1]:
-            checks.fail("cell", cell, "to be of this study", "Take it from cells() or missing().")
+            checks.fail("cell", cell, "to be of this study")
 
     def _records(self) -> dict[Cell, _Record]:
         """The record of every cell that has one."""
@@ -560,17 +558,14 @@ class Study:
     def _check_whole(self, cell: Cell, good: bool, what: str) -> None:
         if not good:
             condition = f"to be as it was written, and {what}, of {self.layout.name(cell)}"
-            hint = "Repair the study: this cell is trained again, and the others are kept."
-            refuse(self.directory, condition, hint, DamagedCell)
+            refuse(self.directory, condition, "Repair it: only this is repeated.", DamagedCell)
 
 
 def _path(directory: str | os.PathLike[str]) -> Path:
     """The path, absolute from now on: a program may change its directory."""
-    hint = "Pass the path of a study, such as 'study'."
-    if not isinstance(directory, str | os.PathLike) or str(directory) == "":
-        checks.fail("directory", repr(directory), "to be the path of a directory", hint)
-    if "\0" in os.fsdecode(directory):
-        checks.fail("directory", repr(directory), "to be without zero characters", hint)
+    named = isinstance(directory, str | os.PathLike) and str(directory) != ""
+    if not named or "\0" in os.fsdecode(directory):
+        checks.fail("directory", repr(directory), "to be the path of a directory")
     return Path(os.fsdecode(directory)).expanduser().absolute()
 
 
@@ -596,6 +591,6 @@ def _exists(root: Path, wanted: Document) -> bool:
         plain = [_plain(_files.read(each)) for each in files]
         addresses = {each.get("study") if isinstance(each, dict) else None for each in plain}
         if addresses != {wanted.address}:
-            condition = f"to have its {NAME}, and what is there is not of what is asked for"
-            refuse(root, condition, f"Restore {NAME} from a copy, or pass another directory.")
+            condition = f"to have its {NAME}, since its cells are of another study"
+            refuse(root, condition, f"Restore {NAME}, or pass another directory.")
     return False

@@ -111,20 +111,10 @@ def _draw(
 ) -> None:
     method = method.removesuffix("/tuned")
     colour, mark, dashes = STYLES[method]
-    panel.errorbar(
-        across,
-        values,
-        errors if mark else None,
-        color=colour,
-        marker=mark or None,
-        markersize=3,
-        linestyle=dashes,
-        linewidth=1.6 if method in _FRONT else 1.0,
-        elinewidth=0.6,
-        capsize=1.5,
-        zorder=4 if method in _FRONT else 3,
-        label=label,
-    )
+    width, order = (1.6, 4) if method in _FRONT else (1.0, 3)
+    look: Any = {"color": colour, "marker": mark or None, "markersize": 3, "linestyle": dashes}
+    look |= {"linewidth": width, "elinewidth": 0.6, "capsize": 1.5, "zorder": order}
+    panel.errorbar(across, values, errors if mark else None, label=label, **look)
 
 
 def _frame(top: Any, bottom: Any, numbers: Numbers, methods: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,9 +32,19 @@ from sordino.release.mechanism import SLACK
 from sordino.types import Floats
 
 REFERENCES = ("none", "majority")
-OLD_OBJECTIVES = ("objective/2011", "objective/2012")
 _LEFT = 1e-6
 """Norm of the mean gradient at which minimising stops where nothing is proved of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings:
+    """What runs of more than one kind say: the dataset, its form, methods, and delta and l2."""
+
+    data: str
+    form: str | None = "erm"
+    methods: tuple[str, ...]
+    delta: float
+    l2: float
 
 
 def make_plans(
@@ -49,9 +59,7 @@ def make_plans(
         return [_or_none(lambda: _plan_of(method, task, orders))]
     estimator, public = as_estimator(name, task.rows)
     tried = [_setting(each, public, task) for each in tries(name)]
-    return [
-        _or_none(lambda given=given: _plan(estimator, task, given)) for given in (public, *tried)
-    ]
+    return [_or_none(lambda how=how: _plan(estimator, task, how)) for how in (public, *tried)]
 
 
 def _or_none(make: Callable[..., FitPlan | None]) -> FitPlan | None:
@@ -126,12 +134,10 @@ def _old_moments(task: Task, orders: int) -> FitPlan | None:
     return FitPlan(method.name, task, given, None, sigma, 0.0, "in every step", spec, task.l2)
 
 
-def old_moments_epsilon(
-    noise: float, delta: float, sample_rate: float, steps: int, orders: int
-) -> float:
+def old_moments_epsilon(noise: float, delta: float, rate: float, steps: int, orders: int) -> float:
     """Epsilon by Abadi et al. 2016: the least over whole moments 1 to `orders`."""
     moments = np.arange(1.0, orders + 1)
-    loss = PoissonLoss(noise_multiplier=noise, sample_rate=sample_rate)
+    loss = PoissonLoss(noise_multiplier=noise, sample_rate=rate)
     logs = np.max([loss.log_moments(moments, direction) for direction in DIRECTIONS], axis=0)
     return float(renyi.mironov(moments + 1, steps * logs / moments, delta).min())
 

@@ -232,14 +232,7 @@ class ErmQuantities(Quantities):
         return _ratio(*values)
 
     def schedule_noise_ratio(
-        self,
-        *,
-        loss: _Table,
-        schedule: _Table,
-        epsilon: float,
-        delta: float,
-        over: str,
-        under: str,
+        self, *, loss: _Table, schedule: _Table, epsilon: float, delta: float, over: str, under: str
     ) -> Answer:
         """The noise by one way to count over that by another.
 

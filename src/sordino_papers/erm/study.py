@@ -27,8 +27,8 @@ from sordino.estimators.risk import NoMinimum
 from sordino.randomness import Name, stream
 from sordino.types import Array, Floats
 from sordino_papers.erm.methods import (
-    OLD_OBJECTIVES,
     REFERENCES,
+    MethodSettings,
     least_epsilon,
     make_plans,
     old_objective,
@@ -50,8 +50,8 @@ _Item = tuple[str, int]
 _LOSSES = {"logistic": "logistic", "svm": "huber-svm"}
 
 
-@dataclass(frozen=True)
-class ErmSettings:
+@dataclass(frozen=True, kw_only=True)
+class ErmSettings(MethodSettings):
     """One dataset and one loss.
 
     Parameters
@@ -84,19 +84,14 @@ class ErmSettings:
         Highest whole order of the moments accountant in "sgd-ma/2016".
     """
 
-    data: str
     loss: str
-    l2: float
-    delta: float
     epsilons: tuple[float, ...]
-    methods: tuple[str, ...]
     folds: int
     scored: int
     draws: int
     fits: Mapping[str, int]
     orders: int
     huber_width: float = 0.5
-    form: str | None = "erm"
     folder: str = ""
     rows: int = 0
     tuning: int = 0
@@ -113,16 +108,9 @@ class ErmSettings:
 
     def task(self, rows: int, columns: int, epsilon: float) -> Task:
         """One fit, as an estimator would state it."""
-        return Task(
-            kind=_LOSSES[self.loss],
-            l2=self.l2,
-            rows=rows,
-            columns=columns,
-            norm=1.0,
-            epsilon=epsilon,
-            delta=self.delta,
-            huber_width=self.huber_width,
-        )
+        same = {name: getattr(self, name) for name in ("l2", "delta", "huber_width")}
+        kind = _LOSSES[self.loss]
+        return Task(kind=kind, rows=rows, columns=columns, norm=1.0, epsilon=epsilon, **same)
 
     def tries(self, method: str) -> list[dict[str, float]]:
         """Settings that are tried, one after the other."""
@@ -156,7 +144,7 @@ class ErmSettings:
 
 
 @dataclass(frozen=True)
-class StoredRows:
+class _StoredRows:
     """Rows and labels in files, where every worker finds them."""
 
     directory: str
@@ -192,7 +180,7 @@ class StoredRows:
         )
 
 
-def store_rows(settings: ErmSettings, store: RunStore) -> StoredRows:
+def store_rows(settings: ErmSettings, store: RunStore) -> _StoredRows:
     """Write the rows, unless they are there."""
     given = settings.data, settings.form, settings.folder, settings.rows, settings.constant
     directory = store.folder("erm rows", *given)
@@ -206,7 +194,7 @@ def store_rows(settings: ErmSettings, store: RunStore) -> StoredRows:
         directory.mkdir(parents=True, exist_ok=True)
         _save(directory / "X.npy", with_constant(X, settings.constant))
         _save(directory / "y.npy", y)  # last: both are there then
-    return StoredRows(str(directory), settings)
+    return _StoredRows(str(directory), settings)
 
 
 def _save(path: Path, values: Array) -> None:
@@ -261,7 +249,7 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
         # Chosen once the first folds are there; the others are trained with the choice alone.
         chosen = {method: pieces.best(method, given.tuning_folds) for method in tuned}
         pieces = dataclasses.replace(pieces, chosen=chosen)
-    return _gathered(pieces, sources, trained)
+    return _gather(pieces, sources, trained)
 
 
 def _made(pieces: Pieces, items: Sequence[_Item], client: Any) -> Iterator[object]:
@@ -277,15 +265,13 @@ def _made(pieces: Pieces, items: Sequence[_Item], client: Any) -> Iterator[objec
         yield item
 
 
-def _gathered(
-    pieces: Pieces, sources: Mapping[str, Sequence[str]], trained: Sequence[str]
-) -> Numbers:
+def _gather(pieces: Pieces, sources: Mapping[str, Sequence[str]], asked: Sequence[str]) -> Numbers:
     """Numbers [method, epsilon, fold]; of a tuned method those of its best setting."""
     given = pieces.settings
     shape = len(given.methods), len(given.epsilons), len(given.shown_folds)
     accuracies, objectives, sigmas = (np.full(shape, np.nan) for _ in range(3))
     chosen = np.zeros(shape[:2], dtype=np.int64)
-    scores = {source: pieces.scores(source, given.shown_folds) for source in trained}
+    scores = {source: pieces.scores(source, given.shown_folds) for source in asked}
     for m, method in enumerate(given.methods):
         best = np.zeros(len(given.epsilons), dtype=np.int64)
         if method in pieces.chosen:
@@ -300,10 +286,8 @@ def _gathered(
     return {
         "methods": np.array(given.methods),
         "epsilons": np.array(given.epsilons),
-        "accuracies": accuracies,
-        "objectives": objectives,
-        "sigmas": sigmas,
-        "chosen": chosen,
+        **{"accuracies": accuracies, "objectives": objectives},
+        **{"sigmas": sigmas, "chosen": chosen},
         "rows": np.array(rows),
         "columns": np.array(columns),
         "delta": np.array(given.delta),
@@ -327,7 +311,7 @@ class Pieces:
     """
 
     settings: ErmSettings
-    rows: StoredRows
+    rows: _StoredRows
     directory: str
     chosen: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
@@ -336,11 +320,9 @@ class Pieces:
         names = [method] * len(self.settings.epsilons)
         if method == AUTO:
             rows, columns = self.rows.shape
-            training = self.settings.training_rows(rows)
-            names = [
-                rules.best_method(self.settings.task(training, columns, epsilon))
-                for epsilon in self.settings.epsilons
-            ]
+            sizes = self.settings.training_rows(rows), columns
+            tasks_of = (self.settings.task(*sizes, each) for each in self.settings.epsilons)
+            names = [rules.best_method(task) for task in tasks_of]
         asked = self.settings.methods
         return [each + TUNED if each + TUNED in asked else each for each in names]
 
@@ -380,14 +362,12 @@ class _Fold:
     def scores(self, chosen: Sequence[int] | None = None) -> Floats:
         """Accuracy, objective and noise [3, setting, epsilon], means over draws or fits."""
         given, epsilons = self.settings, self.settings.epsilons
-        if self.method in OLD_OBJECTIVES:
+        if self.method in ("objective/2011", "objective/2012"):
             return np.stack([self._old(epsilon) for epsilon in epsilons], axis=-1)
         if self.method in REFERENCES:
             epsilons = epsilons[:1]  # they promise nothing, whatever the budget
-        plans = [
-            make_plans(self.method, self.task(epsilon), given.tries, given.orders)
-            for epsilon in epsilons
-        ]
+        tasks_of = (self.task(epsilon) for epsilon in epsilons)
+        plans = [make_plans(self.method, task, given.tries, given.orders) for task in tasks_of]
         if chosen is not None:
             plans = [[each[0], each[at]] for each, at in zip(plans, chosen, strict=True)]
         able = [plan for each in plans for plan in each if plan is not None]
@@ -411,12 +391,8 @@ class _Fold:
 
     def randomness(self, *name: Name) -> Randomness:
         """Seeded by the piece and a name."""
-        given = self.settings
-        draw = stream(
-            *("reproduce", "erm", given.data, given.folder, given.loss),
-            *(self.method, self.fold, *name),
-        )
-        return Randomness.seeded(int(draw.integers(1 << 48)))
+        of = "reproduce", "erm", self.settings.data, self.settings.folder, self.settings.loss
+        return Randomness.seeded(int(stream(*of, self.method, self.fold, *name).integers(1 << 48)))
 
     def _of_plans(self, plans: Sequence[FitPlan]) -> list[tuple[float, float, float]]:
         if plans[0].spec is None:
@@ -454,27 +430,23 @@ class _Fold:
         fits = 1 if plan.method in REFERENCES else self.fits
         found = []
         for fit in range(fits):
-            draws = self.randomness(at, fit)
+            draws, method = self.randomness(at, fit), methods.METHODS[plan.method]
             try:
-                trained = methods.METHODS[plan.method].train(
-                    plan, self.training, draws, self._start
-                )
-                released = (
-                    draws.released.perturb(trained[0], plan.scale) if plan.scale else trained[0]
-                )
+                weights = method.train(plan, self.training, draws, self._start)[0]
+                if plan.scale:
+                    weights = np.asarray(draws.released.perturb(weights, plan.scale))
             except NoMinimum:
-                released = np.full_like(self._start[0], np.nan)
-            found.append(released)
+                weights = np.full_like(self._start[0], np.nan)
+            found.append(weights)
         return np.array(found)
 
     def _old(self, epsilon: float) -> Floats:
         task, found, sigma = self.task(epsilon), [], np.nan
         at = self.settings.epsilons.index(epsilon)
         for fit in range(self.fits):
+            draws = self.randomness(at, fit)
             try:
-                weights, sigma = old_objective(
-                    self.method, task, self.training, self.randomness(at, fit)
-                )
+                weights, sigma = old_objective(self.method, task, self.training, draws)
             except NoMinimum:
                 return np.full((3, 1), np.nan)
             found.append(weights)

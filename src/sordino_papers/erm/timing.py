@@ -18,7 +18,7 @@ import numpy as np
 
 from sordino.randomness import stream
 from sordino.types import Array, Floats
-from sordino_papers.erm.methods import REFERENCES, as_estimator
+from sordino_papers.erm.methods import REFERENCES, MethodSettings, as_estimator
 from sordino_papers.runs import read_settings
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ _WARM_UP = 2000
 _MOST_ITERATIONS = 500
 
 
-@dataclass(frozen=True)
-class TimingSettings:
+@dataclass(frozen=True, kw_only=True)
+class TimingSettings(MethodSettings):
     """What a run of this kind may say.
 
     Parameters
@@ -52,15 +52,10 @@ class TimingSettings:
         Whether seconds are those that pass, not the processor's.
     """
 
-    data: str
     rows: tuple[int, ...]
-    methods: tuple[str, ...]
     epsilon: float
-    delta: float
-    l2: float
     repeats: Mapping[str, int]
     accurate: float
-    form: str | None = "erm"
     wall: bool = False
 
 
@@ -87,14 +82,8 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
             steps[m, at], passes[m, at] = _counted(given, method, few, X.shape[1] + 1)
             done += 1
             store.tell(done, total)
-    return {
-        "methods": np.array(given.methods),
-        "rows": np.array(given.rows),
-        "seconds": seconds,
-        "steps": steps,
-        "passes": passes,
-        "iterations": iterations,
-    }
+    counts = {"seconds": seconds, "steps": steps, "passes": passes, "iterations": iterations}
+    return {"methods": np.array(given.methods), "rows": np.array(given.rows), **counts}
 
 
 def fit_seconds(given: TimingSettings, method: str, X: Array, y: Array) -> float:
@@ -117,15 +106,9 @@ def _model(given: TimingSettings, method: str, rows: int) -> Any:
     if method == SCIKIT_LEARN:
         return LogisticRegression(C=1 / (given.l2 * rows))
     name, own = as_estimator(method, rows)
-    return PrivateLogisticRegression(
-        epsilon=math.inf if method == "none" else given.epsilon,
-        delta=given.delta,
-        method=name,
-        l2=given.l2,
-        classes=[0, 1],
-        random_state=0,
-        **own.given,  # type: ignore[arg-type]
-    )
+    epsilon = math.inf if method == "none" else given.epsilon
+    how: Any = {"method": name, "l2": given.l2, "classes": [0, 1], "random_state": 0, **own.given}
+    return PrivateLogisticRegression(epsilon=epsilon, delta=given.delta, **how)
 
 
 def _counted(given: TimingSettings, method: str, rows: int, columns: int) -> tuple[float, float]:
@@ -145,15 +128,8 @@ def _counted(given: TimingSettings, method: str, rows: int, columns: int) -> tup
 def _task(given: TimingSettings, rows: int, columns: int) -> Any:
     from sordino.estimators.fit import Task
 
-    return Task(
-        kind="logistic",
-        l2=given.l2,
-        rows=rows,
-        columns=columns,
-        norm=1.0,
-        epsilon=given.epsilon,
-        delta=given.delta,
-    )
+    same = {name: getattr(given, name) for name in ("l2", "epsilon", "delta")}
+    return Task(kind="logistic", rows=rows, columns=columns, norm=1.0, **same)
 
 
 def _quasi_newton_iterations(given: TimingSettings, X: Array, y: Array) -> int:

@@ -92,8 +92,7 @@ class PapersClaim:
         found = summary.of(init)
         sigma = found.sigma["minimum"].value
         if found.worst is None or not sigma > 0 or not found.sensitivity > 0:
-            hint = "Measure more seeds, or a training whose seed and records matter."
-            checks.fail("summary", f"[{init}]", "to have a worst pair and noise", hint)
+            checks.fail("summary", f"[{init}]", "to have a worst pair and noise")
         first, second = (found.neighbours[place] for place in found.worst.pair)
         seeds = summary.measured.seeds
         return cls(init, found.sensitivity, sigma, summary.delta, (first, second), seeds)
@@ -202,10 +201,8 @@ class ClaimAudit:
             return f"refuted: these runs contradict {curve} ({at}) with {sure}; {found}"
         if self.detectable == math.inf:
             return f"not refuted: {curve} ({at}) is more than this audit could have refuted"
-        return (
-            f"not refuted: {curve} ({at}) is not contradicted; this audit could have refuted it "
-            f"if the truth were mu = {self.detectable:.3g} or more"
-        )
+        power = f"could have refuted it if the truth were mu = {self.detectable:.3g} or more"
+        return f"not refuted: {curve} ({at}) is not contradicted; this audit {power}"
 
 
 def pair(data: Dataset, records: Sequence[int]) -> tuple[Dataset, Neighbours]:
@@ -241,13 +238,10 @@ def fresh_runs(
 
     runs = checks.whole("runs", runs, at_least=4)
     if spec.order == Sampling.CYCLIC:
-        hint = "In a fixed order, the place of a record counts too."
-        checks.fail("order", spec.written_order, "to be random", hint)
+        checks.fail("order", spec.written_order, "to be random: a record's place counts too")
     seeds = range(first_seed, first_seed + runs)
-    taken = set(claim.seeds).intersection(seeds)
-    if taken:
-        hint = "Fresh runs must not be those that chose the pair."
-        checks.fail("first_seed", first_seed, f"to leave out the grid's seed {min(taken)}", hint)
+    if taken := set(claim.seeds).intersection(seeds):
+        checks.fail("first_seed", first_seed, f"to leave out the grid's seed {min(taken)}")
     first, both = pair(data, claim.records)
     trained = dataclasses.replace(spec, init=claim.init)
     weights = train(trained, first, seeds, both, progress=progress)[:, :, 0]
@@ -275,17 +269,25 @@ def examine(
     confidence
         Of all that is found, together.
     """
-    W = _pair_of_runs(weights)
+    W = np.asarray(weights, dtype=np.float64)
+    if W.ndim != 3 or len(W) != 2 or W.shape[1] < 4 * _FOLDS:
+        condition = f"to be [2, {4 * _FOLDS} or more runs, parameter]"
+        checks.fail("weights", f"[shape {W.shape}]", condition, "Pass what `fresh_runs` returns.")
+    checks.finite("weights", W.reshape(2 * W.shape[1], -1))
     tested, added = claim.claimed, 0.0
     if epsilon is not None:
         W, tested, added = _augmented(claim, W, epsilon)
     learned = W.shape[1] // 2
-    score, learning = _learned(*W[:, :learned])
+    # Row r of both is one seed, and learns or tests as a whole.
+    folds = np.arange(learned) % _FOLDS
+    held_out, whole = direction([*W[:, :learned]], [folds, folds], _FOLDS)
+    score, learning = whole(), np.concatenate([np.stack(fold) for fold in held_out], axis=1)
     negative, positive = score(W[0, learned:]), score(W[1, learned:])
     each = _share(confidence)
     asked: dict[str, Any] = {"delta": claim.delta, "confidence": each}
     best = bounds.best_threshold(*learning, **asked, runs=len(negative))
     middle = float(learning.mean())
+    counts = bounds.counts_at(negative, positive, middle)
     named = {**asked, "attack": "a direction learned from other runs"}
     family, family_name = band.GaussianFamily(claim.delta), "of Gaussian mechanisms"
     assert tested.profile is not None
@@ -296,7 +298,7 @@ def examine(
         gaussian_band=band.band(negative, positive, family, family_name=family_name, **named),
         gaussian=bounds.at_threshold(negative, positive, middle, if_gaussian=True, **named),
         plain=bounds.at_threshold(negative, positive, best, **named),
-        mu=_mu_at(negative, positive, middle, each),
+        mu=bounds.gaussian_mu_from_counts(*counts, confidence=each),
         refuted_by_band=band.refutes(negative, positive, tested.profile, confidence=each),
         distance=_distance(negative, positive),
         isotropic=_isotropic(W[:, :learned], W[:, learned:]),
@@ -332,43 +334,13 @@ def _augmented(claim: PapersClaim, W: Floats, epsilon: float) -> tuple[Floats, C
     """Runs with the noise still to add, and what they are claimed to be worth."""
     release = claim.augmented(epsilon)
     if release.adds_nothing:
-        limit = claim.claimed.epsilon
-        hint = "From there on nothing is added, and the claim is epsilon_i* itself."
-        checks.fail("epsilon", epsilon, f"< {limit:.4g}, which is epsilon_i*", hint)
+        limit = f"< {claim.claimed.epsilon:.4g}, which is epsilon_i*"
+        checks.fail("epsilon", epsilon, limit, "From there on nothing is added.")
     generator = randomness.stream("audit", "augmented release", claim.init)
     together = claim.sensitivity / math.hypot(release.sigma_augment, claim.sigma)
     source = f"augmented release at epsilon = {epsilon:g}"
     tested = _gaussian_claim(together, claim.delta, source)
     return perturbed(W, release, generator), tested, release.sigma_augment
-
-
-def _pair_of_runs(weights: npt.ArrayLike) -> Floats:
-    W = np.asarray(weights, dtype=np.float64)
-    if W.ndim != 3 or len(W) != 2 or W.shape[1] < 4 * _FOLDS:
-        hint = "Pass what `fresh_runs` returns."
-        checks.fail(
-            "weights",
-            f"[shape {W.shape}]",
-            f"to be [2, {4 * _FOLDS} or more runs, parameter]",
-            hint,
-        )
-    checks.finite("weights", W.reshape(2 * W.shape[1], -1))
-    return W
-
-
-def _learned(first: Floats, second: Floats) -> tuple[Callable[[Floats], Floats], Floats]:
-    """The most telling direction, and scores [dataset, run] as those of fresh runs will be.
-
-    Row r of both is one seed, and learns or tests as a whole.
-    """
-    folds = np.arange(len(first)) % _FOLDS
-    held_out, whole = direction([first, second], [folds, folds], _FOLDS)
-    return whole(), np.concatenate([np.stack(each) for each in held_out], axis=1)
-
-
-def _mu_at(negative: Floats, positive: Floats, threshold: float, confidence: float) -> float:
-    counts = bounds.counts_at(negative, positive, threshold)
-    return bounds.gaussian_mu_from_counts(*counts, confidence=confidence)
 
 
 def _distance(negative: Floats, positive: Floats) -> float:

@@ -26,6 +26,7 @@ from sordino_papers.sgd_noise.quantities import curve
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_Texts = Sequence[str]
 _PLACES = 600
 """Of a density."""
 _COLORS = {"vary": BLUE, "fixed": VERMILION}
@@ -39,6 +40,7 @@ _OVER = {
     "largest": ("delta_s_pairs_largest", "pairs, largest over seeds"),
 }
 _DISTANCE = r"$\Vert w - w^{\prime}\Vert$"
+_YLABEL = r"$\hat\Delta_S$, $\hat\Delta_S^*$, $\sigma_i$"
 _PAGE = 7.2
 """Inches: both columns of a two-column page."""
 _LEAST_P = 1e-8
@@ -147,9 +149,7 @@ def _write_at(
     panel.annotate(text, (at, height), shift, va="top", **where, **look)
 
 
-def _draw_distances(
-    *runs: Numbers, titles: Sequence[str], across: int = 1, rows: Sequence[str] = ()
-) -> Figure:
+def _draw_distances(*runs: Numbers, titles: _Texts, across: int = 1, rows: _Texts = ()) -> Figure:
     """Densities of Delta_S, Delta_V and Delta_S+V, dashed the papers' bound where there is one."""
 
     def draw(panel: Any, run: Numbers) -> str:
@@ -157,9 +157,9 @@ def _draw_distances(
         panel.set_xlabel(_DISTANCE)
         return ""
 
-    columns = 6 if across > 1 else 3
-    layout = _Panels(titles, across, rows)
-    return layout.draw(runs, 1.75, draw, xlabel=_DISTANCE, ylabel="density", columns=columns)
+    labels = {"xlabel": _DISTANCE, "ylabel": "density"}
+    layout, columns = _Panels(titles, across, rows), 6 if across > 1 else 3
+    return layout.draw(runs, 1.75, draw, **labels, columns=columns)
 
 
 def _draw_cnn_distances(run: Numbers, *, title: str) -> Figure:
@@ -211,11 +211,7 @@ def _distances(panel: Any, run: Numbers) -> float:
 
 
 def _draw_pairwise(
-    *runs: Numbers,
-    titles: Sequence[str],
-    across: int = 1,
-    init: str = "vary",
-    over: str = "seeds",
+    *runs: Numbers, titles: Sequence[str], across: int = 1, init: str = "vary", over: str = "seeds"
 ) -> Figure:
     """Density of the epsilon of each pair of datasets, by the papers' formula at delta = 1/N.
 
@@ -232,8 +228,8 @@ def _draw_pairwise(
         top = _hill(panel, values, high, _COLORS[init], label, 1.3)
         panel.axvline(largest, color=INK, linewidth=1.0, linestyle="--", label="largest")
         panel.axvline(median, color=INK, linewidth=1.0, linestyle=_DOTS, label="median")
-        for at, shift, side in ((median, 2, "left"), (largest, -2, "right")):
-            side = "right" if at == largest else side
+        for at, shift in ((median, 2), (largest, -2)):
+            side = "right" if at == largest else "left"
             _write_at(panel, f"{at:.3g}", at, 0.98, (shift, 0), ha=side, fontsize=7)
         panel.set(xlim=(0, high), ylim=(0, 1.2 * top))
         return ""
@@ -243,19 +239,14 @@ def _draw_pairwise(
     return layout.draw(runs, 1.75, draw, xlabel=xlabel, ylabel="density", columns=3)
 
 
-def _draw_by_steps(
-    *runs: Numbers, titles: Sequence[str], across: int = 1, rows: Sequence[str] = ()
-) -> Figure:
+def _draw_by_steps(*runs: Numbers, titles: _Texts, across: int = 1, rows: _Texts = ()) -> Figure:
     """The bound, the empirical sensitivity and sigma_i against training steps (v2, Figures 4, 8).
 
     On a logarithmic axis where there is no bound: a network's sensitivity and sigma are far apart.
     """
-    ylabel = r"$\hat\Delta_S$, $\hat\Delta_S^*$, $\sigma_i$"
-    columns = 3 if across > 1 else 2
-    layout = _Panels(titles, across, rows)
-    return layout.draw(
-        runs, 1.9, _by_steps, xlabel="training steps", ylabel=ylabel, columns=columns
-    )
+    labels = {"xlabel": "training steps", "ylabel": _YLABEL}
+    layout, columns = _Panels(titles, across, rows), 3 if across > 1 else 2
+    return layout.draw(runs, 1.9, _by_steps, **labels, columns=columns)
 
 
 def _by_steps(panel: Any, run: Numbers) -> str:
@@ -269,10 +260,8 @@ def _by_steps(panel: Any, run: Numbers) -> str:
         label, look = r"$\hat\Delta_S$, the papers' bound", {"color": INK, "linestyle": "--"}
         starts = np.minimum(begun * a_pass, last)
         panel.step(starts, rises, where="post", linewidth=1, label=label, **look)
-    for kind, symbol, dashes, marker in (
-        ("sensitivity", r"$\hat\Delta_S^*$", "-", "o"),
-        ("sigma", r"$\sigma_i$", _DOTS, "s"),
-    ):
+    lines = [("sensitivity", r"$\hat\Delta_S^*$", "-", "o"), ("sigma", r"$\sigma_i$", _DOTS, "s")]
+    for kind, symbol, dashes, marker in lines:
         for init in _inits(run, f"by_steps/{kind}"):
             look = {"color": _COLORS[init], "linestyle": dashes, "marker": marker}
             label, values = f"{symbol}, {NAMES[init]}", run[f"{init}/by_steps/{kind}"]
@@ -353,9 +342,7 @@ def _p_values(panel: Any, kept: dict[str, Array], level: float, corrected: float
     panel.set_ylim(0, 1.1 * max(top, math.log(10)))
 
 
-def _draw_settling(
-    *runs: Numbers, titles: Sequence[str], across: int = 1, init: str = "vary"
-) -> Figure:
+def _draw_settling(*runs: Numbers, titles: _Texts, across: int = 1, init: str = "vary") -> Figure:
     """How settled the numbers are, two panels a run (v2, Figures 7, 9); dashed: the ones used."""
     layout = _Panels(titles, across)
     with canvas.styled():
@@ -482,15 +469,9 @@ def _draw_accuracy_by_epsilon(*runs: Numbers, titles: Sequence[str], fixed: bool
     return figure
 
 
-DRAWINGS: dict[str, Callable[..., Figure]] = {
-    "distances": _draw_distances,
-    "cnn_distances": _draw_cnn_distances,
-    "by_steps": _draw_by_steps,
-    "p_values": _draw_p_values,
-    "settling": _draw_settling,
-    "trajectories": _draw_trajectories,
-    "pairwise": _draw_pairwise,
-    "accuracy_by_epsilon": _draw_accuracy_by_epsilon,
-    "feature_values": _draw_feature_values,
-    "training_curves": _draw_training_curves,
-}
+_DRAWN: tuple[Callable[..., Figure], ...] = (
+    *(_draw_distances, _draw_cnn_distances, _draw_by_steps, _draw_p_values, _draw_settling),
+    *(_draw_trajectories, _draw_pairwise, _draw_accuracy_by_epsilon, _draw_feature_values),
+    _draw_training_curves,
+)
+DRAWINGS = {each.__name__.removeprefix("_draw_"): each for each in _DRAWN}

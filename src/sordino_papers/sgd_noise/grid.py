@@ -99,10 +99,8 @@ class GridSettings:
     @property
     def trained(self) -> dict[str, Any]:
         """What the weights depend on: the study is named by it."""
-        fields = {**self.__dict__}
-        for name in ("tested", "accuracy_runs", "claimed_norm", "follow"):
-            del fields[name]
-        return fields
+        others = ("tested", "accuracy_runs", "claimed_norm", "follow")
+        return {name: value for name, value in vars(self).items() if name not in others}
 
 
 def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
@@ -110,7 +108,11 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
     given = GridSettings.read(settings)
     splits = store.splits(given.data, given.form)
     measured = _train(given, splits.train, store)
-    followed = _followed(given, measured)
+    if given.follow:
+        followed = np.array(given.follow, dtype=np.intp)
+    else:  # the two that the seed moves most: chosen to be seen, not to be typical
+        moved = measured.final(measured.inits[0])[:, measured.base or 0].std(axis=0)
+        followed = np.argsort(-moved, kind="stable")[:2]
     found: dict[str, Any] = {**_facts(given, measured), **_bounds(given, measured)}
     found["trajectory_weights"] = followed
     # The products are small and many: threads would wait for each other longer than they compute.
@@ -128,10 +130,7 @@ def _train(given: GridSettings, train: Dataset, store: RunStore) -> Measured:
         stream = randomness.stream("reproduce", "half", given.data)
         train = train.take(np.sort(stream.permutation(train.rows)[::2]))
     study = measure(
-        given.spec,
-        train,
-        given.seeds,
-        given.neighbours,
+        *(given.spec, train, given.seeds, given.neighbours),
         init=given.init,
         checkpoints=given.checkpoints,
         store=store.folder("grid", given.trained),
@@ -146,8 +145,7 @@ def _facts(given: GridSettings, measured: Measured) -> dict[str, Any]:
     n, seeds, datasets = measured.dataset.size, len(measured.seeds), len(_replaced(measured))
     return {
         "n": n,
-        "delta_v1": epsilon.usual_delta(n, version=1),
-        "delta_v2": epsilon.usual_delta(n, version=2),
+        **{f"delta_v{version}": epsilon.usual_delta(n, version=version) for version in (1, 2)},
         "parameters": measured.parameters,
         "hidden": math.nan if given.hidden is None else given.hidden,
         "seeds": seeds,
@@ -185,30 +183,16 @@ def _bounds(given: GridSettings, measured: Measured) -> dict[str, Any]:
 
 def _replaced(measured: Measured) -> list[int]:
     """Positions of the datasets that are compared: the papers', without the data itself."""
-    there = range(len(measured.neighbours))
-    return [at for at in there if at != measured.base]
-
-
-def _followed(given: GridSettings, measured: Measured) -> Indices:
-    """Two weights: those of the settings, or the ones that the seed moves most.
-
-    The latter are chosen to be seen, not to be typical.
-    """
-    if given.follow:
-        return np.array(given.follow, dtype=np.intp)
-    moved = measured.final(measured.inits[0])[:, measured.base or 0].std(axis=0)
-    return np.argsort(-moved, kind="stable")[:2]
+    return [at for at in range(len(measured.neighbours)) if at != measured.base]
 
 
 class _Init:
     """One kind of initial weights."""
 
-    def __init__(
-        self, given: GridSettings, measured: Measured, init: str, followed: Indices
-    ) -> None:
-        self.given, self.measured, self.init, self.followed = given, measured, init, followed
-        self.replaced = _replaced(measured)
-        self.W = measured.final(init)[:, self.replaced]
+    def __init__(self, given: GridSettings, grid: Measured, init: str, followed: Indices) -> None:
+        self.given, self.measured, self.init, self.followed = given, grid, init, followed
+        self.replaced = _replaced(grid)
+        self.W = grid.final(init)[:, self.replaced]
 
     def numbers(self, test: Dataset | None) -> dict[str, Any]:
         return {
@@ -241,15 +225,13 @@ class _Init:
 
         Beside them the p-values of the weights.
         """
-        W = self.W
-        delta_s = distances.between_datasets(W, stream=self.stream("delta_S"), most=_MOST)
-        delta_v = distances.between_seeds(W, stream=self.stream("delta_V"), most=_MOST)
-        delta_sv = distances.between_both(W, stream=self.stream("delta_S+V"), most=_MOST)
-        stream = self.stream("Gaussian vectors")
-        gaussian = distances.against_gaussian(W, stream=stream, most=_MOST)
+        W, most, stream = self.W, _MOST, self.stream
+        delta_s = distances.between_datasets(W, stream=stream("delta_S"), most=most)
+        delta_v = distances.between_seeds(W, stream=stream("delta_V"), most=most)
+        delta_sv = distances.between_both(W, stream=stream("delta_S+V"), most=most)
+        gaussian = distances.against_gaussian(W, stream=stream("Gaussian vectors"), most=most)
         total = sum((distances.largest_by_pair(rows[None]) for rows in W), np.zeros(()))
-        pairs = np.triu_indices(W.shape[1], 1)
-        tested = min(self.given.tested, W.shape[1])
+        pairs, tested = np.triu_indices(W.shape[1], 1), min(self.given.tested, W.shape[1])
         values = {
             "delta_s": delta_s.values,
             "delta_v": delta_v.values,

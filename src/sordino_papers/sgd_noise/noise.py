@@ -20,30 +20,163 @@ where the other can have been is the law of the largest distance from a fixed st
 the largest from a varying one (`Largest`).
 
 Models are trained here, one a seed, on the dataset itself: one record moves no accuracy.
+
+ROWS are as the papers' authors prepared them, where that moves what noise does to a model.
+
+Their code is public (github.com/microsoft/intrinsic-private-sgd). It differs from our recipes in
+what no other number depends on: principal components are fitted on training and validation rows
+together, and turned so that the largest score of each is positive (scikit-learn's rule until 1.5);
+random projections, and Forest's split into training and test rows, are drawn without a seed, and
+only their law is known. A noise vector that is given once and for all meets other weights when an
+axis is turned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import threadpoolctl
 
 from sordino import checks, randomness
+from sordino.data import preprocess, sources
+from sordino.data.catalogue import files, images, recipes
+from sordino.data.dataset import Dataset
 from sordino.intrinsic.augment import remaining_sigma, target_sigma
 from sordino.types import Floats
 from sordino_papers.runs import read_settings
-from sordino_papers.sgd_noise import preparations
 from sordino_papers.sgd_noise.grid import GridSettings
-from sordino_papers.sgd_noise.preparations import Preparation
 
 if TYPE_CHECKING:
-    from sordino.data.dataset import Dataset
     from sordino_papers.quantities import Numbers
     from sordino_papers.runs import RunStore
+
+
+Preparation = Literal["recipe", "components", "projections", "tests"]
+RANDOM: tuple[Preparation, ...] = ("projections", "tests")
+"""Those of which there are many."""
+_Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """Images as rows, of two classes: the training rows with their validation rows first."""
+
+    X: Floats
+    y: _Labels
+    X_test: Floats
+    y_test: _Labels
+
+    def cast(self, projection: preprocess.Projection, *, scaled: bool, name: str) -> Rows:
+        """Rows of a projection; the first tenth is for validation, and is left out."""
+        kept, _ = preprocess.first_tenth(len(self.X))
+        made = []
+        for X, y in ((self.X[kept], self.y[kept]), (self.X_test, self.y_test)):
+            cast = projection.apply(X)
+            cast = preprocess.clip_rows(cast) if scaled else cast
+            made.append(Dataset(cast.astype(np.float32), y, 1.0 if scaled else None, name))
+        return made[0], made[1]
+
+
+Rows = tuple[Dataset, Dataset]
+"""Rows to train on, and held-out ones with labels 0 and 1."""
+
+
+def prepare(
+    store: RunStore,
+    data: str,
+    preparation: Preparation,
+    *,
+    classes: Sequence[int] = (),
+    scaled: bool = True,
+    many: int = 1,
+    components: int = images.COMPONENTS,
+) -> Iterator[Rows]:
+    """`many` preparations of a dataset if they are random, else one.
+
+    Parameters
+    ----------
+    store
+        Where data are read.
+    data
+        A recipe; of "components" and "projections", one that is made of images.
+    preparation
+        "recipe": as it is. "tests": as it is, then with other test rows, as many, drawn from all
+        rows. (Not from those that are not trained on: the few weights of a linear model do not know
+        so many rows by heart, and so it need not be trained again.) Else as above.
+    classes
+        Of "components" and "projections": the images' labels that become 0 and 1.
+    scaled
+        Whether rows longer than 1 are scaled to 1.
+    many
+        How many.
+    components
+        Columns.
+    """
+    checks.one_of("rows", preparation, get_args(Preparation))
+    if preparation in ("recipe", "tests"):
+        splits = store.splits(data)
+        train, test = splits.train, splits.test
+        assert test is not None
+        yield train, test
+        parts = [part for part in (train, splits.validation, test) if part is not None]
+        X, y = (np.concatenate([getattr(part, name) for part in parts]) for name in "Xy")
+        for number in range(1, many if preparation == "tests" else 1):
+            stream = randomness.stream("reproduce", "test rows", number)
+            rows = stream.permutation(len(X))[: test.rows]
+            yield train, Dataset(X[rows], y[rows], None, train.name)
+        return
+    pixels = _pixels(store, data, classes)
+    if preparation == "components":
+        yield pixels.cast(turn(pixels.X, components), scaled=scaled, name=data)
+        return
+    for number in range(many):
+        stream = randomness.stream("reproduce", "projection", number)
+        directions = stream.normal(scale=components**-0.5, size=(pixels.X.shape[1], components))
+        random = preprocess.Projection(np.zeros(pixels.X.shape[1]), directions, ())
+        yield pixels.cast(random, scaled=scaled, name=data)
+
+
+def turn(X: Floats, components: int) -> preprocess.Projection:
+    """Principal directions of rows, each turned so that its largest score is positive."""
+    pca = preprocess.Projection.pca(X, components)
+    with threadpoolctl.threadpool_limits(1, "blas"):
+        scores = pca.apply(X)
+    top = scores[np.abs(scores).argmax(axis=0), np.arange(components)]
+    return preprocess.Projection(pca.centre, pca.directions * np.sign(top), pca.reads_private_data)
+
+
+def _pixels(store: RunStore, data: str, classes: Sequence[int]) -> Pixels:
+    """Images of two classes, pixels between 0 and 1, as the raw files order them."""
+    if len(classes) != 2:
+        checks.fail("classes", list(classes), "to be two labels", "The second one becomes 1.")
+    source = recipes.recipe(data).files
+    if files.CIFAR2 in source:
+        held = images.parse_cifar(sources.read(files.CIFAR2, store.data_dir))
+        rest, test = ((held[f"x_{part}"], held[f"y_{part}"]) for part in ("train", "test"))
+        return Pixels(*_chosen(*rest, classes), *_chosen(*test, classes))
+    if source != files.MNIST:
+        checks.fail("data", data, "to be made of images")
+    splits = store.splits("mnist")
+    assert splits.validation is not None
+    assert splits.test is not None
+    both = splits.validation, splits.train
+    X, y = (np.concatenate([getattr(part, name) for part in both]) for name in "Xy")
+    return Pixels(*_chosen(X, y, classes), *_chosen(splits.test.X, splits.test.y, classes))
+
+
+def _chosen(
+    X: npt.NDArray[np.generic], y: npt.ArrayLike, classes: Sequence[int]
+) -> tuple[Floats, _Labels]:
+    labels = np.asarray(y).ravel()
+    kept = np.isin(labels, classes)
+    rows = X[kept].reshape(int(kept.sum()), -1)
+    scale = 255.0 if rows.dtype == np.uint8 else 1.0
+    return rows.astype(np.float64) / scale, (labels[kept] == classes[1]).astype(np.int64)
+
 
 _Singles = npt.NDArray[np.float32]
 _Counts = npt.NDArray[np.int32]
@@ -79,7 +212,7 @@ class NoiseSettings:
         Models that the paper's means are over, of different seeds; as many as the grid has seeds if
         not given.
     rows, classes, scaled
-        How rows are made: `preparations.prepare`.
+        How rows are made: `prepare`.
     """
 
     grid: str
@@ -158,8 +291,7 @@ class NoiseCase:
     @classmethod
     def of(cls, given: Mapping[str, Any], settings: NoiseSettings, grid: Numbers) -> NoiseCase:
         """Of a file's table; names are the grid's numbers."""
-        largest = Largest.of(grid, given.get("comparisons"))
-        sigma = _number(given["sigma"], grid)
+        largest, sigma = Largest.of(grid, given.get("comparisons")), _number(given["sigma"], grid)
         known = given["sensitivity"] != "largest"
         sensitivity = _number(given["sensitivity"], grid) if known else largest.median
         around = np.array([sensitivity])
@@ -171,8 +303,7 @@ class NoiseCase:
             for epsilon in settings.epsilons
         ]
         target = np.array(targets).reshape(len(around), -1)
-        left = np.vectorize(remaining_sigma)(target, sigma)
-        return cls(around, sigma, target, left)
+        return cls(around, sigma, target, np.vectorize(remaining_sigma)(target, sigma))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,15 +357,14 @@ def make(settings: Mapping[str, Any], store: RunStore) -> Numbers:
             numbers[f"{name}/sigma"] = case.sigma
         numbers.update(_draw(given, store, cases, _trials(given, bed, beds, vector)))
     numbers["epsilons"], numbers["delta"] = np.array(given.epsilons), given.delta
-    numbers["random_rows"] = given.rows in preparations.RANDOM
+    numbers["random_rows"] = given.rows in RANDOM
     numbers["averaged"] = given.averaged or grid["seeds"]
     return {name: np.asarray(value) for name, value in numbers.items()}
 
 
 def authors_vector(seed: int, parameters: int) -> Floats:
     """The noise that the authors' code draws after it has set this seed."""
-    legacy = np.random.RandomState(seed)
-    return np.asarray(legacy.normal(size=parameters))
+    return np.asarray(np.random.RandomState(seed).normal(size=parameters))
 
 
 def _number(given: float | str, grid: Numbers) -> float:
@@ -248,7 +378,7 @@ def _beds(given: NoiseSettings, store: RunStore) -> Iterator[Bed]:
     """Trained models on their rows; of random rows, one bed after another."""
     trained = GridSettings.read(store.settings(given.grid))
     how: dict[str, Any] = {"classes": given.classes, "scaled": given.scaled}
-    ways = preparations.prepare(store, trained.data, given.rows, many=given.draws + 1, **how)
+    ways = prepare(store, trained.data, given.rows, many=given.draws + 1, **how)
     for number, (train, test) in enumerate(ways):
         if number == 0:
             weights = _weights(trained, train, given.models)
@@ -272,7 +402,7 @@ def _trials(
     """Other vectors for the same models; or, of random rows, others with the same vector."""
     stream = randomness.stream("reproduce", "noise", len(vector))
     for _ in range(given.draws):
-        if given.rows in preparations.RANDOM:
+        if given.rows in RANDOM:
             yield next(others), vector
         else:
             yield bed, stream.standard_normal(len(vector))
@@ -289,7 +419,7 @@ def _draw(
     Only of random rows, whose draws stand for the paper's own number, a second level: there each
     draw has a sensitivity of its own, too, where that is a maximum over a sample.
     """
-    both, models = given.rows in preparations.RANDOM, given.drawn_models
+    both, models = given.rows in RANDOM, given.drawn_models
     noiseless: list[_Counts] = []
     counts: dict[str, list[_Counts]] = {}
     for done, (bed, vector) in enumerate(trials):

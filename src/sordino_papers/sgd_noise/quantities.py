@@ -108,9 +108,8 @@ class GridQuantities(Quantities):
 
     def _pairs(self, init: str, over: str) -> Array:
         """delta_S of pairs of datasets: at each seed ("seeds"), or the "largest" over seeds."""
-        checks.one_of("over", over, ("seeds", "largest"))
-        name = {"seeds": "delta_s", "largest": "delta_s_pairs_largest"}[over]
-        return self[f"{init}/{name}"].astype(np.float64)
+        names = {"seeds": "delta_s", "largest": "delta_s_pairs_largest"}
+        return self[f"{init}/{names[checks.one_of('over', over, names)]}"].astype(np.float64)
 
     # Pairwise epsilon (v1) -------------------------------------------------------------------
 
@@ -129,8 +128,7 @@ class GridQuantities(Quantities):
         checks.one_of("formula", formula, ("printed", "exact"))
         checks.one_of("aggregate", aggregate, ("minimum", "median"))
         sigma, delta = self[f"{init}/{_SIGMAS[aggregate]}"][0], self[f"delta_v{version}"]
-        found: Array = getattr(pairwise_epsilon(distances, float(sigma), float(delta)), formula)
-        return found
+        return np.asarray(getattr(pairwise_epsilon(distances, float(sigma), float(delta)), formula))
 
     def pairwise_epsilon(
         self, *, init: str = "vary", at: float | str = 0.5, over: str = "seeds", **how: Any
@@ -213,11 +211,8 @@ class GridQuantities(Quantities):
 
     def _growth(self, of: str, init: str, start: float = 0.0, end: float = 1.0) -> float:
         """The value at the last checkpoint up to `end` over the first from `start` on (shares)."""
-        shares = self["steps"] / self["steps"][-1]
-        held = self._by_steps(init, of)
-        first = int(np.flatnonzero(shares >= start - 1e-9)[0])
-        last = int(np.flatnonzero(shares <= end + 1e-9)[-1])
-        return float(held[last] / held[first])
+        shares, held = self["steps"] / self["steps"][-1], self._by_steps(init, of)
+        return float(held[shares <= end + 1e-9][-1] / held[shares >= start - 1e-9][0])
 
     def sensitivity_drift(self, *, init: str = "vary", start: float = 0.5) -> float:
         """How much the mean sensitivity changes after `start`."""
@@ -277,14 +272,13 @@ class GridQuantities(Quantities):
 
         Each by the band over random subsets, relative to the value of all.
         """
-        widths = []
-        for curve in (f"{init}/by_comparisons", f"{init}/by_seeds"):
-            low, high = (
-                float(np.interp(many, self[f"{curve}/x"], self[f"{curve}/{end}"]))
-                for end in ("low", "high")
-            )
-            widths.append((high - low) / float(self[f"{curve}/middle"][-1]))
-        top, sigma = widths
+
+        def width(curve: str) -> float:
+            x, low, high = (self[f"{init}/{curve}/{part}"] for part in ("x", "low", "high"))
+            apart = float(np.interp(many, x, high)) - float(np.interp(many, x, low))
+            return apart / float(self[f"{init}/{curve}/middle"][-1])
+
+        top, sigma = width("by_comparisons"), width("by_seeds")
         words = f"{100 * top:.2g} % against {100 * sigma:.2g} %"
         return Answer(top / sigma if sigma > 0 else math.nan, words=words)
 
@@ -330,9 +324,8 @@ class GridQuantities(Quantities):
         held = self[f"{init}/sigma_by_dataset"]
         value = float(held.min() if end == "minimum" else held.max())
         middle, low, high = (float(each) for each in self[f"{init}/sigma"])
-        if middle == 0:
-            return Answer(value)
-        return Answer(value, value * low / middle, value * high / middle)
+        ends = (value * low / middle, value * high / middle) if middle else ()
+        return Answer(value, *ends)
 
     def sigma_spread(self, *, init: str = "vary") -> float:
         """(largest - least) / least sigma_a."""
@@ -363,19 +356,15 @@ class GridQuantities(Quantities):
         checks.one_of("by", by, ("bound", "observed"))
         bound = by == "bound"
         top = self.bound(whole_batches=whole_batches) if bound else self.sensitivity(init=init)
-        delta = self.delta(version=version)
-        return _of_sigma(
-            self.sigma(init=init, aggregate=aggregate),
-            lambda sigma: _epsilon_of(top, sigma, delta, formula),
-        )
+        delta, sigma = self.delta(version=version), self.sigma(init=init, aggregate=aggregate)
+        return _of_sigma(sigma, lambda each: _epsilon_of(top, each, delta, formula))
 
     def epsilon_of_sigma(
         self, *, sigma: float, version: int = 2, whole_batches: bool = True
     ) -> float:
         """epsilon_i of the run's bound with another sigma, such as a printed one."""
-        return _epsilon_of(
-            self.bound(whole_batches=whole_batches), sigma, self.delta(version=version)
-        )
+        bound = self.bound(whole_batches=whole_batches)
+        return _epsilon_of(bound, sigma, self.delta(version=version))
 
     def bound_over_sensitivity(self, *, init: str = "vary", whole_batches: bool = False) -> float:
         """The papers' bound over the observed sensitivity."""
@@ -498,10 +487,9 @@ class Trio:
         checks.one_of("over", over, ("models", "draws"))
         at = int(np.flatnonzero(np.isclose(numbers["epsilons"], epsilon))[0])
         prefix = "drawn/" if over == "draws" else ""
-        target, augmented = (
-            numbers[f"{prefix}{case}/{setting}"][level, at] for setting in ("target", "augmented")
-        )
-        return cls((numbers[f"{prefix}noiseless"], target, augmented), float(numbers["rows"]))
+        target, augmented = (numbers[f"{prefix}{case}/{of}"] for of in ("target", "augmented"))
+        counts = numbers[f"{prefix}noiseless"], target[level, at], augmented[level, at]
+        return cls(counts, float(numbers["rows"]))
 
     def part(self, name: str) -> Floats:
         """An accuracy ("noiseless", "target": all of the noise, "augmented": what SGD's leaves).
@@ -592,9 +580,7 @@ class NoiseQuantities(Quantities):
 
     def _deviation(self, part: str, case: str, epsilon: float, over: str) -> Answer:
         """Standard deviation over models that share one vector."""
-        return self._over(
-            case, epsilon, over, lambda t: np.asarray(t.part(part).std(axis=-1, ddof=1))
-        )
+        return self._over(case, epsilon, over, lambda t: t.part(part).std(axis=-1, ddof=1))
 
     @property
     def _any_case(self) -> tuple[str, float]:
@@ -637,10 +623,8 @@ class NoiseQuantities(Quantities):
 
     def own_vectors_over_one(self, *, case: str, epsilon: float) -> Answer:
         """Deviation over models with a vector of their own, over that with the authors' for all."""
-        own, one = (
-            self._trio(case, epsilon, over).part("target").std(ddof=1)
-            for over in ("draws", "models")
-        )
+        trios = (self._trio(case, epsilon, over) for over in ("draws", "models"))
+        own, one = (trio.part("target").std(ddof=1) for trio in trios)
         return Answer(float(own / one), words=f"{own:.3g} and {one:.3g}")
 
     def share_of_vectors_as_near(
@@ -685,10 +669,8 @@ class NoiseQuantities(Quantities):
     def first_above_rest(self, *, part: str, case: str, epsilon: float) -> Answer:
         """A mean ("augmented", "gain"), or "gap_closed", of one run minus the rest's largest."""
         held = (Trio.of(run, case, epsilon, _natural(run)) for run in self.runs)
-        values = [
-            float(np.median(each.closed() if part == "gap_closed" else each.mean(part)))
-            for each in held
-        ]
+        parts = (each.closed() if part == "gap_closed" else each.mean(part) for each in held)
+        values = [float(np.median(each)) for each in parts]
         words = ", ".join(f"{value:.3g}" for value in values)
         return Answer(values[0] - max(values[1:]), words=words)
 

@@ -20,7 +20,6 @@ from sordino.report.figures import (
 from sordino.types import Array
 from sordino_papers.quantities import Numbers
 from sordino_papers.theory.formulas import slope
-from sordino_papers.theory.hidden_state import LINES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,11 +28,9 @@ _Style = dict[str, Any]
 _Line = tuple[str, Array, _Style]
 """What it is called, heights, and matplotlib's style."""
 _DOTS = (0, (1, 1.2))
+_THIN: _Style = {"linestyle": "--", "linewidth": 0.9}
 _NOISE: Mapping[str, tuple[str, _Style]] = {
-    "naive_first": (
-        "naive, printed, first form",
-        {"color": VERMILION, "linestyle": "--", "linewidth": 0.9},
-    ),
+    "naive_first": ("naive, printed, first form", {"color": VERMILION, **_THIN}),
     "naive_second": ("naive, printed, second form", {"color": VERMILION, "linestyle": _DOTS}),
     "naive": ("naive, proved", {"color": VERMILION}),
     "strong_order": ("strong, printed order", {"color": BLUE, "linestyle": _DOTS}),
@@ -50,6 +47,9 @@ _GROWTH: Mapping[str, tuple[str, _Style]] = {
 }
 
 
+_LINES = ("observed", "composed", "linear")
+
+
 def _noise_by_steps(table: Numbers) -> Figure:
     """The noise that each method asks for, against the number of steps (the notes, section 3)."""
     lines = [(label, table[name], style) for name, (label, style) in _NOISE.items()]
@@ -60,17 +60,14 @@ def _noise_by_steps(table: Numbers) -> Figure:
 def _noise_ratio(table: Numbers, *, since: float) -> Figure:
     """Strong over naive noise against steps, with the power that it falls with from `since` on."""
     steps, proved, late = table["steps"], table["strong"] / table["naive"], table["steps"] >= since
-    power = slope(steps[late], proved[late])
-    printed = slope(steps[late], table["ratio_order"][late])
+    order = table["ratio_order"]
+    power, printed = slope(steps[late], proved[late]), slope(steps[late], order[late])
     root = proved[-1] * np.sqrt(steps[-1] / steps)
+    ordered, dots = f"printed order, constant 1 (slope {printed:.3f})", {"linestyle": _DOTS}
     lines: list[_Line] = [
         (f"proved (slope {power:.3f})", proved, {"color": BLUE, "marker": "o"}),
-        (
-            f"printed order, constant 1 (slope {printed:.3f})",
-            table["ratio_order"],
-            {"color": VERMILION, "linestyle": _DOTS},
-        ),
-        ("like 1/√T", root, {"color": GREY, "linestyle": "--", "linewidth": 0.9}),
+        (ordered, order, {"color": VERMILION, **dots}),
+        ("like 1/√T", root, {"color": GREY, **_THIN}),
     ]
     title = f"{_training(table, 'epsilon', 'delta', 'sample_rate')}; slopes from T = {since:g}"
     return _log_log(steps, lines, "steps T", "strong / naive noise", title)
@@ -125,10 +122,8 @@ def _worst_case_curves(
         numbers = f"σ = {run['noise_multiplier']:g}, q = {run['sample_rate']:g}, T = {run['steps']}"
         title = f"{numbers}\nepsilon {run['claimed']:.3g}, linear {run['linear']:.3g}"
         curves = {
-            order: {
-                line: (run[f"{order}/{line}/fpr"], run[f"{order}/{line}/fnr"]) for line in LINES
-            }
-            for order in orders
+            row: {line: (run[f"{row}/{line}/fpr"], run[f"{row}/{line}/fnr"]) for line in _LINES}
+            for row in orders
         }
         settings.append(WorstCaseSetting(title, curves))
     return error_curves(settings, log=log, orders=orders)
@@ -145,10 +140,8 @@ def _worst_case_epsilons(*runs: Numbers) -> Figure:
     return epsilons_against_theory(panels)
 
 
-DRAWINGS: dict[str, Callable[..., Figure]] = {
-    "noise_by_steps": _noise_by_steps,
-    "noise_ratio": _noise_ratio,
-    "epsilon_by_epochs": _epsilon_by_epochs,
-    "worst_case_curves": _worst_case_curves,
-    "worst_case_epsilons": _worst_case_epsilons,
-}
+_DRAWN: tuple[Callable[..., Figure], ...] = (
+    *(_noise_by_steps, _noise_ratio, _epsilon_by_epochs),
+    *(_worst_case_curves, _worst_case_epsilons),
+)
+DRAWINGS = {each.__name__.removeprefix("_"): each for each in _DRAWN}

@@ -56,10 +56,8 @@ def _noise(epsilon: float, delta: float, sample_rate: float, steps: int) -> _Row
     step_epsilon, step_delta = epsilon / steps, delta / (sample_rate * steps)
     second = naive_strong.notes_naive_noise(*target).value
     run = dp_sgd.pld(second, sample_rate, steps, **_POISSON)
-    strong, moments = (
-        naive_strong.notes_strong_noise(*target),
-        naive_strong.notes_moments_noise(*target),
-    )
+    strong = naive_strong.notes_strong_noise(*target)
+    moments = naive_strong.notes_moments_noise(*target)
     return {
         "step_epsilon": step_epsilon,
         "step_delta": step_delta,
@@ -132,13 +130,11 @@ def _algorithm(
     epsilon: float, delta: float, sample_rate: float, steps: int, batch_size: int
 ) -> _Row:
     """The notes' Algorithm 2 with the moments accountant's noise, read in other ways."""
-    noise = calibrate.noise_multiplier(
-        *(epsilon, delta, sample_rate, steps), **_POISSON, method="rdp"
-    )
+    budget = epsilon, delta, sample_rate, steps
+    noise = calibrate.noise_multiplier(*budget, **_POISSON, method="rdp")
     on_average = dp_sgd.pld(batch_size * noise, sample_rate, steps, **_POISSON)
-    fixed_size = dp_sgd.pld(
-        *(noise, sample_rate, steps), sampling="fixed-size", relation=Relation.REPLACE_ONE
-    )
+    fixed: Any = {"sampling": "fixed-size", "relation": Relation.REPLACE_ONE}
+    fixed_size = dp_sgd.pld(noise, sample_rate, steps, **fixed)
     return {
         "noise": noise,
         "on_sum": dp_sgd.pld(noise, sample_rate, steps, **_POISSON).epsilon(delta),
@@ -156,15 +152,8 @@ def _learning_rate(
     from sordino.sgd.spec import TrainSpec
 
     objective = ObjectiveSpec("logistic", l2=l2, intercept=False)
-    spec = TrainSpec(
-        objective,
-        learning_rate=learning_rate,
-        batch_size=n,
-        steps=steps,
-        order="fixed",
-        max_grad_norm=1.0,
-        noise_multiplier=noise_multiplier,
-    )
+    how: Any = {"order": "fixed", "max_grad_norm": 1.0, "noise_multiplier": noise_multiplier}
+    spec = TrainSpec(objective, learning_rate, n, steps=steps, **how)
     proofs = prove(spec, objective.constants(norm_bound=1.0), n, Relation.ZERO_OUT, delta)
     return {
         f"{kind}_released": min(g.epsilon for g in proofs.guarantees if g.released == kind)
@@ -207,10 +196,7 @@ def _variability(n: int, passes: int, lipschitz: float, learning_rate: float) ->
         "overlap_mean": float(mean),
         "overlap_variance": float(spread),
         "poisson_distance": distance,
-        "sensitivity": bounds.sensitivity,
-        "largest": bounds.largest,
-        "mean": bounds.mean,
-        "variance": bounds.variance,
+        **vars(bounds),  # sensitivity, largest, mean, variance
         "mean_exact": step * passes * float(n - mean),
         "variance_exact": step**2 * passes * float(spread),
         "chebyshev": math.nan if chebyshev is None else float(chebyshev),

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from sordino_papers.runs import RunStore
 
 _ORDERS = ("presence", "absence")
-LINES = ("observed", "composed", "linear")
 _RATES = np.round(np.arange(0.01, 0.995, 0.01), 10)
 """False-positive rates at which curves are compared."""
 
@@ -62,26 +61,16 @@ def _curves(
     seed: int,
 ) -> dict[str, Any]:
     """One training, and fresh runs with D and D' exchanged."""
-    audited = audit_worst_case(
-        *(sample_rate, steps),
-        noise_multiplier=noise_multiplier,
-        delta=delta,
-        runs=runs,
-        confidence=confidence,
-        seed=seed,
-        progress=lambda done, _: tell(done, 4 * runs),
-    )
+    how: dict[str, Any] = {"delta": delta, "runs": runs, "confidence": confidence, "seed": seed}
+    how["progress"] = lambda done, _: tell(done, 4 * runs)
+    audited = audit_worst_case(sample_rate, steps, noise_multiplier=noise_multiplier, **how)
+    name = ("reproduce", "exchanged", seed)
     (without, _), (with_it, _) = play(
-        audited.setting,
-        runs,
-        ("reproduce", "exchanged", seed),
-        progress=lambda done, _: tell(2 * runs + done, 4 * runs),
+        audited.setting, runs, name, progress=lambda done, _: tell(2 * runs + done, 4 * runs)
     )
     return {
-        "noise_multiplier": noise_multiplier,
-        "sample_rate": sample_rate,
-        "steps": steps,
-        "runs": runs,
+        **{"noise_multiplier": noise_multiplier, "sample_rate": sample_rate},
+        **{"steps": steps, "runs": runs},
         "claimed": audited.claimed.epsilon,
         "linear": audited.linear.epsilon,
         "bound": audited.within_family.epsilon,
@@ -156,10 +145,8 @@ def _epsilons(
 
     found: dict[str, list[list[float]]] = {}
     with ThreadPoolExecutor(1) as ahead:  # the next runs are made while these are looked at
-        for done, (cell, (final, every)) in enumerate(
-            zip(cells, ahead.map(played, cells), strict=True)
-        ):
-            place, number = cell
+        for done, (final, every) in enumerate(ahead.map(played, cells)):
+            place, number = cells[done]
             few = final[0][:runs], final[1][:runs]
             values = {
                 **estimated(few, family),
@@ -192,11 +179,8 @@ def _loss(
     found: dict[str, list[float]] = {}
     for done, epsilon in enumerate(epsilons):
         training = sample_rate, steps, family.noise(epsilon)
-        losses = (
-            WorstCase.choose(*training),
-            WorstCase.literal(*training),
-            WorstCase.literal(*training, minus_sign=True),
-        )
+        literal = (WorstCase.literal(*training, minus_sign=sign) for sign in (False, True))
+        losses = (WorstCase.choose(*training), *literal)
         for name, loss in zip(names, losses, strict=True):
             generator = stream("reproduce", "loss", name, repr(epsilon), steps)
             without, with_it = (loss.trace(runs, there, generator) for there in (False, True))

@@ -22,8 +22,8 @@ def subject() -> AssessmentPlan:
 
 
 def job_of(subject: AssessmentPlan) -> PlannedFit:
-    assert subject.job is not None
-    return subject.job
+    assert subject.fitting is not None
+    return subject.fitting
 
 
 def planned(subject: AssessmentPlan, method: str, epsilon: float = 1.0) -> FitPlan:
@@ -31,9 +31,9 @@ def planned(subject: AssessmentPlan, method: str, epsilon: float = 1.0) -> FitPl
 
 
 def made(subject: AssessmentPlan, plan: FitPlan, count: int) -> np.ndarray:
-    job = job_of(subject)
+    fitting = job_of(subject)
     told: list[int] = []
-    weights = accuracy.released_weights(plan, job, count, job.start, told.append)
+    weights = accuracy.released_weights(plan, fitting, count, fitting.start, told.append)
     assert told == sorted(set(told))
     assert told[-1] == count
     return weights
@@ -58,11 +58,11 @@ def test_output_perturbation_adds_the_noise_of_the_plan(subject: AssessmentPlan)
 
 
 def test_objective_perturbation_draws_the_linear_term_of_the_plan(subject: AssessmentPlan) -> None:
-    job, plan = job_of(subject), planned(subject, "objective")
+    fitting, plan = job_of(subject), planned(subject, "objective")
     weights = made(subject, replace(plan, scale=0.0), 100)
-    risk = job.records.risk(0, plan.task, plan.l2)
+    risk = fitting.records.risk(0, plan.task, plan.l2)
     # At a minimiser of F + b.w / rows the gradient of F is -b / rows.
-    terms = -len(job.records.X) * np.stack([risk.gradient(w) for (w,) in weights])
+    terms = -len(fitting.records.X) * np.stack([risk.gradient(w) for (w,) in weights])
     assert terms.std() == pytest.approx(plan.sigma, rel=0.05)
     assert np.abs(terms.mean()) < 4 * plan.sigma / np.sqrt(terms.size)
 
@@ -79,10 +79,10 @@ def test_without_privacy_is_the_fit_that_promises_nothing(subject: AssessmentPla
 
 def test_separable_classes_without_a_regulariser_still_have_a_model_to_compare_with() -> None:
     X = np.array([[-1.0], [-0.5], [0.5], [1.0]] * 5)
-    job = PrivateLogisticRegression(
+    fitting = PrivateLogisticRegression(
         10.0, delta=1e-3, l2=0.0, method="noisy-gd", classes=[0, 1], data_norm=2.0
     )._prepare(X, (X[:, 0] > 0).astype(int))
-    ((slope, _),) = accuracy.without_privacy(job)
+    ((slope, _),) = accuracy.without_privacy(fitting)
     assert 0 < slope < np.inf
 
 
@@ -95,9 +95,9 @@ def test_rows_are_scored_as_by_predict(classes: int, words: bool) -> None:
     model = PrivateLogisticRegression(
         50.0, delta=1e-4, method="noisy-gd", classes=list(labels), data_norm=2.0
     ).fit(X, labels[codes])
-    job = model._prepare(X, labels[codes])
+    fitting = model._prepare(X, labels[codes])
     test_X, test_y = 3 * rng.standard_normal((90, 5)), labels[rng.integers(0, classes, 90)]
-    held = accuracy.HeldOut.of(test_X, test_y, job)
+    held = accuracy.HeldOut.of(test_X, test_y, fitting)
     weights = np.column_stack([model.coef_, model.intercept_])[None]
     right = np.count_nonzero(model.predict(test_X) == test_y)
     np.testing.assert_array_equal(held.right(np.repeat(weights, 3, axis=0)), [right] * 3)

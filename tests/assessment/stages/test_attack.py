@@ -37,8 +37,8 @@ def made(subject: AssessmentPlan, directory: Path, told=None) -> Attack:
 
 
 def with_less_noise(subject: AssessmentPlan, factor: float) -> AssessmentPlan:
-    plan = replace(subject.job.plan, scale=subject.job.plan.scale / factor)
-    return replace(subject, job=replace(subject.job, plan=plan))
+    plan = replace(subject.fitting.plan, scale=subject.fitting.plan.scale / factor)
+    return replace(subject, fitting=replace(subject.fitting, plan=plan))
 
 
 def test_a_right_release(subject, tmp_path):
@@ -71,7 +71,7 @@ def test_the_curves_of_a_page(subject, tmp_path):
     assert np.exp(found.observed.epsilon) == pytest.approx(
         max((1 - found.tested_point[i]) / found.tested_point[1 - i] for i in (0, 1)), rel=0.01
     )
-    profile = subject.job.proof.profile
+    profile = subject.fitting.proof.profile
     claimed = found.claimed_curve
     assert claimed.x[0] == 0
     assert claimed.x[-1] == 1
@@ -120,8 +120,8 @@ def test_objective_perturbation(tmp_path):
 
 
 def test_a_fit_that_promises_nothing_is_attacked_without_a_claim(subject, tmp_path):
-    job = replace(subject.job, why_none="the moon is full")
-    found = made(replace(subject, job=job), tmp_path)
+    fitting = replace(subject.fitting, why_none="the moon is full")
+    found = made(replace(subject, fitting=fitting), tmp_path)
     assert found.claimed is None
     assert found.observed.delta == subject.delta
 
@@ -136,7 +136,7 @@ def test_more_than_two_classes(tmp_path):
     many = subject_of(data="digits", method="output-gd", epsilon=2.0)
     found = made(many, tmp_path)
     assert "all 10 models" in found.pair
-    assert "summed over all models" in found.score
+    assert "over all models" in found.score
     assert not found.violated
     (tmp_path / "broken").mkdir()
     assert made(with_less_noise(many, 15), tmp_path / "broken").violated
@@ -207,7 +207,7 @@ class TestRuns:
         for effort, seconds in ((name, each.attacking) for name, each in EFFORTS.items()):
             subject = subject_of(audit_runs=None, effort=effort, method=method)
             runs = attack.audit_runs(subject)
-            each = measure.cost_of_fit(subject.job.plan)
+            each = measure.cost_of_fit(subject.fitting.plan)
             assert runs <= subject.request.limits.audit_runs
             assert runs == attack.LEAST_RUNS or runs * each <= seconds
             assert attack.audit_runs(subject, plain=True) <= subject.request.limits.audit_runs

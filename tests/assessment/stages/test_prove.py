@@ -53,15 +53,15 @@ def planned(method: str, model: str = "logistic", **settings: Any) -> PlannedFit
         return estimator(method, model, **settings)._prepare(X, y)
 
 
-def proved(job: PlannedFit) -> Proved:
-    return prove(cast(Any, SimpleNamespace(network=None, job=job, delta=DELTA)))
+def proved(fitting: PlannedFit) -> Proved:
+    return prove(cast(Any, SimpleNamespace(network=None, fitting=fitting, delta=DELTA)))
 
 
 @functools.cache
 def usual(method: str, model: str = "logistic") -> tuple[PlannedFit, Proved]:
     """With the settings that public rules choose."""
-    job = planned(method, model)
-    return job, proved(job)
+    fitting = planned(method, model)
+    return fitting, proved(fitting)
 
 
 def named(found: Proved, name: str) -> Bound:
@@ -93,7 +93,7 @@ def test_the_used_bound_is_the_certificate_s_and_the_rest_is_in_order(
 ) -> None:
     X, y = records()
     fitted = estimator(method, model).fit(X, y)
-    job, found = usual(method, model)
+    fitting, found = usual(method, model)
     first, *others = found.bounds
     assert first.used
     assert not any(bound.used for bound in others)
@@ -110,14 +110,14 @@ def test_the_used_bound_is_the_certificate_s_and_the_rest_is_in_order(
     refusals = [bound for bound in others if bound.epsilon is None]
     assert len(refusals) >= 2
     assert all(bound.reason.endswith(".") and bound.theorem for bound in refusals)
-    assert job.plan.evidence is not None
-    assert found.facts == job.plan.evidence.facts()
+    assert fitting.plan.evidence is not None
+    assert found.facts == fitting.plan.evidence.facts()
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_certificate_s_numbers_give_the_same_bounds(method: str) -> None:
-    job, found = usual(method)
-    evidence = job.plan.evidence
+    fitting, found = usual(method)
+    evidence = fitting.plan.evidence
     assert evidence is not None
     public = from_plain(json.loads(json.dumps(evidence.to_plain())))
     bounds, profile = bounds_of_evidence(public, DELTA)
@@ -141,8 +141,8 @@ def test_assumptions_are_marked_as_taken_on_trust(method: str) -> None:
 
 
 def test_gradient_descent_s_bounds_are_those_of_the_closed_forms() -> None:
-    job = planned("output-gd", steps=30, learning_rate=2.0, l2=0.01)
-    found, sigma = proved(job), job.plan.scale
+    fitting = planned("output-gd", steps=30, learning_rate=2.0, l2=0.01)
+    found, sigma = proved(fitting), fitting.plan.scale
     smooth, rate = 0.25 + 0.01, 2.0
     rho = max(abs(1 - rate * 0.01), abs(1 - rate * smooth))
     kick = 2 * rate / ROWS
@@ -157,39 +157,39 @@ def test_gradient_descent_s_bounds_are_those_of_the_closed_forms() -> None:
 
 
 def test_bolt_on_s_strongly_convex_bound_is_two_over_n_l2() -> None:
-    job = planned("bolt-on", batch_size=50, epochs=5)
-    found = proved(job)
+    fitting = planned("bolt-on", batch_size=50, epochs=5)
+    found = proved(fitting)
     bound = named(found, "bolt-on, strongly convex")
-    close(bound, 2 / (job.plan.l2 * ROWS), job.plan.scale)
+    close(bound, 2 / (fitting.plan.l2 * ROWS), fitting.plan.scale)
     assert any("<= 2" in check.what for check in bound.checked)
     assert "falls" in named(found, "any number of passes").reason
 
 
 def test_nsgd_s_convex_bound_adds_up_the_visits() -> None:
-    job = planned("nsgd", batch_size=40, epochs=3, learning_rate=1.0)
+    fitting = planned("nsgd", batch_size=40, epochs=3, learning_rate=1.0)
     moved = 2 / 40 * (1 + 1 / 2 + 1 / 3)
-    close(named(proved(job), "bolt-on, convex"), moved, job.plan.scale)
+    close(named(proved(fitting), "bolt-on, convex"), moved, fitting.plan.scale)
 
 
 def test_renyi_dp_is_what_the_moments_say() -> None:
-    job = planned("nsgd", batch_size=40, epochs=3, learning_rate=1.0)
-    evidence = cast(Any, job.plan.evidence)
+    fitting = planned("nsgd", batch_size=40, epochs=3, learning_rate=1.0)
+    evidence = cast(Any, fitting.plan.evidence)
     of = evidence.done().sensitivity
-    mus = np.array(of.positions) / job.plan.scale
+    mus = np.array(of.positions) / fitting.plan.scale
     orders = np.linspace(1.5, 60, 4000)
     moments = np.exp(np.outer(orders * (orders - 1) / 2, mus**2)) @ np.array(of.shares)
     rho = np.log(moments) / (orders - 1)
     mixed = rho + np.log1p(-1 / orders) - (math.log(DELTA) + np.log(orders)) / (orders - 1)
-    bound = named(proved(job), "Renyi DP, random sensitivity").epsilon
+    bound = named(proved(fitting), "Renyi DP, random sensitivity").epsilon
     # Ours minimises over fewer orders, and over three conversions instead of one.
     assert bound == pytest.approx(float(mixed.min()), rel=2e-3)
 
 
 def test_the_classical_formula_is_a_bound_below_one_only() -> None:
-    job = planned("output-gd", epsilon=0.3)
-    bound = named(proved(job), "classical")
-    moved = cast(Any, job.plan.evidence).done().farthest
-    by_hand = moved * math.sqrt(2 * math.log(1.25 / DELTA)) / job.plan.scale
+    fitting = planned("output-gd", epsilon=0.3)
+    bound = named(proved(fitting), "classical")
+    moved = cast(Any, fitting.plan.evidence).done().farthest
+    by_hand = moved * math.sqrt(2 * math.log(1.25 / DELTA)) / fitting.plan.scale
     assert bound.epsilon == pytest.approx(by_hand, rel=1e-11)
     assert bound.epsilon > 0.3
     refused = named(proved(planned("output-gd", epsilon=1.0)), "classical")
@@ -201,7 +201,7 @@ def test_a_rate_that_can_expand_is_refused_where_the_theorem_forbids_it() -> Non
     found = proved(planned("bolt-on", learning_rate=9.0, batch_size=50, epochs=2))
     assert "above 2 / smoothness" in named(found, "bolt-on, convex").reason
     assert "min(1 / smoothness" in named(found, "bolt-on, strongly convex").reason
-    rate = [check for check in found.bounds[0].checked if "pushes two runs apart" in check.what]
+    rate = [check for check in found.bounds[0].checked if "2 / smoothness" in check.what]
     assert "expansion is counted in" in rate[0].numbers
 
 
@@ -215,14 +215,14 @@ def test_no_bound_is_below_what_two_trainings_show(method: str) -> None:
     given = {"batch_size": 40, "epochs": 2} if method != "output-gd" else {"steps": 10}
     rate = {} if method == "bolt-on" else {"learning_rate": 0.2}
     average = {"average_every": 2} if method == "rsgd-ar" else {}
-    job = estimator(method, "svm", **given, **rate, **average)._prepare(X, y)
-    D = job.records.dataset(0)
+    fitting = estimator(method, "svm", **given, **rate, **average)._prepare(X, y)
+    D = fitting.records.dataset(0)
     other = neighbours.replace(D, [0], X=-D.X[:1], y=D.y[:1])
-    assert job.plan.spec is not None
-    weights = train(job.plan.spec, D, range(20), other, initial_weights=job.start[0])
+    assert fitting.plan.spec is not None
+    weights = train(fitting.plan.spec, D, range(20), other, initial_weights=fitting.start[0])
     distance = float(np.linalg.norm(np.diff(weights[:, :, 0], axis=1), axis=-1).max())
-    shown = gaussian_epsilon(distance / job.plan.scale)
-    found = proved(job)
+    shown = gaussian_epsilon(distance / fitting.plan.scale)
+    found = proved(fitting)
     for bound in found.bounds:
         # A mean over the places of the record may lie below its worst place.
         if bound.epsilon is not None and "random" not in bound.name:
@@ -236,8 +236,8 @@ def test_no_bound_is_below_what_two_trainings_show(method: str) -> None:
 
 
 def test_noisy_descent_s_bounds_are_those_of_the_closed_forms() -> None:
-    job = planned("noisy-gd", steps=40, learning_rate=1.0, l2=0.05)
-    found, spec = proved(job), job.plan.spec
+    fitting = planned("noisy-gd", steps=40, learning_rate=1.0, l2=0.05)
+    found, spec = proved(fitting), fitting.plan.spec
     assert spec is not None
     step = 2 / spec.noise_multiplier
     close(named(found, "privacy loss"), step * math.sqrt(40), 1.0)
@@ -263,8 +263,8 @@ def test_dp_sgd_lists_what_is_printed_apart_and_no_estimate() -> None:
 
 
 def test_classes_and_records_of_a_person_are_paid_for() -> None:
-    job = planned("noisy-gd", classes=[0, 1, 2], max_rows_per_person=2)
-    found, spec = proved(job), job.plan.spec
+    fitting = planned("noisy-gd", classes=[0, 1, 2], max_rows_per_person=2)
+    found, spec = proved(fitting), fitting.plan.spec
     assert spec is not None
     assert found.guarantee is not None
     assert found.guarantee.unit == "2 records of one person"
@@ -277,28 +277,28 @@ def test_classes_and_records_of_a_person_are_paid_for() -> None:
 
 @pytest.mark.parametrize("method", OUTPUT)
 def test_classes_and_records_of_a_person_move_the_weights_farther(method: str) -> None:
-    job = planned(method, classes=[0, 1, 2], max_rows_per_person=2)
-    found = proved(job)
+    fitting = planned(method, classes=[0, 1, 2], max_rows_per_person=2)
+    found = proved(fitting)
     assert found.guarantee is not None
     assert found.bounds[0].epsilon == found.guarantee.epsilon
     one = cast(Any, planned(method).plan.evidence)
-    alone = type(one)(**{**one.__dict__, "spec": cast(Any, job.plan.spec)})
+    alone = type(one)(**{**one.__dict__, "spec": cast(Any, fitting.plan.spec)})
     moved = 2 * math.sqrt(3) * alone.done().farthest
-    close(named(found, "exact Gaussian, largest"), moved, job.plan.scale)
+    close(named(found, "exact Gaussian, largest"), moved, fitting.plan.scale)
 
 
 # Noise in the objective, budgets, choices, nothing -----------------------------------------------
 
 
 def test_objective_perturbation_is_never_below_the_gaussian_on_gradients() -> None:
-    job, found = usual("objective")
-    least = gaussian_epsilon(2 / job.plan.sigma)
+    fitting, found = usual("objective")
+    least = gaussian_epsilon(2 / fitting.plan.sigma)
     for name in ("objective perturbation, logistic", "objective perturbation, any", "Renyi DP"):
         bound = named(found, name).epsilon
         assert bound is not None
         assert bound >= least * (1 - 1e-9)
     reason = named(found, "output perturbation").reason
-    assert f"{2 / (job.plan.l2 * ROWS) * (1 + 1e-6):.6g}" in reason
+    assert f"{2 / (fitting.plan.l2 * ROWS) * (1 + 1e-6):.6g}" in reason
     assert "Gamma" in named(found, "objective perturbation, delta = 0").reason
 
 
@@ -356,9 +356,9 @@ def test_a_gaussian_s_curve_and_best_guess_are_exact() -> None:
 
 @pytest.mark.parametrize("method", ["rsgd-ar", "dp-sgd", "objective"])
 def test_a_curve_of_lines_lies_closely_under_the_profile_s(method: str) -> None:
-    job, found = usual(method)
-    assert job.proof is not None
-    profile, curve = job.proof.profile, found.tradeoff
+    fitting, found = usual(method)
+    assert fitting.proof is not None
+    profile, curve = fitting.proof.profile, found.tradeoff
     assert curve is not None
     assert len(curve.x) == 120
     assert (curve.x[0], curve.x[-1], curve.y[-1]) == (0.0, 1.0, 0.0)

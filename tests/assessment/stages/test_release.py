@@ -42,8 +42,8 @@ def test_the_bundle_is_written_with_what_was_read(subject: AssessmentPlan, tmp_p
     assert json.loads(found.certificate) == json.loads(
         (tmp_path / "model" / "certificate.json").read_text()
     )
-    assert subject.job is not None
-    plan = subject.job.plan
+    assert subject.fitting is not None
+    plan = subject.fitting.plan
     assert (found.directory, found.method, found.why_not) == ("model", plan.method, "")
     assert found.settings["l2"] == 0.001
     assert found.settings["steps"] == plan.settings.steps
@@ -131,8 +131,8 @@ def test_without_held_out_rows_there_is_no_accuracy(
 )
 def test_noise_in_words(method: str, words: str, tmp_path: Path) -> None:
     asked = replace(AssessmentPlan.of(replace(REQUEST, method=method)), test_X=None, test_y=None)
-    assert asked.job is not None
-    fit = asked.job.plan
+    assert asked.fitting is not None
+    fit = asked.fitting.plan
     said = "standard deviation " + words.format(fit.sigma, fit.scale)
     assert released(asked, tmp_path).noise.startswith(said)
 

@@ -28,7 +28,7 @@ def cases(classes: int, seed: int, rows: int = 60) -> tuple[np.ndarray, np.ndarr
     return codes, np.round(3 * signal - 1.5 + 2 * noise, 1)  # rounded: ties
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_two_classes_by_other_ways(seed: int) -> None:
     codes, said = cases(2, seed)
@@ -46,7 +46,7 @@ def test_two_classes_by_other_ways(seed: int) -> None:
     assert found.calibration_error == pytest.approx(off)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), classes=st.integers(3, 6))
 def test_more_classes_by_other_ways(seed: int, classes: int) -> None:
     codes, said = cases(classes, seed)

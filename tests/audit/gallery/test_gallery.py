@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from sordino.audit.gallery import ENTRIES, Case, GalleryEntry, named
+from sordino.audit.gallery import ENTRIES, Case, GalleryEntry, find_entry
 from sordino.audit.gallery.entry import play
 from sordino.audit.game import audit
 from sordino.audit.pairs import Claim
@@ -37,14 +37,14 @@ def check(played):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_caught_and_the_twin_passes(name):
-    check(play(named(name), smoke=True, twins=len(ENTRIES), workers=1))
+    check(play(find_entry(name), smoke=True, twins=len(ENTRIES), workers=1))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("name", NAMES)
 def test_few_runs_do_not_depend_on_luck(name, seed):
-    check(play(named(name), smoke=True, twins=len(ENTRIES), seed=seed))
+    check(play(find_entry(name), smoke=True, twins=len(ENTRIES), seed=seed))
 
 
 def test_each_mechanism_meets_the_attack_that_is_its_worst(monkeypatch):
@@ -56,21 +56,20 @@ def test_each_mechanism_meets_the_attack_that_is_its_worst(monkeypatch):
         return audit(mechanism, D, D_prime, runs, **how)
 
     monkeypatch.setattr("sordino.audit.gallery.entry.audit", audited)
-    case = play(named("shuffled-as-poisson"), runs=40, smoke=True).case
+    case = play(find_entry("shuffled-as-poisson"), runs=40, smoke=True).case
     assert case.correct_score is not None
     worst = [(case.broken, case.score, 1), (case.correct, case.correct_score, 1)]
     assert [(score, workers) for _, score, workers in asked] == [each[1:] for each in worst]
     assert [each.spec for each, _, _ in asked] == [each[0].spec for each in worst]
     asked.clear()
-    case = play(named("noise-on-mean"), runs=40, workers=2, smoke=True).case
+    case = play(find_entry("noise-on-mean"), runs=40, workers=2, smoke=True).case
     assert [each[1:] for each in asked] == [(case.score, 2), (case.score, 2)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_caught_and_the_twin_passes_at_full_size(name, seed):
-    check(play(named(name), twins=len(ENTRIES), seed=seed))
+def test_caught_and_the_twin_passes_at_full_size(name):
+    check(play(find_entry(name), twins=len(ENTRIES), seed=1))
 
 
 # A twin is at its claim of 1, of which 50,000 tested runs a world show about 0.5 at delta = 1e-5
@@ -80,20 +79,20 @@ def test_caught_and_the_twin_passes_at_full_size(name, seed):
 )
 def test_a_twin_that_claims_too_little_is_caught(name, boast):
     def boasting():
-        case = named(name).case()
+        case = find_entry(name).case()
         return replace(case, broken=case.correct, claim=replace(case.claim, epsilon=boast))
 
-    played = play(replace(named(name), case=boasting), runs=100_000, workers=1)
+    played = play(replace(find_entry(name), case=boasting), runs=100_000, workers=1)
     assert played.caught
 
 
 @pytest.mark.parametrize("name", ["bolt-on-extra-batch", "fractional-passes", "one-byte-seed"])
 def test_a_correct_mechanism_in_the_place_of_the_broken_one_is_not_caught(name):
     def innocent():
-        case = named(name).case()
+        case = find_entry(name).case()
         return replace(case, broken=case.correct)
 
-    played = play(replace(named(name), case=innocent), smoke=True, workers=1)
+    played = play(replace(find_entry(name), case=innocent), smoke=True, workers=1)
     assert not played.caught
 
 
@@ -120,7 +119,7 @@ def test_every_entry_has_a_name_of_its_own_and_says_what_is_wrong():
 
 def test_another_name_is_refused_with_the_nearest():
     with pytest.raises(InvalidArgument, match="Did you mean fixed-seed"):
-        named("fixed-sed")
+        find_entry("fixed-sed")
 
 
 def test_looking_at_the_gallery_is_cheap():

@@ -209,7 +209,7 @@ class TestCallables:
 
     @pytest.mark.parametrize("mechanism", [3, "rsgd-ar", None])
     def test_something_else(self, mechanism):
-        with pytest.raises(InvalidArgument, match="something to run"):
+        with pytest.raises(InvalidArgument, match="or a function"):
             outputs(mechanism, ZERO, ONE, 20)
 
 

@@ -244,7 +244,7 @@ class TestChangedCode:
 
     def test_a_generator_of_its_own_begins_again_in_another_process(self, loaded, tmp_path):
         self.begin(loaded().hidden, tmp_path / "runs")
-        with pytest.raises(InvalidArgument, match="blocks of runs repeat others") as caught:
+        with pytest.raises(InvalidArgument, match="runs repeat others") as caught:
             outputs(loaded().hidden, *self.PAIR, 40, file=tmp_path / "runs", workers=1)
         assert caught.value.argument == "mechanism"
 

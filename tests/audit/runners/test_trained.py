@@ -27,13 +27,13 @@ Y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.4, 0.4])]
 METHODS = ("noisy-gd", "dp-sgd", "rsgd-ar", "output-gd")
 
 
-def job(method, **values):
+def fitting(method, **values):
     how = {"epsilon": 2.0, "delta": 1e-5, "classes": list("abc")} | values
     return PrivateLogisticRegression(method=method, **how)._prepare(X, Y)
 
 
 def prepared(method, **values):
-    made = job(method, **values)
+    made = fitting(method, **values)
     claim = fits.claim_of(made)
     pair = pairs.canary(fits.class_dataset(made), relation=claim.relation)
     return fits.mechanism_of(made), pair, claim
@@ -42,7 +42,7 @@ def prepared(method, **values):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_is_the_training_of_a_fit(method):
     """With the same streams: orders shared by all problems, noise of each problem's own."""
-    plan = job(method).plan
+    plan = fitting(method).plan
     release, pair, _ = prepared(method)
     assert isinstance(release, TrainedProblems)
     streams = SeededStreams("audit 4")

@@ -136,7 +136,7 @@ class TestRefusals:
             )
             assert error.left == before.left
             assert before.left in str(error)
-        assert before.left.startswith("epsilon 1.165 of 2 at delta=1e-06, ")
+        assert before.left.startswith("epsilon 1.165 of 2 at delta=1e-06; ")
         assert ledger.status() == before
 
     def test_it_comes_through_a_worker_whole(self, ledger):

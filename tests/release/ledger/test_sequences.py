@@ -149,7 +149,7 @@ def test_any_sequence_of_honest_use_crashes_and_cheats(tmp_path_factory, steps):
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(steps=st.lists(STEPS, min_size=3, max_size=25))
 def test_many_sequences_of_honest_use_crashes_and_cheats(tmp_path_factory, steps):
     world = World(tmp_path_factory.mktemp("many") / "ledger.db")

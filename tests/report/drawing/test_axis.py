@@ -267,7 +267,7 @@ def test_twelve_theorems_have_a_line_each_the_tightest_first(name: str) -> None:
     assert numbers == [*ranked, "0.5"]
     assert bars[-1] == "≤ 0.5: notes (quoted)"
     assert "refused" not in drawn.markup
-    assert "quoted formula is printed somewhere and not proved" in drawn.caption
+    assert "quoted formula is not proved" in drawn.caption
     assert_nothing_overlaps(drawn)
 
 
@@ -330,7 +330,7 @@ BOUNDS = st.lists(
 
 
 # Without shrinking: each example is a picture.
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     target=EPSILONS.filter(lambda each: each > 0),
     theorems=BOUNDS,
@@ -364,7 +364,7 @@ def test_nothing_overlaps_whatever_the_numbers(
     assert not re.search(r"\b(nan|inf|infinite|None)\b", words)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(EPSILONS, max_size=5))
 def test_larger_epsilons_stand_further_right(values: list[float]) -> None:
     scale = around(values)

@@ -110,18 +110,11 @@ def test_an_interrupted_study_goes_on_and_gives_the_same_numbers(small, tmp_path
 
 
 @pytest.mark.slow
-def test_a_cluster_of_two_processes_gives_the_same_numbers(small, tmp_path):
-    distributed = pytest.importorskip("distributed")
+def test_a_cluster_of_two_processes_gives_the_same_numbers(small, tmp_path, dask_processes):
     _, here = small
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        there = bench(tmp_path)
-        there.client = client
-        numbers = there.numbers("chen/small")
+    there = bench(tmp_path)
+    there.client = dask_processes
+    numbers = there.numbers("chen/small")
     for name, values in here.items():
         if name != "_seconds":
             np.testing.assert_array_equal(values, numbers[name])

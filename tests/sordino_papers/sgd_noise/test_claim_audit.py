@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from sordino.accounting import gaussian
+from sordino.audit import bounds
 from sordino.data import neighbours as neighbouring
 from sordino.data.dataset import Dataset
 from sordino.errors import InvalidArgument
@@ -18,7 +19,6 @@ from sordino.intrinsic.summary import Summary, summary
 from sordino.models.constants import ObjectiveSpec
 from sordino.sgd import TrainSpec, train
 from sordino.types import Floats
-from sordino_papers.sgd_noise import claim_audit
 from sordino_papers.sgd_noise.claim_audit import PapersClaim, detectable, examine, fresh_runs, pair
 
 CLAIM = PapersClaim("vary", 0.1, 0.2, 1e-6, (3, 7), tuple(range(98)))
@@ -174,8 +174,8 @@ def test_detectable_is_where_half_of_the_audits_refute() -> None:
     draws, refuted = np.random.default_rng(0), 0
     for _ in range(400):
         negative, positive = draws.standard_normal((2, runs))
-        mu = claim_audit._mu_at(negative, positive + true, true / 2, confidence)
-        refuted += mu > 0.5
+        counts = bounds.counts_at(negative, positive + true, true / 2)
+        refuted += bounds.gaussian_mu_from_counts(*counts, confidence=confidence) > 0.5
     assert 0.38 < refuted / 400 < 0.62  # one half, and 5 standard errors
     assert detectable(20.0, runs=runs, confidence=confidence) == math.inf
 

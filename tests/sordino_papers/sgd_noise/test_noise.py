@@ -7,7 +7,7 @@ from small_paper import ask
 from sordino.errors import InvalidArgument
 from sordino_papers.claims import PaperRun
 from sordino_papers.runs import RunStore, makers
-from sordino_papers.sgd_noise import noise, preparations
+from sordino_papers.sgd_noise import noise
 from sordino_papers.sgd_noise.quantities import Trio
 
 GRID = {
@@ -177,7 +177,7 @@ def test_settings_are_read_strictly():
 
 def test_components_are_turned_so_that_the_largest_score_is_positive():
     X = np.random.default_rng(3).exponential(size=(40, 6)) @ np.diag([3, 2, 1, 1, 1, 1.0])
-    projection = preparations.turn(X, 3)
+    projection = noise.turn(X, 3)
     scores = projection.apply(X)
     assert (scores.max(axis=0) > -scores.min(axis=0)).all()
     variances = np.linalg.eigvalsh(np.cov(X.T))[::-1][:3]
@@ -185,7 +185,7 @@ def test_components_are_turned_so_that_the_largest_score_is_positive():
 
 
 def test_other_test_rows_are_of_the_same_dataset(bench):
-    own, other = list(preparations.prepare(bench, "digits/binary", "tests", many=2))
+    own, other = list(noise.prepare(bench, "digits/binary", "tests", many=2))
     assert own[1].rows == other[1].rows
     assert own[0] is other[0]
     assert not np.array_equal(own[1].X, other[1].X)
@@ -194,17 +194,17 @@ def test_other_test_rows_are_of_the_same_dataset(bench):
     known = {(*row, label) for part in parts for row, label in zip(part.X, part.y, strict=True)}
     drawn = [(*row, label) for row, label in zip(other[1].X, other[1].y, strict=True)]
     assert set(drawn) <= known
-    assert list(preparations.prepare(bench, "digits/binary", "recipe", many=5))[1:] == []
+    assert list(noise.prepare(bench, "digits/binary", "recipe", many=5))[1:] == []
 
 
 def test_projections_are_many_and_need_images(bench, monkeypatch):
     stream = np.random.default_rng(0)
-    pixels = preparations.Pixels(
+    pixels = noise.Pixels(
         stream.random((40, 9)), stream.integers(0, 2, 40), stream.random((8, 9)), np.zeros(8, int)
     )
-    monkeypatch.setattr(preparations, "_pixels", lambda *_: pixels)
+    monkeypatch.setattr(noise, "_pixels", lambda *_: pixels)
     ways = [
-        list(preparations.prepare(bench, "x", "projections", many=3, components=4, scaled=scaled))
+        list(noise.prepare(bench, "x", "projections", many=3, components=4, scaled=scaled))
         for scaled in (True, False)
     ]
     assert [way[0].X.shape for way in ways[0]] == [(36, 4)] * 3  # a tenth is for validation
@@ -214,9 +214,9 @@ def test_projections_are_many_and_need_images(bench, monkeypatch):
     assert np.linalg.norm(ways[1][0][0].X, axis=1).max() > 1
     monkeypatch.undo()
     with pytest.raises(InvalidArgument, match="made of images"):
-        next(preparations.prepare(bench, "digits/binary", "projections", classes=(0, 1)))
+        next(noise.prepare(bench, "digits/binary", "projections", classes=(0, 1)))
     with pytest.raises(InvalidArgument, match="classes"):
-        next(preparations.prepare(bench, "cifar2", "components", classes=(0,)))
+        next(noise.prepare(bench, "cifar2", "components", classes=(0,)))
 
 
 # What is asked of them -----------------------------------------------------------------------

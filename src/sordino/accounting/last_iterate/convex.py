@@ -120,7 +120,7 @@ __all__ = [
 
 
 HIDDEN = "shifted interpolation of the hidden iterates (Bok, Su & Altschuler 2024)"
-COMPOSITION = "Gaussian composition over the steps (Dong, Roth & Su 2022, Corollary 3.3)"
+_COMPOSITION = "Gaussian composition over the steps (Dong, Roth & Su 2022, Corollary 3.3)"
 _IN_DOMAIN = ", in a domain of bounded diameter"
 
 
@@ -309,7 +309,7 @@ def _least(mu: float, composed: float, relation: Relation, theorem: str) -> Gaus
         note = f"the hidden state pays: composition of all steps gives mu = {composed:.6g}"
         notes = (note,) if math.isfinite(composed) else ()
     else:
-        mu, theorem = min(mu, composed), COMPOSITION
+        mu, theorem = min(mu, composed), _COMPOSITION
         notes = (
             "the hidden state gains nothing here; this bound also covers releasing every iterate",
         )

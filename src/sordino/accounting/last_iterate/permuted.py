@@ -71,7 +71,7 @@ def hockey_mixture(
     largest = ratio(float(sizes.max()), sigma)
     if largest == 0 or math.isinf(largest) or len(sizes) == 1:
         return GaussianProfile(parameter=largest, relation=relation, theorem=theorem)
-    mus, known = fewer(sizes / sigma, shares)
+    mus, known = _fewer(sizes / sigma, shares)
     notes = () if len(mus) == len(sizes) else (f"sensitivities rounded up to {len(mus)} values",)
     loss = GaussianLoss(tuple(mus.tolist()), tuple(known.tolist()))
     return LossProfile(components=((loss, 1),), relation=relation, theorem=theorem, notes=notes)
@@ -187,7 +187,7 @@ def _on_grid(epochs: list[Floats], shares: Floats) -> tuple[Floats, Floats]:
     return np.asarray(sums, dtype=np.float64), law[kept]
 
 
-def fewer(mus: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _fewer(mus: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Equal values merged; if still too many, values rounded up to a grid. Sorted."""
     values, where = np.unique(mus, return_inverse=True)
     odds = np.asarray(np.bincount(where, weights=weights), dtype=np.float64)

@@ -23,8 +23,8 @@ _FRACTIONS: Floats = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.
 _COUNTS = 40
 """Numbers of last steps tried in each round of the search."""
 
-HIDDEN = "shifted interpolation with Poisson batches (after Bok, Su & Altschuler 2024)"
-COMPOSITION = "composition of the Poisson-sampled Gaussian mechanism over the steps"
+_HIDDEN = "shifted interpolation with Poisson batches (after Bok, Su & Altschuler 2024)"
+_COMPOSITION = "composition of the Poisson-sampled Gaussian mechanism over the steps"
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ def poisson(
         checks.non_negative("diameter", diameter, allow_infinite=True),
     )
     if run.steps == 0 or run.shift == 0 or run.sample_rate == 0:
-        return GaussianProfile(parameter=0.0, relation=relation, theorem=COMPOSITION)
+        return GaussianProfile(parameter=0.0, relation=relation, theorem=_COMPOSITION)
     if run.noise == 0:
-        return GaussianProfile(parameter=math.inf, relation=relation, theorem=COMPOSITION)
+        return GaussianProfile(parameter=math.inf, relation=relation, theorem=_COMPOSITION)
     return _better(run, min(delta, 0.5), relation)
 
 
@@ -136,7 +136,7 @@ def _better(run: Iteration, delta: float, relation: Relation) -> LossProfile:
     plain = LossProfile(
         components=run.composite(run.steps, 0.0),
         relation=relation,
-        theorem=COMPOSITION,
+        theorem=_COMPOSITION,
         notes=("the hidden state gains nothing here; every iterate may be released",),
     )
     count, fraction = _search(run, delta)
@@ -145,7 +145,7 @@ def _better(run: Iteration, delta: float, relation: Relation) -> LossProfile:
     hidden = LossProfile(
         components=run.composite(count, fraction),
         relation=relation,
-        theorem=HIDDEN,
+        theorem=_HIDDEN,
         notes=(
             f"the last {count} of {run.steps} steps count; {fraction:.3g} of their variance "
             f"hides the past (chosen for delta = {delta:.3g})",

@@ -72,11 +72,11 @@ def linear_accuracy(plan: AssessmentPlan, work: Path, progress: Progress) -> Acc
     """
     if plan.test_X is None:
         return None
-    job, chosen = plan.job, plan.request.epsilon
-    assert job is not None
-    held = HeldOut.of(plan.test_X, plan.test_y, job)
-    plain = without_privacy(job)
-    fits = _plans(plan, job)
+    fitting, chosen = plan.fitting, plan.request.epsilon
+    assert fitting is not None
+    held = HeldOut.of(plan.test_X, plan.test_y, fitting)
+    plain = without_privacy(fitting)
+    fits = _plans(plan, fitting)
     counts = _counts(fits, chosen, plan.request.limits.accuracy, plan.request.limits.repeats)
     total, done = sum(counts.values()), 0
     shares = {}
@@ -88,15 +88,15 @@ def linear_accuracy(plan: AssessmentPlan, work: Path, progress: Progress) -> Acc
             def tell(made: int) -> None:
                 progress(before + made, total)
 
-            return held.right(released_weights(fit, job, count, plain, tell)) / len(held.codes)
+            return held.right(released_weights(fit, fitting, count, plain, tell)) / len(held.codes)
 
         shares[epsilon] = stored(work, f"accuracy-{epsilon!r}", count, make)
         done += count
         progress(done, total)
-    frequent = np.bincount(job.records.codes, minlength=len(job.classes))
+    frequent = np.bincount(fitting.records.codes, minlength=len(fitting.classes))
     decisions = held.X @ plain.T
     before = decision_scores(
-        held.codes, decisions[:, 0] if len(plain) == 1 else decisions, probable=_probable(job)
+        held.codes, decisions[:, 0] if len(plain) == 1 else decisions, probable=_probable(fitting)
     )
     right = int(held.right(plain[None])[0])
     return _accuracy(held.codes, right, shares, chosen, frequent, before_scores=before)
@@ -184,39 +184,39 @@ def with_released(
     """The same with that of the model that was released."""
     if known is None:
         return None
-    assert plan.job is not None
-    codes = _class_codes(plan.test_y, plan.job)
+    assert plan.fitting is not None
+    codes = _class_codes(plan.test_y, plan.fitting)
     decisions = np.asarray(released.decision_function(plan.test_X), dtype=np.float64)
     predicted = np.asarray(released.predict(plan.test_X))
     right = int(np.count_nonzero(predicted == np.asarray(plan.test_y)))
     return replace(
         known,
         after=wilson(right, len(predicted)),
-        after_scores=decision_scores(codes, decisions, probable=_probable(plan.job)),
+        after_scores=decision_scores(codes, decisions, probable=_probable(plan.fitting)),
     )
 
 
-def _probable(job: PlannedFit) -> bool:
-    return job.plan.task.kind == "logistic"
+def _probable(fitting: PlannedFit) -> bool:
+    return fitting.plan.task.kind == "logistic"
 
 
-def _class_codes(labels: Any, job: PlannedFit) -> Ints:
+def _class_codes(labels: Any, fitting: PlannedFit) -> Ints:
     """Number of each label's class; -1 for one that training did not know."""
-    place = {label: code for code, label in enumerate(job.classes.tolist())}
+    place = {label: code for code, label in enumerate(fitting.classes.tolist())}
     listed = np.asarray(labels).tolist()
     return np.array([place.get(label, -1) for label in listed], dtype=np.int64)
 
 
-def _plans(plan: AssessmentPlan, job: PlannedFit) -> dict[float, FitPlan]:
+def _plans(plan: AssessmentPlan, fitting: PlannedFit) -> dict[float, FitPlan]:
     """The fit at every epsilon of the curve, the chosen one among them, in order."""
     assert plan.estimator is not None
-    start = float(np.linalg.norm(job.start, axis=1).max())
-    fits = {plan.request.epsilon: job.plan}
+    start = float(np.linalg.norm(fitting.start, axis=1).max())
+    fits = {plan.request.epsilon: fitting.plan}
     for epsilon in plan.request.curve_epsilons:
         if epsilon in fits:
             continue
         try:
-            fits[epsilon] = plan.estimator._plan(replace(job.plan.task, epsilon=epsilon), start)
+            fits[epsilon] = plan.estimator._plan(replace(fitting.plan.task, epsilon=epsilon), start)
         except NotApplicable:  # so small or large a budget has no such release: no point
             continue
     return dict(sorted(fits.items()))
@@ -236,12 +236,12 @@ def _counts(
 # Models that are thrown away -------------------------------------------------------------
 
 
-def without_privacy(job: PlannedFit) -> Floats:
+def without_privacy(fitting: PlannedFit) -> Floats:
     """The exact minimiser of what is trained, [problem, column]."""
-    task = replace(job.plan.task, epsilon=math.inf, l2=max(job.plan.task.l2, _LEAST_L2))
+    task = replace(fitting.plan.task, epsilon=math.inf, l2=max(fitting.plan.task.l2, _LEAST_L2))
     fit = NoPrivacy().plan(task, Settings())
     with threadpool_limits(1, "blas"):
-        return NoPrivacy().train(fit, job.records, Randomness.seeded(_SEED), job.start)
+        return NoPrivacy().train(fit, fitting.records, Randomness.seeded(_SEED), fitting.start)
 
 
 def affordable(fit: FitPlan, seconds: float, most: int) -> int:
@@ -264,15 +264,15 @@ def affordable(fit: FitPlan, seconds: float, most: int) -> int:
 
 
 def released_weights(
-    fit: FitPlan, job: PlannedFit, repeats: int, near: Floats, tell: Callable[[int], None]
+    fit: FitPlan, fitting: PlannedFit, repeats: int, near: Floats, tell: Callable[[int], None]
 ) -> Floats:
     """Weights [repeat, problem, column] with all their noise, as if each had been released.
 
     Parameters
     ----------
     fit
-        How; that of `job` or one for another budget.
-    job
+        How; that of `fitting` or one for another budget.
+    fitting
         Its records and start.
     repeats
         How many.
@@ -281,19 +281,19 @@ def released_weights(
     tell
         Called with the number of repeats done so far.
     """
-    made, rows = np.empty((repeats, *job.start.shape)), len(job.records.X)
+    made, rows = np.empty((repeats, *fitting.start.shape)), len(fitting.records.X)
     blocks = [slice(b, min(b + _BATCH, repeats)) for b in range(0, repeats, _BATCH)]
     if fit.spec is not None:
         for block in blocks:
             fits = [fit] * (block.stop - block.start)
             randomness = Randomness.seeded(_SEED + block.start)
-            made[block] = train_together(fits, job.records, randomness, job.start)
+            made[block] = train_together(fits, fitting.records, randomness, fitting.start)
             tell(block.stop)
     elif MinimisedFit.can_do(fit):
         assert fit.task.rows == rows  # neighbours replace a record, so their number is public
         noise = Randomness.seeded(_SEED).released.stream("linear term")
         with threadpool_limits(1, "blas"):
-            problems = minimisers(fit, job.records, near, l2=fit.l2)
+            problems = minimisers(fit, fitting.records, near, l2=fit.l2)
             for block in blocks:
                 size = (block.stop - block.start, len(problems), fit.task.columns)
                 linear = fit.sigma / rows * noise.standard_normal(size)
@@ -302,10 +302,10 @@ def released_weights(
                 tell(block.stop)
     else:
         method = methods.METHODS[fit.method]
-        start = job.start if method.starts else near
+        start = fitting.start if method.starts else near
 
         def train(repeat: int) -> Floats:
-            return method.train(fit, job.records, Randomness.seeded(_SEED + repeat), start)
+            return method.train(fit, fitting.records, Randomness.seeded(_SEED + repeat), start)
 
         with threadpool_limits(1, "blas"):
             cores = tasks.available_cores()
@@ -353,11 +353,11 @@ class HeldOut:
     codes: Ints
 
     @classmethod
-    def of(cls, X: Any, y: Any, job: PlannedFit) -> HeldOut:
+    def of(cls, X: Any, y: Any, fitting: PlannedFit) -> HeldOut:
         """Rows as `predict` takes them: scaled like those of the training."""
         given = np.asarray(X, dtype=np.float64)
-        intercept = job.records.X.shape[1] > given.shape[1]
-        return cls(Scaling(job.records.norm, intercept).rows(given), _class_codes(y, job))
+        intercept = fitting.records.X.shape[1] > given.shape[1]
+        return cls(Scaling(fitting.records.norm, intercept).rows(given), _class_codes(y, fitting))
 
     def right(self, weights: Floats) -> Ints:
         """How many rows each model [model, problem, column] labels as they are."""

@@ -17,7 +17,7 @@ from sordino.assessment.request import GALLERY, Request
 from sordino.assessment.stages.measure import cost_of_fit
 from sordino.audit import game, target
 from sordino.audit.bounds import error_rates
-from sordino.audit.game import Audit, audit
+from sordino.audit.game import audit
 from sordino.audit.pairs import Claim
 from sordino.audit.runners import fits
 from sordino.audit.runners.minimised import MinimisedFit
@@ -29,7 +29,7 @@ from sordino.data.dataset import Dataset
 from sordino.estimators.fit import FitPlan, PlannedFit
 from sordino.randomness import stream
 from sordino.report.canvas import thinned
-from sordino.report.result import Attack, Curve, curve
+from sordino.report.result import Attack, curve
 from sordino.types import Progress
 
 LEAST_RUNS = 200
@@ -44,15 +44,10 @@ _MUCH, _SOME = 1.2, 0.1
 _ROC_POINTS = 300
 _ALPHAS = np.unique(np.concatenate([np.geomspace(1e-6, 1, 45), np.linspace(0, 1, 36)]))
 
+_FITS_BETTER = "how much better the model fits one record than the other"
 _SCORES = {
-    "a learned direction": "the released numbers along a direction that half of the runs learned",
-    "a learned direction of outputs and their squares": "the released numbers and their squares "
-    "along a direction that half of the runs learned",
-    "the likelihood ratio": "the likelihood ratio of the released numbers: the best test there is",
-    "the loss of the record that differs": "how much better the model fits one record than the "
-    "other",
-    f"the score {LOSSES}": "how much better the released model fits one crafted record than the "
-    "other: the difference of their losses, summed over all models",
+    "the loss of the record that differs": _FITS_BETTER,
+    f"the score {LOSSES}": f"{_FITS_BETTER}, over all models",
 }
 
 
@@ -82,8 +77,8 @@ def _seconds(plan: AssessmentPlan, *, plain: bool) -> float:
     spec = plan.plain if plain else None if plan.network is None else plan.network.spec
     if spec is not None:
         return 2 * spec.core_seconds(plan.D.rows, plan.D.features)
-    assert plan.job is not None
-    return 2 * cost_of_fit(plan.job.plan)
+    assert plan.fitting is not None
+    return 2 * cost_of_fit(plan.fitting.plan)
 
 
 def repeatable(fit: FitPlan) -> bool:
@@ -100,7 +95,7 @@ def check(plan: AssessmentPlan) -> None:
         For runs that are too few for the confidence, or do not fit in memory.
     """
     request = plan.request
-    released = plan.job.start.size if plan.job is not None else 0
+    released = plan.fitting.start.size if plan.fitting is not None else 0
     if plan.network is not None:
         released = plan.parameters(plan.network.spec)
     how = {"delta": plan.delta, "confidence": request.confidence}
@@ -142,32 +137,31 @@ def attack_release(
         release = TrainedRelease(plan.network.spec)
         how["claim"] = Claim.of(plan.network.guarantee, plan.network.proof.profile)
     else:
-        job = plan.job
-        assert job is not None
-        release = fits.mechanism_of(job)
-        promised = job.proof is not None and not job.why_none
-        how |= {"claim": fits.claim_of(job)} if promised else {"delta": plan.delta}
+        fitting = plan.fitting
+        assert fitting is not None
+        release = fits.mechanism_of(fitting)
+        promised = fitting.proof is not None and not fitting.why_none
+        how |= {"claim": fits.claim_of(fitting)} if promised else {"delta": plan.delta}
         if identity(release, D, D_prime) is None:
             how["file"] = None
-        how["score"] = _score(release, job, plan, how)
+        how["score"] = _score(release, fitting, plan, how)
         models = "the model" if plan.problems == 1 else f"the {plan.problems} models, one a class,"
     words = _pair_words(D, models)
     if plan.problems > 1:
         words += f" The weights of all {plan.problems} models are attacked together."
     if (many := plan.request.max_rows_per_person) > 1:
-        words += f" The claim is for {many} records of one person, and only one differs here: what "
-        words += "is observed is a weaker lower bound."
+        words += f" The claim is for {many} records of one person; only one differs here."
     return _attack("release", words, release, D, D_prime, **how)
 
 
 def _score(
-    release: fits.FitMechanism, job: PlannedFit, plan: AssessmentPlan, how: dict[str, Any]
+    release: fits.FitMechanism, fitting: PlannedFit, plan: AssessmentPlan, how: dict[str, Any]
 ) -> Score | str:
     """The losses of the record, or what the first half of the runs learns if that shows more.
 
     The second half tests it.
     """
-    (D, D_prime), task, runs = plan.release_pair, job.plan.task, how["runs"]
+    (D, D_prime), task, runs = plan.release_pair, fitting.plan.task, how["runs"]
     losses = record_losses(D, D_prime, plan.problems, task.kind, task.huber_width)
     if runs < _LEARNED_RUNS * plan.problems * D.features or how["file"] is None:
         return losses
@@ -206,11 +200,8 @@ def attack_plain(
 
 
 def _pair_words(D: Dataset, models: str) -> str:
-    return (
-        f"{D.rows:,} records as they are trained on, of which one is crafted to be remembered: as "
-        "long as the norm bound allows, where the others say least, and a little on the wrong side "
-        f"of {models} that they make; in the second dataset it points the other way."
-    )
+    crafted = "one crafted: at the norm bound, where the others say least, a little on the wrong"
+    return f"{D.rows:,} records, {crafted} side of {models}, or of the other side."
 
 
 # A mechanism of the user's own ----------------------------------------------------------
@@ -243,8 +234,7 @@ def mechanism_target(
     elif name.startswith(GALLERY):
         made = target.of_gallery(name.removeprefix(GALLERY), few=request.effort == "quick")
     else:
-        hint = "Pass the function itself, or gallery:NAME."
-        checks.fail("mechanism", name, "to be something that can be run", hint)
+        checks.fail("mechanism", name, "to be a function or gallery:NAME")
     runs, confidence = _mechanism_runs(request, made), request.confidence
     game.check(runs, 1, delta=made.delta, confidence=confidence)
     return made
@@ -280,28 +270,16 @@ def _attack(
     found = audit(mechanism, D, D_prime, runs, seed=_SEED, **how)
     names = {each.name for each in fields(Attack)}
     same = {name: getattr(found, name) for name in names if hasattr(found, name)}
-    claim = found.claimed
-    other = {
-        "score": _SCORES.get(found.score, found.score),
-        "claimed": None if claim is None else claim.epsilon,
-        "claimed_curve": None if claim is None else _claimed_curve(claim),
-    }
-    tested = len(found.negative)
-    return Attack(of=of, pair=pair, runs=runs, tested=tested, roc=_roc(found), **same | other)
-
-
-def _roc(found: Audit) -> Curve:
-    """Errors as counted, at some hundred thresholds, dense at both ends."""
+    same |= {"score": _SCORES.get(found.score, found.score), "claimed": None}
+    if (claim := found.claimed) is not None:
+        same["claimed"] = claim.epsilon
+        if np.isfinite(claim.epsilon):  # least false-negative rates that it allows
+            betas = [float(claim.allowed.beta(float(alpha))) for alpha in _ALPHAS]
+            same["claimed_curve"] = curve(_ALPHAS, betas)
+    # Errors as counted, at some hundred thresholds, dense at both ends.
     alpha, beta = error_rates(found.negative, found.positive)
-    last = len(alpha) - 1
-    ends = thinned(len(alpha), _ROC_POINTS // 4)
+    last, ends = len(alpha) - 1, thinned(len(alpha), _ROC_POINTS // 4)
     middle = np.linspace(0, last, _ROC_POINTS // 2 - 2).astype(np.intp)
     kept = np.unique(np.concatenate([ends, last - ends, middle]))
-    return curve(alpha[kept], beta[kept])
-
-
-def _claimed_curve(claim: Claim) -> Curve | None:
-    """Least false-negative rates that the claim allows; of two numbers, those that they imply."""
-    if not np.isfinite(claim.epsilon):
-        return None
-    return curve(_ALPHAS, [float(claim.allowed.beta(float(alpha))) for alpha in _ALPHAS])
+    roc = curve(alpha[kept], beta[kept])
+    return Attack(of=of, pair=pair, runs=runs, tested=len(found.negative), roc=roc, **same)

@@ -42,7 +42,7 @@ from sordino.sgd.spec import OF_NORMAL, OF_NUMBER, TrainSpec
 from sordino.study import StudyError
 from sordino.types import Array, Floats, Progress
 
-Models = Sequence[tuple[Floats | None, tuple[Dataset, Dataset]]]
+_Models = Sequence[tuple[Floats | None, tuple[Dataset, Dataset]]]
 """Of each released model: initial weights (None where the spec makes them) and the attacked pair,
 as it sees it."""
 
@@ -70,9 +70,9 @@ _COPIES = 3
 """Of a grid's weights, that are in memory at once while they are judged."""
 _DRAWS, _LEVEL = 200, 0.95
 
-_INDEPENDENT = "takes the noises of the models, one a class, for independent"
-_ALIKE = "takes every class's model to tell as much as the one measured"
-_TOO_LONG = "One training takes too long to be repeated so often; --thorough repeats it more often."
+_INDEPENDENT = "takes the noises of the models for independent"
+_ALIKE = "takes all models to tell as much as the one measured"
+_TOO_LONG = "One training takes too long to be repeated so often; try --thorough."
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Distance:
     def isotropic(cls, of: str, value: Interval) -> Distance:
         """The papers' way: one sigma for all directions."""
         how = "of the largest distance under one seed over one sigma for all directions"
-        alike = "takes the noise for Gaussian and equally large in all directions"
+        alike = "takes the noise for Gaussian and alike in all directions"
         return cls(of, how, value, f"{alike}; {OBSERVED}")
 
     @property
@@ -122,9 +122,8 @@ class Distance:
 
     def epsilon(self, delta: float) -> Estimate:
         """The exact Gaussian epsilon."""
-        pairs = "only of the pairs of datasets that were tried: another record may tell more"
-        method, caveat = f"{EXACT} {self.how}, for {self.of}", f"{self.caveat}; {pairs}"
-        return exact_epsilon(self.value, delta, method=method, caveat=caveat)
+        method, caveat = f"{EXACT} {self.how}, for {self.of}", f"{self.caveat}; another pair may"
+        return exact_epsilon(self.value, delta, method=method, caveat=f"{caveat} tell more")
 
 
 def together(parts: Sequence[Distance], because: str) -> Distance:
@@ -170,10 +169,7 @@ class NoiseEvidence:
 
     def estimated(self, delta: float, rows_per_person: int = 1) -> Estimated:
         """The largest of each kind, as epsilons."""
-        words, group = self.words, "the records of one person are taken to move the weights alike"
-        if rows_per_person > 1:
-            many = f"One person may have {rows_per_person} records"
-            words = [*words, f"{many}: distances are multiplied by as many."]
+        group = f"multiplied by {rows_per_person} records of one person"
         telling, isotropic = (
             max(found, key=lambda each: each.size).times(rows_per_person, group).epsilon(delta)
             if found
@@ -185,7 +181,7 @@ class NoiseEvidence:
             isotropic=isotropic,
             directional=telling,
             why_none="" if telling is not None else self.why_none,
-            words=tuple(words),
+            words=tuple(self.words),
         )
 
 
@@ -210,7 +206,7 @@ def affordable(effort: str, each: float, datasets: int, wanted: int) -> int:
     return LEAST_SEEDS if LEAST_SEEDS * each * datasets <= _LARGE_AT * seconds else 0
 
 
-def affordable_neighbours(effort: str, each: float, seeds: int, wanted: int) -> int:
+def _affordable_neighbours(effort: str, each: float, seeds: int, wanted: int) -> int:
     """Datasets of a grid with so many seeds, beside the first; a handful, however long it takes."""
     seconds = _LARGE_AT * EFFORTS[effort].measuring * _CORES
     return max(min(_DRAWN, wanted), min(wanted, int(seconds / (each * seeds)) - 1))
@@ -243,7 +239,7 @@ def _sizes(plan: AssessmentPlan) -> tuple[int, int, int]:
     each = spec.core_seconds(D.rows, D.features)
     seeds, many = request.limits.seeds, request.limits.neighbours
     if request.neighbours is None:
-        many = affordable_neighbours(request.effort, each, seeds, many)
+        many = _affordable_neighbours(request.effort, each, seeds, many)
     wanted = seeds_of_pair(seeds, plan.parameters(spec))
     of_pair = max(seeds, affordable(request.effort, each, 2, wanted))
     return seeds, min(many, D.rows - 1), of_pair
@@ -259,12 +255,10 @@ def check(plan: AssessmentPlan) -> None:
     """
     seeds, many, of_pair = _sizes(plan)
     if seeds > normality.MOST_SEEDS:
-        hint = "More cannot be tested for normality."
-        checks.fail("seeds", seeds, f"<= {normality.MOST_SEEDS}", hint)
+        checks.fail("seeds", seeds, f"<= {normality.MOST_SEEDS}")
     numbers = plan.parameters(plan.plain)
     held = _COPIES * 8 * numbers * max(seeds * (many + 1), 2 * of_pair)
-    hint = f"A model has {numbers:,} numbers: lower neighbours or seeds."
-    _cost.check_memory("neighbours", many, held, hint)
+    _cost.check_memory("neighbours", many, held, "Lower neighbours or seeds.")
 
 
 # Runs ------------------------------------------------------------------------------------
@@ -382,7 +376,7 @@ def own_noise(
     bounds = [each.bound.worst for each in found if each.bound is not None]
     curves = _densities(by_data.values, by_seed.values)
     still = int((np.ptp(grid, axis=0) == 0).all(axis=0).sum())
-    same = f"{still:,} of {parameters:,} weights are the same for all seeds: nothing hides them."
+    same = f"{still:,} of {parameters:,} weights are the same for all seeds."
     return OwnNoise(
         training=plan.plain_words,
         seeds=seeds,
@@ -403,16 +397,13 @@ def own_noise(
 def _own_evidence(plan: AssessmentPlan, grid: Floats, attacked: Floats) -> NoiseEvidence:
     """The worst of all pairs in the grid, and the attacked one; each along its direction."""
     seeds, many, parameters = grid.shape
-    found = NoiseEvidence(
-        words=[
-            f"Ordinary SGD was trained with {seeds:,} seeds on each of {many:,} datasets (the "
-            "records but the first, and with a drawn one replaced by it), and with "
-            f"{len(attacked):,} seeds on the attacked pair.",
-        ],
-        why_none="Neither the seed nor the record moves any weight.",
-    )
-    if plan.job is not None and plan.problems > 1:
-        found.words.append(f"One model was trained: class {plan.job.classes[0]} against the rest.")
+    words = f"SGD was trained with {seeds:,} seeds on each of {many:,} datasets, and with "
+    words += f"{len(attacked):,} on the attacked pair."
+    found = NoiseEvidence(words=[words], why_none="Neither seed nor record moves a weight.")
+    if plan.fitting is not None and plan.problems > 1:
+        found.words.append(
+            f"One model was trained: class {plan.fitting.classes[0]} against the rest."
+        )
     for weights, name, part, base in (
         (grid, f"the worst pair of {many:,} drawn datasets", "own grid", 0),
         (attacked, ATTACKED, "own pair", None),
@@ -449,18 +440,18 @@ def release_estimate(
 
     Parameters, errors: as for `own_noise`.
     """
-    job, spec, scale = plan.job, plan.release_spec, 0.0
+    fitting, spec, scale = plan.fitting, plan.release_spec, 0.0
     if spec is None:
-        assert job is not None
-        found = _fit_evidence(plan, job, progress)
+        assert fitting is not None
+        found = _fit_evidence(plan, fitting, progress)
     else:
-        models: Models = [(None, plan.release_pair)]
-        if job is not None:
-            scale = job.plan.scale
-            first, second = (records_of(job.plan, each) for each in plan.release_pair)
+        models: _Models = [(None, plan.release_pair)]
+        if fitting is not None:
+            scale = fitting.plan.scale
+            first, second = (records_of(fitting.plan, each) for each in plan.release_pair)
             models = [
                 (start, (first.dataset(problem), second.dataset(problem)))
-                for problem, start in enumerate(job.start)
+                for problem, start in enumerate(fitting.start)
             ]
         # Drawn records are replaced in the first model alone.
         many = min(_DRAWN, plan.request.limits.neighbours)
@@ -476,7 +467,7 @@ def _computed(
     D: Dataset,
     spec: TrainSpec,
     scale: float,
-    models: Models,
+    models: _Models,
     drawn: Neighbours,
     progress: Progress,
 ) -> NoiseEvidence:
@@ -487,7 +478,7 @@ def _computed(
         weights = train(spec, D, range(1), neighbours, initial_weights=start)
         first, *others = weights[0, :, -1].astype(np.float64)
         how = "of the distance of the two trainings over the added noise"
-        caveat = "the training has no chance in it, and the added noise is all there is"
+        caveat = "the training has no chance in it"
         sizes = (directional.fixed(first, other, scale) for other in others)
         return [Distance(of, how, size, caveat) for size in sizes]
 
@@ -500,19 +491,15 @@ def _computed(
     progress(len(models) + 1, len(models) + 1)
     worst = max(others, key=lambda each: each.size)
     found = [together(parts, _INDEPENDENT), worst.times(math.sqrt(len(models)), _ALIKE)]
-    words = [
-        "The training has no chance in it: it was run once on each dataset, and the distance of "
-        f"the weights divided by {scale:.4g}, the standard deviation of the added noise.",
-        *_pairs_words(len(models), drawn),
-    ]
-    return NoiseEvidence(found, found, words)
+    once = f"One run on each dataset; noise of standard deviation {scale:.4g} is added."
+    return NoiseEvidence(found, found, [once, _other_pairs(drawn)])
 
 
 def _measured(
     plan: AssessmentPlan,
     spec: TrainSpec,
     scale: float,
-    models: Models,
+    models: _Models,
     drawn: Neighbours,
     directory: Path,
     progress: Progress,
@@ -534,9 +521,9 @@ def _measured(
     ]
     grid = grids.train("drawn", spec, models[0][0], D, others, drawn) if others else None
     trained = f"The release's training was repeated with {seeds:,} seeds on the attacked pair"
-    noise = f"; added is known noise of standard deviation {scale:.4g}."
+    noise = f"; noise of standard deviation {scale:.4g} is added."
     if spec.noise_multiplier:
-        noise = ", its noise inside: what that leaves in the weights was measured."
+        noise = ", its noise inside."
     with threadpool_limits(1, "blas"):
         every, one_sigma = np.concatenate(weights, axis=2), stream("estimate", "one sigma")
         size = directional.isotropic(every, scale, stream=one_sigma)
@@ -563,7 +550,7 @@ def _measured(
             size = directional.isotropic(grid, scale, stream=drawn_stream, base=0)
             found.telling.append(Distance.telling(name, worst.distance).times(times, _ALIKE))
             found.isotropic.append(Distance.isotropic(name, size).times(times, _ALIKE))
-    found.words += _pairs_words(len(models), drawn if others else None)
+    found.words.append(_other_pairs(drawn if others else ()))
     return found
 
 
@@ -571,40 +558,30 @@ def _worst_of(drawn: Neighbours) -> str:
     return f"the worst of {len(drawn) - 1} other pairs of datasets"
 
 
-def _pairs_words(models: int, drawn: Neighbours | None) -> list[str]:
-    words = ["No other pairs were tried: that would have taken too long."]
-    if drawn is not None:
-        words = [f"{len(drawn) - 1} other pairs were tried, most with one drawn record replaced."]
-    if models > 1:
-        words.append(
-            f"Of {models} models, one a class, distances of the attacked pair add up in squares; "
-            f"those of other pairs, seen in one model, are multiplied by sqrt({models})."
-        )
-    return words
+def _other_pairs(drawn: Neighbours | tuple[()]) -> str:
+    return f"{max(len(drawn) - 1, 0)} other pairs were tried."
 
 
 # Methods that the engine does not train --------------------------------------------------
 
 
-def _fit_evidence(plan: AssessmentPlan, job: PlannedFit, progress: Progress) -> NoiseEvidence:
-    fit, request = job.plan, plan.request
+def _fit_evidence(plan: AssessmentPlan, fitting: PlannedFit, progress: Progress) -> NoiseEvidence:
+    fit, request = fitting.plan, plan.request
     wanted = _FITS if fit.method == "objective" else request.limits.seeds
     seeds = affordable(request.effort, cost_of_fit(fit), 2, wanted)
     if not seeds:
         return NoiseEvidence(why_none=_TOO_LONG)
-    repeated = f"The release was fitted {seeds:,} times on each dataset of the attacked pair, with "
-    found = NoiseEvidence(words=[f"{repeated}the same noise on both."])
+    repeated = f"The release was fitted {seeds:,} times on each dataset of the attacked pair"
+    found = NoiseEvidence(words=[f"{repeated}, with the same noise."])
     with threadpool_limits(1, "blas"):
-        weights = fitted(fit, job.start, plan.release_pair, seeds, progress)
+        weights = fitted(fit, fitting.start, plan.release_pair, seeds, progress)
         if fit.method == "objective":
             every, one = weights.reshape(seeds, 2, -1), stream("estimate", "one sigma")
             size = directional.isotropic(every, fit.scale, stream=one)
             found.isotropic.append(Distance.isotropic(ATTACKED, size))
             many = request.limits.neighbours
-            found.telling += shifts(fit, plan.release_pair, class_dataset(job), weights[:, 0], many)
-            found.words.append(
-                "The minimiser tells the random term that would have led there from either "
-                "dataset; the two terms differ by how differently the two records pull there."
+            found.telling += _shifts(
+                fit, plan.release_pair, class_dataset(fitting), weights[:, 0], many
             )
         else:
             parts = [
@@ -612,14 +589,11 @@ def _fit_evidence(plan: AssessmentPlan, job: PlannedFit, progress: Progress) -> 
                     *(weights[:, 0, problem], weights[:, 1, problem], fit.scale),
                     stream=stream("estimate", problem),
                 ).distance
-                for problem in range(len(job.start))
+                for problem in range(len(fitting.start))
             ]
             telling = [Distance.telling(ATTACKED, part) for part in parts]
             found.telling.append(together(telling, _INDEPENDENT))
-            found.words.append(
-                "Chance decides how far it goes, so that runs with the same noise may part: there "
-                "is no estimate by one sigma."
-            )
+            found.words.append("Runs with the same noise may part: no estimate by one sigma.")
     return found
 
 
@@ -662,7 +636,7 @@ def fitted(
     return weights
 
 
-def shifts(
+def _shifts(
     fit: FitPlan,
     pair: tuple[Dataset, Dataset],
     D: Dataset,

@@ -29,14 +29,13 @@ from sordino.proofs.proof import NORM_SLACK, Evidence, Proof
 from sordino.proofs.steps import Run, convex_constants, gradient_bound, rates_of
 from sordino.report.result import Bound, Checked, Curve, Proved, curve
 from sordino.sgd.spec import TrainSpec
-from sordino.types import Floats
 
-Conditions = list[tuple[str, str]]
+_Conditions = list[tuple[str, str]]
 """Preconditions of a theorem, and the numbers by which each was checked."""
 
 _CHECKED = ("batches drawn by", "a convex and smooth loss", "plain SGD without momentum")
 """How assumptions begin that are checked by numbers here."""
-_NOT_LINEAR = "Known for losses that are linear in the weights; for this one a heuristic, no bound."
+_NOT_LINEAR = "Known for losses that are linear in the weights; here a heuristic, no bound."
 _LINES = 70
 """Slopes of the lines under a trade-off curve that is not Gaussian."""
 
@@ -45,21 +44,21 @@ def prove(plan: AssessmentPlan) -> Proved:
     """What is proved of the release, theorem by theorem."""
     if plan.network is not None:
         return _prove_network(plan.network)
-    job = plan.job
-    assert job is not None  # a linear model
-    proof, evidence = job.proof, job.plan.evidence
+    fitting = plan.fitting
+    assert fitting is not None  # a linear model
+    proof, evidence = fitting.proof, fitting.plan.evidence
     if proof is None or evidence is None:
-        return Proved(None, why_none=job.why_none or "no noise is added")
+        return Proved(None, why_none=fitting.why_none or "no noise is added")
     bounds = _evidence_bounds(evidence, proof, plan.delta)
-    if not job.why_none:
+    if not fitting.why_none:
         return _proved(proof, plan.delta, bounds, evidence.facts())
-    reason = f"Nothing is promised: {job.why_none}."
+    reason = f"Nothing is promised: {fitting.why_none}."
     refused = tuple(
         replace(bound, epsilon=None, used=False, checked=(), reason=bound.reason or reason)
         for bound in bounds
         if bound.kind == "guarantee"
     )
-    return Proved(None, why_none=job.why_none, bounds=refused)
+    return Proved(None, why_none=fitting.why_none, bounds=refused)
 
 
 def _prove_network(plan: NetworkPlan) -> Proved:
@@ -69,14 +68,12 @@ def _prove_network(plan: NetworkPlan) -> Proved:
     kind, conditions = "noisy-steps-of-a-network", {"all": rows, "final": rows}
     facts = {
         "schedule": (
-            f"{run.steps.steps:,} steps, each record in each batch with probability "
-            f"{run.steps.sample_rate:.6g}, sums divided by {spec.batch_size:,}, learning rate "
-            f"{spec.schedule.rate:.6g}, {spec.objective.hidden} hidden units"
+            f"{run.steps.steps:,} steps, sample rate {run.steps.sample_rate:.6g}, sums divided by "
+            f"{spec.batch_size:,}, learning rate {spec.schedule.rate:.6g}, "
+            f"{spec.objective.hidden} hidden units"
         ),
-        "sensitivity": f"gradients are clipped to {clip:.6g}: one record moves a sum by at most "
-        f"{2 * clip:.6g}",
-        "noise": f"standard deviation {spec.noise_multiplier * clip:.6g} on every sum "
-        f"(noise multiplier {spec.noise_multiplier:.6g})",
+        "sensitivity": f"{2 * clip:.6g}: gradients are clipped to {clip:.6g}",
+        "noise": f"standard deviation {spec.noise_multiplier * clip:.6g} on every sum",
     }
     bounds = _bounds(plan.proof, kind, run, plan.delta, conditions)
     return _proved(plan.proof, plan.delta, bounds, facts)
@@ -119,7 +116,7 @@ def _bounds(
     kind: str,
     done: object,
     delta: float,
-    conditions: Mapping[str, Conditions],
+    conditions: Mapping[str, _Conditions],
     known: Sequence[str] = (),
 ) -> tuple[Bound, ...]:
     """What every theorem says of one release: its training, its noise, all models, all records.
@@ -192,23 +189,19 @@ def curve_of(profile: Profile) -> Curve:
     if profile.mu is not None:
         betas = np.array([profile.beta(float(alpha)) for alpha in alphas])
     else:
-        betas = _above_lines(profile, alphas)
+        farthest = min(max(profile.epsilon(1e-12), 1.0), 500.0)
+        epsilons = np.concatenate([[0.0], np.geomspace(1e-3, farthest, _LINES)])
+        left = np.array([-math.expm1(profile.log_delta(float(epsilon))) for epsilon in epsilons])
+        steep = left[:, None] - np.exp(epsilons)[:, None] * alphas
+        flat = np.exp(-epsilons)[:, None] * (left[:, None] - alphas)
+        betas = np.maximum(steep, flat).max(axis=0).clip(min=0.0)
     return Curve(tuple(alphas.tolist()), tuple(betas.tolist()))
-
-
-def _above_lines(profile: Profile, alphas: Floats) -> Floats:
-    farthest = min(max(profile.epsilon(1e-12), 1.0), 500.0)
-    epsilons = np.concatenate([[0.0], np.geomspace(1e-3, farthest, _LINES)])
-    left = np.array([-math.expm1(profile.log_delta(float(epsilon))) for epsilon in epsilons])
-    steep = left[:, None] - np.exp(epsilons)[:, None] * alphas
-    flat = np.exp(-epsilons)[:, None] * (left[:, None] - alphas)
-    return np.asarray(np.maximum(steep, flat).max(axis=0).clip(min=0.0), dtype=np.float64)
 
 
 # Preconditions, and the numbers by which they were checked ------------------------------
 
 
-def _conditions(evidence: Evidence, done: object) -> dict[str, Conditions]:
+def _conditions(evidence: Evidence, done: object) -> dict[str, _Conditions]:
     """What a theorem on the "final" weights, or on "all" iterates, rests on."""
     if isinstance(evidence, StepsEvidence):
         assert isinstance(done, Run)
@@ -223,43 +216,31 @@ def _conditions(evidence: Evidence, done: object) -> dict[str, Conditions]:
     if isinstance(evidence, ObjectiveEvidence):
         return {"final": _objective(evidence) + extra}
     if isinstance(evidence, AdaptiveEvidence):
-        budget = "the budget is asked before every look at the records"
-        adaptive = [(budget, f"rho = {evidence.rho:.6g}")]
-        return {"all": [*adaptive, ("gradients are clipped", f"to {evidence.clip:.6g}"), *extra]}
+        budget = ("the budget is asked before every look", f"rho = {evidence.rho:.6g}")
+        return {"all": [budget, ("gradients are clipped", f"to {evidence.clip:.6g}"), *extra]}
     assert isinstance(evidence, SelectionEvidence)
-    runs = "the number of trainings is random and secret"
-    return {"final": [(runs, evidence.runs_in_words), *extra]}
+    return {"final": [("a random, secret number of trainings", evidence.runs_in_words), *extra]}
 
 
-def _output(evidence: OutputEvidence, done: OutputPerturbation) -> Conditions:
+def _output(evidence: OutputEvidence, done: OutputPerturbation) -> _Conditions:
     spec, constants = evidence.spec, done.batches["constants"]
-    loss = f"{spec.objective.kind}: gradients of at most {constants.lipschitz:.6g}, "
-    loss += f"curvature {constants.strongly_convex:.6g} to {constants.smooth:.6g}"
     sizes = sensitivity.batch_sizes(evidence.rows, spec.batch_size, spec.drop_last)
     batches = f"{len(sizes):,} of {sizes[0]:,}"
     if min(sizes) < sizes[0]:
-        batches += f", the last of {min(sizes):,}, counted at its own size"
+        batches += f", the last of {min(sizes):,}"
     if left := evidence.rows - sum(sizes):
         batches += f"; {left:,} left over"
-    order = {
-        Sampling.PERMUTE_ONCE: "one uniform permutation, then the same batches every pass",
-        Sampling.SHUFFLE: "a new uniform permutation every pass",
-        Sampling.CYCLIC: "as they are"
-        if spec.steps_per_epoch(evidence.rows) > 1
-        else "all records in every step",
-    }[Sampling(spec.order)]
     farthest = f"{done.farthest:.6g}"
     if done.secret_place and done.same_order:
-        farthest += f", {done.sensitivity.mean:.6g} in the mean over its places"
-    rate, limit = float(np.max(done.rates, initial=0.0)), 2 / constants.smooth
+        farthest += f", {done.sensitivity.mean:.6g} in the mean"
     return [
-        ("the loss is convex and smooth, its data term Lipschitz", loss),
+        _convex(spec, constants, f", gradients of at most {constants.lipschitz:.6g}"),
         _rows_within(evidence.norm),
-        _rates(rate, limit),
+        _rates(float(np.max(done.rates, initial=0.0)), 2 / constants.smooth),
         ("sizes of the batches", batches),
-        ("order of the records", order),
+        ("order of the records", Sampling(spec.order).value),
         ("one record moves the released weights by at most", farthest),
-        ("rounding in float64 is bounded, and added", f"{done.rounding:.3g} a problem"),
+        ("rounding is bounded and added", f"{done.rounding:.3g} a problem"),
         *_group(evidence.problems, evidence.rows_per_person),
         theorems.noise_of(done),
     ]
@@ -267,39 +248,34 @@ def _output(evidence: OutputEvidence, done: OutputPerturbation) -> Conditions:
 
 def _rates(rate: float, limit: float) -> tuple[str, str]:
     """The largest learning rate against the one from which on steps expand."""
-    numbers = f"{rate:.6g} <= 2 / smoothness = {limit:.6g}"
+    numbers = f"{rate:.6g} <= {limit:.6g}"
     if rate > limit:
-        numbers = f"{rate:.6g} > 2 / smoothness = {limit:.6g}: expansion is counted in"
-    return "learning rates at which no step pushes two runs apart", numbers
+        numbers = f"{rate:.6g} > {limit:.6g}: expansion is counted in"
+    return "learning rates <= 2 / smoothness", numbers
 
 
-def _objective(noisy: ObjectiveEvidence) -> Conditions:
+def _convex(spec: TrainSpec, constants: Constants, more: str = "") -> tuple[str, str]:
+    curvature = f"curvature {constants.strongly_convex:.6g} to {constants.smooth:.6g}"
+    return "the loss is convex and smooth", f"{spec.objective.kind}: {curvature}{more}"
+
+
+def _objective(noisy: ObjectiveEvidence) -> _Conditions:
     problem = noisy.problem
     leverage = problem["norm"] ** 2 / problem["regulariser"]
     kappa = math.log1p(problem["curvature"] * leverage)
-    regulariser = f"regulariser {problem['regulariser']:.6g} of the sum, the intercept's included"
-    left = f"gradient of at most {noisy.gradient_left:.3g} where minimising stops, hidden by "
+    left = f"gradient of at most {noisy.gradient_left:.3g}, hidden by standard deviation "
     return [
         ("a linear model, its loss decreasing with slope at most 1", noisy.loss),
         _rows_within(noisy.norm),
-        ("the objective is strongly convex in every direction", regulariser),
-        (
-            "one record changes the determinant of the curvature by at most",
-            f"a factor e^kappa, kappa = {kappa:.6g}",
-        ),
+        ("strong convexity", f"regulariser {problem['regulariser']:.6g} of the sum"),
+        ("one record changes the curvature's determinant by at most e^kappa", f"{kappa:.6g}"),
         ("one record moves the gradient of the sum by at most", f"{noisy.moved:.6g}"),
-        (
-            "Gaussian noise on every coefficient of the linear term",
-            f"standard deviation {noisy.sigma:.6g}",
-        ),
-        (
-            "the minimiser is approximate, and that is paid for",
-            f"{left}standard deviation {noisy.sigma_out:.6g} on every weight",
-        ),
+        ("noise on the linear term", f"standard deviation {noisy.sigma:.6g}"),
+        ("the approximate minimiser is paid for", f"{left}{noisy.sigma_out:.6g} on every weight"),
     ]
 
 
-def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> Conditions:
+def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> _Conditions:
     """What composition rests on: clip, noise and sampling."""
     clip, bound = spec.max_grad_norm, gradient_bound(spec, constants)
     assert clip is not None  # there is noise
@@ -318,17 +294,15 @@ def _steps(spec: TrainSpec, run: Run, constants: Constants | None) -> Conditions
     ]
 
 
-def _hidden_state(evidence: StepsEvidence, run: Run) -> Conditions:
+def _hidden_state(evidence: StepsEvidence, run: Run) -> _Conditions:
     """What theorems on the last iterate rest on; empty where they do not apply."""
     if not isinstance(run.hidden, HiddenState):
         return []
     spec = evidence.spec
     constants = convex_constants(spec, evidence.constants)
-    loss = f"{spec.objective.kind}: curvature {constants.strongly_convex:.6g} to "
-    loss += f"{constants.smooth:.6g}, the regulariser outside the clip"
     contraction = float(np.max(run.hidden.contraction))
     return [
-        ("the loss is convex and smooth", loss),
+        _convex(spec, constants),
         _rates(float(np.max(rates_of(spec, evidence.rows))), 2 / constants.smooth),
         ("every step is Lipschitz", f"with constant {contraction:.6g}"),
     ]
@@ -336,23 +310,19 @@ def _hidden_state(evidence: StepsEvidence, run: Run) -> Conditions:
 
 def _rows_within(norm: float) -> tuple[str, str]:
     """The norm bound of the rows."""
-    return (
-        "no row is longer than the public bound on norms",
-        f"{norm:.6g}: longer rows are scaled down to it, and a slack of {NORM_SLACK:g} is counted",
-    )
+    return "rows are scaled down to the public norm", f"{norm:.6g}, with a slack of {NORM_SLACK:g}"
 
 
-def _group(problems: int, rows_per_person: int, *, in_one_norm: bool = True) -> Conditions:
+def _group(problems: int, rows_per_person: int, *, in_one_norm: bool = True) -> _Conditions:
     """What one-vs-rest and several records of a person cost, where there are any.
 
     `in_one_norm` if all problems are one long vector; else they are composed.
     """
     conditions = []
     if problems > 1:
-        farther = f", which it moves sqrt({problems}) = {math.sqrt(problems):.6g} times as far"
-        what = "one record is in the problem of every class, and all models are released"
+        farther = f", sqrt({problems}) = {math.sqrt(problems):.6g} times as far"
+        what = "one record is in the problem of every class"
         conditions.append((what, f"{problems} problems{farther if in_one_norm else ''}"))
     if rows_per_person > 1:
-        what = "all records of one person are protected together (group privacy)"
-        conditions.append((what, f"at most {rows_per_person} records"))
+        conditions.append(("group privacy", f"at most {rows_per_person} records of one person"))
     return conditions

@@ -64,9 +64,9 @@ def release(
     """
     if plan.network is not None:
         return _score_network(plan, work, progress)
-    job = plan.job
-    assert job is not None
-    fit = job.plan
+    fitting = plan.fitting
+    assert fitting is not None
+    fit = fitting.plan
     settings = {**fit.settings.given, "l2": fit.l2}
     if fit.spec is not None:  # batches are made equal
         settings["batch_size"] = fit.spec.batch_size
@@ -83,7 +83,7 @@ def release(
         why_not="it was not released yet",
     )
     rehearse(planned)
-    released = _release(plan, job, bundle, work / MARK)
+    released = _release(plan, fitting, bundle, work / MARK)
     return replace(
         planned,
         method=released.method_,
@@ -96,7 +96,7 @@ def release(
 
 
 def _release(
-    plan: AssessmentPlan, job: PlannedFit, bundle: Path, mark: Path
+    plan: AssessmentPlan, fitting: PlannedFit, bundle: Path, mark: Path
 ) -> PrivateLinearClassifier:
     """The model that left: the one in its place, or a new one that is put there.
 
@@ -109,31 +109,30 @@ def _release(
             warnings.simplefilter("ignore")  # notes of `verify`, for who gets a bundle from others
             released = load(bundle)
         certificate = released.certificate_
-        if (certificate.method, certificate.evidence) != (job.plan.method, job.plan.evidence):
+        if (certificate.method, certificate.evidence) != (
+            fitting.plan.method,
+            fitting.plan.evidence,
+        ):
             raise AnotherRelease(f"{bundle} was made otherwise than asked. Pass another --out.")
     elif marked:
+        gone = f"the released model (SHA-256 {mark.read_text()[:16]}...)"
         raise AnotherRelease(
-            f"Expected {bundle} to hold the model that was released (SHA-256 "
-            f"{mark.read_text()[:16]}...). Put it back: a second one would be a second release."
+            f"Expected {bundle} to hold {gone}. Put it back: another would be a second release."
         )
     else:
         released = copy.copy(plan.estimator)
         released._ledger_entry = None
         released._save_planned(
-            *(job, bundle),
+            *(fitting, bundle),
             preprocessing=plan.prepared.reads_private_data,
             columns=plan.prepared.description,
             tuning="none declared",
         )
-    _write_mark(mark, released)
+    with explained(mark.parent, "written"):
+        Disk(mark.parent).put(mark.name, released.certificate_.model.sha256.encode())
     if not marked:  # also where it was stopped right after the bundle got its name
         history.add(plan.request.source())
     return released
-
-
-def _write_mark(mark: Path, released: PrivateLinearClassifier) -> None:
-    with explained(mark.parent, "written"):
-        Disk(mark.parent).put(mark.name, released.certificate_.model.sha256.encode())
 
 
 def _score_network(plan: AssessmentPlan, work: Path, progress: Progress) -> Release:
@@ -155,5 +154,5 @@ def _score_network(plan: AssessmentPlan, work: Path, progress: Progress) -> Rele
         noise=f"standard deviation {sigma:.4g} on every sum of clipped gradients",
         source=SeededNoise.name,
         accuracy=network_accuracy(plan, work, progress),
-        why_not="networks have no private estimator; the runs scored here had repeatable noise",
+        why_not="networks have no private estimator",
     )

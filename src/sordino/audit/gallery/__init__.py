@@ -10,7 +10,7 @@ from sordino import checks
 from sordino.audit.gallery import objective, output, steps
 from sordino.audit.gallery.entry import Case, GalleryEntry
 
-__all__ = ["ENTRIES", "Case", "GalleryEntry", "named"]
+__all__ = ["ENTRIES", "Case", "GalleryEntry", "find_entry"]
 
 ENTRIES: tuple[GalleryEntry, ...] = tuple(
     each
@@ -20,7 +20,7 @@ ENTRIES: tuple[GalleryEntry, ...] = tuple(
 )
 
 
-def named(name: str) -> GalleryEntry:
+def find_entry(name: str) -> GalleryEntry:
     """The entry of this name; another name is refused with the nearest valid one."""
     entries = {entry.name: entry for entry in ENTRIES}
     return entries[checks.one_of("entry", name, entries)]

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from sordino.audit.game import Audit, audit
@@ -176,16 +177,9 @@ def play(
     if workers is None and smoke:
         workers = 1
     shared = 1 - (1 - confidence) / twins
+    attack = partial(audit, claim=case.claim, seed=seed, workers=workers, progress=progress)
     broken, correct = (
-        audit(
-            *(mechanism, case.D, case.D_prime, runs),
-            claim=case.claim,
-            score=score,
-            confidence=level,
-            seed=seed,
-            workers=workers,
-            progress=progress,
-        )
+        attack(mechanism, case.D, case.D_prime, runs, score=score, confidence=level)
         for mechanism, score, level in (
             (case.broken, case.score, confidence),
             (case.correct, case.correct_score or case.score, shared),

@@ -24,7 +24,7 @@ from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.types import Floats
 
-NORM = 100.0
+_NORM = 100.0
 _HUBER = ObjectiveSpec("huber-svm", intercept=False)
 _HALVINGS = 80
 """More than enough for the last bit of a float64 between two numbers of this size."""
@@ -72,9 +72,9 @@ def curvature_times_norm() -> Case:
     so that noise and curvature both speak for the target.
     """
     claim = Claim(1.0, 0.0, Relation.ADD_OR_REMOVE_ONE)
-    D = Dataset(np.full((1, 1), NORM), np.zeros(1, np.int64), NORM, "gallery")
-    D_prime = Dataset(np.full((2, 1), NORM), np.array([0, 1]), NORM, "gallery neighbour")
-    broken = _calibrated(claim, _HUBER.curvature / NORM)
+    D = Dataset(np.full((1, 1), _NORM), np.zeros(1, np.int64), _NORM, "gallery")
+    D_prime = Dataset(np.full((2, 1), _NORM), np.array([0, 1]), _NORM, "gallery neighbour")
+    broken = _calibrated(claim, _HUBER.curvature / _NORM)
     return Case(
         D,
         D_prime,
@@ -93,14 +93,14 @@ def near_the_hinge(outputs: Floats) -> Floats:
 
     There the density of the minimiser is raised most, and the more so the larger the slope.
     """
-    margin, width = NORM * outputs[:, 0], _HUBER.huber_width
+    margin, width = _NORM * outputs[:, 0], _HUBER.huber_width
     apart = np.abs(margin - 1)
     return np.where(apart <= width, (1 + width - margin) / (2 * width), width - apart)
 
 
 def _calibrated(claim: Claim, curvature: float) -> NoisyMinimiser:
     """Regulariser and noise for the claim, if this were the loss' largest curvature."""
-    regulariser = curvature * NORM**2 / math.expm1(claim.epsilon / 2)
+    regulariser = curvature * _NORM**2 / math.expm1(claim.epsilon / 2)
     problem = _problem(claim, curvature, regulariser)
     return NoisyMinimiser(regulariser, objective.pure_scale(epsilon=claim.epsilon, **problem))
 
@@ -108,7 +108,7 @@ def _calibrated(claim: Claim, curvature: float) -> NoisyMinimiser:
 def _problem(claim: Claim, curvature: float, regulariser: float) -> Problem:
     return Problem(
         regulariser=regulariser,
-        norm=NORM,
+        norm=_NORM,
         curvature=curvature,
         kind="huber-svm",
         relation=claim.relation,

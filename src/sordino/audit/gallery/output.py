@@ -76,7 +76,7 @@ def fractional_passes() -> Case:
 
 
 @entry(
-    "RSGD-AR's sensitivity recursion keeps small steps where the program restarts with large ones.",
+    "RSGD-AR's sensitivity forgets that the program restarts with large steps.",
     "Chen, Lee & Kifer 2019, Algorithm 2 with averaging",
     (50_000, 10_000),
 )

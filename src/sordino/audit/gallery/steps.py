@@ -30,7 +30,7 @@ _RARE = 1e-15
 
 
 @entry(
-    "The noise of a sum of gradients is divided by the batch size (4) once too often.",
+    "Noise is divided by the batch size (4) once too often.",
     "hand-written DP-SGD loops; google/differential-privacy#378",
     (15_000, 2_000),
 )
@@ -58,7 +58,7 @@ def noise_on_mean() -> Case:
 
 
 @entry(
-    "Batches come from a shuffled pass and are accounted for as Poisson samples.",
+    "Batches of a shuffled pass are accounted for as Poisson samples.",
     "opacus#80, tensorflow/privacy#19; Chua et al. 2024, Annamalai et al. 2024",
     (12_000, 2_000),
 )
@@ -88,7 +88,7 @@ def shuffled_as_poisson() -> Case:
 
 
 @entry(
-    "Sums are divided by the number of records, which add-or-remove keeps private.",
+    "Sums are divided by the private number of records.",
     "Opacus: expected batch size from the private number of records",
     (8_000, 2_000),
 )

@@ -32,7 +32,7 @@ FitMechanism = TrainedRelease | TrainedProblems | SingleFit
 """A fit as a mechanism; a `MinimisedFit` is a `SingleFit`, too."""
 
 
-class PreparedPair(NamedTuple):
+class _PreparedPair(NamedTuple):
     """A mechanism, the records of two neighbouring datasets as it trains on them, and its claim."""
 
     mechanism: FitMechanism
@@ -78,18 +78,18 @@ def mechanism(
     NotApplicable
         If the fit would promise nothing.
     """
-    job = _job(estimator, X, y)
-    return mechanism_of(job), class_dataset(job), claim_of(job)
+    fitting = _plan_fitting(estimator, X, y)
+    return mechanism_of(fitting), class_dataset(fitting), claim_of(fitting)
 
 
-def mechanism_of(job: PlannedFit) -> FitMechanism:
+def mechanism_of(fitting: PlannedFit) -> FitMechanism:
     """What a fit with everything public settled would run, whatever it promises."""
-    plan = dataclasses.replace(job.plan, proof=None, evidence=None)  # not needed to run
+    plan = dataclasses.replace(fitting.plan, proof=None, evidence=None)  # not needed to run
     if plan.spec is None:
-        return (MinimisedFit if MinimisedFit.can_do(plan) else SingleFit)(plan, job.start)
-    if len(job.start) > 1:
-        return TrainedProblems(plan.spec, job.start, plan.scale)
-    return TrainedRelease(plan.spec, plan.scale, job.start[0])
+        return (MinimisedFit if MinimisedFit.can_do(plan) else SingleFit)(plan, fitting.start)
+    if len(fitting.start) > 1:
+        return TrainedProblems(plan.spec, fitting.start, plan.scale)
+    return TrainedRelease(plan.spec, plan.scale, fitting.start[0])
 
 
 def held_back(mechanism: FitMechanism, rows: int) -> float:
@@ -108,7 +108,7 @@ def held_back(mechanism: FitMechanism, rows: int) -> float:
     return max(plan.l2, drowned)
 
 
-def claim_of(job: PlannedFit) -> Claim:
+def claim_of(fitting: PlannedFit) -> Claim:
     """What it would promise.
 
     Raises
@@ -116,14 +116,14 @@ def claim_of(job: PlannedFit) -> Claim:
     NotApplicable
         If that is nothing.
     """
-    if job.proof is None or job.why_none:
-        raise NotApplicable(f"This fit would promise nothing: {job.why_none}.")
-    return Claim.of(job.proof.guarantee(job.plan.task.delta), job.proof.profile)
+    if fitting.proof is None or fitting.why_none:
+        raise NotApplicable(f"This fit would promise nothing: {fitting.why_none}.")
+    return Claim.of(fitting.proof.guarantee(fitting.plan.task.delta), fitting.proof.profile)
 
 
 def prepare(
     estimator: PrivateLinearClassifier, first: tuple[Any, Any], second: tuple[Any, Any]
-) -> PreparedPair:
+) -> _PreparedPair:
     """The same for two neighbouring datasets (X, y), which must not change what is public.
 
     Raises
@@ -131,16 +131,18 @@ def prepare(
     InvalidArgument
         If the settings of the fit follow from the records: no claim would hold.
     """
-    job, other = _job(estimator, *first), _job(estimator, *second)
-    if _public(job) != _public(other):
-        hint = "Pass data_norm, classes and public_rows: they may not be read off the data."
+    fitting, other = _plan_fitting(estimator, *first), _plan_fitting(estimator, *second)
+    if _public(fitting) != _public(other):
+        hint = "Pass data_norm, classes and public_rows."
         checks.fail("settings", "[different for D and D_prime]", "to be public", hint)
-    return PreparedPair(mechanism_of(job), class_dataset(job), class_dataset(other), claim_of(job))
+    return _PreparedPair(
+        mechanism_of(fitting), class_dataset(fitting), class_dataset(other), claim_of(fitting)
+    )
 
 
 def worst_case(
     estimator: PrivateLinearClassifier, rows: int, columns: int = 2, norm: float = 1.0
-) -> PreparedPair:
+) -> _PreparedPair:
     """The same on `pairs.worst_case_pair`: from far public weights, if the method takes any.
 
     For an estimator of a named method, of the classes 0 and 1, without an intercept.
@@ -155,7 +157,7 @@ def worst_case(
     return prepare(estimator, (pair.D.X, pair.D.y), (pair.D_prime.X, pair.D_prime.y))
 
 
-def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PlannedFit:
+def _plan_fitting(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PlannedFit:
     if not isinstance(estimator, PrivateLinearClassifier):
         checks.fail("estimator", type(estimator).__name__, "to be one of sordino's")
     check_estimator(estimator)
@@ -164,14 +166,14 @@ def _job(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PlannedFit:
         return copy.copy(estimator)._prepare(X, y)
 
 
-def class_dataset(job: PlannedFit) -> Dataset:
+def class_dataset(fitting: PlannedFit) -> Dataset:
     """The records of a fit as they are trained on; labels are class numbers."""
-    records = job.records
+    records = fitting.records
     return Dataset(records.X, records.codes, norm_bound=records.norm, name="fit")
 
 
-def _public(job: PlannedFit) -> tuple[object, ...]:
+def _public(fitting: PlannedFit) -> tuple[object, ...]:
     """Everything of a plan that a run depends on."""
-    plan = job.plan
+    plan = fitting.plan
     settled = (plan.method, plan.task, plan.settings, plan.spec, plan.sigma, plan.scale, plan.l2)
-    return (*settled, job.start.tobytes(), [str(label) for label in job.classes])
+    return (*settled, fitting.start.tobytes(), [str(label) for label in fitting.classes])

@@ -180,9 +180,9 @@ class Functions(Runner):
         try:
             values = np.asarray(given)
         except Exception:
-            raise _WrongRunError(f"returned {kind}, not an array of numbers") from None
+            raise _WrongRunError(f"returned {kind}") from None
         if values.dtype.kind not in "fiub" or not values.size:
-            raise _WrongRunError(f"returned {kind}, not an array of real numbers")
+            raise _WrongRunError(f"returned {kind}")
         if not np.isfinite(values).all():
             raise _WrongRunError("returned NaN or infinity")
         if self.batched and (values.ndim == 0 or len(values) != many):
@@ -210,7 +210,7 @@ def _by_world(block: range, values: Floats) -> Blocks:
 def _linear_weights(fitted: Any) -> Array:
     """coef_ and intercept_ of a fitted estimator, in one row."""
     if not hasattr(fitted, "coef_"):
-        raise _WrongRunError("has no coef_ after fit: pass output=, a function of the estimator")
+        raise _WrongRunError("has no coef_ after fit (pass output=)")
     parts = [np.ravel(fitted.coef_)]
     if getattr(fitted, "fit_intercept", True) is not False and hasattr(fitted, "intercept_"):
         parts.append(np.ravel(fitted.intercept_))
@@ -242,9 +242,8 @@ def check_repeats(worlds: Sequence[Floats], blocks: Sequence[range]) -> None:
     least = math.ceil(math.log(1e-6 / len(blocks) ** 2) / math.log(alike) / 2)
     begun = [keys[:, each.start : each.start + least] for each in blocks if len(each) >= least]
     if len({each.tobytes() for each in begun}) < len(begun):
-        hint = "Make no generator of your own; a function that must keep one needs workers=1."
-        wanted = "to draw only from the generator that it is given: blocks of runs repeat others"
-        checks.fail("mechanism", "[the function]", wanted, hint)
+        wanted = "to draw only from the generator that it is given: runs repeat others"
+        checks.fail("mechanism", "[the function]", wanted, "One of its own needs workers=1.")
 
 
 def _fresh(data: Any) -> Any:

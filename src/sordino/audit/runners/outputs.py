@@ -154,9 +154,8 @@ def identity(mechanism: Any, D: Any, D_prime: Any) -> str | None:
 
 def check_memory(runs: int, numbers: int) -> None:
     """Refuse more runs, of so many numbers each in both worlds, than this machine can hold."""
-    hint = "Ask for fewer; in Python, output= may say what of a run an attacker looks at."
     # 64 bytes beside the output: a score, and what bounds make of scores.
-    _cost.check_memory("runs", runs, 2 * runs * (64 + 16 * numbers), hint)
+    _cost.check_memory("runs", runs, 2 * runs * (64 + 16 * numbers), "Ask for fewer.")
 
 
 def _missing(done: Any) -> list[Stretch]:
@@ -185,8 +184,8 @@ def _runner(mechanism: Any, D: Any, D_prime: Any, seed: int, output: Output | No
         functions.check_estimator(mechanism)
         D, D_prime = _arrays("D", D), _arrays("D_prime", D_prime)
     elif not callable(mechanism):
-        hint = "Pass a TrainedRelease, an estimator, or a function (data, generator) -> numbers."
-        checks.fail("mechanism", type(mechanism).__name__, "to be something to run", hint)
+        wanted = "to be an estimator, or a function (data, generator) -> numbers"
+        checks.fail("mechanism", type(mechanism).__name__, wanted)
     return Functions(mechanism, D, D_prime, seed, output)
 
 
@@ -262,8 +261,7 @@ class OutputFile:
         except OSError as error:
             with suppress(OSError):  # it would try to write the rest
                 self._file.close()
-            why = f"Cannot write file={self.path}: {_files.reason(error)}."
-            self._refuse(f"{why} Finished runs are kept.", error)
+            self._refuse(f"Cannot write file={self.path}: {_files.reason(error)}.", error)
 
     def __enter__(self) -> OutputFile:
         return self
@@ -276,7 +274,7 @@ class OutputFile:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._refuse(f"Expected file={self.path} to be free; another audit is writing it.")
+            self._refuse(f"Expected file={self.path} not to be in use by another audit.")
         line = self._file.readline(1 << 20)
         beginning = f'{{"format": "{_FORMAT}"'.encode()
         if not line.endswith(b"\n") and beginning.startswith(line[: len(beginning)]):
@@ -298,9 +296,8 @@ class OutputFile:
             self._refuse(f"Expected file={self.path} to hold outputs of an audit.")
         for name, value in json.loads(json.dumps(description)).items():
             if there.get(name) != value:
-                begun = f"{name} = {json.dumps(there.get(name))[:200]}"
-                same = f"Expected file={self.path} to be of the same {name}."
-                self._refuse(f"{same} Pass another; this one was begun with {begun}.")
+                begun = f"Pass another; it was begun with {json.dumps(there.get(name))[:200]}."
+                self._refuse(f"Expected file={self.path} to be of the same {name}. {begun}")
 
     def _next(self) -> tuple[int, int, Floats] | None:
         head = self._file.read(_HEAD.size)

@@ -160,9 +160,4 @@ CIFAR2 = RawFile(
     cifar_two_classes,
     fingerprint=cifar_fingerprint,
 )
-IPUMS = RawFile(
-    "ipums.csv",
-    None,
-    (),
-    "https://www.ipums.org (your own extract, with the columns named in docs/guide.md)",
-)
+IPUMS = RawFile("ipums.csv", None, (), "https://www.ipums.org (an extract as in docs/guide.md)")

@@ -17,15 +17,15 @@ from sordino.data.preprocess import Form, Parts, Rows
 from sordino.data.sources import CorruptFileError, RawFile, Reader
 from sordino.types import Floats, Ints
 
-Pixels = npt.NDArray[np.uint8]
+_Pixels = npt.NDArray[np.uint8]
 
 COMPONENTS = 50
 
 
-def parse_idx(raw: RawFile, content: bytes) -> Pixels:
+def parse_idx(raw: RawFile, content: bytes) -> _Pixels:
     """Read an IDX file of unsigned bytes: images of shape (n, height, width), or labels (n,)."""
     if len(content) < 4 or content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
-        raise CorruptFileError(raw, "it does not start as an IDX file of bytes does")
+        raise CorruptFileError(raw, "it is no IDX file of bytes")
     axes = content[3]
     shape = struct.unpack(f">{axes}I", content[4 : 4 + 4 * axes])
     body = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * axes)
@@ -74,7 +74,7 @@ def cifar2(read: Reader, form: Form) -> Parts:
     return _projected(parts, preprocess.Projection.pca)
 
 
-def parse_cifar(content: bytes) -> dict[str, Pixels]:
+def parse_cifar(content: bytes) -> dict[str, _Pixels]:
     """Read the four arrays of the two-class CIFAR archive; pickled arrays are refused."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
@@ -83,7 +83,7 @@ def parse_cifar(content: bytes) -> dict[str, Pixels]:
         raise CorruptFileError(files.CIFAR2, f"NumPy cannot read it ({error})") from error
 
 
-def _mnist_files(read: Reader) -> Iterator[tuple[Pixels, Pixels]]:
+def _mnist_files(read: Reader) -> Iterator[tuple[_Pixels, _Pixels]]:
     for image_file, label_file in (files.MNIST[:2], files.MNIST[2:]):
         images = parse_idx(image_file, read(image_file))
         labels = parse_idx(label_file, read(label_file))
@@ -93,7 +93,7 @@ def _mnist_files(read: Reader) -> Iterator[tuple[Pixels, Pixels]]:
         yield images, labels
 
 
-def _three_or_five(read: Reader) -> Iterator[tuple[Pixels, Ints]]:
+def _three_or_five(read: Reader) -> Iterator[tuple[_Pixels, Ints]]:
     for images, labels in _mnist_files(read):
         kept = (labels == 3) | (labels == 5)
         yield images[kept], (labels[kept] == 5).astype(np.int64)
@@ -104,7 +104,7 @@ def _flat(images: npt.NDArray[Any]) -> Floats:
 
 
 def _projected(
-    parts: Iterable[tuple[Pixels, Ints]],
+    parts: Iterable[tuple[_Pixels, Ints]],
     project: Callable[[Floats, int], preprocess.Projection],
     *,
     scaled: bool = True,

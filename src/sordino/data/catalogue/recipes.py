@@ -15,13 +15,13 @@ from sordino import checks
 from sordino.data import sources
 from sordino.data.catalogue import files, images, tabular
 from sordino.data.dataset import Dataset
-from sordino.data.preprocess import READS_DIRECTIONS, READS_LEVELS, READS_RANGES, Form, Parts, Rows
+from sordino.data.preprocess import READS, Form, Parts, Rows
 
 _Builder = Callable[[sources.Reader, Form], Parts]
 
 
 @dataclass(frozen=True)
-class Publication:
+class _Publication:
     """Under which terms a dataset is given out, and how its authors are to be cited."""
 
     licence: str
@@ -39,7 +39,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Erm:
+class _Erm:
     """The form of Chen, Lee and Kifer (2019): all rows in one set, and their settings.
 
     `features` does not count the intercept; `paper_dimension` is the number printed in their
@@ -85,7 +85,7 @@ class Recipe:
 
     name: str
     task: str
-    publication: Publication
+    publication: _Publication
     files: tuple[sources.RawFile, ...]
     learning_rate: float
     batch_size: int
@@ -96,7 +96,7 @@ class Recipe:
     rows: tuple[int, int, int] | None = None
     features: int | None = None
     network: Network | None = None
-    erm: Erm | None = None
+    erm: _Erm | None = None
 
     @property
     def embedded(self) -> bool:
@@ -115,7 +115,6 @@ class Splits:
     reads_private_data: tuple[str, ...]
 
 
-_READS = {"ranges": READS_RANGES, "levels": READS_LEVELS, "directions": READS_DIRECTIONS}
 _MADE_FROM: dict[str, tuple[_Builder, tuple[sources.RawFile, ...]]] = {
     "adult": (tabular.adult, (files.ADULT_DATA, files.ADULT_TEST)),
     "forest": (tabular.forest, (files.COVTYPE,)),
@@ -141,11 +140,11 @@ def _recipe(name: str, *, reads: list[str], **given: Any) -> Recipe:
         name,
         files=made_from,
         build=build,
-        publication=Publication(**_GIVEN["publications"][given.pop("publication")]),
+        publication=_Publication(**_GIVEN["publications"][given.pop("publication")]),
         rows=tuple(given.pop("rows", ())) or None,
-        reads_private_data=tuple(_READS[each] for each in reads),
+        reads_private_data=tuple(READS[each] for each in reads),
         network=Network(**given.pop("network")) if "network" in given else None,
-        erm=Erm(**given.pop("erm")) if "erm" in given else None,
+        erm=_Erm(**given.pop("erm")) if "erm" in given else None,
         **given,
     )
 
@@ -173,7 +172,7 @@ def recipe(name: str) -> Recipe:
     (29305, 3256, 16281)
     """
     name = _ALIASES.get(name, name)
-    return RECIPES[checks.one_of("name", name, names(), "`sordino data list` shows them all.")]
+    return RECIPES[checks.one_of("name", name, names(), "See `sordino data list`.")]
 
 
 def load(

@@ -1,6 +1,6 @@
 """Recipes made from tables: Adult, Bank Marketing, Covertype, KDD Cup 1999, IPUMS, breast cancer.
 
-A parser turns a raw file into a `ParsedTable`; `build` makes rows of norm 1 of it.
+A parser turns a raw file into a `ParsedTable`; `_build` makes rows of norm 1 of it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ParsedTable:
         return len(self.y)
 
 
-def build(table: ParsedTable, form: Form, papers: Sequence[Index]) -> Parts:
+def _build(table: ParsedTable, form: Form, papers: Sequence[Index]) -> Parts:
     """Encode and scale the rows; numbers come first, then levels.
 
     Parameters
@@ -79,7 +79,7 @@ def build(table: ParsedTable, form: Form, papers: Sequence[Index]) -> Parts:
     return Parts(rows[0], validation, test, 1.0, reads)
 
 
-def read_csv(raw: RawFile, content: bytes, **options: Any) -> pd.DataFrame:
+def _read_csv(raw: RawFile, content: bytes, **options: Any) -> pd.DataFrame:
     """Parse comma-separated text; nothing is taken for missing."""
     import pandas as pd
 
@@ -90,7 +90,7 @@ def read_csv(raw: RawFile, content: bytes, **options: Any) -> pd.DataFrame:
     return frame
 
 
-def binary_label(raw: RawFile, values: pd.Series, zero: str, one: str) -> npt.NDArray[np.int64]:
+def _binary_label(raw: RawFile, values: pd.Series, zero: str, one: str) -> npt.NDArray[np.int64]:
     """Turn two words into 0 and 1, and refuse a third."""
     known = values.isin([zero, one])
     if not known.all():
@@ -115,7 +115,7 @@ def _of_one_file(
 ) -> Parts:
     """Build a recipe without a published test part: a fixed random split in the papers' form."""
     table = parse(raw, read(raw))
-    return build(table, form, preprocess.papers(table.rows, train_percent, name))
+    return _build(table, form, preprocess.papers(table.rows, train_percent, name))
 
 
 # --- Adult (Census Income): whether a person earns more than 50,000 dollars a year
@@ -160,7 +160,7 @@ ADULT_NUMERIC = tuple(c for c in _ADULT_COLUMNS[:-1] if c not in ADULT_LEVELS)
 def parse_adult(raw: RawFile, content: bytes, *, skip: int) -> ParsedTable:
     """Read adult.data (skip=0), or adult.test with its comment line (skip=1)."""
     kinds = {c: np.float64 if c in ADULT_NUMERIC else str for c in _ADULT_COLUMNS}
-    frame = read_csv(
+    frame = _read_csv(
         raw,
         content,
         header=None,
@@ -169,7 +169,7 @@ def parse_adult(raw: RawFile, content: bytes, *, skip: int) -> ParsedTable:
         skiprows=skip,
         dtype=kinds,
     )
-    y = binary_label(raw, frame["income"].str.rstrip("."), "<=50K", ">50K")
+    y = _binary_label(raw, frame["income"].str.rstrip("."), "<=50K", ">50K")
     return ParsedTable(frame, y, ADULT_NUMERIC, tuple(ADULT_LEVELS), ADULT_LEVELS)
 
 
@@ -184,7 +184,7 @@ def adult(read: Reader, form: Form) -> Parts:
     table = ParsedTable(frame, y, ADULT_NUMERIC, tuple(ADULT_LEVELS), ADULT_LEVELS)
     rows = np.arange(table.rows)
     kept, held = preprocess.first_tenth(first.rows)
-    return build(table, form, (rows[kept], rows[held], rows[first.rows :]))
+    return _build(table, form, (rows[kept], rows[held], rows[first.rows :]))
 
 
 # --- Bank Marketing: whether a client subscribes to a term deposit after the call
@@ -209,14 +209,14 @@ _BANK_LEVELS = {column: tuple(words.split()) for column, words in _BANK_DOCUMENT
 
 def parse_bank(raw: RawFile, content: bytes) -> ParsedTable:
     """Read bank-full.csv. The month counts 1 to 12: so encoded, the width is that of Chen et al."""
-    frame = read_csv(raw, content, sep=";")
+    frame = _read_csv(raw, content, sep=";")
     missing = {*_BANK_NUMERIC, *_BANK_LEVELS, "y"} - set(frame.columns)
     if missing:
         raise CorruptFileError(raw, f"it lacks the columns {', '.join(sorted(missing))}")
     month = frame["month"].map({name: i + 1 for i, name in enumerate(_MONTHS)})
     if month.isna().any():
         raise CorruptFileError(raw, f"row {int(np.argmax(month.isna()))} has no known month")
-    y = binary_label(raw, frame["y"], "no", "yes")
+    y = _binary_label(raw, frame["y"], "no", "yes")
     return ParsedTable(
         frame.assign(month=month), y, _BANK_NUMERIC, tuple(_BANK_LEVELS), _BANK_LEVELS
     )
@@ -231,7 +231,7 @@ _FOREST_FEATURES = 54
 
 def parse_forest(raw: RawFile, content: bytes) -> ParsedTable:
     """Read covtype.data and keep cover types 1 (label 0) and 2 (label 1), the most numerous."""
-    frame = read_csv(raw, content, header=None, dtype=np.int32)
+    frame = _read_csv(raw, content, header=None, dtype=np.int32)
     if frame.shape[1] != _FOREST_FEATURES + 1:
         raise CorruptFileError(raw, f"it has {frame.shape[1]} columns, not {_FOREST_FEATURES + 1}")
     frame.columns = [str(c) for c in frame.columns]
@@ -256,7 +256,7 @@ def parse_kddcup99(raw: RawFile, content: bytes) -> ParsedTable:
     label = str(_KDD_FEATURES)
     names = [str(c) for c in range(_KDD_FEATURES + 1)]
     kinds = {c: "category" if c in (*_KDD_CATEGORICAL, label) else np.float64 for c in names}
-    frame = read_csv(raw, content, header=None, names=names, index_col=False, dtype=kinds)
+    frame = _read_csv(raw, content, header=None, names=names, index_col=False, dtype=kinds)
     named = frame[label].astype(str).str.endswith(".")
     if not named.all():
         row = int(np.argmin(named.to_numpy()))
@@ -285,7 +285,7 @@ def parse_ipums(raw: RawFile, content: bytes) -> ParsedTable:
     """Read a CSV file with a header: LABEL (0 or 1) and any of the documented columns."""
     import pandas as pd
 
-    frame = read_csv(raw, content, dtype=str, skipinitialspace=True)
+    frame = _read_csv(raw, content, dtype=str, skipinitialspace=True)
     frame.columns = [c.strip().upper() for c in frame.columns]
     _check_columns(raw, list(frame.columns))
     numeric = tuple(c for c in _IPUMS_NUMERIC if c in frame.columns)
@@ -310,21 +310,16 @@ def _check_columns(raw: RawFile, columns: list[str]) -> None:
             str(n) for n, c in enumerate(columns, 1) if c not in known or c in columns[: n - 1]
         ]
         wrong = f"; wrong: {', '.join(places[:_SHOWN])}{', ...' * (len(places) > _SHOWN)}"
-        raise DataError(
-            f"{raw.name} has {len(columns)} columns{wrong if places else ''}. It needs {_LABEL} "
-            f"(0 or 1) and one or more of {', '.join((*_IPUMS_NUMERIC, *_IPUMS_CATEGORICAL))}, "
-            "each once, and nothing else."
-        )
+        needed = f"{_LABEL} and some of {', '.join((*_IPUMS_NUMERIC, *_IPUMS_CATEGORICAL))}"
+        has = f"{len(columns)} columns{wrong if places else ''}"
+        raise DataError(f"{raw.name} has {has}. It needs {needed}, each once.")
 
 
 def _refuse(raw: RawFile, column: str, bad: pd.Series, why: str) -> None:
     if bad.any():
         # The header is line 1, and people look lines up in an editor.
         line = int(np.argmax(bad.to_numpy())) + 2
-        raise DataError(
-            f"{raw.name}: {column} {why} in {int(bad.sum())} rows, the first on line {line}. "
-            "Correct or remove these rows; none was dropped for you."
-        )
+        raise DataError(f"{raw.name}: {column} {why} in {int(bad.sum())} rows, first line {line}.")
 
 
 ipums = functools.partial(_of_one_file, files.IPUMS, parse_ipums, 80, "ipums")

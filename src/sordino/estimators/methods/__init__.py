@@ -36,9 +36,7 @@ class NoPrivacy(_Reference):
 
     name = "none"
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Minimise every problem."""
         risks = (records.risk(k, plan.task, plan.l2) for k in range(records.problems))
         return np.stack([risk.minimise(None, _TOLERANCE * plan.task.norm) for risk in risks])
@@ -49,9 +47,7 @@ class Majority(_Reference):
 
     name = "majority"
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights 0; the base class reads the shares as intercepts."""
         return np.zeros_like(start)
 
@@ -84,10 +80,9 @@ def plan(
     checks.one_of("method", name, NAMES)
     if name == "auto":
         for setting, value in given.given.items():
-            hint = "Name a method to set it, such as method='rsgd-ar'."
-            checks.fail(setting, value, "not to be given for method='auto', which chooses it", hint)
+            checks.fail(setting, value, "not to be given for method='auto'", "Name a method.")
         name = rules.best_method(task, starts)
     elif starts and not METHODS[name].starts:
-        hint = "It has no start; a descent has one, such as method='noisy-gd'."
-        checks.fail("initial_weights", "[...]", f"not to be given for method={name!r}", hint)
+        no_start = f"not to be given for method={name!r}, which has no start"
+        checks.fail("initial_weights", "[...]", no_start)
     return METHODS[name].plan(task, given, start_norm)

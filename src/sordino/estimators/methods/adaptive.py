@@ -239,22 +239,14 @@ class AdaptiveDescent(Method):
         if task.private:
             rho = _budget(task)
             evidence = AdaptiveEvidence(rho=rho, clip=clip, **task.shape)
-        return FitPlan(
-            method=self.name,
-            task=task,
-            settings=settings,
-            proof=None if evidence is None else evidence.proof(),
-            # The noise of the whole budget spent on one sum: later sums get more.
-            sigma=task.moved * clip / math.sqrt(2 * rho),
-            scale=0.0,
-            noise_at="at least, on sums of clipped gradients, and Gumbel noise on step lengths",
-            l2=task.l2,
-            evidence=evidence,
-        )
+        proof = None if evidence is None else evidence.proof()
+        # The noise of the whole budget spent on one sum: later sums get more.
+        sigma = task.moved * clip / math.sqrt(2 * rho)
+        where = "at least, on sums of clipped gradients, and Gumbel noise on step lengths"
+        done = self.name, task, settings, proof, sigma, 0.0, where
+        return FitPlan(*done, l2=task.l2, evidence=evidence)
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights that already carry their noise."""
         task, weights = plan.task, []
         for problem in range(records.problems):
@@ -263,7 +255,7 @@ class AdaptiveDescent(Method):
                 weights.append(risk.minimise(None, 1e-7 * task.norm))
                 continue
             rho = _budget(task) / task.problems * (1 - 1e-12)
-            noise, clip = randomness.steps.stream("dp-agd", problem), plan.settings.max_grad_norm
+            noise, clip = draws.steps.stream("dp-agd", problem), plan.settings.max_grad_norm
             assert clip is not None
             release = Releases(
                 *(risk, Filter(rho), clip, task.norm, task.moved),

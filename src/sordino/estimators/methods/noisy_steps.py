@@ -38,14 +38,9 @@ def _calibrate(
     """The least noise for the task's promise, and its proof."""
     if not task.private:
         return None, None
-    unit = StepsEvidence(
-        spec=replace(spec, noise_multiplier=1.0),
-        rows=task.rows,
-        norm=task.norm,
-        delta=task.delta,
-        accountant=accountant,
-        **task.shape,
-    )
+    same = {name: getattr(task, name) for name in ("rows", "norm", "delta")} | task.shape
+    noisy = replace(spec, noise_multiplier=1.0)
+    unit = StepsEvidence(spec=noisy, accountant=accountant, **same)
     noise = noise_for_steps(unit.done(), task.epsilon, task.delta, accountant)
     evidence = replace(unit, spec=replace(spec, noise_multiplier=noise))
     return evidence, evidence.proof()

@@ -29,8 +29,7 @@ class NoisyObjective(Method):
         if not task.private:
             return FitPlan(self.name, task, settings, None, 0.0, 0.0, where, l2=l2)
         if not l2 > 0:
-            hint = "Objective perturbation needs a strongly convex objective; 0.001 is usual."
-            checks.fail("l2", l2, "> 0", hint)
+            checks.fail("l2", l2, "> 0 for objective perturbation", "0.001 is usual.")
         noisy = rules.mechanism(task, l2)
         return FitPlan(
             *(self.name, task, settings, noisy.proof(), noisy.sigma, noisy.sigma_out, where),
@@ -38,9 +37,7 @@ class NoisyObjective(Method):
             evidence=noisy,
         )
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Minimise every problem, each with a linear term of its own."""
         task, rows, weights = plan.task, len(records.X), []
         left = rules.GRADIENT_LEFT * task.norm * max(1.0, task.rows / 1e5)
@@ -51,6 +48,6 @@ class NoisyObjective(Method):
             risk = records.risk(problem, task, plan.l2 / (rows / task.rows))
             linear = np.zeros(task.columns)
             if plan.sigma > 0:
-                linear = randomness.released.perturb(linear, plan.sigma)
+                linear = draws.released.perturb(linear, plan.sigma)
             weights.append(risk.minimise(linear / rows, left / rows, start[problem]))
         return np.stack(weights)

@@ -18,29 +18,14 @@ class _OutputMethod(TrainedMethod):
     def _plan(self, task: Task, given: Settings, start_norm: float) -> FitPlan:
         settings = self.settings(task, given)
         spec = self.spec(task, settings)
-        unit = OutputEvidence(
-            spec=spec,
-            rows=task.rows,
-            norm=task.norm,
-            sigma=1.0,
-            start_norm=start_norm,
-            source=METHODS[self.name].source,
-            **task.shape,
-        )
+        more = {"start_norm": start_norm, "source": METHODS[self.name].source, **task.shape}
+        unit = OutputEvidence(spec=spec, rows=task.rows, norm=task.norm, sigma=1.0, **more)
         mechanism = _perturbation(unit)
         sigma = mechanism.sigma(task.epsilon, task.delta)
-        return FitPlan(
-            method=self.name,
-            task=task,
-            settings=settings,
-            proof=mechanism.proof(sigma) if task.private else None,
-            sigma=sigma,
-            scale=sigma,
-            noise_at="on every weight",
-            spec=spec,
-            l2=spec.objective.l2,
-            evidence=replace(unit, sigma=sigma) if task.private else None,
-        )
+        proof = mechanism.proof(sigma) if task.private else None
+        evidence = replace(unit, sigma=sigma) if task.private else None
+        noise = sigma, sigma, "on every weight", spec, spec.objective.l2, evidence
+        return FitPlan(self.name, task, settings, proof, *noise)
 
 
 @functools.lru_cache(maxsize=512)

@@ -42,10 +42,8 @@ class Method(ABC):
                 hint = f"It has {', '.join(self.takes) or 'no settings'}."
                 checks.fail(name, value, f"not to be given for method={self.name!r}", hint)
         if self.public_size and task.private_size:
-            raise NotApplicable(
-                f"The method {self.name} divides by the number of records, which is private here; "
-                "use replace-one, zero-out, or the method 'objective' or 'dp-sgd'."
-            )
+            divides = f"The method {self.name} divides by the number of records, which is private"
+            raise NotApplicable(f"{divides} here; use 'objective' or 'dp-sgd'.")
         return self._plan(task, given, start_norm)
 
     @abstractmethod
@@ -53,9 +51,7 @@ class Method(ABC):
         """The plan, for settings that it has."""
 
     @abstractmethod
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights [problem, column] as the plan says, before the release adds its noise."""
 
 
@@ -88,11 +84,9 @@ class TrainedMethod(Method):
         public = objective, task.rows, task.norm, vars(settings)
         return training(self.name, *public, private_size=task.private_size)
 
-    def train(
-        self, plan: FitPlan, records: FitRecords, randomness: Randomness, start: Floats
-    ) -> Floats:
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Weights [problem, column] by the engine."""
-        (weights,) = train_together([plan], records, randomness, start)
+        (weights,) = train_together([plan], records, draws, start)
         return np.asarray(weights)
 
 
@@ -121,22 +115,17 @@ def train_together(
     alike: dict[TrainSpec, dict[int, float]] = {}
     for place, plan in enumerate(plans):
         assert plan.spec is not None
-        noise = plan.spec.noise_multiplier
-        key = replace(plan.spec, noise_multiplier=1.0) if noise > 0 else plan.spec
-        alike.setdefault(key, {})[place] = noise
+        size = plan.spec.noise_multiplier
+        key = replace(plan.spec, noise_multiplier=1.0) if size > 0 else plan.spec
+        alike.setdefault(key, {})[place] = size
     weights, source = np.empty((len(plans), *start.shape)), randomness.steps
     for spec, scales in alike.items():
         for problem in range(records.problems):
             # Not `train`, which warns if a run diverges (that depends on the records; a model that
             # did is not released) and hands out weights without noise when it is interrupted.
-            grid = prepare(
-                spec,
-                records.dataset(problem),
-                list(scales),
-                initial_weights=start[problem],
-                streams=randomness.orders,
-                noise=ScaledNoise(source, scales, problem, source.repeatable),
-            )
+            noise = ScaledNoise(source, scales, problem, source.repeatable)
+            how: Any = {"initial_weights": start[problem], "streams": randomness.orders}
+            grid = prepare(spec, records.dataset(problem), list(scales), noise=noise, **how)
             members = np.array(list(scales))
             for chunk in train_chunks(grid):
                 weights[members[chunk.seeds], problem] = chunk.weights[:, 0, -1]
@@ -151,6 +140,6 @@ def initial(weights: npt.ArrayLike | None, problems: int, columns: int) -> Float
     if start.shape == (columns,):
         start = np.tile(start, (problems, 1))
     if start.shape != (problems, columns):
-        hint = "One row a class (one alone for two classes), the intercept last if there is one."
-        checks.fail("initial_weights.shape", start.shape, f"to be ({problems}, {columns})", hint)
+        wanted = f"to be ({problems}, {columns}), the intercept last"
+        checks.fail("initial_weights.shape", start.shape, wanted)
     return checks.finite("initial_weights", start)

@@ -30,7 +30,7 @@ class Layers(NamedTuple):
     output_bias: Array
 
 
-class Maps(NamedTuple):
+class _Maps(NamedTuple):
     """Working memory: feature maps, who won each pooling, and gradients with padding before."""
 
     plane: Array
@@ -49,7 +49,7 @@ class Maps(NamedTuple):
     logits: Array
 
 
-def maps(layers: Layers, height: int, width: int, batch: int) -> Maps:
+def maps(layers: Layers, height: int, width: int, batch: int) -> _Maps:
     """Allocate working memory for images of this size."""
     dtype, filters = layers.bias1.dtype, layers.bias1.shape[-1]
     sides = [(height >> n, width >> n) for n in range(4)]
@@ -61,36 +61,31 @@ def maps(layers: Layers, height: int, width: int, batch: int) -> Maps:
     def winners(n: int) -> Array:
         return np.zeros((filters, sides[n][0], sides[n][1] * batch), dtype=np.int8)
 
-    return Maps(
+    return _Maps(
         plane=floats(0, 0, of=2).ravel(),
-        map1=floats(1, 1),
-        map2=floats(2, 1),
-        map3=floats(3, 0),
-        which1=winners(1),
-        which2=winners(2),
-        which3=winners(3),
-        back1=floats(1, 0),
-        back2=floats(2, 0),
-        back3=floats(3, 0),
-        full2=floats(1, 1),
-        full3=floats(2, 1),
+        **{"map1": floats(1, 1), "map2": floats(2, 1), "map3": floats(3, 0)},
+        **{f"which{n}": winners(n) for n in (1, 2, 3)},
+        **{f"back{n}": floats(n, 0) for n in (1, 2, 3)},
+        **{"full2": floats(1, 1), "full3": floats(2, 1)},
         units=np.zeros((layers.hidden.shape[-2], batch), dtype=dtype),
         logits=np.zeros((layers.output.shape[-2], batch), dtype=dtype),
     )
 
 
 @compiled
-def add_gradients(total: Array, layers: Layers, m: Maps, X: Array, y: Array, weight: Array) -> None:
+def add_gradients(
+    total: Array, layers: Layers, m: _Maps, X: Array, y: Array, weight: Array
+) -> None:
     """Add to total [group, run, parameter]; X [group, ...], y and weight [group, example]."""
     for g in range(total.shape[0]):
         for r in range(total.shape[1]):
             run = _of(layers, g, r)
-            add_gradient(_views(total[g, r], run), run, m, X[g], y[g], weight[g])
+            _add_gradient(_views(total[g, r], run), run, m, X[g], y[g], weight[g])
 
 
 @compiled
 def add_clipped_gradients(
-    total: Array, layers: Layers, m: Maps, X: Array, y: Array, weight: Array, clip: float
+    total: Array, layers: Layers, m: _Maps, X: Array, y: Array, weight: Array, clip: float
 ) -> None:
     """The same with each example's gradient clipped; X [group, example, ...]."""
     one, unit = np.empty_like(total[0, 0]), np.ones_like(weight[0, :1])
@@ -99,7 +94,7 @@ def add_clipped_gradients(
             run = _of(layers, g, r)
             for e in range(y.shape[1]):
                 one[:] = 0
-                add_gradient(_views(one, run), run, m, X[g, e], y[g, e : e + 1], unit)
+                _add_gradient(_views(one, run), run, m, X[g, e], y[g, e : e + 1], unit)
                 norm = np.sqrt((one * one).sum())
                 factor = weight[g, e] * (min(1.0, clip / norm) if norm > 0 else 1.0)
                 for j in range(len(one)):
@@ -142,8 +137,8 @@ def _views(flat: Array, like: Layers) -> Layers:
 
 
 @compiled
-def add_gradient(
-    gradient: Layers, layers: Layers, m: Maps, X: Array, y: Array, weight: Array
+def _add_gradient(
+    gradient: Layers, layers: Layers, m: _Maps, X: Array, y: Array, weight: Array
 ) -> None:
     """Add the gradient of sum_i weight_i loss_i to `gradient`.
 
@@ -175,7 +170,7 @@ def add_gradient(
 
 
 @compiled
-def _forward(layers: Layers, m: Maps, X: Array, batch: int) -> None:
+def _forward(layers: Layers, m: _Maps, X: Array, batch: int) -> None:
     rows, columns = m.which1.shape[1:]
     halves = m.plane[: 8 * rows * columns].reshape(2, 2 * rows, 2, columns)
     for f in range(0, len(layers.bias1), 2):
@@ -195,14 +190,14 @@ def _forward(layers: Layers, m: Maps, X: Array, batch: int) -> None:
 
 
 @compiled
-def _plane(m: Maps, rows: int, columns: int) -> Array:
+def _plane(m: _Maps, rows: int, columns: int) -> Array:
     """Working memory for two maps of this size, without gaps."""
     return m.plane[: 2 * rows * columns].reshape(2, rows, columns)
 
 
 @compiled
 def _forward_2x2(
-    kernel: Array, bias: Array, inputs: Array, out: Array, which: Array, m: Maps, batch: int
+    kernel: Array, bias: Array, inputs: Array, out: Array, which: Array, m: _Maps, batch: int
 ) -> None:
     plane = _plane(m, inputs.shape[1] - 1, inputs.shape[2] - batch)
     for f in range(0, len(bias), 2):
@@ -245,7 +240,7 @@ def _conv_backward(
 
 @compiled
 def _first_backward(
-    kernel_gradient: Array, bias_gradient: Array, m: Maps, X: Array, batch: int
+    kernel_gradient: Array, bias_gradient: Array, m: _Maps, X: Array, batch: int
 ) -> None:
     for f in range(0, len(bias_gradient), 2):
         which, pooled = m.which1[f : f + 2], m.back1[f : f + 2]

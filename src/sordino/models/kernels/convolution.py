@@ -19,7 +19,7 @@ from typing import Any
 from sordino.models.kernels.compile import compiled
 from sordino.types import Array
 
-NOBODY = 4
+_NOBODY = 4
 """In place of a winner: nothing in the window is above 0."""
 
 
@@ -62,7 +62,7 @@ def pool_halves(out: Array, which: Array, plane: Array) -> None:
             first = 0 if a[i] >= b[i] else 1
             second = 2 if c[i] >= d[i] else 3
             place = first if upper >= lower else second
-            winner[i] = place if max(upper, lower) > zero else NOBODY
+            winner[i] = place if max(upper, lower) > zero else _NOBODY
 
 
 @compiled
@@ -135,7 +135,7 @@ def add_kernel_gradient(kernel: Array, out: Array, image: Array, pad: int, batch
 
 @compiled
 def pool(out: Array, which: Array, plane: Array, rows: int, columns: int, batch: int) -> None:
-    """2x2 max pooling and relu of one map; `which` says who won, or `NOBODY`.
+    """2x2 max pooling and relu of one map; `which` says who won, or `_NOBODY`.
 
     The first of equals wins, as in Keras and torch.
     """
@@ -152,7 +152,7 @@ def pool(out: Array, which: Array, plane: Array, rows: int, columns: int, batch:
                 if b[at + batch] > best:
                     best, winner = b[at + batch], 3
                 out[h, to] = best if best > 0 else 0
-                which[h, to] = winner if best > 0 else NOBODY
+                which[h, to] = winner if best > 0 else _NOBODY
 
 
 @compiled
@@ -183,5 +183,5 @@ def total(gradient: Array, which: Array) -> Any:
     for h in range(which.shape[0]):
         row, winner = gradient[h], which[h]
         for i in range(len(winner)):
-            found += row[i] if winner[i] != NOBODY else zero
+            found += row[i] if winner[i] != _NOBODY else zero
     return found

@@ -45,7 +45,7 @@ def _exp_compiled(x: numba.types.Type) -> Any:
     return lambda x: np.exp(x)
 
 
-f4, i4 = np.float32, np.int32
+_f4, _i4 = np.float32, np.int32
 
 
 @numba.njit(fastmath=FAST, inline="always")
@@ -54,15 +54,15 @@ def _exp32(x: Any) -> Any:
 
     Beyond -87 and 88 it stays at the value there, where a sigmoid is 0 or 1 to float32 anyway.
     """
-    x = min(max(x, f4(-87.0)), f4(88.0))
-    n = np.floor(x * f4(1.4426950408889634) + f4(0.5))
-    r = x - n * f4(0.693359375)  # ln 2, in two parts
-    r = r + n * f4(2.12194440e-4)
-    p = f4(1.9875691500e-4)
-    p = p * r + f4(1.3981999507e-3)
-    p = p * r + f4(8.3334519073e-3)
-    p = p * r + f4(4.1665795894e-2)
-    p = p * r + f4(1.6666665459e-1)
-    p = p * r + f4(5.0000001201e-1)
-    p = p * r * r + r + f4(1)
-    return p * i4((i4(n) + i4(127)) << i4(23)).view(f4)
+    x = min(max(x, _f4(-87.0)), _f4(88.0))
+    n = np.floor(x * _f4(1.4426950408889634) + _f4(0.5))
+    r = x - n * _f4(0.693359375)  # ln 2, in two parts
+    r = r + n * _f4(2.12194440e-4)
+    p = _f4(1.9875691500e-4)
+    p = p * r + _f4(1.3981999507e-3)
+    p = p * r + _f4(8.3334519073e-3)
+    p = p * r + _f4(4.1665795894e-2)
+    p = p * r + _f4(1.6666665459e-1)
+    p = p * r + _f4(5.0000001201e-1)
+    p = p * r * r + r + _f4(1)
+    return p * _i4((_i4(n) + _i4(127)) << _i4(23)).view(_f4)

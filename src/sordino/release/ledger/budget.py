@@ -41,8 +41,7 @@ def dataset_name(name: str) -> str:
     """A dataset's name in one form, so that two that look alike are one budget."""
     good = isinstance(name, str) and name == name.strip() and name.isprintable()
     if not good or not 0 < len(name) <= 200:
-        condition = "to be 1 to 200 printable characters without blanks around them"
-        checks.fail("dataset", repr(name), condition, "Name the data, such as 'patients-2026'.")
+        checks.fail("dataset", repr(name), "to be 1 to 200 printable characters, no blanks around")
     return unicodedata.normalize("NFC", name)
 
 
@@ -86,7 +85,7 @@ class Charge(Part):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epsilon > _LARGEST_EPSILON and not math.isinf(self.epsilon):
-            checks.fail("epsilon", self.epsilon, f"<= {_LARGEST_EPSILON:g}", "That hides nothing.")
+            checks.fail("epsilon", self.epsilon, f"<= {_LARGEST_EPSILON:g}")
         if not self.profile.epsilon(self.delta) <= self.epsilon * (1 + SLACK):
             checks.fail("epsilon", self.epsilon, f"to be proved at delta={self.delta:g}")
         checks.whole("rows_per_person", self.rows_per_person, at_least=1)
@@ -120,11 +119,11 @@ class Line(Part):
     def explanation(self) -> str:
         """What became of the release, and what that means, as a sentence."""
         if self.place == BY_HAND:
-            return "Recorded by hand, of a release that was made elsewhere."
+            return "Recorded by hand: made elsewhere."
         ended = f"Process {self.pid} on {self.host} ended, or is still at work"
         return {
             "written": f"The model was written ({self.place}).",
-            "returned": "The model was handed to the program that asked for it.",
+            "returned": "The model was handed out.",
             "failed": f"Failed after it was recorded ({self.place}); the budget stays spent.",
         }.get(self.status, f"{ended}; the model may have left, so the budget stays spent.")
 
@@ -153,7 +152,7 @@ class Budget:
     as_you_go: bool
 
     def __post_init__(self) -> None:
-        hint = "Pass the budget of all releases together, such as epsilon=2.0, delta=1e-6."
+        hint = "It is that of all releases together."
         rows = checks.whole("max_rows_per_person", self.rows_per_person, at_least=1)
         if rows > MOST_ROWS_PER_PERSON:
             checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
@@ -190,9 +189,7 @@ class Budget:
             want, have = getattr(wanted, name), getattr(self, name)
             if want != have and (complete or want != _USUAL[name]):
                 want, have = (v.value if isinstance(v, Relation) else v for v in (want, have))
-                hint = "Leave the settings out to use those on file, or correct it: ledger amend."
-                if name == "rows_per_person" and want > have:
-                    hint = "It promises too little to such a person: correct it (ledger amend)."
+                hint = "Leave the settings out, or correct it: sordino ledger amend."
                 refuse(path, f"to have {name}={want} for {self.dataset!r}, not {have}", hint)
 
     def admit(self, lines: Sequence[Line], charge: Charge, enough: float | None = None) -> Total:
@@ -205,14 +202,13 @@ class Budget:
         BudgetExceeded
             If the total is above the budget.
         """
-        hint = "Guarantees for different neighbours do not add up: account for it as the budget."
         for name, has, needs in (
             ("relation", charge.profile.relation.value, self.relation.value),
             ("max_rows_per_person", charge.rows_per_person, self.rows_per_person),
         ):
             if has != needs:
                 condition = f"to be {needs}, as the budget of {self.dataset!r} has it"
-                checks.fail(name, has, condition, hint, LedgerError)
+                checks.fail(name, has, condition, "Others do not add up.", LedgerError)
         if math.isinf(charge.epsilon):
             would_be = Total(math.inf, self.delta, "a release that promises nothing", True)
         else:
@@ -261,12 +257,12 @@ class Status:
     @property
     def left(self) -> str:
         """What still fits, in words."""
-        at = f"at delta={self.budget.delta:g}, for a release known by its epsilon alone"
-        words = f"epsilon {rounded(self.epsilon_left, up=False)} of {self.budget.epsilon:g} {at}"
+        of = f"of {self.budget.epsilon:g} at delta={self.budget.delta:g}"
+        words = f"epsilon {rounded(self.epsilon_left, up=False)} {of}"
         if self.largest_mu == 0:
             return f"{words}; no Gaussian release fits"
         largest, mu = (rounded(n, up=False) for n in (self.largest_epsilon, self.largest_mu))
-        return f"{words}; one with Gaussian noise may have up to epsilon={largest} (mu={mu})"
+        return f"{words}; for Gaussian noise up to epsilon={largest} (mu={mu})"
 
 
 class BudgetExceeded(ReleaseRefused):
@@ -304,9 +300,7 @@ class BudgetExceeded(ReleaseRefused):
         return self._status.left
 
     def __str__(self) -> str:
-        return (
-            f"Expected the releases from {self.dataset!r} to cost at most "
-            f"epsilon={self.budget.epsilon:g} at delta={self.budget.delta:g}, not "
-            f"{rounded(self.would_be.epsilon)} ({self.would_be.rule}). Nothing was recorded. "
-            f"Left: {self.left}."
-        )
+        most = f"epsilon={self.budget.epsilon:g} at delta={self.budget.delta:g}"
+        cost = f"{rounded(self.would_be.epsilon)} ({self.would_be.rule})"
+        expected = f"Expected the releases from {self.dataset!r} to cost at most {most}, not {cost}"
+        return f"{expected}. Nothing was recorded. Left: {self.left}."

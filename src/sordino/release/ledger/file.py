@@ -26,17 +26,7 @@ from typing import NoReturn, TypeVar
 
 from sordino import _files, checks
 from sordino.release.ledger.budget import LedgerError, refuse
-from sordino.release.ledger.rows import (
-    HISTORY,
-    MEND,
-    TABLES,
-    VERSION,
-    Event,
-    Head,
-    LedgerRows,
-    Seal,
-    refuse_damaged,
-)
+from sordino.release.ledger.rows import HISTORY, LAYOUT, MEND, TABLES, Event, Head, LedgerRows, Seal
 
 _Answer = TypeVar("_Answer")
 
@@ -51,7 +41,7 @@ _LEAST = 512
 _MOST_SEAL = 1000
 """Bytes of a seal, and some more."""
 
-_NO_LEDGER = ("to be a ledger of sordino", "Pass another path; this file was not changed.")
+_NO_LEDGER = ("to be a ledger of sordino", "Pass another path.")
 _WRITABLE = ("to be writable", "Change the permissions of the file and its directory.")
 _ROOM = ("to be on a disk with room", "Make room and try again; nothing was released.")
 _LINKS = ("to be on a file system with hard links", "Put it on a local disk.")
@@ -101,15 +91,13 @@ class LedgerFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], wait: float = 60.0) -> None:
-        hint = "Pass the path of the ledger, such as 'ledger.db'."
-        if not isinstance(path, str | os.PathLike) or str(path) in ("", ":memory:"):
-            checks.fail("path", repr(path), "to be the path of a file", hint)
-        if "\0" in os.fsdecode(path):
-            checks.fail("path", repr(path), "to be without zero characters", hint)
+        named = isinstance(path, str | os.PathLike) and str(path) not in ("", ":memory:")
+        if not named or "\0" in os.fsdecode(path):
+            checks.fail("path", repr(path), "to be the path of a file")
         # Absolute from now on: a program may change its directory.
         self.path = Path(os.fsdecode(path)).expanduser().absolute()
         self.seal_path = self.path.with_name(f"{self.path.name}.seal")
-        self.wait = checks.non_negative("wait", wait, "Pass seconds, such as 60.")
+        self.wait = checks.non_negative("wait", wait)
         self.identity: str | None = None
         """Which file it is; None before the first use."""
         self._seen: Head | None = None
@@ -127,13 +115,12 @@ class LedgerFile:
                 return False
             # Another process may have made both between the two looks.
             if (found := self._stat()) is None:
-                hint = "Put the two back together. If nothing was ever spent, delete that, too."
+                hint = "Put the two back together."
                 refuse(self.path, f"to be there, as {beside.name} is", hint)
         if not stat.S_ISREG(found.st_mode):
-            hint = "Pass the file itself, which no link leads to."
-            refuse(self.path, "to be a plain file", hint)
+            refuse(self.path, "to be a plain file, and no link", "Pass another path.")
         if found.st_size == 0:
-            hint = "Restore it if it was one; delete it if nothing was ever recorded in it."
+            hint = "Restore it; delete it if nothing was ever recorded in it."
             refuse(self.path, "to be a ledger, not an empty file", hint)
         if found.st_size < _LEAST:
             refuse(self.path, *_NO_LEDGER)
@@ -169,7 +156,7 @@ class LedgerFile:
                     secret = secrets.token_bytes(32)
                     connection.execute("INSERT INTO header VALUES (1, ?, 0, 0)", (secret,))
                     connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
-                    connection.execute(f"PRAGMA user_version={VERSION}")
+                    connection.execute(f"PRAGMA user_version={LAYOUT}")
                     connection.execute("COMMIT")
                 os.link(new, self.path)
             _files.settle(parent)
@@ -217,11 +204,9 @@ class LedgerFile:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != _APPLICATION_ID:
             refuse(self.path, *_NO_LEDGER)
-        if version > VERSION:
-            condition = f"of layout {VERSION}, and it has layout {version}"
-            refuse(self.path, condition, "A newer sordino wrote it; update sordino.")
-        if version < 1:
-            refuse_damaged(self.path, f"it says to have layout {version}, which never was")
+        if not 1 <= version <= LAYOUT:
+            hint = "Update sordino, or restore a copy."
+            refuse(self.path, f"of layout 1 to {LAYOUT}, not {version}", hint)
 
     def _explain(self, error: sqlite3.Error | OSError) -> NoReturn:
         """What SQLite or the system says, as a sentence about the file."""
@@ -290,7 +275,7 @@ class LedgerFile:
         if rows.head != rows.seal.head:
             self._seal(rows.head)
         if rows.newly_sealed is not None:
-            said = f"{self.path} has a seal now, {self.seal_path.name}. Keep the two together."
+            said = f"{self.path} has a seal now, {self.seal_path.name}: keep both."
             rows.doubts.append(SealedWarning(said))
         return answer, rows
 
@@ -321,8 +306,8 @@ class LedgerFile:
 
     def _check_there(self) -> None:
         if not self.exists():
-            command = f"sordino ledger init {self.path} --dataset NAME --epsilon 2 --delta 1e-6"
-            refuse(self.path, "to be there", f"If the path is right, create it: {command}.")
+            hint = f"If the path is right, create it: sordino ledger init {self.path}."
+            refuse(self.path, "to be there", hint)
 
     def _rows(
         self, on: sqlite3.Connection, seal: Seal | None, seen: Head | None, *, anew: bool = False
@@ -392,8 +377,7 @@ class LedgerFile:
             with suppress(OSError):
                 new.unlink(missing_ok=True)
             if isinstance(error, PermissionError):
-                condition = f"to have a seal ({self.seal_path.name}) that may be replaced"
-                refuse(self.path, condition, _WRITABLE[1])
+                refuse(self.path, f"to have a seal ({new.stem}) that may be replaced", _WRITABLE[1])
             self._explain(error)
 
 

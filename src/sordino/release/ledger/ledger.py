@@ -125,8 +125,7 @@ class Ledger:
         self.path = self._file.path
         if (epsilon is None) != (delta is None):
             missing = "epsilon" if epsilon is None else "delta"
-            hint = "Pass both, or neither to use the budget on file."
-            checks.fail(missing, None, "to be given where the other is", hint)
+            checks.fail(missing, None, "to be given where the other is")
         # Any numbers pass the checks where the file has the real ones.
         numbers = (1.0, 0.0) if epsilon is None or delta is None else (epsilon, delta)
         if not isinstance(relation, Relation):
@@ -206,7 +205,7 @@ class Ledger:
             If anything was recorded under it, whatever became of that.
         """
         if not self._may_create:
-            checks.fail("epsilon", None, "to be given", "Pass the settings it should have.")
+            checks.fail("epsilon", None, "to be given")
 
         def work(rows: LedgerRows) -> Budget:
             before = rows.budget(self.dataset)
@@ -214,7 +213,7 @@ class Ledger:
                 self._refuse_unknown(rows)
             if many := len(rows.lines(self.dataset)):
                 condition = f"to have recorded nothing under {self.dataset!r}, and it has {many:,}"
-                refuse(self.path, condition, "What was released was promised under its budget.")
+                refuse(self.path, condition, "")
             if before != self._wanted:
                 rows.write_budget(self._wanted, before)
             return before
@@ -358,8 +357,7 @@ class Ledger:
         known = [budget.dataset for budget in rows.budgets()]
         near = difflib.get_close_matches(self.dataset, known, n=1)
         meant = f"Did you mean {near[0]!r}? " if near else ""
-        names = ", ".join(map(repr, known)) or "none"
-        hint = f"{meant}It has {names}. For other people's data, open one: sordino ledger init."
+        hint = f"{meant}It has {', '.join(map(repr, known)) or 'none'}."
         refuse(self.path, f"to have a budget for {self.dataset!r}", hint)
 
     def _doubt(self, rows: LedgerRows, charge: Charge) -> None:
@@ -369,10 +367,9 @@ class Ledger:
         data, doubts = f"The data of {self.dataset!r}", []
         if others := rows.other_names(self.dataset, charge.fingerprint):
             names = ", ".join(map(repr, others))
-            doubts.append(f"{data} were also released from as {names}: use one name for a dataset.")
+            doubts.append(f"{data} were also released from as {names}: use one name.")
         if rows.knows_other_data(self.dataset, charge.fingerprint):
-            instead = "Other people need a name of their own."
-            doubts.append(f"{data} are not those of its earlier releases. {instead}")
+            doubts.append(f"{data} are not those of its earlier releases: use another name.")
         rows.doubts += map(FingerprintWarning, doubts)
 
 
@@ -436,7 +433,7 @@ def current() -> Ledger | None:
     """
     if stack := _STACK.get():
         return stack[-1]
-    hint = "A release here would not be charged to it: open it here too, with Ledger(...)."
+    hint = "Open it here too, with Ledger(...)."
     if _OPENED.count:
         raise LedgerError(f"A ledger is open in another thread or task of this process. {hint}")
     if OPEN in os.environ:

@@ -31,7 +31,7 @@ from sordino.accounting import record
 from sordino.privacy import Relation
 from sordino.release.ledger.budget import Budget, Charge, LedgerError, Line, refuse
 
-VERSION = 2
+LAYOUT = 2
 """The layout of the tables below; a file with a higher number was written by a newer sordino, and
 one with 1 by an older one: it lacks the history, which its first write adds."""
 TABLES = """
@@ -80,7 +80,7 @@ _RANKS = {"recorded": 0, "failed": 1, "returned": 2, "written": 3}
 """What can become of a release. A status only rises: a model that was handed out stays out."""
 _OLDER = "made by an older sordino: what stands before was taken as it was"
 _TAKEN = "taken as it was: what was recorded later, or before it was changed, is not known"
-MEND = "Put both files back together; or `sordino ledger reseal` takes the ledger as it is."
+MEND = "Put both files back; or `sordino ledger reseal` takes the ledger as it is."
 
 
 class LedgerWentBack(LedgerError):
@@ -102,8 +102,7 @@ class Head:
         """From the text that `sordino ledger head` prints."""
         found = re.fullmatch(r"([0-9]{1,15}):([0-9a-f]{64})", str(text).strip())
         if found is None:
-            hint = "Pass it as `sordino ledger head` printed it."
-            checks.fail("head", str(text)[:80], "to be COUNT:DIGEST", hint)
+            checks.fail("head", str(text)[:80], "as `sordino ledger head` printed it")
         return cls(int(found[1]), found[2])
 
 
@@ -146,7 +145,7 @@ class LedgerRows:
             self._damaged("its header counts other rows than it holds")
         self.identity = _digest(self._secret, b"identity")
         """What tells this file from any other."""
-        self.begun = self._all("PRAGMA user_version") == [(VERSION,)]
+        self.begun = self._all("PRAGMA user_version") == [(LAYOUT,)]
         """Whether it has a history."""
         self.events: list[Event] = []
         self._heads = [""]
@@ -173,9 +172,8 @@ class LedgerRows:
             If the two do not belong together, or rows were changed.
         """
         self.seal = seal or Seal()
-        rows = (
-            self._all(f"SELECT {_EVENT}, head FROM history ORDER BY number") if self.begun else []
-        )
+        query = f"SELECT {_EVENT}, head FROM history ORDER BY number"
+        rows = self._all(query) if self.begun else []
         if rows and seal is None:
             refuse(self._path, "to have its seal beside it", MEND)
         for *values, head in rows:
@@ -208,7 +206,7 @@ class LedgerRows:
             others = " others" * (len(self.events) >= known.count)
             held = f"{len(self.events):,}{others}: an older copy, or its end was cut off"
             condition = f"to hold the {known.count:,} rows that {who} of it, and it holds {held}"
-            refuse(self._path, condition, f"Nothing was recorded. {MEND}", LedgerWentBack)
+            refuse(self._path, condition, MEND, LedgerWentBack)
 
     def check_tables(self) -> None:
         """Refuse tables that hold more or less than the history says."""
@@ -222,7 +220,7 @@ class LedgerRows:
 
     def begin(self) -> None:
         """Give a ledger of layout 1 a history of what it holds."""
-        for statement in (*HISTORY, f"PRAGMA user_version={VERSION}"):
+        for statement in (*HISTORY, f"PRAGMA user_version={LAYOUT}"):
             self._run(statement)
         self.begun = True
         for kind, table in (("opened", "budget"), ("released", "entry")):
@@ -364,12 +362,7 @@ class LedgerRows:
         return self._run(query, values).fetchall()
 
     def _damaged(self, what: str) -> NoReturn:
-        refuse_damaged(self._path, what)
-
-
-def refuse_damaged(path: Path, what: str) -> NoReturn:
-    """Raise `LedgerError` for a ledger whose content cannot be trusted any more."""
-    refuse(path, f"to be as it was written, and {what}", "Restore it from a copy.")
+        refuse(self._path, f"to be as it was written, and {what}", "Restore it from a copy.")
 
 
 def _storable(text: str) -> str:

@@ -69,9 +69,8 @@ class _Scale:
         """Places and numbers, few enough to be read: a letter takes about six points."""
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         for every, steps in ((1, (1, 2, 5)), (1, (1,)), (2, (1,)), (3, (1,))):
-            values = [
-                step * 10.0**power for power in powers if power % every == 0 for step in steps
-            ]
+            tens = [10.0**power for power in powers if power % every == 0]
+            values = [step * ten for ten in tens for step in steps]
             found = [
                 (self.place(min(max(each, self.low), self.high)), canvas.plain(each))
                 for each in values
@@ -213,11 +212,10 @@ class _Sheet:
     def estimate(self, estimate: Estimate, words: str) -> None:
         """A hollow diamond with dashed whiskers, which mean no guarantee, and words beside it."""
         x, y, half = self.scale.place(estimate.epsilon), self.y, 5.0
-        low, high = (
-            x if end is None else self.scale.place(end) for end in (estimate.low, estimate.high)
-        )
+        ends = (estimate.low, estimate.high)
+        low, high = (x if end is None else self.scale.place(end) for end in ends)
         # Whiskers within the diamond would only blur it.
-        if max(high - x, x - low) > half + 1 and None not in (estimate.low, estimate.high):
+        if max(high - x, x - low) > half + 1 and None not in ends:
             self.line([low, high], [y, y], ESTIMATED, 1.5, dashes=(2.2, 1.4))
             for end in (low, high):
                 self.line([end, end], [y - 3.5, y + 3.5], ESTIMATED, 1.5)
@@ -374,13 +372,13 @@ def axis(assessment: Assessment) -> Figure:
         sheet.grid(top + _LINE / 2, sheet.y - _LINE / 2)
         aim = "" if target is None else f", with a target of {upper(target)}"
         alt = [f"An axis of epsilon from 0 to infinity{aim}.", *map(_alt, rows)]
-        caption = ["Arrows to the left are upper bounds, arrows to the right lower bounds."]
+        caption = ["Arrows to the left are upper bounds, to the right lower bounds."]
         if any(row.estimate is not None for row in rows):
             caption.append("The hollow diamond is an estimate, not a guarantee.")
         if rows[0].bound == "claimed":
             caption.append("A claim proves nothing.")
         if any(quoted for quoted, *_ in bounds):
-            caption.append("A quoted formula is printed somewhere and not proved.")
+            caption.append("A quoted formula is not proved.")
         title = "Epsilon: proved, estimated, observed"
         return inline(sheet.figure(), "axis", title, printable(" ".join(alt)), " ".join(caption))
 
@@ -472,7 +470,7 @@ def estimates(assessment: Assessment) -> Figure | None:
         "estimates",
         "Two ways to estimate",
         f"Estimates of epsilon, none of them a guarantee. {said}",
-        "One sigma for all directions is the papers' way. What was observed refutes any below it.",
+        "One sigma is the papers' way. What was observed refutes any below it.",
     )
 
 

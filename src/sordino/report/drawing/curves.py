@@ -13,18 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sordino.report import canvas
+from sordino.report import canvas, numbers
 from sordino.report.canvas import ESTIMATED, GREY, INK, OBSERVED, PROVED
 from sordino.report.drawing.svg import HOLLOW, framed, inline
-from sordino.report.numbers import (
-    about,
-    confidence,
-    lower,
-    percent,
-    percent_down,
-    percent_up,
-    upper,
-)
+from sordino.report.numbers import about, confidence, lower, percent, upper
 from sordino.report.page import Figure
 from sordino.report.result import Accuracy, Attack, Curve, OwnNoise, Proved
 from sordino.types import Floats
@@ -83,11 +75,11 @@ class Rates:
         self.panel.fill_between(x, y, beyond, label=shade, color=PROVED, alpha=0.13, lw=0)
         self.panel.plot(x, y, color=PROVED, label=line)
 
-    def counted(self, alarms: _Rate, missed: _Rate, label: str = "the attack, as counted") -> None:
+    def counted(self, alarms: _Rate, missed: _Rate) -> None:
         """What an attack achieved at every threshold."""
-        look = {"color": OBSERVED, "lw": 1.4, "ls": (0, (5, 1))}
+        look = {"color": OBSERVED, "lw": 1.4, "ls": (0, (5, 1)), "label": "the attack, as counted"}
         # Between two thresholds both rates are those of the worse one.
-        self.panel.step(*self._placed(alarms, missed), where="pre", label=label, **look)
+        self.panel.step(*self._placed(alarms, missed), where="pre", **look)
 
     def point(self, alarms: float, missed: float, colour: str, label: str) -> None:
         """One threshold; none where a rate is not known."""
@@ -105,7 +97,7 @@ def roc(attack: Attack) -> Figure:
     of = "un-noised SGD" if attack.of == "un-noised SGD" else f"the {attack.of}"
     point, claimed = attack.tested_point, attack.claimed_curve
     sure = confidence(attack.observed.confidence)
-    alt = [f"Counted over {attack.tested:,} test runs of each dataset, on logarithmic axes."]
+    alt = [f"Counted over {attack.tested:,} test runs of each dataset."]
     # A square and the lines of its key above; with more room it would outgrow the sheet.
     lines = 2 + 2 * (claimed is not None) + (point is not None)
     with framed(292 + 11.5 * lines) as (figure, panel):
@@ -126,10 +118,8 @@ def roc(attack: Attack) -> Figure:
     if counted:
         alt.append(f"The attack, as counted: {'; '.join(counted)}.")
     if point is not None:
-        alt.append(
-            f"Tested, with {sure} confidence: at most {upper(point[0])} false and at least "
-            f"{lower(1 - point[1])} true positives."
-        )
+        most = f"at most {upper(point[0])} false and at least {lower(1 - point[1])} true"
+        alt.append(f"Tested, with {sure} confidence: {most} positives.")
     if attack.claimed is not None:
         alt.append(f"The claim is epsilon {upper(attack.claimed)}.")
     caption = f"The attack on {of}: the higher above the dotted line, the more it learned."
@@ -137,33 +127,25 @@ def roc(attack: Attack) -> Figure:
     return inline(figure, name, title, " ".join(alt), caption)
 
 
-def tradeoff(proved: Proved, attack: Attack | None = None) -> Figure:
-    """Least false-negative rate against false-positive rate, and what the attack achieved."""
+def tradeoff(proved: Proved) -> Figure:
+    """Least false-negative rate against false-positive rate."""
     curve = _NOTHING if proved.tradeoff is None else proved.tradeoff
     best = int(np.argmin(np.asarray(curve.x) + np.asarray(curve.y)))
-    guess = f"right at most {percent_up(proved.best_guess)}"
+    guess = f"right at most {numbers.percent_up(proved.best_guess)}"
     with framed(330) as (figure, panel):
         rates = Rates(panel)
         line = "the least errors of any attack"
         rates.limit(curve.x, curve.y, line, "proved: no attack gets here")
-        if attack is not None:
-            rates.counted(attack.roc.x, attack.roc.y, "our attack, as counted")
         rates.point(curve.x[best], curve.y[best], PROVED, f"the best guess: {guess}")
         panel.set(xlabel="false positives", ylabel="false negatives")
         canvas.in_percent(panel.xaxis)
         canvas.in_percent(panel.yaxis)
-    alt = ["Nothing is proved: an attack without any error is possible."]
+    alt = ["Nothing is proved: an attack may make no error."]
     if proved.tradeoff is not None:
-        at = "; ".join(
-            f"at {percent(share, 0)} false positives {percent_down(least_missed(curve, share))}"
-            for share in (0.01, 0.1, 0.5)
-        )
+        least = {s: numbers.percent_down(least_missed(curve, s)) for s in (0.01, 0.1, 0.5)}
+        at = "; ".join(f"at {percent(s, 0)} false positives {text}" for s, text in least.items())
         alt = [f"Any attack has at least so many false negatives: {at}."]
     alt.append(f"The best guess is {guess} of the time.")
-    if attack is not None and attack.roc.x:
-        errors = np.asarray(attack.roc.x) + np.asarray(attack.roc.y)
-        right = percent(1 - float(errors.min()) / 2)
-        alt.append(f"Our attack, as counted, was right {right} of the time at its best.")
     caption = "False positives: a record is said to be used, and is not; negatives: the reverse."
     return inline(figure, "tradeoff", "The least errors of any attack", " ".join(alt), caption)
 
@@ -225,16 +207,14 @@ def accuracy(accuracy: Accuracy, epsilon: float) -> Figure:
         panel.set_ylim(max(min(values) - room, -room), min(max(values) + room, 1 + room))
         canvas.in_percent(panel.yaxis)
         panel.set(xlabel="epsilon", ylabel=f"accuracy on {accuracy.test_rows:,} test rows")
-    alt = [
-        f"Accuracy on {accuracy.test_rows:,} test rows against epsilon. Without privacy "
-        f"{percent(before.value)}; always the most frequent class {percent(accuracy.majority)}."
-    ]
+    constant = f"always the most frequent class {percent(accuracy.majority)}"
+    without = f"Without privacy {percent(before.value)}; {constant}."
+    alt = [f"Accuracy on {accuracy.test_rows:,} test rows against epsilon. {without}"]
     if after is not None:
         alt.append(f"This release, at epsilon {upper(epsilon)}: {percent(after.value)}.")
-    alt.append(
-        f"{accuracy.repeats:,} releases like it: {percent(again.value)} on average, {level} of "
-        f"them between {percent(again.low)} and {percent(again.high)}."
-    )
+    range_ = f"{level} of them between {percent(again.low)} and {percent(again.high)}"
+    mean = f"{percent(again.value)} on average"
+    alt.append(f"{accuracy.repeats:,} releases like it: {mean}, {range_}.")
     if points:
         both = (f"{percent(means[at].value)} at epsilon {upper(x[at])}" for at in (0, -1))
         alt.append(f"On average {', '.join(both)}.")
@@ -274,8 +254,5 @@ def distances(own: OwnNoise) -> Figure:
         panel.set(xlabel="distance of final weights", ylabel="density", yticks=[])
         panel.set_ylim(bottom=0)
     alt.append(f"One record was seen to move them {lower(own.sensitivity)}; {proved}.")
-    caption = (
-        "SGD's own noise may hide a record where another seed moves the weights further than "
-        "another record does."
-    )
+    caption = "SGD's noise may hide a record where another seed moves the weights further."
     return inline(figure, "distances", "Distances of final weights", " ".join(alt), caption)

@@ -80,7 +80,7 @@ class _Runs(NamedTuple):
     datasets: int
 
 
-class _BlockScratch(NamedTuple):
+class _Buffers(NamedTuple):
     """Working memory: one block of rows, one of runs, and the gradient of every run.
 
     Rows are also kept as columns (flat, as many as there are): BLAS is a third faster at scores
@@ -116,12 +116,13 @@ class FullBatch:
         self.rows = _SharedRows(table.X.numpy(), table.y.numpy(), most, slots)
         self.runs = _runs(self.law, table, slots, places)
         runs, dtype = places.size, spec.dtype
-        self.scratch = _BlockScratch(
+        wide = (WIDTH, parameters)
+        self.scratch = _Buffers(
             X=np.empty((ROWS, parameters), dtype=dtype),
             columns=np.empty(ROWS * parameters, dtype=dtype),
-            w=np.zeros((WIDTH, parameters), dtype=dtype),
+            w=np.zeros(wide, dtype=dtype),
             psi=np.empty(WIDTH * ROWS, dtype=dtype),
-            product=np.empty((WIDTH, parameters), dtype=dtype),
+            product=np.empty(wide, dtype=dtype),
             gradient=np.empty((runs, parameters), dtype=dtype),
         )
 
@@ -135,17 +136,10 @@ class FullBatch:
         """Take these steps on weights [seed, dataset, parameter], in place; sum iterates."""
         shape = (-1, weights.shape[2])
         nothing = np.zeros((1, 1, 1), dtype=self.scratch.w.dtype)
-        _descend(
-            self.law,
-            self.rows,
-            self.runs,
-            self.scratch,
-            weights.view(shape).numpy(),
-            nothing[0] if total is None else total.view(shape).numpy(),
-            total is not None,
-            rates,
-            nothing if noise is None else noise.numpy(),
-        )
+        sums = nothing[0] if total is None else total.view(shape).numpy()
+        added = nothing if noise is None else noise.numpy()
+        numbers = weights.view(shape).numpy(), sums, total is not None, rates, added
+        _descend(self.law, self.rows, self.runs, self.scratch, *numbers)
 
 
 def _runs(law: Law, table: RowTable, slots: int, places: Array) -> _Runs:
@@ -172,7 +166,7 @@ def _descend(
     law: Law,
     rows: _SharedRows,
     runs: _Runs,
-    scratch: _BlockScratch,
+    scratch: _Buffers,
     weights: Array,
     total: Array,
     averages: bool,
@@ -195,11 +189,9 @@ def _descend(
 
 
 @compiled
-def _gradients(
-    law: Law, rows: _SharedRows, runs: _Runs, scratch: _BlockScratch, weights: Array
-) -> None:
+def _gradients(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Buffers, weights: Array) -> None:
     """Set the sum of each run's clipped gradients, block of rows by block of rows."""
-    _own_records(law, rows, runs, scratch, weights)
+    _own_rows(law, rows, runs, scratch, weights)
     for start in range(0, rows.slots, ROWS):
         many = min(ROWS, rows.slots - start)
         _bring(scratch, rows.X[start : start + many])
@@ -208,7 +200,7 @@ def _gradients(
 
 
 @compiled
-def _bring(scratch: _BlockScratch, X: Array) -> None:
+def _bring(scratch: _Buffers, X: Array) -> None:
     """Copy rows near, in the precision of the run, without the zeros at their ends."""
     columns = scratch.columns[: len(X) * scratch.X.shape[1]].reshape(-1, len(X))
     for b in range(len(X)):
@@ -218,9 +210,7 @@ def _bring(scratch: _BlockScratch, X: Array) -> None:
 
 
 @compiled
-def _own_records(
-    law: Law, rows: _SharedRows, runs: _Runs, scratch: _BlockScratch, weights: Array
-) -> None:
+def _own_rows(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Buffers, weights: Array) -> None:
     """Start each run's sum with the record that it alone has, or with nothing."""
     psi = scratch.psi[:1]
     for i in range(len(weights)):
@@ -243,7 +233,7 @@ def _block(
     law: Law,
     rows: _SharedRows,
     runs: _Runs,
-    scratch: _BlockScratch,
+    scratch: _Buffers,
     weights: Array,
     start: int,
     many: int,
@@ -272,7 +262,7 @@ def residuals(law: Law, z: Array, y: Array, most: Array) -> None:
     """Overwrite scores with residuals, clipped."""
     if law.kind == link.LOGISTIC and z.itemsize == 8:
         for b in range(len(z)):
-            z[b] = sigmoid(z[b]) - y[b]
+            z[b] = _sigmoid(z[b]) - y[b]
     else:
         link.residuals(law.kind, law.huber, z, y)
     if law.clip < np.inf:
@@ -281,7 +271,7 @@ def residuals(law: Law, z: Array, y: Array, most: Array) -> None:
 
 # Not `compiled`: sums that may be reordered would put the two parts of ln 2 together again.
 @numba.njit(fastmath={"contract"}, error_model="numpy")
-def sigmoid(z: Any) -> Any:
+def _sigmoid(z: Any) -> Any:
     """1 / (1 + exp(-z)), in float64, as arithmetic that the compiler turns into vectors.
 
     Cephes' exp(-z) is 2^n (q + p) / (q - p) for polynomials p and q of what is left after n ln 2,

@@ -52,7 +52,7 @@ def _few_scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
             psi[k, b], psi[k, b + 1], psi[k, b + 2], psi[k, b + 3] = u0, u1, u2, u3
             psi[k + 1, b], psi[k + 1, b + 1], psi[k + 1, b + 2], psi[k + 1, b + 3] = v0, v1, v2, v3
     if len(w) % 2:
-        scores(psi[-1], w[-1], X, batch)
+        _scores(psi[-1], w[-1], X, batch)
 
 
 @compiled
@@ -72,11 +72,11 @@ def _few_update(w: Array, X: Array, batch: Array, psi: Array, scale: float, keep
                 u[j] += p0 * x0[j] + p1 * x1[j] + p2 * x2[j] + p3 * x3[j]
                 v[j] += q0 * x0[j] + q1 * x1[j] + q2 * x2[j] + q3 * x3[j]
     if len(w) % 2:
-        update(w[-1], X, batch, psi[-1], scale, keep)
+        _update(w[-1], X, batch, psi[-1], scale, keep)
 
 
 @compiled
-def scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
+def _scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
     """Set psi[b] = w . X[batch[b]]."""
     zero = w.dtype.type(0)
     for b in range(0, len(batch), 4):
@@ -91,7 +91,7 @@ def scores(psi: Array, w: Array, X: Array, batch: Array) -> None:
 
 
 @compiled
-def update(w: Array, X: Array, batch: Array, psi: Array, scale: float, keep: float) -> None:
+def _update(w: Array, X: Array, batch: Array, psi: Array, scale: float, keep: float) -> None:
     """Set w = keep * w + scale * sum_b psi[b] X[batch[b]]."""
     _shrink(w, keep)
     for b in range(0, len(batch), 4):
@@ -113,7 +113,7 @@ FEW = 4
 """Up to this many datasets a seed, products written out beat BLAS (benchmarks/README.md)."""
 
 
-BLOCK = 256
+_BLOCK = 256
 """Rows of a large batch taken at a time: 128 kB at a hundred features, so that they stay near."""
 
 
@@ -181,28 +181,13 @@ def descend(
     shapes = ((places, wide), places, places, datasets * places, (datasets, wide), (datasets, wide))
     numbers = (np.empty(shape, dtype=padded.numpy().dtype) for shape in shapes)
     batch, touched = np.empty(places, dtype=np.int32), np.empty(datasets, dtype=np.int32)
-    _descend(
-        law_of(spec),
-        _Rows(
-            table.X.numpy(),
-            table.y.numpy(),
-            table.counted.numpy(),
-            table.norms.numpy(),
-            table.slot,
-            table.substitute,
-            *table.replaced_by,
-            table.has_empty or spec.order == Sampling.POISSON,
-        ),
-        _Scratch._make([batch, *numbers, touched]),
-        padded.numpy(),
-        sums.numpy(),
-        total is not None,
-        epoch.index,
-        epoch.width,
-        rates,
-        np.zeros((1, 1, 1), dtype=spec.dtype) if noise is None else noise.numpy(),
-        few,
-    )
+    records = [each.numpy() for each in (table.X, table.y, table.counted, table.norms)]
+    changes = table.slot, table.substitute, *table.replaced_by
+    has_empty = table.has_empty or spec.order == Sampling.POISSON
+    rows, scratch = _Rows._make([*records, *changes, has_empty]), [batch, *numbers, touched]
+    added = np.zeros((1, 1, 1), dtype=spec.dtype) if noise is None else noise.numpy()
+    of = law_of(spec), rows, _Scratch._make(scratch), padded.numpy(), sums.numpy()
+    _descend(*of, total is not None, epoch.index, epoch.width, rates, added, few)
     if few:
         weights.copy_(padded[..., :parameters])
         if total is not None:
@@ -310,7 +295,7 @@ def _shared_step(
     count = _look_up(law, rows, batch, y, most, len(shared))
     divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
     scale, keep = real(-rate / divisor), real(1 - rate * law.l2)
-    if few and size > BLOCK:
+    if few and size > _BLOCK:
         _large_step(law, rows, scratch, w, batch, scale, keep)
         for k in range(len(w)):
             noise_and_project(law, w[k], scale, normal)
@@ -347,8 +332,8 @@ def _large_step(
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             gradient[k, j] = 0
-    for start in range(0, len(batch), BLOCK):
-        stop = min(start + BLOCK, len(batch))
+    for start in range(0, len(batch), _BLOCK):
+        stop = min(start + _BLOCK, len(batch))
         part = batch[start:stop]
         psi = scratch.psi[: len(w) * len(part)].reshape(len(w), len(part))
         _few_scores(psi, w, rows.X, part)
@@ -383,11 +368,11 @@ def _single_step(
     count = _look_up(law, rows, batch, y, most, len(shared))
     divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
     scale = real(-rate / divisor)
-    scores(psi, w, rows.X, batch)
+    _scores(psi, w, rows.X, batch)
     link.residuals(law.kind, law.huber, psi, y)
     if law.clip < np.inf:
         clip(psi, most)
-    update(w, rows.X, batch, psi, scale, real(1 - rate * law.l2))
+    _update(w, rows.X, batch, psi, scale, real(1 - rate * law.l2))
     noise_and_project(law, w, scale, normal)
 
 

@@ -3,14 +3,13 @@
 All neighbours of a seed see the same batch, so a step is one product for all of them. The few
 whose batch holds their own differing record (about batch/n of them) are stepped once more, from
 where they were, with the batch they really have, and written over the shared result. Before its
-first such batch a run is not trained at all: it is the run on the dataset itself (`Lanes`).
+first such batch a run is not trained at all: it is the run on the dataset itself (`Branches`).
 
 One step of SGD on `Params` [group, run, ...], in place: gradient, clip, noise, project.
 
-`Lanes`: the weights of a chunk's runs, one lane for all runs of a seed that are still the same.
-
-A neighbour's run is the run on the dataset itself until a batch first holds the slot in which they
-differ. Until then it has no lane of its own and costs nothing; then it starts from a copy.
+`Branches` holds the weights of a chunk's runs, one branch for all runs of a seed that are still the
+same. A neighbour's run is the run on the dataset itself until a batch first holds the slot in which
+they differ. Until then it has no branch of its own and costs nothing; then it starts from a copy.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from sordino.sgd.table import RowTable
 from sordino.types import Array, Ints
 
 
-class Lanes:
-    """Weights [seed, lane, ...], and which lane each run [seed, neighbour] is in.
+class Branches:
+    """Weights [seed, branch, ...], and which branch each run [seed, neighbour] is in.
 
-    While `shares`, lane 0 of a seed is the dataset itself, and the lane of every run that has not
-    met its difference yet. Lanes that only another seed needs are trained along and read by nobody.
+    While `shares`, branch 0 of a seed is the dataset itself, and that of every run that has not met
+    its difference yet. Branches that only another seed needs are trained, too, and read by nobody.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ class Lanes:
     neighbours
         Runs of each seed.
     shares
-        Whether runs begin in a common lane; else each has its own from the start.
+        Whether runs begin in a common branch; else each has its own from the start.
     averages
         Whether a sum of iterates is kept beside the weights.
     """
@@ -59,10 +58,10 @@ class Lanes:
     ) -> None:
         self.objective = objective
         self.shares = shares
-        self.lane = np.zeros((len(start), neighbours), dtype=np.int64)
+        self.branch = np.zeros((len(start), neighbours), dtype=np.int64)
         if not shares:
-            self.lane[:] = np.arange(neighbours)
-        self._used = np.ones(len(start), dtype=np.int64)  # lanes of each seed, while it shares
+            self.branch[:] = np.arange(neighbours)
+        self._used = np.ones(len(start), dtype=np.int64)  # branches of each seed, while it shares
         own = 1 if shares else neighbours
         self.params = objective.unflatten(start[:, None].repeat(1, own, 1))
         self.total: Params | None = None
@@ -72,31 +71,31 @@ class Lanes:
     def weights(self) -> Array:
         """Weights of all runs, [seed, neighbour, parameter]."""
         flat = self.objective.flatten(self.params).numpy()
-        return np.asarray(flat[np.arange(len(flat))[:, None], self.lane])
+        return np.asarray(flat[np.arange(len(flat))[:, None], self.branch])
 
     def part_ways(self, seed: Ints, neighbour: Ints) -> Ints:
-        """Return the lanes of these runs, which go their own way from now on."""
+        """Return the branches of these runs, which go their own way from now on."""
         if self.shares:
-            fresh = np.flatnonzero(self.lane[seed, neighbour] == 0)
+            fresh = np.flatnonzero(self.branch[seed, neighbour] == 0)
             if len(fresh):
                 self._open(seed[fresh], neighbour[fresh])
-        return self.lane[seed, neighbour]
+        return self.branch[seed, neighbour]
 
     def _open(self, seed: Ints, neighbour: Ints) -> None:
         for s, k in zip(seed.tolist(), neighbour.tolist(), strict=True):
-            self.lane[s, k] = self._used[s]
+            self.branch[s, k] = self._used[s]
             self._used[s] += 1
         more = int(self._used.max()) - self.params[0].shape[1]
         if more > 0:
             self._each(
                 lambda part: torch.cat([part, part[:, :1].expand(-1, more, *part.shape[2:])], dim=1)
             )
-        at = torch.from_numpy(seed), torch.from_numpy(self.lane[seed, neighbour])
+        at = torch.from_numpy(seed), torch.from_numpy(self.branch[seed, neighbour])
         for part in (*self.params, *(self.total or ())):
             part[at] = part[at[0], 0]
-        if self.lane.all():  # nobody is left in the common lane
+        if self.branch.all():  # nobody is left in the common branch
             self._each(lambda part: part[:, 1:].contiguous())
-            self.lane -= 1
+            self.branch -= 1
             self.shares = False
 
     def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -168,7 +167,7 @@ def descend(
     objective: Objective,
     spec: TrainSpec,
     table: RowTable,
-    lanes: Lanes,
+    branches: Branches,
     epoch: Epoch,
     rates: npt.NDArray[np.float64],
     noise: torch.Tensor | None,
@@ -180,17 +179,17 @@ def descend(
         normal = None if noise is None else objective.unflatten(noise[:, t].unsqueeze(1))
         if touched is not None:
             seed = torch.from_numpy(touched.seed)
-            at = seed, torch.from_numpy(lanes.part_ways(touched.seed, touched.neighbour))
-            own = tuple(part[at].unsqueeze(1) for part in lanes.params)
+            at = seed, torch.from_numpy(branches.part_ways(touched.seed, touched.neighbour))
+            own = tuple(part[at].unsqueeze(1) for part in branches.params)
             theirs = now[touched.seed]
             theirs[np.arange(len(theirs)), touched.place] = touched.substitute
             noise_of = None if normal is None else tuple(n[seed] for n in normal)
             _step(objective, spec, table, theirs, own, rate, noise_of)
-        _step(objective, spec, table, now, lanes.params, rate, normal)
+        _step(objective, spec, table, now, branches.params, rate, normal)
         if touched is not None:
-            for part, mine in zip(lanes.params, own, strict=True):
+            for part, mine in zip(branches.params, own, strict=True):
                 part[at] = mine.squeeze(1)
-        lanes.add_up()
+        branches.add_up()
 
 
 def _touched(table: RowTable, epoch: Epoch) -> Iterator[_Touched | None]:

@@ -15,7 +15,7 @@ from sordino.models import ObjectiveSpec, build
 from sordino.randomness import SeededStreams
 from sordino.sgd import TrainSpec, batches, prepare, train, train_chunks
 from sordino.sgd.grid import Need, Plan, make_plan
-from sordino.sgd.kernels.network import Lanes
+from sordino.sgd.kernels.network import Branches
 
 NETWORKS = {
     "mlp": (ObjectiveSpec("mlp", hidden=4), {}),
@@ -121,7 +121,7 @@ def test_a_chunk_has_its_bytes_alone_or_among_others_and_whatever_is_kept(name, 
 def test_a_run_costs_nothing_until_it_is_met(first, neighbours, monkeypatch):
     """Among the datasets is the one itself, or not: then the common run ends with the last."""
     trained = []
-    monkeypatch.setattr(Lanes, "add_up", lambda lanes: trained.append(lanes.params[0].shape[1]))
+    monkeypatch.setattr(Branches, "add_up", lambda self: trained.append(self.params[0].shape[1]))
     some = neighbours.take(slice(first, first + 4))
     spec = make_spec("mlp", SEVERAL_PASSES)
     for seed in SEEDS:
@@ -136,23 +136,23 @@ def test_a_run_costs_nothing_until_it_is_met(first, neighbours, monkeypatch):
 def test_a_lane_starts_from_the_common_one_with_its_sum_and_the_common_one_ends():
     objective = build(ObjectiveSpec("mlp", hidden=2), 3)
     start = torch.arange(22.0).view(2, 11)
-    lanes = Lanes(objective, start, 2, shares=True, averages=True)
-    lanes.add_up()
-    assert lanes.part_ways(np.array([1]), np.array([0])).tolist() == [1]
-    assert lanes.params[0].shape[1] == 2
-    lanes.params[1][1, 1] = 100.0
-    lanes.add_up()
-    assert lanes.part_ways(np.array([1, 1]), np.array([0, 1])).tolist() == [1, 2]
-    lanes.part_ways(np.array([0, 0]), np.array([1, 0]))  # nobody is left
-    assert not lanes.shares
-    assert lanes.params[0].shape[1] == 2
-    weights = lanes.weights()
+    branches = Branches(objective, start, 2, shares=True, averages=True)
+    branches.add_up()
+    assert branches.part_ways(np.array([1]), np.array([0])).tolist() == [1]
+    assert branches.params[0].shape[1] == 2
+    branches.params[1][1, 1] = 100.0
+    branches.add_up()
+    assert branches.part_ways(np.array([1, 1]), np.array([0, 1])).tolist() == [1, 2]
+    branches.part_ways(np.array([0, 0]), np.array([1, 0]))  # nobody is left
+    assert not branches.shares
+    assert branches.params[0].shape[1] == 2
+    weights = branches.weights()
     np.testing.assert_array_equal(weights[0], start[[0, 0]])
     np.testing.assert_array_equal(weights[1, 1], start[1])
     np.testing.assert_array_equal(weights[1, 0], [*start[1, :8], *[100.0] * 3])
-    lanes.average(2)
-    np.testing.assert_array_equal(lanes.weights()[0], start[[0, 0]])
-    np.testing.assert_array_equal(lanes.weights()[1, 0, 8:], (start[1, 8:] + 100) / 2)
+    branches.average(2)
+    np.testing.assert_array_equal(branches.weights()[0], start[[0, 0]])
+    np.testing.assert_array_equal(branches.weights()[1, 0, 8:], (start[1, 8:] + 100) / 2)
 
 
 def test_a_seeds_datasets_stay_together_where_they_are_rarely_met():
