@@ -399,7 +399,7 @@ def test_many_columns_are_refused_before_any_run() -> None:
         epsilon=1.0, delta=1e-3, method="objective", classes=[0, 1], fit_intercept=False
     )
     mechanism, D, D_prime, _ = fits.prepare(model, (wide, y), (other, y))
-    with pytest.raises(InvalidArgument, match="at most 400 columns"):
+    with pytest.raises(InvalidArgument, match="400 columns at most"):
         scores.likelihood(mechanism, D, D_prime)
 
 
@@ -514,7 +514,7 @@ def test_the_score_is_the_ratio_of_the_densities_of_all_iterates(kind, order):
     ],
 )
 def test_another_law_than_that_of_all_iterates_is_refused(release, others):
-    with pytest.raises(InvalidArgument, match="where the law is known"):
+    with pytest.raises(InvalidArgument, match="score=likelihood to be used"):
         scores.likelihood(release, pulling([0, *others]), pulling([1, *others]))
 
 
@@ -542,7 +542,7 @@ def test_an_audit_sees_what_is_proved_of_allocation_and_no_more():
 def test_a_shuffled_loader_accounted_as_allocation_is_caught():
     """All others pull the other way: the one batch that has the record stands out.
 
-    docs/math.md 11: at noise 1, 10 steps and epsilon 1, delta is .0764, and .00278 by allocation.
+    At noise 1, 10 steps and epsilon 1 delta is .0764, and .00278 by allocation.
     """
     D, D_prime = pulling([0] + [-1] * 9), pulling([1] + [-1] * 9)
     correct = allocated(batch_size=1)

@@ -374,7 +374,7 @@ def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
     weights tell the random linear term that made them optimal, b = -(gradient + regulariser w), so
     their density is that of b times the determinant of the Hessian (docs/math.md 10.1). And all
     iterates of noisy SGD with Poisson batches or random allocation, where nobody but the record
-    that differs has a gradient: the pair that their accounting rests on (docs/math.md 2.3, 11).
+    that differs has a gradient: the pair that their accounting rests on (docs/accounting.md).
 
     Raises
     ------

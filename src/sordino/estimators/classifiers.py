@@ -649,7 +649,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         RSGD-AR's interval in epochs. `accountant` is for DP-SGD: "pld", "moments" as the paper
         has it, or "best" (also the last iterate's, where there is one). So is `sampling`: None or
         "poisson" draws every batch anew, "allocation" meets each row once an epoch, which needs
-        less noise (docs/math.md 11).
+        less noise (docs/accounting.md).
     initial_weights
         PUBLIC weights to start a descent from, such as a model of other data: one row a class (one
         alone for two classes), the intercept last. Methods that minimise have no use for them.

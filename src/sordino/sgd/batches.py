@@ -106,7 +106,7 @@ def _place(hits: _Hits, slots: int, filled: _Hits, batches: Index) -> None:
 
 
 def _allocation_hits(generator: np.random.Generator, steps: int, slots: int) -> _Hits:
-    """Each slot in one step, uniform and independent of the others' (docs/math.md 11)."""
+    """Each slot in one step, uniform and independent of the others' (docs/accounting.md)."""
     return generator.integers(steps, size=slots) * slots + np.arange(slots)
 
 

@@ -125,7 +125,7 @@ class TrainSpec:
         "shuffle": a new permutation each epoch; "permute-once": one permutation, cycled;
         "fixed" (kept as `Sampling.CYCLIC`): rows as they come, cycled; "poisson": each record in
         each batch independently; "allocation": each record in one batch of every epoch, drawn anew
-        and independently of the others (docs/math.md 11).
+        and independently of the others (docs/accounting.md).
     sample_rate
         Only for "poisson": the probability; None means batch_size / n. Give it where n is private.
     drop_last
