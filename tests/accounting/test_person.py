@@ -298,6 +298,27 @@ def test_noise_for_several_records(method, sampling, relation, rate):
     assert noise > 1.5 * alone
 
 
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "k", "relation"),
+    [
+        (9.7, 1 - 1e-12, 25, 2, ADD),  # somebody is drawn for sure: the ratio is far below 1
+        (4.1, 1 - 1e-12, 17, 64, REPLACE),
+        (0.5, 0.77, 5, 100, ADD),
+        (0.1, 0.08, 2, 6, REPLACE),  # so little noise that shifted parts never meet
+        (1e6, 1e-12, 1000, 5, ADD),
+        (2.0, 1e-5, 10**5, 10, REPLACE),
+    ],
+)
+def test_extremes_have_an_answer_between_one_record_and_the_moments(
+    noise, rate, steps, k, relation
+):
+    found = poisson(noise, rate, steps, k, relation).epsilon(1e-6)
+    assert found >= poisson(noise, rate, steps, 1, relation).epsilon(1e-6) * (1 - 1e-4)
+    moments = poisson(noise, rate, steps, k, relation, account=rdp).epsilon(1e-6)
+    assert found <= moments * (1 + 3e-3) + 1e-6
+    assert not math.isnan(found)
+
+
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "2", None, 10_001, math.nan])
 def test_what_is_no_number_of_records_is_refused(bad):
     how = {"sampling": "poisson", "relation": ADD, "max_rows_per_person": bad}

@@ -115,8 +115,8 @@ def plain_findings(
     names = ("method", "applies", "delta", "kind", "theorem", "released", "reason")
     rows = [
         pick(each, *names)
-        | ({"bracket": each.bracket()} if value == "epsilon" else {})
         | {value: each.value, "relation": each.relation.value, "notes": list(each.notes)}
+        | ({"bracket": each.bracket()} if value == "epsilon" else {})
         | {"milliseconds": round(each.milliseconds, 3)}
         for each in findings
     ]
@@ -152,8 +152,8 @@ def print_findings(
         rows = []
         for each in proved:
             covers = "final model" if each.released == "final" else "all iterates"
-            told = epsilon(each) if value == "epsilon" else number(each.value)
-            cells = [told, each.relation.value, covers, f"{each.milliseconds:.0f}"]
+            shown = epsilon(each) if value == "epsilon" else number(each.value)
+            cells = [shown, each.relation.value, covers, f"{each.milliseconds:.0f}"]
             name = ("> " if each is best else "  ") + each.method
             rows.append([name, *cells, *[each.theorem] * wide])
         styles = ["bold green" if each is best else None for each in proved]

@@ -27,7 +27,7 @@ from sordino.accounting.pld.loss import Direction, SampledLoss, ShiftedLoss, Wor
 from sordino.accounting.pld.numerics import log_add
 from sordino.types import Floats
 
-_MOST_SHIFTS = 64
+_MOST_SHIFTS = 32
 """Counts of drawn records that are told apart, about: more of them are moved up to the next."""
 
 
@@ -50,7 +50,7 @@ class PersonLoss(SampledLoss):
         if k > _MOST_SHIFTS:
             middle, spread = k * q, math.sqrt(k * q) + 1
             low, high = max(1, int(middle - 6 * spread)), min(k, int(middle + 8 * spread))
-            even = np.arange(low, high, max(1, (high - low) // _MOST_SHIFTS + 1))
+            even = np.arange(low, high, 1 + (high - low) // (2 * _MOST_SHIFTS))
             tail = np.geomspace(high, k, 24).astype(np.int64)
             tops = np.unique(np.concatenate([even, tail, [k]]))
         logs, ways, top = np.full(len(tops), -math.inf), 1, 0
@@ -84,13 +84,14 @@ class PersonLoss(SampledLoss):
             yield shift, log, shift * (2 * positions - shift) / twice
 
     def at(self, positions: Floats) -> Floats:
-        # p / q - 1 keeps its digits where the loss is small; else the largest term is taken out.
+        # p / q - 1 keeps its digits where the loss is small, their logarithms elsewhere.
         small, highest = np.zeros(positions.shape), np.full(positions.shape, -np.inf)
         for _, log, exponents in self._terms(positions):
             small += math.exp(log) * np.expm1(np.minimum(exponents, 30.0))
             highest = np.maximum(highest, exponents)
-        found = np.log1p(np.maximum(small, -1.0))
-        if (large := highest > 30).any():
+        large = (highest > 30) | (small < -0.5)
+        found = np.log1p(np.where(large, 0.0, small))
+        if large.any():
             far = np.full(int(large.sum()), self._log_none)
             for _, log, exponents in self._terms(positions[large]):
                 far = np.logaddexp(far, exponents + log)
@@ -186,19 +187,24 @@ class PersonReplaceLoss(PersonLoss):
         high = np.maximum(super().position(sizes + middle), low)
         inside = np.isfinite(high)
         low, high, sizes = low[inside], high[inside], sizes[inside]
-        x = high
+        roots, left = high.copy(), np.arange(len(high))
         for _ in range(100):
-            excess = self.at(x) - sizes
-            low, high = np.where(excess < 0, x, low), np.where(excess < 0, high, x)
-            following = x - excess / (self._slope(x) + self._slope(-x))
-            safe = (following >= low) & (following <= high)
-            following = np.where(safe, following, (low + high) / 2)
-            moved = np.abs(following - x)
-            x = following
-            if not (moved > 4e-16 * (np.abs(x) + self.noise_multiplier**2)).any():
+            x = roots[left]
+            excess = self.at(x) - sizes[left]
+            low[left], high[left] = (
+                np.where(excess < 0, x, low[left]),
+                np.where(excess < 0, high[left], x),
+            )
+            slope = np.maximum(self._slope(x) + self._slope(-x), 1e-200)
+            following = x - np.clip(excess, -1e100, 1e100) / slope
+            safe = (following >= low[left]) & (following <= high[left])
+            roots[left] = np.where(safe, following, (low[left] + high[left]) / 2)
+            moving = np.abs(roots[left] - x) > 1e-15 * (np.abs(x) + self.noise_multiplier)
+            left = left[moving]
+            if not len(left):
                 break
         found = np.full(losses.shape, np.inf)
-        found[inside] = x
+        found[inside] = roots
         return np.where(losses == 0, 0.0, np.copysign(found, losses))
 
     def _slope(self, positions: Floats) -> Floats:
