@@ -390,5 +390,5 @@ def test_many_columns_are_refused_before_any_run() -> None:
         epsilon=1.0, delta=1e-3, method="objective", classes=[0, 1], fit_intercept=False
     )
     mechanism, D, D_prime, _ = fits.prepare(model, (wide, y), (other, y))
-    with pytest.raises(InvalidArgument, match="at most 400 columns"):
+    with pytest.raises(InvalidArgument, match="400 columns at most"):
         scores.likelihood(mechanism, D, D_prime)
