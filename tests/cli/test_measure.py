@@ -30,7 +30,7 @@ def test_settings_are_those_of_the_dataset_unless_given(program, tmp_path: Path)
     assert "logistic on breast-cancer: 400 steps" in text
     assert "32 runs: 4 seeds x 4 datasets (3 neighbours, and the data itself) x 2" in text
     assert "32 of them now, in" in text
-    assert f"Study: {out}" in text
+    assert f"sordino measure show {out}" in text
     assert "INTERNAL" in text
     assert "no guarantee" in text
     found = load(out)

@@ -213,7 +213,7 @@ def test_files_are_checked_before_they_are_read(
 def test_where_the_bundle_goes_must_be_said(run) -> None:
     code, out, err = run("release", "--data", "breast-cancer", "--epsilon", 1)
     assert (code, out) == (2, "")
-    assert err == "Expected --out DIR. Pass a new directory for the bundle, or --dry-run.\n"
+    assert err == "Expected --out DIR. Or pass --dry-run.\n"
 
 
 @pytest.mark.usefixtures("nothing_is_read")

@@ -373,10 +373,10 @@ class TestScreen:
         assert capsys.readouterr().out == "\x1b[1ma\\x1b[31mb\x1b[0m\n"
 
 
-def test_what_a_terminal_wraps_does_not_begin_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_what_a_terminal_wraps_does_not_begin_a_line() -> None:
     for filler in ("x" * 79 + " ", "x" * 80, "word " * 15, " " * 80, "語" * 40):
-        for line in terminal._hanging(f"NOT COVERED: {filler}{FORGED[0]}").split("\n")[1:]:
+        text = terminal.filled(f"NOT COVERED: {filler}{FORGED[0]}", 80, then="    ")
+        for line in text.split("\n")[1:]:
             assert line.startswith("    ")
 
 

@@ -164,7 +164,7 @@ def _must_not_train(_):
         ({"every": 2.5}, "every=2.5 to be a whole number"),
         ({"every": 301}, "every=301 <= 300, the number of steps"),
         ({"score": "acuracy"}, "score=acuracy to be one of accuracy, loss. Did you mean accuracy"),
-        ({"seeds": []}, "seeds=.* at least one seed"),
+        ({"seeds": []}, "seeds=.* at least one"),
         ({"patience": 0}, "patience=0 >= 1"),
     ],
 )

@@ -208,9 +208,8 @@ def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
     """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
     if spec.objective.kind not in LINEAR_KINDS:
         leaks = "the last iterate can leak as much as all of them (Annamalai 2024)"
-        raise NotApplicable(
-            f"The loss of this model ({spec.objective.kind}) is not convex: {leaks}."
-        )
+        kind = spec.objective.kind
+        raise NotApplicable(f"The loss ({kind}) is not convex: {leaks}; use a linear model.")
     if constants is None:
         raise NotApplicable("Nothing is known of the loss; pass objective.constants(norm).")
     if constants.strongly_convex < 0 or math.isinf(constants.smooth):
