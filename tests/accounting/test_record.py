@@ -19,6 +19,7 @@ from sordino.accounting.last_iterate.convex import ProjectedProfile
 from sordino.accounting.last_iterate.hidden_state import WithSlack
 from sordino.accounting.last_iterate.linear_loss import LinearLoss
 from sordino.accounting.objective import ObjectiveLoss, ObjectiveProfile
+from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceLoss
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
     ApproximateLoss,
@@ -55,6 +56,8 @@ EVERY = {
     "gaussian": GaussianProfile(parameter=0.1 + 0.2, **ADD),
     "lost": GaussianProfile(parameter=math.inf, **SWAP),
     "losses": laws((PoissonLoss(0.01, 1.1), 30), (GaussianLoss((0.2, 0.4), (0.25, 0.75)), 1)),
+    "allocated": laws((AllocationLoss(40, 2.0), 3), (AllocationLoss(40, 2.0, at_most=True), 1)),
+    "allocated, replaced": laws((AllocationReplaceLoss(9, 3.0), 2), about=SWAP),
     "replaced": laws(
         (PoissonReplaceLoss(0.01, 1.1), 3), (FixedSizeLoss(1 / 3, 2.0), 2), about=SWAP
     ),

@@ -220,7 +220,14 @@ class TestEnds:
                 assert finding.value == 0
 
 
-@pytest.mark.parametrize(("sampling", "relation"), COMBINATIONS)
+# A hundred laws have to be made for every noise that is tried.
+SLOWEST = ("allocation", Relation.REPLACE_ONE)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "relation"),
+    [pytest.param(*each, marks=[pytest.mark.slow] * (each == SLOWEST)) for each in COMBINATIONS],
+)
 def test_what_is_calibrated_keeps_its_budget(sampling, relation):
     run = run_of(sampling, relation, noise=1.0, steps=70)
     applied = 0

@@ -18,6 +18,7 @@ from sordino.accounting.last_iterate.convex import ProjectedProfile
 from sordino.accounting.last_iterate.hidden_state import WithSlack
 from sordino.accounting.last_iterate.linear_loss import LinearLoss
 from sordino.accounting.objective import ObjectiveLoss, ObjectiveProfile
+from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceLoss
 from sordino.accounting.pld.loss import (
     ApproximateLoss,
     FixedSizeLoss,
@@ -115,10 +116,10 @@ def _check_weights(loss: GaussianLoss) -> None:
 def _check_laws(profile: LossProfile) -> None:
     """A law of a record that comes or goes says nothing of one that is replaced."""
     for law, _ in profile.components:
-        one_sided = isinstance(law, PoissonLoss | PersonLoss | LinearLoss) or (
+        one_sided = isinstance(law, PoissonLoss | PersonLoss | AllocationLoss | LinearLoss) or (
             isinstance(law, ObjectiveLoss) and not law.replace
         )
-        one_sided = one_sided and not isinstance(law, PersonReplaceLoss)
+        one_sided = one_sided and not isinstance(law, PersonReplaceLoss | AllocationReplaceLoss)
         unfit = Relation.REPLACE_ONE if one_sided else None
         if isinstance(law, FixedSizeLoss):
             unfit = Relation.ADD_OR_REMOVE_ONE
@@ -150,6 +151,12 @@ _PERSON = {
     "noise_multiplier": _POSITIVE,
     "records": Whole(least=1, most=_LARGEST_GROUP),
 }
+_ALLOCATED = {
+    "steps_per_epoch": Whole(least=2, most=10**7),
+    "noise_multiplier": Number("in [0.35, 1e5]", lambda number: 0.35 <= number <= 1e5),
+    "finer": Whole(least=1, most=10),
+    "at_most": FLAG,
+}
 
 LAWS |= {
     "gaussian": RecordForm(
@@ -158,6 +165,8 @@ LAWS |= {
     "poisson": RecordForm(PoissonLoss, _SAMPLED),
     "person": RecordForm(PersonLoss, _PERSON),
     "person-replace": RecordForm(PersonReplaceLoss, _PERSON),
+    "allocation": RecordForm(AllocationLoss, _ALLOCATED),
+    "allocation-replace": RecordForm(AllocationReplaceLoss, _ALLOCATED),
     "poisson-replace": RecordForm(PoissonReplaceLoss, _SAMPLED),
     "fixed-size": RecordForm(FixedSizeLoss, _SAMPLED),
     "linear": RecordForm(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=_LONGEST_RUN)}),

@@ -209,7 +209,8 @@ def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
     if spec.objective.kind not in LINEAR_KINDS:
         leaks = "the last iterate can leak as much as all of them (Annamalai 2024)"
         kind = spec.objective.kind
-        raise NotApplicable(f"The loss ({kind}) is not convex: {leaks}; use a linear model.")
+        why = f"The loss of this model ({kind}) is not convex: {leaks}"
+        raise NotApplicable(f"{why}; use a linear model.")
     if constants is None:
         raise NotApplicable("Nothing is known of the loss; pass objective.constants(norm).")
     if constants.strongly_convex < 0 or math.isinf(constants.smooth):
