@@ -101,7 +101,7 @@ def _killed(place: Path, budget: dict[str, str], where: str) -> None:
     thing, name = {
         "before the record": (Ledger, "record"),
         "before its name": (bundle.os, "replace"),
-        "before the mark": (release, "_write_mark"),
+        "before the mark": (release.Disk, "put"),
     }[where]
     made = release._release
 

@@ -353,6 +353,7 @@ def _estimator(draw: np.random.Generator) -> Any:
         "average_every": (None, 1, 3),
         "max_grad_norm": (None, 0.5, 1, 40.0),
         "accountant": (None, "pld", "moments", "best"),
+        "sampling": (None, "poisson", "allocation"),
     }
     given = {name: options[name][draw.integers(len(options[name]))] for name in takes}
     if given.get("steps") is not None:

@@ -40,7 +40,7 @@ _EXACT = "privacy loss distributions"
 _GAUSSIAN = "Gaussian DP composition (Dong, Roth & Su 2022)"
 LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
-_LEAST_ALLOCATED, _MOST_ALLOCATED = 0.35, 1e5
+_LEAST_ALLOCATED, _MOST_ALLOCATED = 0.4, 1e5
 """With less noise allocation gains next to nothing: a record's step is taken for known. More noise
 is counted as this much."""
 _FEW_STEPS = 300

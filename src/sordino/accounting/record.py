@@ -153,7 +153,7 @@ _PERSON = {
 }
 _ALLOCATED = {
     "steps_per_epoch": Whole(least=2, most=10**7),
-    "noise_multiplier": Number("in [0.35, 1e5]", lambda number: 0.35 <= number <= 1e5),
+    "noise_multiplier": Number("in [0.4, 1e5]", lambda number: 0.4 <= number <= 1e5),
     "finer": Whole(least=1, most=10),
     "at_most": FLAG,
 }

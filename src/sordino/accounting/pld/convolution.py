@@ -63,6 +63,10 @@ class Limit:
     megabytes: float = 512.0
     seconds: float = 5.0
 
+    def part(self, of: int) -> Limit:
+        """One of so many equal parts."""
+        return Limit(self.megabytes / of, self.seconds / of)
+
     @property
     def points(self) -> int:
         """Points of the longest grid: about 80 bytes and, on one slow core, 0.6 us each."""

@@ -596,13 +596,13 @@ class DeltaCurve:
 
     @functools.cached_property
     def _fine(self) -> DeltaCurve:
-        return _FineCurve(self._components, self._direction, self._limit)
+        return _FineCurve(self._components, self._direction, self._limit.part(2))
 
     @functools.cached_property
     def _lower(self) -> _LowerCurve:
         laws = [(loss.optimistic(), count) for loss, count in self._components]
         known = [(loss, count) for loss, count in laws if loss is not None]
-        return _LowerCurve(known, self._direction, self._limit)
+        return _LowerCurve(known, self._direction, self._limit.part(2))
 
     def is_surely_below(self, epsilon: float, log_delta: float) -> bool:
         """Whether one moment proves delta at `epsilon`: much cheaper than to ask for delta."""

@@ -261,7 +261,8 @@ class OutputFile:
         except OSError as error:
             with suppress(OSError):  # it would try to write the rest
                 self._file.close()
-            self._refuse(f"Cannot write file={self.path}: {_files.reason(error)}.", error)
+            why = f"Cannot write file={self.path}: {_files.reason(error)}."
+            self._refuse(f"{why} Finished runs are kept.", error)
 
     def __enter__(self) -> OutputFile:
         return self
