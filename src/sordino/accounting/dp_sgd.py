@@ -19,7 +19,7 @@ import numpy as np
 from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.compose import group
-from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceLoss
+from sordino.accounting.pld.allocation import NOISES, AllocationLoss, AllocationReplaceLoss
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
     DIRECTIONS,
@@ -40,10 +40,8 @@ _EXACT = "privacy loss distributions"
 _GAUSSIAN = "Gaussian DP composition (Dong, Roth & Su 2022)"
 LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
-_LEAST_ALLOCATED, _MOST_ALLOCATED = 0.4, 1e5
-"""With less noise allocation gains next to nothing: a record's step is taken for known. More noise
-is counted as this much."""
 _FEW_STEPS = 300
+"""A single epoch of no more steps is computed on a finer grid."""
 MOST_ROWS_PER_PERSON = 10_000
 """More are not protected together: what is proved of them says nothing any more."""
 
@@ -250,7 +248,7 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
         return gaussian(math.inf)
     mu = run.sensitivity / run.noise_multiplier
     if run.sampling == Sampling.ALLOCATION:
-        if run.batches > 1 and run.noise_multiplier >= _LEAST_ALLOCATED:
+        if run.batches > 1 and run.noise_multiplier >= NOISES[0]:
             return None
         theorem = f"{_GAUSSIAN} over epochs, the record's step taken for known"
         return gaussian(mu * math.sqrt(run.visits[-1][0]))
@@ -301,7 +299,7 @@ def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
     """Laws of privacy loss with their counts: of steps, or of epochs."""
     if run.sampling != Sampling.ALLOCATION:
         return ((_loss(run), run.steps),)
-    noise = min(run.noise_multiplier, _MOST_ALLOCATED)
+    noise = min(run.noise_multiplier, NOISES[1])
     less = noise < run.noise_multiplier
     whole, rest = divmod(run.steps, run.batches)
     # A single epoch of few steps is not smoothed by others, and is soon computed.

@@ -94,9 +94,7 @@ class Profile(ABC):
 
     def epsilon(self, delta: float, direction: Which = "both") -> float:
         """Least epsilon >= 0 proved at `delta`, rounded up; infinite if there is none."""
-        delta = checks.probability_below_one("delta", delta)
-        checks.one_of("direction", direction, (*DIRECTIONS, "both"))
-        target = math.log(delta) if delta > 0 else -math.inf
+        target = _log_target(delta, direction)
         if direction == "both":
             return self._epsilon_both(target)
         return self._epsilon_one_way(target, direction)
@@ -140,9 +138,7 @@ class Profile(ABC):
         >>> f"{lower:.2f} {upper:.2f}", upper - lower < 1e-4 * upper
         ('1.65 1.65', True)
         """
-        delta = checks.probability_below_one("delta", delta)
-        checks.one_of("direction", direction, (*DIRECTIONS, "both"))
-        target = math.log(delta) if delta > 0 else -math.inf
+        target = _log_target(delta, direction)
         if direction == "both":
             return self._bracket_both(target)
         return self._bracket_one_way(target, direction)
@@ -220,6 +216,13 @@ class Profile(ABC):
     def noted(self, *notes: str, theorem: str | None = None) -> Self:
         """The same profile with notes added, and another theorem's name if one is given."""
         return replace(self, notes=(*self.notes, *notes), theorem=theorem or self.theorem)
+
+
+def _log_target(delta: float, direction: Which) -> float:
+    """Ln of a delta that was asked for, both arguments checked."""
+    delta = checks.probability_below_one("delta", delta)
+    checks.one_of("direction", direction, (*DIRECTIONS, "both"))
+    return math.log(delta) if delta > 0 else -math.inf
 
 
 def one_relation(profiles: Sequence[Profile]) -> Relation:

@@ -18,7 +18,7 @@ from sordino.accounting.last_iterate.convex import ProjectedProfile
 from sordino.accounting.last_iterate.hidden_state import WithSlack
 from sordino.accounting.last_iterate.linear_loss import LinearLoss
 from sordino.accounting.objective import ObjectiveLoss, ObjectiveProfile
-from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceLoss
+from sordino.accounting.pld.allocation import NOISES, AllocationLoss, AllocationReplaceLoss
 from sordino.accounting.pld.loss import (
     ApproximateLoss,
     FixedSizeLoss,
@@ -153,7 +153,7 @@ _PERSON = {
 }
 _ALLOCATED = {
     "steps_per_epoch": Whole(least=2, most=10**7),
-    "noise_multiplier": Number("in [0.4, 1e5]", lambda number: 0.4 <= number <= 1e5),
+    "noise_multiplier": Number(f"in {NOISES}", lambda number: NOISES[0] <= number <= NOISES[1]),
     "finer": Whole(least=1, most=10),
     "at_most": FLAG,
 }

@@ -29,6 +29,9 @@ from sordino.types import Floats
 
 Pairs = Sequence[tuple[LossGrid, int]]
 
+NOISES = (0.4, 1e5)
+"""Noise multipliers whose law is made here. With less, allocation gains next to nothing: a record's
+step is taken for known. More noise is counted as the most, which hides less."""
 _RESOLUTION = 0.015
 """Spacing of the grid over the deviation of a lognormal without its rare large values.
 
@@ -47,13 +50,19 @@ _LOG_OUTSIDE = -45.0
 _HALF_WIDTH = 4.5
 """Half the width of the stretch of sums that one tilt serves, in deviations."""
 _MOST_COUNTED = 12
+"""Medium or large values of one epoch that are told apart; more count as a disclosure."""
 _COARSEST = 64
+"""How much coarser a grid of medium values may be; all grids begin and end at multiples of it."""
 _SLACK = 1e-9
+"""Of a spacing: how far a group's mean may lie beside its point; losses are lowered by as much."""
 _CHORD, _MOST_CHORDS, _FINER = 0.02, 400, 0.5
 """Where a record is replaced: how dense epsilons are, how many at most, and how fine the grid."""
 _GROWTH = 0.006
+"""How far apart points of the sum are: of its distance from the mean, and of itself."""
 _MOST = 1 << 40
+"""Points of a window: no limit, since cells are counted before."""
 _LARGE_POINTS = 400
+"""Points of large values, and of the sum beside them."""
 
 
 @dataclass(frozen=True)
@@ -495,7 +504,6 @@ def _replaced_epoch(steps: int, noise: float) -> _Law:
     # Slopes of a convex curve rise; where rounding has them fall, the curve is raised to the left.
     slopes = np.append(np.diff(heights) / np.diff(at), 0.0)
     slopes = np.minimum.accumulate(slopes[::-1])[::-1]
-    heights[-1] = max(heights[-1], 0.0)
     lower = np.diff(slopes)
     upper, losses, lost = at[1:] * lower, np.array(epsilons[1:]), float(heights[-1])
     none = max(0.0, 1.0 - lost - float(upper.sum() + lower.sum()))
