@@ -38,6 +38,7 @@ from sordino.accounting.profile import (
     RenyiProfile,
 )
 from sordino.accounting.record import DEEPEST, LAWS, PROFILES, from_plain, to_plain
+from sordino.accounting.selection import SelectedProfile
 from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
@@ -77,6 +78,12 @@ EVERY = {
     "projected": ProjectedProfile(visit=0.3, later=math.inf, count=4, **ADD),
     "group": GroupProfile(one=APPROXIMATE, size=3, **ADD),
     "summed": SummedProfile(parts=((APPROXIMATE, 2), (SHORT, 1)), **ADD),
+    "selected": SelectedProfile(
+        candidates=((GaussianProfile(parameter=0.1, **ADD), 1), (APPROXIMATE, 2)),
+        mean=3.0,
+        shape=math.inf,
+        **ADD,
+    ),
     "slack": WithSlack(base=GaussianProfile(parameter=1.0, **ADD), slack=1e-8, **ADD),
 }
 PLAIN = {name: json.loads(json.dumps(to_plain(profile))) for name, profile in EVERY.items()}

@@ -34,6 +34,7 @@ from sordino.accounting.profile import (
     Profile,
     RenyiProfile,
 )
+from sordino.accounting.selection import SelectedProfile
 from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
@@ -214,6 +215,16 @@ PROFILES |= {
         SummedProfile,
         {**_COMMON, "parts": listed(RowForm((_PROFILE, _SOME)))},
         check=lambda made: _check_inside(made, tuple(part for part, _ in made.parts)),
+    ),
+    "selected": RecordForm(
+        SelectedProfile,
+        {
+            **_COMMON,
+            "candidates": listed(RowForm((_PROFILE, _SOME))),
+            "mean": Number(">= 1 and finite", lambda number: number >= 1, infinite=False),
+            "shape": _SIZE,
+        },
+        check=lambda made: _check_inside(made, tuple(one for one, _ in made.candidates)),
     ),
     "slack": RecordForm(
         WithSlack,
