@@ -30,6 +30,11 @@ from sordino.accounting.pld.loss import (
     PoissonReplaceLoss,
 )
 from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.truncated import (
+    TruncatedLoss,
+    TruncatedReplaceLoss,
+    TruncatedZeroLoss,
+)
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -64,6 +69,12 @@ EVERY = {
     ),
     "person": laws((PersonLoss(0.01, 1.1, 4), 30)),
     "replaced person": laws((PersonReplaceLoss(0.01, 1.1, 2), 3), about=SWAP),
+    "truncated": laws((TruncatedLoss(0.01, 1.1, 130, 10_000), 30)),
+    "truncated zero": laws(
+        (TruncatedZeroLoss(0.01, 1.1, 130, 10_000), 30),
+        about={**ADD, "relation": Relation.ZERO_OUT},
+    ),
+    "truncated replace": laws((TruncatedReplaceLoss(0.01, 1.1, 130, 10_000), 3), about=SWAP),
     "linear": laws((LinearLoss(0.1, 1.0, 20), 1)),
     "approximate loss": laws((ApproximateLoss(0.5, 1e-9), 2)),
     "objective loss": laws((ObjectiveLoss(0.3, 0.01, 0.0, True), 1), about=SWAP),

@@ -27,6 +27,11 @@ from sordino.accounting.pld.loss import (
     PoissonReplaceLoss,
 )
 from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.truncated import (
+    TruncatedLoss,
+    TruncatedReplaceLoss,
+    TruncatedZeroLoss,
+)
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -114,14 +119,17 @@ def _check_weights(loss: GaussianLoss) -> None:
         checks.fail("sum of weights", math.fsum(loss.weights), "to be 1")
 
 
+_ONE_SIDED = PoissonLoss, PersonLoss, AllocationLoss, LinearLoss, TruncatedLoss
+_REPLACED = PersonReplaceLoss, AllocationReplaceLoss, TruncatedReplaceLoss
+
+
 def _check_laws(profile: LossProfile) -> None:
     """A law of a record that comes or goes says nothing of one that is replaced."""
     for law, _ in profile.components:
-        one_sided = isinstance(law, PoissonLoss | PersonLoss | AllocationLoss | LinearLoss) or (
+        one_sided = isinstance(law, _ONE_SIDED) or (
             isinstance(law, ObjectiveLoss) and not law.replace
         )
-        one_sided = one_sided and not isinstance(law, PersonReplaceLoss | AllocationReplaceLoss)
-        unfit = Relation.REPLACE_ONE if one_sided else None
+        unfit = Relation.REPLACE_ONE if one_sided and not isinstance(law, _REPLACED) else None
         if isinstance(law, FixedSizeLoss):
             unfit = Relation.ADD_OR_REMOVE_ONE
         if profile.relation is unfit:
@@ -152,6 +160,11 @@ _PERSON = {
     "noise_multiplier": _POSITIVE,
     "records": Whole(least=1, most=_LARGEST_GROUP),
 }
+_TRUNCATED = {
+    **_SAMPLED,
+    "max_batch_size": Whole(least=1, most=_LARGEST_COUNT),
+    "records": Whole(least=1, most=_LARGEST_COUNT),
+}
 _ALLOCATED = {
     "steps_per_epoch": Whole(least=2, most=10**7),
     "noise_multiplier": Number(f"in {NOISES}", lambda number: NOISES[0] <= number <= NOISES[1]),
@@ -168,6 +181,9 @@ LAWS |= {
     "person-replace": RecordForm(PersonReplaceLoss, _PERSON),
     "allocation": RecordForm(AllocationLoss, _ALLOCATED),
     "allocation-replace": RecordForm(AllocationReplaceLoss, _ALLOCATED),
+    "truncated": RecordForm(TruncatedLoss, _TRUNCATED),
+    "truncated-zero": RecordForm(TruncatedZeroLoss, _TRUNCATED),
+    "truncated-replace": RecordForm(TruncatedReplaceLoss, _TRUNCATED),
     "poisson-replace": RecordForm(PoissonReplaceLoss, _SAMPLED),
     "fixed-size": RecordForm(FixedSizeLoss, _SAMPLED),
     "linear": RecordForm(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=_LONGEST_RUN)}),
