@@ -23,9 +23,15 @@ from sordino.privacy import Relation
 
 TOLERANCE = 3e-6
 """Relative, of the noise multiplier; epsilon then is within 1e-4 of its target (law 6)."""
+RISK_TOLERANCE = 2e-4
+"""Relative, of the epsilon that is sought for a risk; what the risk adds is about as near."""
 MOST_NOISE = 1e9
 LEAST_NOISE = 1e-6
 MOST_STEPS = 10**9
+
+
+class NoNoise(NotApplicable):
+    """A target that not even the most noise meets."""
 
 
 def least_noise(
@@ -83,10 +89,49 @@ def noise_for_risk(profile_at: Callable[[float], Profile], target: RiskTarget) -
     return _search(profile_at, target.excess, None)
 
 
+def epsilon_for_risk(
+    profile_at: Callable[[float], Profile],
+    target: RiskTarget,
+    delta: float,
+    guess: float | None = None,
+) -> float:
+    """The largest epsilon whose mechanism has no more than that risk, rounded down.
+
+    `profile_at(epsilon)` is of a mechanism that was calibrated to (epsilon, delta). What is found
+    meets the target, and where the risk is continuous, epsilon is within `RISK_TOLERANCE`.
+    `guess` is where to look first, by default where Gaussian noise has that risk.
+
+    Raises
+    ------
+    NotApplicable
+        If not even epsilon = 1e-9 meets the target: at delta alone the risk may be larger.
+
+    >>> from sordino.accounting.profile import GaussianProfile
+    >>> def profile_at(epsilon: float) -> GaussianProfile:
+    ...     mu = 1 / gaussian.sigma(epsilon, 1e-5)
+    ...     return GaussianProfile(parameter=mu, relation=Relation.ZERO_OUT, theorem="GDP")
+    >>> round(epsilon_for_risk(profile_at, RiskTarget.parse("advantage<=0.05"), 1e-5), 3)
+    0.436
+    """
+    delta, smaller = gaussian.positive_delta(delta), "Pass a smaller delta, or allow more."
+    guess = gaussian.epsilon(target.mu, delta) if guess is None else guess
+    if not guess > 0:  # then delta alone allows as much
+        raise NotApplicable(f"At delta = {delta:g} no epsilon > 0 keeps {target}. {smaller}")
+
+    def at_inverse(noise: float) -> Profile:
+        return profile_at(1 / noise)
+
+    try:  # as if the inverse of epsilon were the noise
+        return 1 / _search(at_inverse, target.excess, 1 / guess, RISK_TOLERANCE)
+    except NoNoise:
+        raise NotApplicable(f"At delta = {delta:g} no epsilon keeps {target}. {smaller}") from None
+
+
 def _search(
     profile_at: Callable[[float], Profile],
     excess_of: Callable[[Profile], float],
     guess: float | None,
+    tolerance: float = TOLERANCE,
 ) -> float:
     """The least noise where `excess_of` its profile, which falls with the noise, is at most 0."""
 
@@ -100,7 +145,7 @@ def _search(
     low, high = _bracket(excess, start, width)
     if low == high:
         return math.exp(high)
-    return _crossing(excess, low, high, TOLERANCE / (high - (low - 1.0)))
+    return _crossing(excess, low, high, tolerance / (high - (low - 1.0)))
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float, relative: float) -> float:
@@ -120,7 +165,7 @@ def _bracket(excess: Callable[[float], float], start: float, width: float) -> tu
         if enough and point <= least:
             return point, point
         if not enough and point >= most:
-            raise NotApplicable(
+            raise NoNoise(
                 f"No noise multiplier up to {MOST_NOISE:.0e} meets this target; allow more, or "
                 "take fewer steps."
             )
