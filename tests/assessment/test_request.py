@@ -116,7 +116,7 @@ def test_the_effort_decides_what_is_not_given() -> None:
 @pytest.mark.parametrize(("effort", "points"), [("quick", 5), ("standard", 7), ("thorough", 9)])
 @pytest.mark.parametrize("epsilon", [1.0, 0.1234, 37.0])
 def test_the_curve_goes_from_a_tenth_to_ten_times_the_target(effort, points, epsilon) -> None:
-    curve = Request(epsilon=epsilon, effort=effort).curve_epsilons
+    curve = Request(effort=effort).epsilons_around(epsilon)
     assert len(curve) == points
     assert curve[points // 2] == epsilon
     # Two digits: at most 5 % off.
