@@ -23,8 +23,8 @@ from sordino.privacy import Relation
 
 TOLERANCE = 3e-6
 """Relative, of the noise multiplier; epsilon then is within 1e-4 of its target (law 6)."""
-RISK_TOLERANCE = 2e-4
-"""Relative, of the epsilon that is sought for a risk; what the risk adds is about as near."""
+RISK_TOLERANCE, _AIM = 2e-4, 3e-4
+"""Of a risk: epsilon is sought so near where it jumps, and what it adds to twice the second."""
 MOST_NOISE = 1e9
 LEAST_NOISE = 1e-6
 MOST_STEPS = 10**9
@@ -98,7 +98,7 @@ def epsilon_for_risk(
     """The largest epsilon whose mechanism has no more than that risk, rounded down.
 
     `profile_at(epsilon)` is of a mechanism that was calibrated to (epsilon, delta). What is found
-    meets the target, and where the risk is continuous, epsilon is within `RISK_TOLERANCE`.
+    meets the target, and where the risk is continuous it adds within 1e-3 of what it may.
     `guess` is where to look first, by default where Gaussian noise has that risk.
 
     Raises
@@ -118,20 +118,25 @@ def epsilon_for_risk(
     if not guess > 0:  # then delta alone allows as much
         raise NotApplicable(f"At delta = {delta:g} no epsilon > 0 keeps {target}. {smaller}")
 
-    def at_inverse(noise: float) -> Profile:
-        return profile_at(1 / noise)
+    @cache
+    def excess(log_noise: float) -> float:
+        """As if the inverse of epsilon were the noise; 0 for any excess from -2 `_AIM` to 0."""
+        aimed = target.excess(profile_at(1 / math.exp(log_noise))) + _AIM
+        return 0.0 if abs(aimed) <= _AIM else aimed
 
-    try:  # as if the inverse of epsilon were the noise
-        return 1 / _search(at_inverse, target.excess, 1 / guess, RISK_TOLERANCE)
+    try:
+        low, high = _bracket(excess, -math.log(guess), None)
     except NoNoise:
         raise NotApplicable(f"At delta = {delta:g} no epsilon keeps {target}. {smaller}") from None
+    if low == high or not excess(high):
+        return 1 / math.exp(high)
+    return 1 / _crossing(excess, low, high, RISK_TOLERANCE / (high - (low - 1.0)))
 
 
 def _search(
     profile_at: Callable[[float], Profile],
     excess_of: Callable[[Profile], float],
     guess: float | None,
-    tolerance: float = TOLERANCE,
 ) -> float:
     """The least noise where `excess_of` its profile, which falls with the noise, is at most 0."""
 
@@ -145,7 +150,7 @@ def _search(
     low, high = _bracket(excess, start, width)
     if low == high:
         return math.exp(high)
-    return _crossing(excess, low, high, tolerance / (high - (low - 1.0)))
+    return _crossing(excess, low, high, TOLERANCE / (high - (low - 1.0)))
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float, relative: float) -> float:
@@ -156,12 +161,20 @@ def _crossing(excess: Callable[[float], float], low: float, high: float, relativ
     return math.exp(base + step)
 
 
-def _bracket(excess: Callable[[float], float], start: float, width: float) -> tuple[float, float]:
-    """Logs of two noises, the first too small and the second enough; equal at either limit."""
+def _bracket(
+    excess: Callable[[float], float], start: float, width: float | None
+) -> tuple[float, float]:
+    """Logs of two noises, the first too small and the second enough; equal at either limit.
+
+    Without a width each step is as long as the excess there, which is right where a risk is in
+    proportion to the noise; then also the first that needs no more search ends it.
+    """
     least, most = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     enough = excess(start) <= 0
-    point = start
+    point, factor = start, 1.02
     while True:
+        if width is None and not excess(point):
+            return point, point
         if enough and point <= least:
             return point, point
         if not enough and point >= most:
@@ -169,10 +182,11 @@ def _bracket(excess: Callable[[float], float], start: float, width: float) -> tu
                 f"No noise multiplier up to {MOST_NOISE:.0e} meets this target; allow more, or "
                 "take fewer steps."
             )
-        following = max(point - width, least) if enough else min(point + width, most)
+        step = width if width else factor * min(max(abs(excess(point)), 1e-3), 3.0)
+        following = max(point - step, least) if enough else min(point + step, most)
         if (excess(following) <= 0) != enough:
             return (following, point) if enough else (point, following)
-        point, width = following, 2 * width
+        point, width, factor = following, width and 2 * width, 1.5 * factor
 
 
 def proved(
