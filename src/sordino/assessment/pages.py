@@ -99,8 +99,11 @@ def _check_theorems(root: Path, assessment: Assessment) -> None:
         return
     from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of
 
-    evidence = Certificate.from_json(release.certificate.encode()).evidence
+    certificate = Certificate.from_json(release.certificate.encode())
+    evidence = certificate.evidence
     assert evidence is not None
+    if certificate.asked != assessment.question.asked:
+        raise AssessmentError(f"{root} was asked for something else, it says. {_CHANGED}")
     bounds, profile = bounds_of_evidence(evidence, parts.guarantee.delta)
     proved = {each.name: each.epsilon for each in bounds}
     claims = [(parts.best_guess, best_guess(profile))]
@@ -131,7 +134,11 @@ def _facts(root: Path, assessment: Assessment) -> PublicFacts:
         return public_facts(content)
     bounds, profile = bounds_of_evidence(certificate.evidence, certificate.guarantee.delta)
     return public_facts(
-        content, tradeoff=curve_of(profile), best_guess=best_guess(profile), bounds=bounds
+        content,
+        tradeoff=curve_of(profile),
+        best_guess=best_guess(profile),
+        bounds=bounds,
+        asked=certificate.asked,
     )
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from sordino import checks
+from sordino.accounting.calibrate import noise_for_risk
+from sordino.accounting.risk import RiskTarget
 from sordino.assessment.request import Request
 from sordino.audit import pairs
 from sordino.audit.pairs import Pair
@@ -82,12 +84,12 @@ class NetworkPlan:
         cls,
         rows: int,
         recipe: Recipe | None,
-        epsilon: float,
+        promised: float | RiskTarget,
         delta: float,
         rows_per_person: int = 1,
         not_covered: tuple[str, ...] = (),
     ) -> NetworkPlan:
-        """The training with the least noise for (epsilon, delta).
+        """The training with the least noise for (epsilon, delta), or for a risk.
 
         Settings follow from public numbers alone: how many records there are, and the papers'
         number of hidden units for a dataset by name.
@@ -103,9 +105,15 @@ class NetworkPlan:
             init="fixed",
             dtype="float64",
         )
-        run = cls(spec, rows, delta, rows_per_person).run
-        noise = theorems.steps_theorem("pld").least_noise(run, epsilon, delta)
-        assert isinstance(noise, float)
+        run, theorem = cls(spec, rows, delta, rows_per_person).run, theorems.steps_theorem("pld")
+        if isinstance(promised, RiskTarget):
+            noise = noise_for_risk(
+                lambda noise: theorem.profile(run.with_noise(noise), delta), promised
+            )
+        else:
+            least = theorem.least_noise(run, promised, delta)
+            assert isinstance(least, float)
+            noise = least
         step = noise * _CLIP / batch * math.sqrt(_STEPS)
         rate = min(MOST_RATE, WANDER / step) if step > 0 else MOST_RATE
         spec = replace(spec, noise_multiplier=noise, learning_rate=rate)
@@ -186,17 +194,19 @@ class AssessmentPlan:
         delta, _ = request.delta_and_reason(len(X))
         known = None if source.is_file else recipe(request.data)
         persons = request.max_rows_per_person
+        promised = request.risk or request.epsilon
+        assert promised is not None  # `Request` sees to that
         estimator = fitting = network = None
         if request.model == "mlp":
             norm, second = prepared.data_norm, network_labels(prepared, y)[1]
             codes = (np.asarray(y) == second).astype(np.int64)
             D = Dataset(clip_rows(np.asarray(X, dtype=np.float64), norm), codes, norm, "fit")
             read = () if prepared.classes is not None else (CLASSES_READ,)
-            network = NetworkPlan.of(D.rows, known, request.epsilon, delta, persons, read)
+            network = NetworkPlan.of(D.rows, known, promised, delta, persons, read)
         else:
             svm = request.model == "svm"
             estimator = (PrivateLinearSVC if svm else PrivateLogisticRegression)(
-                epsilon=request.epsilon,
+                **({"epsilon": promised} if request.risk is None else {"target": str(promised)}),
                 delta=delta,
                 method=request.method,
                 l2=request.l2,
@@ -233,6 +243,16 @@ class AssessmentPlan:
         """Refuse, before any work, what an open ledger has no budget for (`BudgetExceeded`)."""
         if self.fitting is not None and is_open():
             self.fitting.payment(self.estimator)
+
+    @property
+    def epsilon(self) -> float:
+        """As it was asked for, or as it follows from the risk that was."""
+        if self.request.epsilon is not None:
+            return self.request.epsilon
+        if self.network is not None:
+            return self.network.guarantee.epsilon
+        assert self.fitting is not None
+        return self.fitting.plan.task.epsilon
 
     @property
     def problems(self) -> int:

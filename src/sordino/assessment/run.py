@@ -116,7 +116,13 @@ class _Stages:
         )
 
     def question(
-        self, request: Request, title: str, delta: float, reason: str, claim: Claim | None = None
+        self,
+        request: Request,
+        title: str,
+        epsilon: float,
+        delta: float,
+        reason: str,
+        claim: Claim | None = None,
     ) -> Question:
         """What was asked: of a release, or what a mechanism claims."""
         root = self.directory.root
@@ -127,7 +133,7 @@ class _Stages:
             target=request.target,
             model="" if claim else request.model,
             method="" if claim else request.method,
-            epsilon=claim.epsilon if claim else request.epsilon,
+            epsilon=epsilon,
             delta=delta,
             delta_reason=reason,
             relation=claim.relation if claim else Relation.REPLACE_ONE,
@@ -135,6 +141,7 @@ class _Stages:
             effort=request.effort,
             mechanism=(request.mechanism or "") if claim else "",
             settings=request.settings(),
+            asked="" if request.risk is None else request.risk.words,
             rerun=f"sordino assess {study} --out {again}{' --run-code' * request.runs_code}",
         )
 
@@ -263,7 +270,10 @@ def _assess(
         # Code that cannot be told from other code may have changed: the result is not of it.
         attack = stages.do("attack_mechanism", Attack, work, again=known is None)
         assessment = Assessment(
-            stages.question(request, f"the mechanism {target.name}", claim.delta, reason, claim),
+            stages.question(
+                *(request, f"the mechanism {target.name}", claim.epsilon, claim.delta),
+                *(reason, claim),
+            ),
             *(None, None, None, None, None),
             attacks=(attack,),
             caveats=(f"Nothing is proved. {_LITTLE}",),
@@ -303,9 +313,9 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
         )
 
         def assessment(released: Release) -> Assessment:
-            rows = plan.D.rows
+            asked = plan.title, plan.epsilon, *request.delta_and_reason(plan.D.rows)
             return Assessment(
-                question=stages.question(request, plan.title, *request.delta_and_reason(rows)),
+                question=stages.question(request, *asked),
                 records=plan.records,
                 proved_parts=proved,
                 release=released,

@@ -33,7 +33,7 @@ class _Format(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Questions(options.RecordOptions):
+class _Questions(options.Promised, options.RecordOptions):
     """What a study file says as well, by the same names; what is None was not given."""
 
     model: Annotated[str | None, option(PROMISE, "**logistic**, **svm** or **mlp**.")] = None

@@ -51,6 +51,9 @@ def release(
 
     `sordino release --data breast-cancer --epsilon 2 --out model`
 
+    `sordino release --data breast-cancer --advantage 0.05 --out model` promises that nobody guesses
+    membership more than 0.05 better than by chance; epsilon follows.
+
     `sordino data describe patients.csv --target ill > columns.toml`, edit that, and then
     `sordino release --data patients.csv --columns columns.toml --epsilon 1 --out model
     --ledger budgets.db --dataset patients-2026`
@@ -130,18 +133,22 @@ def _preview(estimator: Any, prepared: Prepared, book: Ledger | None, *, as_json
     if book is not None and payment.charge is not None:
         left = f"{book.dataset!r} would have {book.status().after(payment.charge).left}"
     guarantee = fitting.proof.guarantee(fitting.plan.task.delta)
+    target = estimator._target()
+    asked = None if target is None else target.words
     model, noise = type(estimator).__name__, fitting.plan.evidence.facts()["noise"]
     not_covered = [*guarantee.not_covered, *prepared.reads_private_data]
     if as_json:
         promise = pick(guarantee, "epsilon", "delta", "relation", "unit")
         promise["relation"] = guarantee.relation.value
         first = {"dry_run": True, "model": model, "method": fitting.plan.method, **promise}
+        first["asked_for"] = asked
         print_json({**first, "noise": noise, "not_covered": not_covered, "ledger": left})
         return
     say(
         "DRY RUN: nothing was trained, recorded or written.",
         f"Model: {model}, by method {fitting.plan.method}",
         f"Promise: epsilon <= {rounded(guarantee.epsilon)} at delta = {rounded(guarantee.delta)}",
+        *[f"Asked for: {asked}, which gives this epsilon"] * (asked is not None),
         f"For whom: {guarantee.unit}, {guarantee.relation.value}",
         f"Noise: {noise}",
         *(f"NOT COVERED: {what}" for what in not_covered),

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from threadpoolctl import threadpool_limits
 
 from sordino import checks
+from sordino.accounting.risk import RiskTarget
 from sordino.data.columns import Columns
 from sordino.data.dataset import row_norms
 from sordino.errors import NotApplicable, printable
@@ -77,6 +78,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     _kind: str
     epsilon: float
     delta: float | None
+    target: str | None
     relation: Relation | str
     method: str
     l2: float
@@ -100,6 +102,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
+        target: str | None = None,
         relation: Relation | str = "replace-one",
         method: str = "auto",
         l2: float = 0.001,
@@ -196,7 +199,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         records = FitRecords.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
         task = self._task(records)
         start = initial(self.initial_weights, records.problems, task.columns)
-        plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
+        plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()), self._target())
         leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
         leaks += large_delta(task.delta, task.rows)
         why_none = self._why_none()
@@ -274,6 +277,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         hint = "All methods here need delta > 0; 1e-6 is usual, None is 1 / rows^2."
         if self.delta is not None and not 0 < checks.non_negative("delta", self.delta, hint) < 1:
             checks.fail("delta", self.delta, "in (0, 1)", hint)
+        if self._target() is not None and self.epsilon != 1:  # its default
+            hint = "Epsilon follows from the target."
+            checks.fail("target", self.target, f"or epsilon={self.epsilon}, not both", hint)
         relation = self._relation()
         checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         if self.data_norm is not None:
@@ -285,11 +291,17 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if not isinstance(self.method, str):
             checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
         checks.one_of("method", self.method, methods.NAMES)
+        if self.target is not None and self.method in methods.REFERENCES:
+            checks.fail("target", self.target, f"to be left out for method={self.method!r}")
         private_size = relation is Relation.ADD_OR_REMOVE_ONE
         if self.public_rows is not None:
             checks.whole("public_rows", self.public_rows, at_least=1)
             if not private_size:
                 checks.fail("public_rows", self.public_rows, "only for add-or-remove-one")
+
+    def _target(self) -> RiskTarget | None:
+        """The risk that is promised, where it is not epsilon."""
+        return None if self.target is None else RiskTarget.parse(self.target)
 
     def _relation(self) -> Relation:
         if isinstance(self.relation, Relation):
@@ -352,10 +364,14 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _huber_width(self) -> float:
         return 0.5
 
-    def _plan(self, task: Task, start_norm: float) -> FitPlan:
+    def _plan(self, task: Task, start_norm: float, target: RiskTarget | None = None) -> FitPlan:
+        """How the task is done; with a target, its epsilon is not used but found."""
         given = Settings(**{name: getattr(self, name) for name in HOW})
+        how = self.method, task, given, start_norm
         starts = self.initial_weights is not None
-        return methods.plan(self.method, task, given, start_norm, starts=starts)
+        if target is not None:
+            return methods.plan_for_risk(target, *how, starts=starts)
+        return methods.plan(*how, starts=starts)
 
     # Predicting ---------------------------------------------------------------------------
 
@@ -418,6 +434,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             if settings[name] is None:
                 del settings[name]
         settings["relation"] = self._relation().value  # however it was spelled
+        if (target := self._target()) is not None:
+            settings["target"] = str(target)
+            del settings["epsilon"]
         for name, value in settings.items():
             value = value.item() if isinstance(value, np.generic) else value
             settings[name] = "inf" if isinstance(value, float) and np.isinf(value) else value
@@ -629,6 +648,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     delta
         Probability that the bound may fail; None means 1/rows^2, rounded down to one digit, and
         0.01 for fewer than ten rows.
+    target
+        Instead of epsilon what an attacker may gain at most: "advantage<=0.05" (membership guessed
+        so much better than by chance), "detection<=0.02@0.01" (a record found out, at that rate of
+        false alarms) or "reconstruction<=0.05@0.01" (a secret guessed, of that chance without the
+        model). Epsilon at delta follows from it (docs/accounting.md).
     relation
         What counts as a neighbouring dataset: "replace-one", "zero-out" or "add-or-remove-one"
         (or a `Relation`). Every method is calibrated to it.
@@ -731,9 +755,9 @@ class PrivateLinearSVC(PrivateLinearClassifier):
 
     Parameters
     ----------
-    epsilon, delta, relation, method, l2, epochs, steps, batch_size, learning_rate, average_every,
-    max_grad_norm, accountant, sampling, initial_weights, data_norm, classes, fit_intercept,
-    max_rows_per_person, public_rows, random_state
+    epsilon, delta, target, relation, method, l2, epochs, steps, batch_size, learning_rate,
+    average_every, max_grad_norm, accountant, sampling, initial_weights, data_norm, classes,
+    fit_intercept, max_rows_per_person, public_rows, random_state
         As in `PrivateLogisticRegression`.
     huber_width
         Half the width over which the hinge is rounded; the paper has 0.5.
@@ -760,6 +784,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
+        target: str | None = None,
         relation: Relation | str = "replace-one",
         method: str = "auto",
         l2: float = 0.001,

@@ -98,6 +98,9 @@ def tune(
             checks.fail("candidates", f"[{type(each).__name__}, ...]", "to be estimators", hint)
         if each.random_state is not None:
             checks.fail("random_state", each.random_state, "None in every candidate")
+        if each.target is not None:
+            more = "What is promised for all trainings together is an epsilon."
+            checks.fail("target", each.target, "None in every candidate", more)
     models = [clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in given]
     fits = tuple(model._prepare(X, y) for model in models)
     _check_alike(fits)
