@@ -182,7 +182,8 @@ class AssessmentPlan:
         """
         source = request.source()
         prepared = source.read()
-        X, y, test_X, test_y = held_out(prepared)
+        train, test_X, test_y = held_out(prepared)
+        X, y = train.X, train.y
         delta, _ = request.delta_and_reason(len(X))
         known = None if source.is_file else recipe(request.data)
         persons = request.max_rows_per_person
