@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sordino import checks, serialize
@@ -53,7 +53,8 @@ class StepsEvidence(TrainingEvidence):
 
     def proof(self) -> Proof:
         """What these numbers prove."""
-        return prove_steps(self.done(), self.spec, self.delta, self.accountant)
+        proof = prove_steps(self.done(), self.spec, self.delta, self.accountant)
+        return replace(proof, assumes=(*proof.assumes, *self.about_persons))
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
@@ -97,8 +98,8 @@ class SelectionEvidence(Evidence):
         for each in self.candidates:
             if not isinstance(each, Evidence) or isinstance(each, SelectionEvidence):
                 checks.fail("candidates", "[...]", "to be trainings, not selections")
-            of_each, of_all = ((x.relation, x.rows_per_person) for x in (each, self))
-            if of_each != of_all:
+            same = ("relation", "rows_per_person", "persons_counted")
+            if any(getattr(each, name) != getattr(self, name) for name in same):
                 checks.fail("candidates", "[...]", "to have one relation and one unit")
         check_length(sum(each.length for each in self.candidates))
         if self.candidates[self.selected].shape != self.shape:
