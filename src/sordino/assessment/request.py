@@ -27,7 +27,7 @@ GALLERY = "gallery:"
 
 _MODELS = ("logistic", "svm", "mlp")
 _PROMISELESS = ("none", "majority")
-_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset")
+_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset", "person")
 _FILES = ("data", "columns", "data_dir", "ledger")
 _CODE = ("mechanism", "pair")
 _LEAST = {"seeds": 20, "neighbours": 2, "audit_runs": 64}
@@ -95,6 +95,7 @@ l2 = 0.001  # weight of (l2/2) ||w||^2
 epsilon = 1.0  # 1 is strong, 10 is weak
 #delta = 1e-6  # default 1 / records^2, rounded down
 max_rows_per_person = 1
+#person = "patient"  # column that tells persons apart: no more rows of any are used
 #ledger = "budgets.db"  # of `sordino ledger init`
 #dataset = "patients-2026"  # the budget's name in it
 
@@ -163,6 +164,9 @@ class Request:
         What is trained, and how it is released.
     epsilon, delta, max_rows_per_person
         The promise; without delta it follows from the number of records.
+    person
+        The column of a file that tells persons apart, unless the description names it: of everybody
+        at most `max_rows_per_person` rows are used, drawn at random.
     ledger, dataset
         The file and the name of the budget that the release is charged to, if any is.
     effort, seeds, neighbours, audit_runs
@@ -207,6 +211,7 @@ class Request:
     columns: str | None = None
     read_from_data: bool = False
     described: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    person: str | None = None
 
     # Checks ------------------------------------------------------------------------------
 
@@ -284,6 +289,7 @@ class Request:
     def _check_mechanism(self) -> None:
         """What would be ignored is refused."""
         ignored = ["model", "method", "l2", "max_rows_per_person", "seeds", "neighbours", "ledger"]
+        ignored.append("person")
         if self.pair is not None:
             ignored = ["data", "target", "classes", "data_norm", "columns", "described", *ignored]
         for name in ignored:
@@ -316,7 +322,8 @@ class Request:
         classes = None if self.classes is None else tuple(self.classes)
         if self.described or self.read_from_data:
             columns, classes = self.public_columns(), None
-        return Source(self.data, self.target, columns, classes, self.data_norm, self.data_dir)
+        of_rows = (self.data_norm, self.data_dir, self.person)
+        return Source(self.data, self.target, columns, classes, *of_rows)
 
     def budget(self) -> Ledger | None:
         """The budget that the release is charged to, if one is named."""
