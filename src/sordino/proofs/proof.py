@@ -135,7 +135,7 @@ class Evidence(ABC):
     columns: int
     problems: int = 1
     rows_per_person: int = 1
-    persons_counted: bool | None = field(default=None, metadata={"added": serialize.IF_GIVEN})
+    persons_counted: bool | None = field(default=None, metadata={"added": serialize.UNLESS_DEFAULT})
 
     def __post_init__(self) -> None:
         if self.persons_counted is not None:
