@@ -28,6 +28,11 @@ from sordino.accounting.pld.loss import (
 )
 from sordino.accounting.pld.person import MixtureLoss, PersonLoss, PersonReplaceLoss
 from sordino.accounting.pld.pure import DiscreteLoss, LaplaceLoss
+from sordino.accounting.pld.truncated import (
+    TruncatedLoss,
+    TruncatedReplaceLoss,
+    TruncatedZeroLoss,
+)
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -35,6 +40,7 @@ from sordino.accounting.profile import (
     Profile,
     RenyiProfile,
 )
+from sordino.accounting.selection import SelectedProfile
 from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
@@ -99,7 +105,6 @@ _DELTA = Number("in [0, 1)", lambda number: 0 <= number < 1, infinite=False)
 _ORDER = Number("> 1 and finite", lambda number: number > 1, infinite=False)
 _COUNT = Whole(least=0, most=_LARGEST_COUNT)
 _SOME = Whole(least=1, most=_LARGEST_COUNT)
-_ONE_SIDED = (PoissonLoss, PersonLoss, MixtureLoss, AllocationLoss, LinearLoss)
 LAWS: dict[str, RecordForm] = {}
 """Laws of privacy loss by their names in a file."""
 PROFILES: dict[str, RecordForm] = {}
@@ -141,14 +146,17 @@ def _check_chances(loss: MixtureLoss | DiscreteLoss) -> None:
         checks.fail("sum of probabilities", whole, "to be 1")
 
 
+_ONE_SIDED = PoissonLoss, PersonLoss, MixtureLoss, AllocationLoss, LinearLoss, TruncatedLoss
+_REPLACED = PersonReplaceLoss, AllocationReplaceLoss, TruncatedReplaceLoss
+
+
 def _check_laws(profile: LossProfile) -> None:
     """A law of a record that comes or goes says nothing of one that is replaced."""
     for law, _ in profile.components:
         one_sided = isinstance(law, _ONE_SIDED) or (
             isinstance(law, ObjectiveLoss) and not law.replace
         )
-        one_sided = one_sided and not isinstance(law, PersonReplaceLoss | AllocationReplaceLoss)
-        unfit = Relation.REPLACE_ONE if one_sided else None
+        unfit = Relation.REPLACE_ONE if one_sided and not isinstance(law, _REPLACED) else None
         if isinstance(law, FixedSizeLoss):
             unfit = Relation.ADD_OR_REMOVE_ONE
         if profile.relation is unfit:
@@ -179,6 +187,11 @@ _PERSON = {
     "noise_multiplier": _POSITIVE,
     "records": Whole(least=1, most=_LARGEST_GROUP),
 }
+_TRUNCATED = {
+    **_SAMPLED,
+    "max_batch_size": Whole(least=1, most=_LARGEST_COUNT),
+    "records": Whole(least=1, most=_LARGEST_COUNT),
+}
 _ALLOCATED = {
     "steps_per_epoch": Whole(least=2, most=10**7),
     "noise_multiplier": Number(f"in {NOISES}", lambda number: NOISES[0] <= number <= NOISES[1]),
@@ -195,6 +208,9 @@ LAWS |= {
     "person-replace": RecordForm(PersonReplaceLoss, _PERSON),
     "allocation": RecordForm(AllocationLoss, _ALLOCATED),
     "allocation-replace": RecordForm(AllocationReplaceLoss, _ALLOCATED),
+    "truncated": RecordForm(TruncatedLoss, _TRUNCATED),
+    "truncated-zero": RecordForm(TruncatedZeroLoss, _TRUNCATED),
+    "truncated-replace": RecordForm(TruncatedReplaceLoss, _TRUNCATED),
     "poisson-replace": RecordForm(PoissonReplaceLoss, _SAMPLED),
     "fixed-size": RecordForm(FixedSizeLoss, _SAMPLED),
     "mixture": RecordForm(
@@ -258,6 +274,16 @@ PROFILES |= {
         SummedProfile,
         {**_COMMON, "parts": listed(RowForm((_PROFILE, _SOME)))},
         check=lambda made: _check_inside(made, tuple(part for part, _ in made.parts)),
+    ),
+    "selected": RecordForm(
+        SelectedProfile,
+        {
+            **_COMMON,
+            "candidates": listed(RowForm((_PROFILE, _SOME))),
+            "mean": Number(">= 1 and finite", lambda number: number >= 1, infinite=False),
+            "shape": _SIZE,
+        },
+        check=lambda made: _check_inside(made, tuple(one for one, _ in made.candidates)),
     ),
     "slack": RecordForm(
         WithSlack,
