@@ -225,7 +225,6 @@ def test_every_event_is_converted_or_refused_with_its_reason(
     [
         dp_event.UnsupportedDpEvent(),
         dp_event.SampledWithReplacementDpEvent(100, 10, normal(1.0)),
-        dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0),
         dp_event.PoissonSampledDpEvent(0.1, dp_event.ZCDpEvent(0.1)),
         dp_event.PoissonSampledDpEvent(0.1, repeated(dp_event.LaplaceDpEvent(1.0), 2)),
         dp_event.SampledWithoutReplacementDpEvent(100, 10, dp_event.LaplaceDpEvent(1.0)),
@@ -357,6 +356,14 @@ def test_pure_privacy_out_of_range_is_a_promise_that_says_so() -> None:
     wide = from_event(dp_event.DiscreteLaplaceDpEvent(1e-6, 10**6), relation)
     exact = from_event(dp_event.LaplaceDpEvent(1.0), relation)
     assert exact.delta(0.5) < wide.delta(0.5)
+
+
+def test_truncated_batches_cost_what_dp_sgd_says() -> None:
+    event = dp_event.TruncatedSubsampledGaussianDpEvent(1_000, 0.01, 15, 2.0)
+    how: dict[str, Any] = {"sampling": "poisson", "max_batch_size": 15}
+    for relation, records in zip(Relation, (1_000, 1_001, 1_000), strict=True):
+        run = dp_sgd.pld(2.0, 0.01, 40, relation=relation, records=records, **how)
+        assert from_event(repeated(event, 40), relation).epsilon(DELTA) == run.epsilon(DELTA)
 
 
 def test_arrays_that_print_alike_are_told_apart() -> None:

@@ -305,9 +305,9 @@ def from_event(event: DpEvent, relation: Relation) -> Profile:
     -----
     Exact: Gaussian, Laplace and discrete Laplace noise, randomised response, mixtures of Gaussians,
     tree aggregation of one epoch, Poisson samples with Gaussian or Laplace noise, batches of fixed
-    size with Gaussian noise. Upper bounds: zCDP; repeat-and-select, of which moments are known;
+    size with Gaussian noise. Upper bounds: zCDP; truncated Poisson samples; repeat-and-select;
     mixtures of more than 128 shifts, and pure privacy below 1e-9 or above 100: notes say so.
-    Refused everywhere: samples with replacement, truncated batches.
+    Refused everywhere: samples with replacement.
 
     >>> import dp_accounting
     >>> from sordino import Relation
@@ -592,6 +592,18 @@ def _convert_poisson(event: Any, relation: Relation) -> Profile:
     return dp_sgd.pld(noise, rate, 1, sampling=Sampling.POISSON, relation=relation)
 
 
+def _convert_truncated(event: Any, relation: Relation) -> Profile:
+    most = checks.whole("truncated_batch_size", event.truncated_batch_size)
+    records = checks.whole("dataset_size", event.dataset_size)
+    if most == 0 or records == 0:
+        return _normal(0.0, relation)
+    # The record that comes or goes may be one more.
+    records += relation is Relation.ADD_OR_REMOVE_ONE
+    how: dict[str, Any] = {"max_batch_size": most, "records": records, "relation": relation}
+    numbers = event.noise_multiplier, event.sampling_probability, 1
+    return dp_sgd.pld(*numbers, sampling=Sampling.POISSON, **how)
+
+
 def _convert_fixed_size(event: Any, relation: Relation) -> Profile:
     size, records = checks.whole("sample_size", event.sample_size), event.source_dataset_size
     if size > checks.whole("source_dataset_size", records, at_least=1):
@@ -655,10 +667,7 @@ _CONVERTERS: dict[str, Callable[[Any, Relation], Profile]] = {
     ),
     "SampledWithoutReplacementDpEvent": _convert_fixed_size,
     "SingleEpochTreeAggregationDpEvent": _convert_tree,
-    "TruncatedSubsampledGaussianDpEvent": _refusing(
-        "batches cut to a largest size are not accounted for here. Leave them uncut, or add to "
-        "delta the chance that one is cut."
-    ),
+    "TruncatedSubsampledGaussianDpEvent": _convert_truncated,
     "UnsupportedDpEvent": _refusing(
         "it says that nothing is known of what was done. Put the event of that, or "
         "NonPrivateDpEvent, in its place."
