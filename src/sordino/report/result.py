@@ -429,7 +429,7 @@ class Records:
     notes: tuple[str, ...] = ()
     reads_private_data: tuple[str, ...] = ()
     advice: str = ""
-    persons: str = field(default="", metadata=_ADDED)
+    persons: str = field(default="", metadata=ADDED)
 
 
 @dataclass(frozen=True)
