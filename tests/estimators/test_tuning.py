@@ -59,7 +59,7 @@ def test_the_whole_keeps_the_promise(
     assert isinstance(evidence, SelectionEvidence)
     each = [one.proof().guarantee(1e-6).epsilon for one in evidence.candidates]
     assert each == pytest.approx([model.epsilon] * 2, rel=1e-4)  # law 6
-    assert model.epsilon < 1.5
+    assert model.epsilon < 1.6  # and not all of it for one training
     verify_certificate(papers)
     assert sordino.load(model.save(tmp_path / "m")).privacy_ == model.privacy_
 

@@ -209,6 +209,8 @@ def noise_multiplier(
     relation: Relation,
     steps_per_epoch: int | None = None,
     max_rows_per_person: int = 1,
+    max_batch_size: int | None = None,
+    records: int | None = None,
     method: str = "pld",
 ) -> float:
     """The least noise multiplier for noisy steps, by "pld" (tightest) or "rdp".
@@ -220,9 +222,9 @@ def noise_multiplier(
     account = dp_sgd.pld if method == "pld" else dp_sgd.rdp
 
     def profile_at(noise: float, account: Callable[..., Profile] = account) -> Profile:
-        how = {"sampling": sampling, "relation": relation, "steps_per_epoch": steps_per_epoch}
-        how["max_rows_per_person"] = max_rows_per_person
-        return account(noise, sample_rate, steps, **how)
+        numbers = noise, sample_rate, steps, sampling, relation, steps_per_epoch
+        run = dp_sgd.NoisySteps(*numbers, max_rows_per_person, max_batch_size, records)
+        return account(**vars(run))
 
     trivial = profile_at(1.0)  # also checks every argument
     if trivial.epsilon(0.0) == 0 or math.isinf(epsilon):

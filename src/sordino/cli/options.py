@@ -337,6 +337,8 @@ class RunOptions:
             rate = 1.0
         else:
             hint = "Pass --sample-rate 0.01, or --batch-size 100 and --n 10000."
+            if self.sampling == Sampling.ALLOCATION:
+                hint = "Pass --steps-per-epoch 100, or --batch-size 100 and --n 10000."
             checks.fail("sample_rate", None, "or batch_size and n to be given", hint)
         if self.sampling == Sampling.FULL and rate != 1:
             checks.fail("sample_rate", rate, "to be 1 where batches are full")

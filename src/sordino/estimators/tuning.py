@@ -74,11 +74,12 @@ def tune(
     BudgetExceeded
         If a `Ledger` is open and has too little left.
     NotApplicable
-        If a candidate's proof has no Renyi curve, or no noise is enough.
+        If no noise is enough.
 
     References
     ----------
-    Papernot & Steinke, "Hyperparameter tuning with Renyi differential privacy" (ICLR 2022).
+    Papernot & Steinke, "Hyperparameter tuning with Renyi differential privacy" (ICLR 2022); by
+    profiles: `sordino.accounting.selection`.
 
     Examples
     --------
@@ -214,5 +215,6 @@ class _Candidates:
             selected=chosen,
             mean=self.mean,
             shape_of_runs=self.shape,
+            accountant="best",
             **self.fits[chosen].plan.task.shape,
         )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sordino import checks, serialize
-from sordino.accounting.selection import repeat_and_select
+from sordino.accounting.selection import by_moments, repeat_and_select
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.proofs.adaptive import AdaptiveEvidence
@@ -76,7 +76,8 @@ class SelectionEvidence(Evidence):
     """The best of a random number of trainings, each of a candidate drawn from a public list.
 
     `mean` and `shape` are those of `sordino.accounting.selection.repeat_and_select`; `selected`
-    says which candidate the released model is of.
+    says which candidate the released model is of. `accountant` is "best" (whole profiles) or
+    "moments" (Renyi DP alone, as all certificates from before there was a choice).
     """
 
     kind = "selection"
@@ -86,6 +87,7 @@ class SelectionEvidence(Evidence):
     selected: int
     mean: float
     shape_of_runs: float
+    accountant: str = field(default="moments", metadata={"added": "with the choice"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,6 +96,7 @@ class SelectionEvidence(Evidence):
             checks.fail("candidates", f"[{many}]", f"to be 1 to {_MOST_CANDIDATES}")
         checks.index("selected", self.selected, many)
         checks.non_negative("shape_of_runs", self.shape_of_runs, allow_infinite=True)
+        checks.one_of("accountant", self.accountant, ("best", "moments"))
         for each in self.candidates:
             if not isinstance(each, Evidence) or isinstance(each, SelectionEvidence):
                 checks.fail("candidates", "[...]", "to be trainings, not selections")
@@ -116,9 +119,10 @@ class SelectionEvidence(Evidence):
     def proof(self) -> Proof:
         """What these numbers prove."""
         chosen = self.done()
-        profiles = [proof.profile for proof in self.proofs.values()]
+        profiles = [self.proofs[each].profile for each in self.candidates]
+        rule = repeat_and_select if self.accountant == "best" else by_moments
         return Proof(
-            profile=repeat_and_select(profiles, mean=self.mean, shape=self.shape_of_runs),
+            profile=rule(profiles, mean=self.mean, shape=self.shape_of_runs),
             sampling=chosen.sampling,
             assumes=(
                 *chosen.assumes,
@@ -175,6 +179,16 @@ class _Spec(serialize.Form):
         return TrainSpec.to_dict(value)
 
 
+class _Selection(serialize.RecordForm):
+    """Texts of selections from before `accountant` are still equal."""
+
+    def _write(self, value: Any, place: serialize.Where) -> Any:
+        plain = super()._write(value, place)
+        if plain["accountant"] == "moments":
+            del plain["accountant"]
+        return plain
+
+
 @functools.cache
 def form() -> serialize.Form:
     """How evidence of every kind is written and read."""
@@ -189,5 +203,6 @@ def form() -> serialize.Form:
         }
     )
     trainings = OutputEvidence, StepsEvidence, ObjectiveEvidence, AdaptiveEvidence
-    kinds.update({each.kind: forms.record(each) for each in (*trainings, SelectionEvidence)})
+    kinds.update({each.kind: forms.record(each) for each in trainings})
+    kinds[SelectionEvidence.kind] = _Selection(**vars(forms.record(SelectionEvidence)))
     return tagged
