@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dp_accounting as dp
+import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
@@ -224,7 +225,6 @@ def test_every_event_is_converted_or_refused_with_its_reason(
     [
         dp_event.UnsupportedDpEvent(),
         dp_event.SampledWithReplacementDpEvent(100, 10, normal(1.0)),
-        dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0),
         dp_event.PoissonSampledDpEvent(0.1, dp_event.ZCDpEvent(0.1)),
         dp_event.PoissonSampledDpEvent(0.1, repeated(dp_event.LaplaceDpEvent(1.0), 2)),
         dp_event.SampledWithoutReplacementDpEvent(100, 10, dp_event.LaplaceDpEvent(1.0)),
@@ -254,11 +254,30 @@ def test_what_has_no_theorem_for_the_relation_is_refused(event: Any, relation: R
     assert from_event(event, Relation.ZERO_OUT).epsilon(DELTA) > 0
 
 
-def test_a_strange_class_is_refused_also_by_the_name_of_one_of_theirs() -> None:
-    for name in ("GaussianDpEvent", "TomorrowDpEvent"):
-        strange = type(name, (dp.DpEvent,), {"noise_multiplier": 100.0})()
-        with pytest.raises(NotApplicable, match=f"{name}: its class is unknown"):
-            from_event(dp_event.ComposedDpEvent([normal(1.0), strange]), Relation.REPLACE_ONE)
+@pytest.mark.parametrize("name", [*INSTANCES, "TomorrowDpEvent"])
+def test_a_strange_class_is_refused_whatever_its_name_or_base(name: str) -> None:
+    base = getattr(dp_event, name, dp_event.DpEvent)
+    methods = {"__init__": lambda self: None, "__repr__": lambda self: repr(normal(1.0))}
+    strange = type(name, (base,), {**methods, "__hash__": lambda self: 0})()
+    with pytest.raises(NotApplicable, match="its class is unknown"):
+        from_event(dp_event.ComposedDpEvent([normal(1.0), strange]), Relation.ZERO_OUT)
+    for around in (dp_event.PoissonSampledDpEvent(0.1, strange), repeated(strange, 2)):
+        with pytest.raises(NotApplicable, match=name):
+            from_event(around, Relation.ZERO_OUT)
+
+
+def test_discrete_laplace_noise_on_a_poisson_sample_is_a_sum() -> None:
+    rate, noise, shift = 0.3, 0.4, 3
+    x = np.arange(-150, 150)
+    q = np.tanh(noise / 2) * np.exp(-noise * np.abs(x))
+    p = (1 - rate) * q + rate * np.roll(q, shift)
+    event = dp_event.PoissonSampledDpEvent(rate, dp_event.DiscreteLaplaceDpEvent(noise, shift))
+    profile = from_event(event, Relation.ADD_OR_REMOVE_ONE)
+    for epsilon in (0.0, 0.1, 0.2, 0.4):
+        forward = np.maximum(p - math.exp(epsilon) * q, 0).sum()
+        backward = np.maximum(q - math.exp(epsilon) * p, 0).sum()
+        assert profile.delta(epsilon, "forward") == pytest.approx(forward, abs=1e-12)
+        assert profile.delta(epsilon, "backward") == pytest.approx(backward, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -337,6 +356,25 @@ def test_pure_privacy_out_of_range_is_a_promise_that_says_so() -> None:
     wide = from_event(dp_event.DiscreteLaplaceDpEvent(1e-6, 10**6), relation)
     exact = from_event(dp_event.LaplaceDpEvent(1.0), relation)
     assert exact.delta(0.5) < wide.delta(0.5)
+
+
+def test_truncated_batches_cost_what_dp_sgd_says() -> None:
+    event = dp_event.TruncatedSubsampledGaussianDpEvent(1_000, 0.01, 15, 2.0)
+    how: dict[str, Any] = {"sampling": "poisson", "max_batch_size": 15}
+    for relation, records in zip(Relation, (1_000, 1_001, 1_000), strict=True):
+        run = dp_sgd.pld(2.0, 0.01, 40, relation=relation, records=records, **how)
+        assert from_event(repeated(event, 40), relation).epsilon(DELTA) == run.epsilon(DELTA)
+
+
+def test_arrays_that_print_alike_are_told_apart() -> None:
+    relation = Relation.ADD_OR_REMOVE_ONE
+    shifts = np.array([0.0, 1.0, 2.0])
+    chances = [np.array([0.5, 0.25, 0.25]), np.array([0.5 - 1e-10, 0.25 + 1e-10, 0.25])]
+    events = [dp_event.MixtureOfGaussiansDpEvent(2.0, shifts, each) for each in chances]
+    assert repr(events[0]) == repr(events[1])
+    profile = from_event(dp_event.ComposedDpEvent([*events, events[0]]), relation)
+    assert profile.losses is not None
+    assert sorted(count for _, count in profile.losses) == [1, 2]
 
 
 def test_many_shifts_are_taken_together_upwards() -> None:

@@ -88,6 +88,8 @@ def test_it_is_light_to_import() -> None:
         ({"mechanism": "m:f", "pair": "p"}, "pair"),
         ({"mechanism": "m:f", "seeds": 30}, "seeds"),
         ({"mechanism": "m:f", "pair": "m:p", "target": "y"}, "target"),
+        ({"mechanism": "m:f", "person": "who"}, "person"),
+        ({"person": 3}, "person"),
     ],
 )
 def test_what_cannot_be_assessed_is_one_sentence(given: dict, argument: str) -> None:

@@ -365,7 +365,8 @@ def test_a_dry_run_says_what_would_be_and_leaves_no_trace(
         assert lines[2] == "Promise: epsilon <= 1 at delta = 1e-05"
         assert lines[3] == "For whom: one record, replace-one"
         assert "standard deviation" in lines[4]
-        would_be_left = lines[5].removeprefix("Ledger: 'people' would have ")
+        assert lines[5].startswith("Persons: nobody counted rows per person")
+        would_be_left = lines[6].removeprefix("Ledger: 'people' would have ")
         assert not out.exists()
         assert Ledger(book, dataset="people").status().entries == ()
         code, text, err = run(*given, *charged, "--epsilon", 1.3, "--dry-run")

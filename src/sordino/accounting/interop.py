@@ -12,7 +12,7 @@ of the true loss. `Relation.ZERO_OUT` is its REPLACE_SPECIAL, with mu = 1/z as u
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -305,9 +305,9 @@ def from_event(event: DpEvent, relation: Relation) -> Profile:
     -----
     Exact: Gaussian, Laplace and discrete Laplace noise, randomised response, mixtures of Gaussians,
     tree aggregation of one epoch, Poisson samples with Gaussian or Laplace noise, batches of fixed
-    size with Gaussian noise. Upper bounds: zCDP; repeat-and-select, of which moments are known;
+    size with Gaussian noise. Upper bounds: zCDP; truncated Poisson samples; repeat-and-select;
     mixtures of more than 128 shifts, and pure privacy below 1e-9 or above 100: notes say so.
-    Refused everywhere: samples with replacement, truncated batches.
+    Refused everywhere: samples with replacement.
 
     >>> import dp_accounting
     >>> from sordino import Relation
@@ -321,11 +321,11 @@ def from_event(event: DpEvent, relation: Relation) -> Profile:
         checks.fail("event", event, "to be a dp_accounting.DpEvent")
     if not isinstance(relation, Relation):
         checks.fail("relation", relation, "to be a Relation", "Pass Relation.REPLACE_ONE, say.")
-    # Equal leaves are composed at once, however they were nested. By what they print, since events
-    # with lists in them cannot be hashed.
-    leaves: dict[str, tuple[Any, int]] = {}
+    # Equal leaves are converted once, however they were nested.
+    leaves: dict[Any, tuple[Any, int]] = {}
     for leaf, count in _leaves(event, 1):
-        leaves[repr(leaf)] = leaf, count + leaves.get(repr(leaf), (leaf, 0))[1]
+        key = _key(leaf)
+        leaves[key] = leaf, count + leaves.get(key, (leaf, 0))[1]
     profiles = [_leaf_profile(leaf, relation) for leaf, _ in leaves.values()]
     lost = [profile for profile in profiles if profile.mu == math.inf]
     if lost or not profiles:
@@ -374,28 +374,43 @@ def _leaves(event: Any, count: int) -> Iterator[tuple[Any, int]]:
     """Every event inside that is no composition, with how often it happens."""
     import dp_accounting as dp
 
-    if isinstance(event, dp.SelfComposedDpEvent):
+    # No subclasses: they may mean another thing.
+    if type(event) is dp.SelfComposedDpEvent:
         yield from _leaves(event.event, count * checks.whole("count", event.count))
-    elif isinstance(event, dp.ComposedDpEvent):
+    elif type(event) is dp.ComposedDpEvent:
         for inner in event.events:
             yield from _leaves(inner, count)
-    elif count > 0 and not isinstance(event, dp.NoOpDpEvent):
+    elif count > 0 and type(event) is not dp.NoOpDpEvent:
         yield event, count
+
+
+def _key(event: Any) -> Any:
+    """Itself, or its identity if it has lists in it; not its text, where arrays are cut short."""
+    try:
+        hash(event)
+    except TypeError:
+        return id(event)
+    return event
 
 
 def _leaf_profile(event: Any, relation: Relation) -> Profile:
     """Profile of an event that is no composition, once."""
-    from dp_accounting import dp_event
-
-    kind = type(event)
-    convert = _CONVERTERS.get(kind.__name__)
-    # A class of somebody else's may have the name of one of theirs, and mean another thing.
-    if convert is None or kind is not getattr(dp_event, kind.__name__, None):
+    convert = _CONVERTERS.get(_name(event))
+    if convert is None:
         raise NotApplicable(
-            f"There is no profile for a {kind.__name__}: its class is unknown here. Say what it "
+            f"There is no profile for a {_name(event)}: its class is unknown here. Say what it "
             "promises as a ZCDpEvent, or build its profile yourself and use accounting.compose."
         )
     return convert(event, relation)
+
+
+def _name(event: Any) -> str:
+    """Of its class; somebody else's may have the name of one of theirs, and mean another thing."""
+    from dp_accounting import dp_event
+
+    kind = type(event)
+    theirs = getattr(dp_event, kind.__name__, None) is kind
+    return kind.__name__ if theirs else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _normal(mu: float, relation: Relation) -> Profile:
@@ -507,7 +522,7 @@ def _convert_mixture(event: Any, relation: Relation) -> Profile:
             "for. Use add-or-remove-one or zero-out; for persons dp_sgd.pld knows replace-one."
         )
     deviation = checks.non_negative("standard_deviation", event.standard_deviation)
-    chances: Counter[float] = Counter()
+    chances: defaultdict[float, float] = defaultdict(float)
     if len(event.sensitivities) != len(event.sampling_probs):
         counts = f"[{len(event.sampling_probs)}]"
         checks.fail("sampling_probs", counts, f"to be {len(event.sensitivities)} numbers")
@@ -519,11 +534,10 @@ def _convert_mixture(event: Any, relation: Relation) -> Profile:
     if abs(whole - 1) > 1e-9:  # as theirs: each may be rounded
         checks.fail("sum of sampling_probs", whole, "to be 1")
     top = max(chances)
-    noise = deviation / top if top > 0 else math.inf
-    if noise < dp_sgd.LEAST_NOISE or math.isinf(noise):
-        return _normal(0.0 if noise > 1 else math.inf, relation)
+    if top == 0 or deviation / top < dp_sgd.LEAST_NOISE:
+        return _normal(0.0 if top == 0 else math.inf, relation)
     shifts, weights, at_most = _grouped(chances, top)
-    noise, _ = dp_sgd.within_range(noise, 1.0)
+    noise, _ = dp_sgd.within_range(deviation / top, 1.0)
     if len(shifts) == 1 or (len(shifts) == 2 and shifts[0] == 0):
         rate = min(1.0, weights[-1] / whole)
         return dp_sgd.pld(noise, rate, 1, sampling=Sampling.POISSON, relation=relation)
@@ -533,12 +547,14 @@ def _convert_mixture(event: Any, relation: Relation) -> Profile:
     return LossProfile(components=((loss, 1),), relation=relation, theorem=theorem, notes=notes)
 
 
-def _grouped(chances: Counter[float], top: float) -> tuple[tuple[float, ...], list[float], bool]:
+def _grouped(
+    chances: Mapping[float, float], top: float
+) -> tuple[tuple[float, ...], list[float], bool]:
     """Shifts over the largest, rising, their chances, and whether some were moved up.
 
     Larger shifts tell more, so neighbours may be taken together, and tiny ones or rare ones moved.
     """
-    moved: Counter[float] = Counter()
+    moved: defaultdict[float, float] = defaultdict(float)
     for shift, chance in chances.items():
         moved[max(shift / top, _LEAST_SHIFT) if shift > 0 else 0.0] += chance
     if 0 < moved[0.0] < LEAST_RATE:
@@ -565,7 +581,7 @@ def _convert_poisson(event: Any, relation: Relation) -> Profile:
     }
     if rate == 0:
         return _normal(0.0, relation)
-    if convert := kinds.get(type(alone).__name__):
+    if convert := kinds.get(_name(alone)):
         return convert(alone, relation, rate)
     noise = _noise_on_a_sample(event, leaves)
     if relation is Relation.REPLACE_ONE and alone is None and 0 < noise < math.inf:
@@ -574,6 +590,18 @@ def _convert_poisson(event: Any, relation: Relation) -> Profile:
             "record is replaced. Use add-or-remove-one or zero-out."
         )
     return dp_sgd.pld(noise, rate, 1, sampling=Sampling.POISSON, relation=relation)
+
+
+def _convert_truncated(event: Any, relation: Relation) -> Profile:
+    most = checks.whole("truncated_batch_size", event.truncated_batch_size)
+    records = checks.whole("dataset_size", event.dataset_size)
+    if most == 0 or records == 0:
+        return _normal(0.0, relation)
+    # The record that comes or goes may be one more.
+    records += relation is Relation.ADD_OR_REMOVE_ONE
+    how: dict[str, Any] = {"max_batch_size": most, "records": records, "relation": relation}
+    numbers = event.noise_multiplier, event.sampling_probability, 1
+    return dp_sgd.pld(*numbers, sampling=Sampling.POISSON, **how)
 
 
 def _convert_fixed_size(event: Any, relation: Relation) -> Profile:
@@ -588,7 +616,7 @@ def _noise_on_a_sample(event: Any, leaves: list[tuple[Any, int]]) -> float:
     """The multiplier of one Gaussian release that tells as much as these of the same sample."""
     squares = 0.0
     for leaf, count in leaves:
-        kind = type(leaf).__name__
+        kind = _name(leaf)
         if kind not in ("GaussianDpEvent", "NonPrivateDpEvent"):
             raise NotApplicable(
                 f"There is no profile for a {kind} inside a {type(event).__name__}: amplification "
@@ -639,10 +667,7 @@ _CONVERTERS: dict[str, Callable[[Any, Relation], Profile]] = {
     ),
     "SampledWithoutReplacementDpEvent": _convert_fixed_size,
     "SingleEpochTreeAggregationDpEvent": _convert_tree,
-    "TruncatedSubsampledGaussianDpEvent": _refusing(
-        "batches cut to a largest size are not accounted for here. Leave them uncut, or add to "
-        "delta the chance that one is cut."
-    ),
+    "TruncatedSubsampledGaussianDpEvent": _convert_truncated,
     "UnsupportedDpEvent": _refusing(
         "it says that nothing is known of what was done. Put the event of that, or "
         "NonPrivateDpEvent, in its place."

@@ -27,12 +27,12 @@ from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared, held_out
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.classifiers import PrivateLinearClassifier
-from sordino.estimators.fit import PlannedFit
+from sordino.estimators.fit import PlannedFit, content_digest
 from sordino.models import build
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.proofs import theorems
-from sordino.proofs.proof import Proof
+from sordino.proofs.proof import Proof, about_persons
 from sordino.proofs.steps import Run, run_of
 from sordino.proofs.theorems import prove_steps
 from sordino.release.certificate import CLASSES_READ
@@ -71,6 +71,8 @@ class NetworkPlan:
         Size of the group protected.
     not_covered
         What was read off the records beside the training.
+    persons_counted
+        Whether rows per person were counted.
     """
 
     spec: TrainSpec
@@ -78,6 +80,7 @@ class NetworkPlan:
     delta: float
     rows_per_person: int = 1
     not_covered: tuple[str, ...] = ()
+    persons_counted: bool = False
 
     @classmethod
     def of(
@@ -88,6 +91,7 @@ class NetworkPlan:
         delta: float,
         rows_per_person: int = 1,
         not_covered: tuple[str, ...] = (),
+        persons_counted: bool = False,
     ) -> NetworkPlan:
         """The training with the least noise for (epsilon, delta), or for a risk.
 
@@ -117,7 +121,7 @@ class NetworkPlan:
         step = noise * _CLIP / batch * math.sqrt(_STEPS)
         rate = min(MOST_RATE, WANDER / step) if step > 0 else MOST_RATE
         spec = replace(spec, noise_multiplier=noise, learning_rate=rate)
-        return cls(spec, rows, delta, rows_per_person, not_covered)
+        return cls(spec, rows, delta, rows_per_person, not_covered, persons_counted)
 
     @cached_property
     def run(self) -> Run:
@@ -129,7 +133,9 @@ class NetworkPlan:
     def proof(self) -> Proof:
         """Composition over all iterates, by privacy loss distributions."""
         proof = prove_steps(self.run, self.spec, self.delta, "pld")
-        return replace(proof, not_covered=self.not_covered)
+        persons = about_persons(self.persons_counted, self.rows_per_person)
+        assumes = (*proof.assumes, *persons)
+        return replace(proof, not_covered=self.not_covered, assumes=assumes)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -180,8 +186,15 @@ class AssessmentPlan:
     plain: TrainSpec
 
     @classmethod
-    def of(cls, request: Request) -> AssessmentPlan:
+    def of(cls, request: Request, secret: bytes | None = None) -> AssessmentPlan:
         """Read the records, plan the release and craft the pair.
+
+        Parameters
+        ----------
+        request
+            What was asked.
+        secret
+            By which rows of persons are drawn: the same one gives the same plan.
 
         Raises
         ------
@@ -189,11 +202,13 @@ class AssessmentPlan:
             For what cannot be assessed; nothing was written.
         """
         source = request.source()
-        prepared = source.read()
-        X, y, test_X, test_y = held_out(prepared)
+        whole = source.read(persons=True, secret=secret)
+        prepared = whole.cut(request.max_rows_per_person)
+        train, test_X, test_y = held_out(prepared)
+        X, y = train.X, train.y
         delta, _ = request.delta_and_reason(len(X))
         known = None if source.is_file else recipe(request.data)
-        persons = request.max_rows_per_person
+        persons, counted = request.max_rows_per_person, prepared.persons is not None
         promised = request.risk or request.epsilon
         assert promised is not None  # `Request` sees to that
         estimator = fitting = network = None
@@ -202,7 +217,7 @@ class AssessmentPlan:
             codes = (np.asarray(y) == second).astype(np.int64)
             D = Dataset(clip_rows(np.asarray(X, dtype=np.float64), norm), codes, norm, "fit")
             read = () if prepared.classes is not None else (CLASSES_READ,)
-            network = NetworkPlan.of(D.rows, known, promised, delta, persons, read)
+            network = NetworkPlan.of(D.rows, known, promised, delta, persons, read, counted)
         else:
             svm = request.model == "svm"
             estimator = (PrivateLinearSVC if svm else PrivateLogisticRegression)(
@@ -214,7 +229,12 @@ class AssessmentPlan:
                 classes=prepared.classes,
                 max_rows_per_person=persons,
             )
-            fitting = estimator._prepare(X, y)
+            # Nobody has too many rows any more: the estimator sees that, and says so.
+            fitting = estimator._prepare(X, y, train.persons)
+            if counted:
+                classes, codes = np.unique(whole.y, return_inverse=True)
+                digest = content_digest(np.asarray(whole.X), codes, classes)
+                fitting = replace(fitting, digest=digest)
             D = fitting.records.dataset(0)
         return cls(
             *(request, prepared, X, y, test_X, test_y, known, delta, estimator, fitting, network),
@@ -253,6 +273,17 @@ class AssessmentPlan:
             return self.network.guarantee.epsilon
         assert self.fitting is not None
         return self.fitting.plan.task.epsilon
+
+    @property
+    def persons_counted(self) -> bool:
+        """Whether rows per person were counted, and cut to what is promised."""
+        return self.prepared.persons is not None
+
+    @property
+    def about_persons(self) -> str:
+        """What the promise rests on that is about rows of a person."""
+        (line,) = about_persons(self.persons_counted, self.request.max_rows_per_person)
+        return line
 
     @property
     def problems(self) -> int:
@@ -308,6 +339,7 @@ class AssessmentPlan:
             notes=prepared.notes,
             reads_private_data=(*prepared.reads_private_data, *unknown),
             advice=prepared.advice,
+            persons=self.about_persons if self.recipe is None else "",
         )
 
 

@@ -28,7 +28,7 @@ GALLERY = "gallery:"
 
 _MODELS = ("logistic", "svm", "mlp")
 _PROMISELESS = ("none", "majority")
-_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset")
+_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset", "person")
 _FILES = ("data", "columns", "data_dir", "ledger")
 _CODE = ("mechanism", "pair")
 _LEAST = {"seeds": 20, "neighbours": 2, "audit_runs": 64}
@@ -102,6 +102,7 @@ epsilon = 1.0  # 1 is strong, 10 is weak; or instead one risk that epsilon follo
 #reconstruction = "0.05@0.01"  # of a secret, at its chance without the model
 #delta = 1e-6  # default 1 / records^2, rounded down
 max_rows_per_person = 1
+#person = "patient"  # column that tells persons apart: no more rows of any are used
 #ledger = "budgets.db"  # of `sordino ledger init`
 #dataset = "patients-2026"  # the budget's name in it
 
@@ -174,6 +175,9 @@ class Request:
     advantage, detection, reconstruction
         A risk that is promised instead of epsilon, as `RiskTarget.of_option` reads it. (`target`
         is what a file predicts.)
+    person
+        The column of a file that tells persons apart, unless the description names it: of everybody
+        at most `max_rows_per_person` rows are used, drawn at random.
     ledger, dataset
         The file and the name of the budget that the release is charged to, if any is.
     effort, seeds, neighbours, audit_runs
@@ -221,6 +225,7 @@ class Request:
     columns: str | None = None
     read_from_data: bool = False
     described: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    person: str | None = None
 
     # Checks ------------------------------------------------------------------------------
 
@@ -310,7 +315,7 @@ class Request:
     def _check_mechanism(self) -> None:
         """What would be ignored is refused."""
         ignored = ["model", "method", "l2", "max_rows_per_person", "seeds", "neighbours", "ledger"]
-        ignored += RISKS
+        ignored += [*RISKS, "person"]
         if self.pair is not None:
             ignored = ["data", "target", "classes", "data_norm", "columns", "described", *ignored]
         for name in ignored:
@@ -353,7 +358,8 @@ class Request:
         classes = None if self.classes is None else tuple(self.classes)
         if self.described or self.read_from_data:
             columns, classes = self.public_columns(), None
-        return Source(self.data, self.target, columns, classes, self.data_norm, self.data_dir)
+        of_rows = (self.data_norm, self.data_dir, self.person)
+        return Source(self.data, self.target, columns, classes, *of_rows)
 
     def budget(self) -> Ledger | None:
         """The budget that the release is charged to, if one is named."""

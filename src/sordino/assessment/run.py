@@ -288,11 +288,13 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
     from sordino.assessment.pages import verified
     from sordino.assessment.plan import AssessmentPlan
     from sordino.assessment.stages import attack, measure, prove, release
+    from sordino.data.persons import new_secret
     from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 
     directory = stages.directory
     with stages.always("read"):
-        plan = AssessmentPlan.of(request)
+        secret = directory.secret or new_secret()
+        plan = AssessmentPlan.of(request, secret)
         measure.check(plan)
         attack.check(plan)
         if not directory.released and directory.charged_bundle() is None:
@@ -302,7 +304,7 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
     def do(stage: str, kind: type[_Result], work: Callable[..., _Result], **more: Any) -> _Result:
         return stages.do(stage, kind, lambda place, tell: work(plan, place, tell, **more))
 
-    with directory.opened(request, plan.fingerprint):
+    with directory.opened(request, plan.fingerprint, secret if plan.persons_counted else b""):
         # Cheap, and files may have been changed: proved anew every time.
         proved = stages.do("prove", Proved, lambda work, tell: prove.prove(plan), again=True)
         own = do("own_noise", OwnNoise, measure.own_noise, client=client)
@@ -355,8 +357,8 @@ def _caveats(
     for what in () if proved.guarantee is None else proved.guarantee.not_covered:
         if what not in records.reads_private_data:
             yield f"Not covered by the guarantee: {what}."
-    if plan.request.max_rows_per_person == 1:
-        yield "The guarantee is for one record, unless --max-rows-per-person says more."
+    if not records.persons:  # else it is among the notes
+        yield f"{plan.about_persons[0].upper()}{plan.about_persons[1:]} (--max-rows-per-person)."
     yield "Settings chosen by trying them on these records are not covered (use `sordino.tune`)."
     entry = json.loads(released.certificate)["ledger_entry"] if released.certificate else None
     charged = "No ledger was charged." if entry is None else f"Charged to a ledger, entry {entry}."

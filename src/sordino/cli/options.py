@@ -82,16 +82,19 @@ class RecordOptions:
     data_norm: Annotated[float | None, _NORM] = None
     data_dir: DataDir = None
 
-    def source(self) -> Source | None:
+    def source(self, person: str | None = None) -> Source | None:
         """The records, checked but not read; options about them mean nothing without --data."""
         about = (self.target, self.columns, self.classes, self.data_norm)
         if self.data is not None:
-            return Source(self.data, *about, self.data_dir)
-        if any(each is not None for each in about):  # a directory of raw files does no harm
+            return Source(self.data, *about, self.data_dir, person)
+        if any(
+            each is not None for each in (*about, person)
+        ):  # a directory of raw files does no harm
             checks.fail_missing("--data NAME|FILE", "with options about it", LIST)
         return None
 
 
+PERSON = option(RECORDS, "Tells a file's persons apart, to count their rows.", metavar="COLUMN")
 MODEL = option(PROMISE, "What is trained.")
 METHOD = option(PROMISE, "How; docs/release.md lists them. Default: auto.", show_default=False)
 L2_HELP = "Weight of (l2/2) ||w||^2."

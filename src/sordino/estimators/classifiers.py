@@ -36,6 +36,7 @@ from sordino.estimators.fit import (
     Scaling,
     Settings,
     Task,
+    content_digest,
     mark_entry,
 )
 from sordino.estimators.inputs import unquoted
@@ -132,7 +133,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     # Fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
         """Train, add the noise the promise needs, and keep only what may be published.
 
         Parameters
@@ -142,6 +143,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             Rows longer than `data_norm` are scaled down to it, each on its own.
         y
             Labels.
+        persons
+            Whose each row is, as any ids. Of everybody at most `max_rows_per_person` rows are used,
+            drawn by the operating system, and the certificate says that somebody counted.
 
         Returns
         -------
@@ -160,7 +164,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         before = dict(self.__dict__)
         try:
-            planned = self._prepare(X, y)
+            planned = self._prepare(X, y, persons)
             # Asked before the hours of training, and again, for good, before the model leaves.
             payment = planned.payment(self)
             weights = self._train(planned)
@@ -173,7 +177,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise
         return self
 
-    def preview(self, X: Any, y: Any) -> Guarantee:
+    def preview(self, X: Any, y: Any, persons: Any = None) -> Guarantee:
         """What `fit` would promise, asked of the ledger that is open; nothing is trained.
 
         Raises
@@ -183,21 +187,26 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         NotApplicable
             If nothing would be promised.
         """
-        planned = copy.copy(self)._prepare(X, y)
+        planned = copy.copy(self)._prepare(X, y, persons)
         if planned.proof is None or planned.why_none:
             raise NotApplicable(f"This fit would promise nothing: {planned.why_none}.")
         planned.payment(self)
         return planned.proof.guarantee(planned.plan.task.delta)
 
-    def _prepare(self, X: Any, y: Any) -> PlannedFit:
+    def _prepare(self, X: Any, y: Any, persons: Any = None) -> PlannedFit:
         """Everything public, settled; the records are checked and scaled into their norm."""
         self._check_promise()
         with unquoted(X, y):
             X, y = self._check_records(X, y)
             classes, codes = self._classes_of(y)
         self._described(classes)  # what no certificate can hold is refused now, not later
+        digest = ""
+        if persons is not None:
+            digest = content_digest(X, codes, classes)
+            kept = inputs.persons(persons, len(X)).cut(int(self.max_rows_per_person))
+            X, codes = X[kept], codes[kept]
         records = FitRecords.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
-        task = self._task(records)
+        task = self._task(records, persons is not None)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()), self._target())
         leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
@@ -205,7 +214,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         why_none = self._why_none()
         if not why_none:
             leaks += leaks_around(self)
-        return PlannedFit(plan, records, start, classes, X, leaks, why_none)
+        return PlannedFit(plan, records, start, classes, X, leaks, why_none, digest)
 
     def _why_none(self) -> str:
         """Why no fit with these parameters can promise anything; empty if one can."""
@@ -345,7 +354,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         warn_of_leak("random_state makes the noise repeatable: this fit has no guarantee")
         return Randomness.seeded(int(seed))
 
-    def _task(self, records: FitRecords) -> Task:
+    def _task(self, records: FitRecords, persons_counted: bool) -> Task:
         rows, relation = len(records.X), self._relation()
         if relation is Relation.ADD_OR_REMOVE_ONE:
             if self.public_rows is None:
@@ -359,6 +368,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             *(float(self.epsilon), delta, relation, records.problems),
             rows_per_person=int(self.max_rows_per_person),
             huber_width=self._huber_width(),
+            persons_counted=persons_counted,
         )
 
     def _huber_width(self) -> float:
@@ -513,7 +523,14 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self._write(Path(directory))
 
     def fit_and_save(
-        self, X: Any, y: Any, directory: _Pathlike, *, sign: _Sign | None = None, **declared: Any
+        self,
+        X: Any,
+        y: Any,
+        directory: _Pathlike,
+        *,
+        persons: Any = None,
+        sign: _Sign | None = None,
+        **declared: Any,
     ) -> Path:
         """`fit`, then `save`; a ledger is charged between writing the files and naming them.
 
@@ -522,7 +539,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         Parameters
         ----------
-        X, y, directory, **declared
+        X, y, directory, persons, **declared
             As for `fit` and `save`.
         sign
             From the certificate's bytes to a signature that is put beside it.
@@ -531,7 +548,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         made._ledger_entry = None
         try:
             bundle.check_target(directory)
-            place = made._save_planned(made._prepare(X, y), directory, sign, **declared)
+            place = made._save_planned(made._prepare(X, y, persons), directory, sign, **declared)
         except BaseException:
             if made._ledger_entry is not None:
                 self.__dict__ = made.__dict__
@@ -686,7 +703,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     fit_intercept
         Whether rows get a constant 1, which is scaled, regularised and protected like any feature.
     max_rows_per_person
-        Rows that one person may have; all of them together are protected.
+        Rows that one person may have; all of them together are protected. `fit(X, y, persons=ids)`
+        makes sure that nobody has more.
     public_rows
         A public number near the number of rows, where the relation (add-or-remove-one) keeps that
         private.

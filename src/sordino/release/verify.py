@@ -130,6 +130,7 @@ def check_consistent(certificate: Certificate) -> None:
     with _refusing("The certificate cannot be right"):
         _check_model(certificate.model)
         _check_columns(certificate.model, certificate.preprocessing)
+        _check_persons(certificate.preprocessing, certificate.evidence)
         _check_record(certificate)
         if certificate.guarantee is not None:
             _check_promise(certificate, certificate.guarantee)
@@ -182,6 +183,8 @@ def _findings(certificate: Certificate, claimed: Guarantee, evidence: Evidence) 
     else:
         _check_epsilon(certificate, claimed)
     notes += [*_facts(certificate, evidence), *_wording(certificate, claimed, proved)]
+    if evidence.persons_counted is None:
+        notes.append("It does not say whether anybody counted rows per person.")
     left_out = (*claimed.not_covered, *certificate.preprocessing.reads)
     notes += [f"NOT COVERED by it, as the certificate says: {what}." for what in left_out]
     if claimed.epsilon > proved.epsilon * (1 + _CLOSE):
@@ -310,6 +313,16 @@ def _check_columns(model: Model, before: Preprocessing) -> None:
     if known.classes is not None:
         labels = tuple(np.unique(spelled(known.classes)).tolist())
         _same("classes", labels, "the model", model.labels, "description of the columns")
+
+
+def _check_persons(before: Preprocessing, evidence: Evidence | None) -> None:
+    """A column that tells persons apart is there to be counted by."""
+    from sordino.data.columns import Columns
+
+    if evidence is None or not before.columns or evidence.persons_counted:
+        return
+    if Columns.from_toml(before.columns).person is not None:
+        refuse("names a column that tells persons apart, and its proof counted nobody's rows")
 
 
 def _check_record(certificate: Certificate) -> None:

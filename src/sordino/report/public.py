@@ -315,6 +315,8 @@ def _not_covered(facts: PublicFacts) -> Iterator[str]:
     if str(paper["tuning"].get("kind")) in ("none declared", "unknown"):
         yield "Tuning on the same records, if there was any."
     many = "one record" if proved is None else proved.unit
+    if (paper["evidence"] or {}).get("persons_counted") is True:
+        many = "one id"
     yield f"Somebody with more than {many}."
     yield "Other releases from the same records."
     yield "Whether the noise was drawn as stated: weights do not show it."

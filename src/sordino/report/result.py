@@ -417,6 +417,8 @@ class Records:
         What preparing them read off the rows, or was read off the labels: not covered.
     advice
         How to prepare them without that; empty if there is nothing to do.
+    persons
+        Of a user's file: whether rows per person were counted, in words.
     """
 
     rows: int
@@ -427,6 +429,7 @@ class Records:
     notes: tuple[str, ...] = ()
     reads_private_data: tuple[str, ...] = ()
     advice: str = ""
+    persons: str = field(default="", metadata=ADDED)
 
 
 @dataclass(frozen=True)

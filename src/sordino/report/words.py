@@ -169,6 +169,8 @@ def _notes(assessment: Assessment) -> Iterator[str]:
         yield f"Why nothing is proved: {parts.why_none}"
     if assessment.state == "holds" and (leaks := not_covered(assessment)):
         yield f"Not covered by the guarantee: {'; '.join(leaks)}."
+    if proved and records and records.persons:
+        yield full(records.persons[0].upper() + records.persons[1:])
     if proved and records and _delta_too_large(proved, records.rows):
         each_ = f"{chance(proved.delta)} for each of {records.rows:,} records"
         many = about(proved.delta * records.rows, 2)
