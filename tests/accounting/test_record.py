@@ -29,7 +29,8 @@ from sordino.accounting.pld.loss import (
     PoissonLoss,
     PoissonReplaceLoss,
 )
-from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.person import MixtureLoss, PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.pure import DiscreteLoss, LaplaceLoss
 from sordino.accounting.pld.truncated import (
     TruncatedLoss,
     TruncatedReplaceLoss,
@@ -69,6 +70,11 @@ EVERY = {
     ),
     "person": laws((PersonLoss(0.01, 1.1, 4), 30)),
     "replaced person": laws((PersonReplaceLoss(0.01, 1.1, 2), 3), about=SWAP),
+    "mixture": laws((MixtureLoss(2.0, (0.0, 0.3, 1.0), (0.5, 0.3, 0.2), True), 3)),
+    "pure": laws(
+        (LaplaceLoss(0.4, 0.1), 3),
+        (DiscreteLoss((1.0, 0.0, -1.0), (0.5, 0.5 - 0.5 / math.e, 0.5 / math.e)), 2),
+    ),
     "truncated": laws((TruncatedLoss(0.01, 1.1, 130, 10_000), 30)),
     "truncated zero": laws(
         (TruncatedZeroLoss(0.01, 1.1, 130, 10_000), 30),
@@ -79,7 +85,7 @@ EVERY = {
     "approximate loss": laws((ApproximateLoss(0.5, 1e-9), 2)),
     "objective loss": laws((ObjectiveLoss(0.3, 0.01, 0.0, True), 1), about=SWAP),
     "renyi": SHORT,
-    "composed": compose([ConcentratedProfile(rho=0.01, **ADD)] * 2),  # numpy's floats inside
+    "composed": compose([ConcentratedProfile(rho=0.01, **ADD), SHORT]),  # numpy's floats inside
     "approximate": APPROXIMATE,
     "concentrated": ConcentratedProfile(rho=0.02, xi=1e-3, **ADD),
     "objective": ObjectiveProfile(

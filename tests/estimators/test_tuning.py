@@ -117,6 +117,8 @@ def test_what_cannot_be_paid_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     always(2, monkeypatch)
     with pytest.raises(InvalidArgument, match="random_state"):
         tune(candidates=candidates(random_state=3))
+    with pytest.raises(InvalidArgument, match="target"):
+        tune(candidates=candidates(target="advantage<=0.1"))
     with pytest.raises(InvalidArgument, match="at least one"):
         tune(candidates=[])
     with pytest.raises(InvalidArgument, match="estimators"):

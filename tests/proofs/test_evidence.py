@@ -121,6 +121,7 @@ def selection(**changed: object) -> SelectionEvidence:
         "shape_of_runs": math.inf,
         "relation": REPLACE,
         "columns": 5,
+        "persons_counted": False,
         **changed,
     }
     return SelectionEvidence(**values)  # type: ignore[arg-type]

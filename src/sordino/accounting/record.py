@@ -26,7 +26,8 @@ from sordino.accounting.pld.loss import (
     PoissonLoss,
     PoissonReplaceLoss,
 )
-from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.person import MixtureLoss, PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.pure import DiscreteLoss, LaplaceLoss
 from sordino.accounting.pld.truncated import (
     TruncatedLoss,
     TruncatedReplaceLoss,
@@ -97,6 +98,7 @@ def from_plain(values: object) -> Profile:
 _SIZE = Number(">= 0", lambda number: number >= 0)
 _FINITE = Number(">= 0 and finite", lambda number: number >= 0, infinite=False)
 _POSITIVE = Number("> 0 and finite", lambda number: number > 0, infinite=False)
+_REAL = Number("finite", math.isfinite, infinite=False)
 _RATE = Number("in (0, 1]", lambda number: 0 < number <= 1, infinite=False)
 _SHARE = Number("in [0, 1]", lambda number: 0 <= number <= 1, infinite=False)
 _DELTA = Number("in [0, 1)", lambda number: 0 <= number < 1, infinite=False)
@@ -119,7 +121,32 @@ def _check_weights(loss: GaussianLoss) -> None:
         checks.fail("sum of weights", math.fsum(loss.weights), "to be 1")
 
 
-_ONE_SIDED = PoissonLoss, PersonLoss, AllocationLoss, LinearLoss, TruncatedLoss
+def _check_mixture(loss: MixtureLoss) -> None:
+    shifts = list(loss.shifts)
+    if shifts != sorted(set(shifts)) or not shifts or shifts[-1] == 0:
+        checks.fail("shifts", f"[{len(shifts)}]", "to rise")
+    _check_chances(loss)
+
+
+def _check_discrete(loss: DiscreteLoss) -> None:
+    _check_chances(loss)
+    other = math.fsum(
+        chance * math.exp(-max(each, -700.0))
+        for each, chance in zip(loss.losses, loss.probabilities, strict=True)
+    )
+    if abs(other - 1) > 1e-9:
+        checks.fail("sum of probabilities in the other world", other, "to be 1")
+
+
+def _check_chances(loss: MixtureLoss | DiscreteLoss) -> None:
+    values = loss.losses if isinstance(loss, DiscreteLoss) else loss.shifts
+    if not values or len(values) != len(loss.probabilities):
+        checks.fail("probabilities", f"[{len(loss.probabilities)}]", f"to be {len(values)}")
+    if abs((whole := math.fsum(loss.probabilities)) - 1) > 1e-9:
+        checks.fail("sum of probabilities", whole, "to be 1")
+
+
+_ONE_SIDED = PoissonLoss, PersonLoss, MixtureLoss, AllocationLoss, LinearLoss, TruncatedLoss
 _REPLACED = PersonReplaceLoss, AllocationReplaceLoss, TruncatedReplaceLoss
 
 
@@ -186,6 +213,22 @@ LAWS |= {
     "truncated-replace": RecordForm(TruncatedReplaceLoss, _TRUNCATED),
     "poisson-replace": RecordForm(PoissonReplaceLoss, _SAMPLED),
     "fixed-size": RecordForm(FixedSizeLoss, _SAMPLED),
+    "mixture": RecordForm(
+        MixtureLoss,
+        {
+            "noise_multiplier": _POSITIVE,
+            "shifts": listed(_SHARE),
+            "probabilities": listed(_RATE),
+            "at_most": FLAG,
+        },
+        check=_check_mixture,
+    ),
+    "laplace": RecordForm(LaplaceLoss, {"epsilon": _POSITIVE, "sample_rate": _RATE}),
+    "discrete": RecordForm(
+        DiscreteLoss,
+        {"losses": listed(_REAL), "probabilities": listed(_RATE)},
+        check=_check_discrete,
+    ),
     "linear": RecordForm(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=_LONGEST_RUN)}),
     "approximate": RecordForm(ApproximateLoss, {"epsilon": _FINITE, "delta": _DELTA}),
     "objective": RecordForm(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sordino import checks, serialize
@@ -53,7 +53,8 @@ class StepsEvidence(TrainingEvidence):
 
     def proof(self) -> Proof:
         """What these numbers prove."""
-        return prove_steps(self.done(), self.spec, self.delta, self.accountant)
+        proof = prove_steps(self.done(), self.spec, self.delta, self.accountant)
+        return replace(proof, assumes=(*proof.assumes, *self.about_persons))
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
@@ -87,7 +88,7 @@ class SelectionEvidence(Evidence):
     selected: int
     mean: float
     shape_of_runs: float
-    accountant: str = field(default="moments", metadata={"added": "with the choice"})
+    accountant: str = field(default="moments", metadata={"added": serialize.UNLESS_DEFAULT})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,8 +101,8 @@ class SelectionEvidence(Evidence):
         for each in self.candidates:
             if not isinstance(each, Evidence) or isinstance(each, SelectionEvidence):
                 checks.fail("candidates", "[...]", "to be trainings, not selections")
-            of_each, of_all = ((x.relation, x.rows_per_person) for x in (each, self))
-            if of_each != of_all:
+            same = ("relation", "rows_per_person", "persons_counted")
+            if any(getattr(each, name) != getattr(self, name) for name in same):
                 checks.fail("candidates", "[...]", "to have one relation and one unit")
         check_length(sum(each.length for each in self.candidates))
         if self.candidates[self.selected].shape != self.shape:
@@ -179,16 +180,6 @@ class _Spec(serialize.Form):
         return TrainSpec.to_dict(value)
 
 
-class _Selection(serialize.RecordForm):
-    """Texts of selections from before `accountant` are still equal."""
-
-    def _write(self, value: Any, place: serialize.Where) -> Any:
-        plain = super()._write(value, place)
-        if plain["accountant"] == "moments":
-            del plain["accountant"]
-        return plain
-
-
 @functools.cache
 def form() -> serialize.Form:
     """How evidence of every kind is written and read."""
@@ -203,6 +194,5 @@ def form() -> serialize.Form:
         }
     )
     trainings = OutputEvidence, StepsEvidence, ObjectiveEvidence, AdaptiveEvidence
-    kinds.update({each.kind: forms.record(each) for each in trainings})
-    kinds[SelectionEvidence.kind] = _Selection(**vars(forms.record(SelectionEvidence)))
+    kinds.update({each.kind: forms.record(each) for each in (*trainings, SelectionEvidence)})
     return tagged
