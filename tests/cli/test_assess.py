@@ -130,6 +130,8 @@ WRONG = {
     "target": ("--target", "il"),
     "--target": (),
     "epsilon": ("--target", "ill", "--epsilon", 0),
+    "advantage": ("--target", "ill", "--epsilon", 1, "--advantage", 0.05),
+    "detection": ("--target", "ill", "--detection", "0.01@0.02"),
     "delta": ("--target", "ill", "--delta", 1),
     "model": ("--target", "ill", "--model", "logistics"),
     "method": ("--target", "ill", "--method", "rsgd"),
