@@ -498,3 +498,109 @@ class TestWhatOtherOptionsImply:
         _, out, _ = program("account", *shuffled, "--delta", 1e-5, "--sampling", "shuffle")
         assert "--batch-size 9 / --n 99 is rate 0.0909091.\n" in out
         assert "Opacus" not in out
+
+
+SCHEDULE = """
+[[phases]]
+noise_multiplier = 2
+sample_rate = 0.01
+steps = 100
+[[phases]]
+noise_std = 3.0
+max_grad_norm = 1.5
+batch_size = 200
+epochs = 2
+"""
+
+
+@pytest.fixture
+def phases(tmp_path):
+    """Options of a run by a schedule of this text."""
+
+    def phases(text: str = SCHEDULE) -> tuple[object, ...]:
+        path = tmp_path / "schedule.toml"
+        path.write_text(text)
+        how = ("--sampling", "poisson", "--delta", "1e-5", "--n", 10_000)
+        return ("--schedule", path, *how)
+
+    return phases
+
+
+class TestSchedules:
+    def test_all_that_one_run_has(self, program, phases):
+        code, out, err = program("account", *phases(), "--json")
+        assert (code, err) == (0, "")
+        document = json.loads(out)
+        rows = {row["method"]: row for row in document["rows"]}
+        assert {name for name, row in rows.items() if row["applies"]} == {"pld", "rdp"}
+        assert all(row["reason"] for name, row in rows.items() if not row["applies"])
+        lower, upper = rows["pld"]["bracket"]
+        assert lower <= upper <= rows["pld"]["epsilon"] < rows["rdp"]["epsilon"]
+        assert document["risk"]["guess"] > 0.5
+        assert document["inputs"]["steps"] == 200
+        assert document["inputs"]["phases"] == [
+            {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 100},
+            {"noise_multiplier": 2.0, "sample_rate": 0.02, "steps": 100},
+        ]
+
+    def test_the_table_and_a_figure(self, program, phases, tmp_path):
+        figure = tmp_path / "e.svg"
+        code, out, err = program("account", *phases(), "--plot", figure)
+        assert (code, err) == (0, "")
+        assert "200 steps, poisson batches in 2 phases, delta 1e-05" in out
+        assert figure.exists()
+
+    def test_calibrate_finds_one_factor(self, program, phases):
+        code, out, _ = program("calibrate", *phases(), "--epsilon", 0.5, "--json")
+        assert code == 0
+        rows = {row["method"]: row for row in json.loads(out)["rows"]}
+        factor = rows["pld"]["noise_factor"]
+        noisier = SCHEDULE.replace("noise_multiplier = 2", f"noise_multiplier = {2 * factor!r}")
+        noisier = noisier.replace("noise_std = 3.0", f"noise_std = {3.0 * factor!r}")
+        _, out, _ = program("account", *phases(noisier), "--json")
+        rows = {row["method"]: row for row in json.loads(out)["rows"]}
+        # The products are rounded once more.
+        assert 0.5 * (1 - 1e-4) <= rows["pld"]["epsilon"] <= 0.5 * (1 + 1e-12)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "argument", "says"),
+        [
+            ("steps = 100", "steps = -1", "steps", "Phase 1"),
+            ("epochs = 2", "epochs = 2\nsteps = 3", "steps", "Phase 2"),
+            ("batch_size = 200", "", "sample_rate", "Phase 2"),
+            ("max_grad_norm = 1.5", "", "noise_multiplier", "Phase 2"),
+            ("max_grad_norm = 1.5", "max_grad_norm = 0", "max_grad_norm", "Phase 2"),
+            ("noise_std = 3.0", "noise_multiplier = 3", "max_grad_norm", "Phase 2"),
+            ("noise_std = 3.0", "noise_str = 3.0", "schedule", "noise_str"),
+            ("steps = 100", "steps = 'many'", "schedule", "phases"),
+            ("[[phases]]", "phases", "schedule", "TOML"),
+        ],
+    )
+    def test_a_wrong_file_is_one_sentence(self, refused, program, phases, old, new, argument, says):
+        given = phases(SCHEDULE.replace(old, new))
+        assert refused("account", *given) == argument
+        assert says in program("account", *given)[2]  # which phase it is
+
+    def test_what_does_not_go_together(self, refused, phases):
+        assert refused("account", *phases("phases = []")) == "phases"
+        assert refused("account", *phases(), "--noise-multiplier", 2) == "noise_multiplier"
+        assert refused("account", *phases(), "--steps", 2) == "steps"
+        assert refused("account", *phases(), "--loss", "logistic") == "loss"
+        assert refused("account", *phases()[2:]) == "--noise-multiplier"
+        assert refused("calibrate", *phases(), "--epsilon", 1, "--find", "steps") == "find"
+
+
+class TestBatchesThatAreCut:
+    def test_both_accountants_and_what_they_assume(self, ask):
+        plain, before = ask(n=1_000)
+        document, rows = ask(n=1_000, max_batch_size=140)
+        assert {name for name, row in rows.items() if row["applies"]} == {"pld", "rdp"}
+        assert rows["pld"]["epsilon"] > before["pld"]["epsilon"]
+        assert any("at most 1,000 records" in line for line in document["assumes"])
+        assert not any("at most 1,000 records" in line for line in plain["assumes"])
+
+    def test_what_is_refused(self, refused):
+        cut = ("--max-batch-size", 140)
+        assert refused("account", *options(), *cut) == "n"
+        assert refused("account", *options(sampling="shuffle", n=1_000), *cut) == "max_batch_size"
+        assert refused("account", *options(n=1_000), "--max-batch-size", 0) == "max_batch_size"

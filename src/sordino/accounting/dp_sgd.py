@@ -10,6 +10,7 @@ once a pass, too, but in a step of its own: that is amplified (docs/math.md 13).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 
 from sordino import checks
 from sordino.accounting import renyi
-from sordino.accounting.compose import group
+from sordino.accounting.compose import compose, group
 from sordino.accounting.pld.allocation import NOISES, AllocationLoss, AllocationReplaceLoss
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
@@ -294,6 +295,50 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     return LossProfile(
         components=((loss, 1),), relation=run.relation, theorem=theorem, notes=run.notes
     )
+
+
+def schedule(phases: Sequence[NoisySteps], account: Callable[..., Profile] = pld) -> Profile:
+    """Phases of different steps, one after another: noise, rate or clip change when it was public.
+
+    The noise of each is over the clip of its own steps, so a clip that changes under noise of fixed
+    standard deviation is a noise multiplier that changes. Exact: steps of all phases are composed
+    as they are (equal ones together), in any order.
+
+    Parameters
+    ----------
+    phases
+        Each with its `steps`, and decided before training: a phase that follows from what was seen
+        is another matter (`accounting.zcdp.Filter`). All of one sampling, relation and number of
+        rows a person. Where records are met in passes, whole passes: an order that is broken off
+        goes on, or not, in the next phase. By allocation a phase begins with a new epoch.
+    account
+        `pld` or `rdp`.
+
+    Examples
+    --------
+    >>> how = {"sampling": "poisson", "relation": Relation.ADD_OR_REMOVE_ONE}
+    >>> early, late = NoisySteps(2.0, 0.01, 500, **how), NoisySteps(1.0, 0.02, 500, **how)
+    >>> round(schedule([early, late]).epsilon(1e-5), 3)
+    2.816
+    """
+    phases = checks.sequence("phases", phases, "Pass a list of NoisySteps.")
+    for phase in phases:
+        if not isinstance(phase, NoisySteps):
+            checks.fail("phases", type(phase).__name__, "to be NoisySteps")
+    for name in ("sampling", "relation", "max_rows_per_person"):
+        values = list(dict.fromkeys(str(getattr(phase, name)) for phase in phases))
+        if len(values) != 1:
+            checks.fail("phases", f"[{len(phases)}]", f"to be of one {name}", f"Not {values}.")
+    for number, phase in enumerate(phases, 1):
+        if phase.sampling in PASSES and not phase.is_trivial and phase.steps % phase.batches:
+            raise NotApplicable(
+                f"Phase {number} ends within a pass ({phase.steps:,} steps, {phase.batches:,} a "
+                "pass); what the next one meets is not known. Use whole passes."
+            )
+    if any(phase.needs_group_lemma for phase in phases):
+        one = compose([account(**_of_one_record(phase)) for phase in phases])
+        return _grouped(one, phases[0])
+    return compose([account(**vars(phase)) for phase in phases])
 
 
 def _of_one_record(run: NoisySteps) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated
 
 from sordino import checks
@@ -15,8 +16,8 @@ _NOISE = option(RUN, "Standard deviation on the SUM of clipped gradients, over t
 
 @from_fields
 def account(
-    noise_multiplier: Annotated[float, _NOISE],
     given: RunOptions,
+    noise_multiplier: Annotated[float | None, _NOISE] = None,
     plot: Plot = None,
     everything: All = False,
     json: Json = False,
@@ -40,42 +41,55 @@ def account(
 
     `sordino account --noise-multiplier 40 --sampling full --n 10000 --steps 2000 --delta 1e-6
     --loss logistic --l2 0.01 --learning-rate 2 --plot epsilon.svg`
+
+    Noise, rate or clip that change on a public schedule: `--schedule FILE.toml`, a `[[phases]]`
+    table each, with noise_multiplier (or noise_std and max_grad_norm), sample_rate (or batch_size)
+    and steps (or epochs).
     """
-    checks.non_negative("noise_multiplier", noise_multiplier)
+    if given.phases:
+        if noise_multiplier is not None:
+            hint = "Each phase says its own."
+            checks.fail("noise_multiplier", noise_multiplier, "not beside a schedule", hint)
+        factor = 1.0
+    elif noise_multiplier is None:
+        checks.fail_missing("--noise-multiplier Z", "", "Or phases with theirs: --schedule FILE.")
+    else:
+        factor = checks.non_negative("noise_multiplier", noise_multiplier)
     counts = tables.plot_counts(given, plot)
     from sordino.proofs import theorems
 
-    findings = theorems.account(given.run(noise_multiplier), given.delta)
+    findings = theorems.account(given.run(factor), given.delta)
     best = theorems.best(findings)
-    how = f"{given.sampling} batches at rate"
+    noise = "" if given.phases else f"noise {factor:g} x clip, "
     if json:
         inputs = {"noise_multiplier": noise_multiplier}
         risk = None if best is None or best.profile is None else best.profile.risk().plain()
         document = tables.plain_findings(given, inputs, "epsilon", findings, best)
         print_json(document | {"risk": risk})
     else:
-        steps = f"{given.total_steps:,} steps, {how} {given.rate:.6g}"
-        noise = f"noise {noise_multiplier:g} x clip, delta {given.delta:g}"
         result = "No method proves anything here."
         if best is not None:
             result = f"Proved: epsilon <= {tables.epsilon(best)} ({best.title})."
             if best.value == float("inf"):
                 result = "Nothing is proved: epsilon is infinite."
-        say(f"{steps}, {noise}, {given.ends}", hang=True)
+        run = f"{given.total_steps:,} steps, {given.drawn}, {noise}delta {given.delta:g}"
+        say(f"{run}, {given.ends}", hang=True)
         tables.print_findings(given, result, findings, "epsilon", best, everything=everything)
         tables.say_risk(best)
     if plot is None:
         return
     from sordino.report import figures
 
-    if given.sampling in PASSES:  # between whole passes epsilon is a staircase
+    if given.phases:
+        ends = itertools.accumulate(phase.total_steps for phase, _ in given.phases)
+        counts = sorted({*ends, *(counts if given.sampling not in PASSES else ())})
+    elif given.sampling in PASSES:  # between whole passes epsilon is a staircase
         counts = sorted({max(1, each // given.batches) * given.batches for each in counts})
     series: dict[str, list[tuple[float, float]]] = {}
     for count in track(counts, "Epsilon against steps"):
-        found = theorems.account(given.run(noise_multiplier, count), given.delta)
+        found = theorems.account(given.run(factor, count), given.delta)
         tables.add_points(found, count, series, everything)
     up = f"epsilon at delta = {given.delta:g}"
-    noise, relation = f"noise {noise_multiplier:g} x clip", given.chosen_relation.value
-    title = f"{noise}, {how} {given.rate:.4g}, {relation}"
+    title = f"{noise}{given.drawn}, {given.chosen_relation.value}"
     figures.growth(plot, title, (title, "steps", up, series))
     say(*[""] * (not json), f"Figure: {plot}", err=json)

@@ -57,12 +57,18 @@ def calibrate(
     """
     target, inputs = promise.promised, promise.given
     ratio, counts = None, []
+    if given.phases and (plot is not None or find is not _Unknown.NOISE):
+        name, value = ("find", find.value) if plot is None else ("plot", plot)
+        hint = "One factor on the noise of all phases is found."
+        checks.fail(name, value, "not to be given with a schedule", hint)
     if find is _Unknown.NOISE:
         if noise_multiplier is not None:
             checks.fail("noise_multiplier", noise_multiplier, "only with another --find")
         counts = tables.plot_counts(given, plot, places=9)
         findings, best = _least_noise(given, target, given.run(1.0))
         ratio, key, name = _strong_over_naive(findings), "noise_multiplier", "noise multiplier"
+        if given.phases:
+            key, name = "noise_factor", "factor on all noises"
     else:
         if plot is not None:
             checks.fail("plot", plot, "to go with --find noise")

@@ -16,7 +16,7 @@ import typer
 from sordino import checks
 from sordino.assessment.request import named_budget
 from sordino.data.source import Prepared, Source
-from sordino.errors import NotApplicable
+from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
 
 if TYPE_CHECKING:
@@ -268,6 +268,42 @@ _LAST = "For theorems on the last iterate"
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Phase:
+    """A phase of a schedule, as its table says; what is left out is as on the command line."""
+
+    noise_multiplier: float | None = None
+    noise_std: float | None = None
+    max_grad_norm: float | None = None
+    sample_rate: float | None = None
+    batch_size: int | None = None
+    steps: int | None = None
+    epochs: float | None = None
+    steps_per_epoch: int | None = None
+
+    def run(self, given: RunOptions) -> tuple[RunOptions, float]:
+        """As a run alone, and its noise multiplier."""
+        names = ("sample_rate", "batch_size", "steps", "epochs", "steps_per_epoch")
+        alone = replace(given, schedule=None, **{name: getattr(self, name) for name in names})
+        if (noise := self.noise_multiplier) is not None:
+            for name in ("noise_std", "max_grad_norm"):
+                if (value := getattr(self, name)) is not None:
+                    checks.fail(name, value, "not to be given beside noise_multiplier")
+            return alone, checks.non_negative("noise_multiplier", noise)
+        if self.noise_std is None or self.max_grad_norm is None:
+            hint = "Or noise_std, on the sum of gradients, with max_grad_norm."
+            checks.fail("noise_multiplier", None, "to be given", hint)
+        clip = checks.positive("max_grad_norm", self.max_grad_norm)
+        return alone, checks.non_negative("noise_std", self.noise_std) / clip
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """The file of a schedule."""
+
+    phases: tuple[_Phase, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """A run of noisy SGD as `account` and `calibrate` ask for it; its options checked together."""
 
@@ -289,6 +325,12 @@ class RunOptions:
     radius: Annotated[float | None, option(_LAST, "Of a ball to project weights onto.")] = None
     keep_last: Annotated[bool, option(RUN, "Smaller batches end passes.", "--keep-last")] = False
     max_rows_per_person: Annotated[int, option(RUN, _TOGETHER, metavar="K")] = 1
+    max_batch_size: Annotated[
+        int | None, option(RUN, "Of poisson: larger batches are cut at random.", metavar="B")
+    ] = None
+    schedule: Annotated[
+        str | None, option(RUN, "Phases of different steps, as TOML.", metavar="FILE.toml")
+    ] = None
 
     def __post_init__(self) -> None:
         sampling = self.sampling.lower()
@@ -305,7 +347,17 @@ class RunOptions:
         if self.steps_per_epoch is not None and self.sampling != Sampling.ALLOCATION:
             hint = "Pass --batch-size and --n, or --sample-rate."
             checks.fail("steps_per_epoch", self.steps_per_epoch, "only with allocation", hint)
-        for name in ("batch_size", "n", "steps_per_epoch"):
+        if self.max_batch_size is not None:
+            if self.sampling != Sampling.POISSON:
+                checks.fail("max_batch_size", self.max_batch_size, "only with poisson")
+            if self.n is None:
+                hint = "How often a batch overflows depends on it; an upper bound will do."
+                checks.fail("n", None, "to be given with max_batch_size", hint)
+        for name in ("sample_rate", "batch_size", "steps", "epochs", "steps_per_epoch", "loss"):
+            if self.schedule is not None and (value := getattr(self, name)) is not None:
+                hint = "A phase says it." * (name != "loss")
+                checks.fail(name, value, "not to be given beside a schedule", hint)
+        for name in ("batch_size", "n", "steps_per_epoch", "max_batch_size"):
             if (value := getattr(self, name)) is not None:
                 checks.whole(name, value, at_least=1)
         if self.batch_size is not None and self.n is not None:
@@ -314,6 +366,35 @@ class RunOptions:
             rate, given = self.batch_size / self.n, self.sample_rate
             if given is not None and not math.isclose(given, rate, rel_tol=1e-6):
                 checks.fail("sample_rate", given, f"to be batch_size / n = {rate:.6g}")
+
+    @functools.cached_property
+    def phases(self) -> tuple[tuple[RunOptions, float], ...]:
+        """Of a schedule, each as a run with its noise multiplier; empty without one."""
+        if self.schedule is None:
+            return ()
+        import tomllib
+
+        from sordino import _files, serialize
+
+        text = _files.read_text(self.schedule)
+        try:
+            given = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArgument(f"The schedule is not valid TOML: {error}.", "schedule") from None
+        with serialize.refusing("schedule", lambda says: InvalidArgument(says, "schedule")):
+            read: _Schedule = serialize.Forms(by_hand=True).of(_Schedule).read(given)
+        if not read.phases:
+            checks.fail("phases", "[]", "to hold at least one", "Write [[phases]] tables.")
+        found = []
+        for number, phase in enumerate(read.phases, 1):
+            try:
+                one = phase.run(self)
+                _ = one[0].rate, one[0].total_steps  # or why not
+            except InvalidArgument as error:
+                says = f"Phase {number} of the schedule: {error}"
+                raise InvalidArgument(says, error.argument) from None
+            found.append(one)
+        return tuple(found)
 
     @property
     def chosen_relation(self) -> Relation:
@@ -366,7 +447,9 @@ class RunOptions:
 
     @property
     def total_steps(self) -> int:
-        """Steps, given or from epochs."""
+        """Steps, given or from epochs; of all phases."""
+        if self.phases:
+            return sum(phase.total_steps for phase, _ in self.phases)
         if (self.steps is None) == (self.epochs is None):
             both = "" if self.steps is None else ", not both"
             hint = "Pass --steps 1000 or --epochs 10."
@@ -408,6 +491,11 @@ class RunOptions:
         if self.chosen_relation is Relation.ADD_OR_REMOVE_ONE:
             public = "steps, sample rate and the gradients' divisor do not depend on the records"
             words.append(f"{public} (else: --relation zero-out)")
+        if self.max_batch_size is not None:
+            cut = f"batches above {self.max_batch_size:,} are cut to so many records, uniformly"
+            words.append(f"{cut}; there are at most {self.n:,} records, a public bound")
+        if self.schedule is not None:
+            words.append("the schedule was fixed before training")
         if self.loss not in (None, *_NETWORKS) and self.release == "final":
             rows = f"rows of norm <= {self.data_norm:g}, the constant feature included"
             sgd = "plain SGD at a constant rate, sums divided by a constant, l2 outside the clip"
@@ -417,14 +505,30 @@ class RunOptions:
     def inputs(self, *, partial: bool = False) -> dict[str, Any]:
         """Everything that was given or concluded, for JSON; `partial`: some is sought."""
         inputs = {**asdict(self), "relation": self.chosen_relation.value}
-        whole = {} if partial else {"sample_rate": self.rate, "steps": self.total_steps}
+        whole: dict[str, Any] = {} if partial else {"steps": self.total_steps}
+        if self.phases:
+            whole["phases"] = [
+                {"noise_multiplier": noise, "sample_rate": phase.rate, "steps": phase.total_steps}
+                for phase, noise in self.phases
+            ]
+        elif not partial:
+            whole["sample_rate"] = self.rate
         return inputs | whole
+
+    @property
+    def drawn(self) -> str:
+        """The batches in a few words."""
+        if self.phases:
+            return f"{self.sampling} batches in {len(self.phases)} phases"
+        return f"{self.sampling} batches at rate {self.rate:.6g}"
 
     def run(self, noise_multiplier: float, steps: int | None = None) -> Run:
         """The run as the table of theorems takes it, or with the reason why less is proved."""
         from sordino.accounting.dp_sgd import NoisySteps
         from sordino.proofs.steps import Run
 
+        if self.phases:
+            return self._in_phases(noise_multiplier, steps)
         noisy = NoisySteps(
             noise_multiplier=noise_multiplier,
             sample_rate=self.rate,
@@ -435,6 +539,8 @@ class RunOptions:
             if self.sampling in (*PASSES, Sampling.ALLOCATION) and self.rate
             else None,
             max_rows_per_person=self.max_rows_per_person,
+            max_batch_size=self.max_batch_size,
+            records=None if self.max_batch_size is None else self.n,
         )
         released: Released = "all" if self.release is _ReleaseName.ALL else "final"
         if self.loss == "linear":
@@ -450,6 +556,22 @@ class RunOptions:
         if why := self._missing():
             return Run(noisy, released, NotApplicable(why))
         return self._trained(noisy, released)
+
+    def _in_phases(self, factor: float, steps: int | None) -> Run:
+        """The run of a schedule, its noises times a factor; the first steps of it where so many."""
+        from sordino.proofs.steps import Run
+
+        left = self.total_steps if steps is None else steps
+        phases: list[NoisySteps] = []
+        for phase, noise in self.phases:
+            many = min(phase.total_steps, left)
+            if many or not phases:
+                phases.append(phase.run(noise, many).steps)
+            left -= many
+        released: Released = "all" if self.release is _ReleaseName.ALL else "final"
+        refused = NotApplicable("It is about equal steps, and this schedule has others.")
+        first = replace(phases[0], noise_multiplier=factor)
+        return Run(first, released, refused, phases=tuple(phases))
 
     def _missing(self) -> str:
         """What theorems on the last iterate need to know and are not told; empty if nothing."""

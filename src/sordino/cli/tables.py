@@ -111,7 +111,7 @@ def plain_findings(
     best: Finding | None,
 ) -> dict[str, Any]:
     """The JSON document; `value` names what was computed, such as "epsilon"."""
-    partial = value not in ("epsilon", "noise_multiplier")
+    partial = value not in ("epsilon", "noise_multiplier", "noise_factor")
     names = ("method", "applies", "delta", "kind", "theorem", "released", "reason")
     rows = [
         pick(each, *names)

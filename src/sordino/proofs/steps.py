@@ -44,6 +44,9 @@ class Run:
         Models trained on the same batches, each with noise of its own: one record moves all of
         them, so together they are one model whose gradients are sqrt(problems) longer, which
         `steps` counts in.
+    phases
+        Of a public schedule of different steps, one after another; empty if all are alike. `steps`
+        is then the first of them, and its noise a factor on the noise of all.
     """
 
     steps: NoisySteps
@@ -51,6 +54,17 @@ class Run:
     hidden: HiddenState | NotApplicable
     linear: bool = False
     problems: int = 1
+    phases: tuple[NoisySteps, ...] = ()
+
+    @property
+    def scaled(self) -> tuple[NoisySteps, ...]:
+        """The phases with the noise that they have; a run of equal steps is one."""
+        if not self.phases:
+            return (self.steps,)
+        factor = self.steps.noise_multiplier
+        noises = [factor * phase.noise_multiplier for phase in self.phases]
+        pairs = zip(self.phases, noises, strict=True)
+        return tuple(replace(phase, noise_multiplier=noise) for phase, noise in pairs)
 
     @property
     def rows_per_person(self) -> int:

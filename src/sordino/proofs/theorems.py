@@ -500,6 +500,14 @@ def _known_size(run: Run, delta: float) -> None:
     dp_sgd.refuse(run.steps)
 
 
+def _alike(run: Run, delta: float) -> None:
+    """Whether all steps are alike, and no batch is cut."""
+    if run.phases:
+        raise NotApplicable("It is about equal steps, and this schedule has others.")
+    if run.steps.is_cut:
+        raise NotApplicable("It is about whole batches, and these are cut to a maximum.")
+
+
 def _known_loss(run: Run, delta: float) -> None:
     if isinstance(run.hidden, NotApplicable):
         raise run.hidden
@@ -529,6 +537,7 @@ def _notes(
     """A formula of the lecture notes, for comparison; most are printed for noise only."""
 
     def ask(run: Run, delta: float) -> AsPrinted:
+        _alike(run, delta)
         if not epsilon:
             raise NotApplicable("The notes print it for noise, without a constant; see calibrate.")
         if delta == 0:
@@ -536,6 +545,7 @@ def _notes(
         return naive_strong.notes_naive_epsilon(**_of_linear(run), delta=delta)
 
     def noise(run: Run, epsilon: float, delta: float) -> AsPrinted:
+        _alike(run, delta)
         _DRAWN_AT_RANDOM(run, delta)
         _SOMETHING_TO_HIDE(run, delta)
         if math.isinf(epsilon):
@@ -574,16 +584,19 @@ def _composition(name: str, title: str, rule: naive_strong.Composition) -> _Theo
         found = rule.noise(epsilon, delta, rate, count, sensitivity=size)
         return calibrate.proved(_with_noise(ask, run, delta), found, epsilon, delta)
 
-    return _Theorem(name, title, title, ask, needs=(_known_size,), released="all", noise=noise)
+    needs = (_alike, _known_size)
+    return _Theorem(name, title, title, ask, needs=needs, released="all", noise=noise)
 
 
 def _accountant(name: str, title: str, of: Callable[..., Profile]) -> _Theorem[Run]:
     """The moments accountant or privacy loss distributions."""
 
     def ask(run: Run, delta: float) -> Profile:
-        return of(**vars(run.steps))
+        return dp_sgd.schedule(run.scaled, of) if run.phases else of(**vars(run.steps))
 
     def noise(run: Run, epsilon: float, delta: float) -> float:
+        if run.phases:
+            return _searched(ask)(run, epsilon, delta)
         how = {key: value for key, value in vars(run.steps).items() if key != "noise_multiplier"}
         return calibrate.noise_multiplier(epsilon, delta, **how, method=name)
 
@@ -644,14 +657,14 @@ STEPS: tuple[_Theorem[Run], ...] = (
         *("last-iterate", "last iterate (hidden state)"),
         source="shifted interpolation (Bok, Su & Altschuler 2024)",
         ask=_last_iterate,
-        needs=(_NOT_PURE, _known_loss),
+        needs=(_alike, _NOT_PURE, _known_loss),
         noise=_searched(_last_iterate),
     ),
     _Theorem(
         *("linear-loss", "last iterate, linear loss"),
         source="Annamalai 2024",
         ask=_linear_or_heuristic,
-        needs=(_POISSON,),
+        needs=(_alike, _POISSON),
         noise=_searched(_linear),
     ),
 )
