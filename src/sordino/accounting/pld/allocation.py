@@ -40,10 +40,14 @@ _RESOLUTION = 0.015
 
 A spread adds a sixth of its square to the variance: 2e-5 of epsilon. So do the points of the sum.
 """
+_BOTH_SIDES = 3
+"""How much finer the grid is where both sides of an answer are asked for."""
 _FEW_STEPS = 100
 """With fewer steps the grid is finer: the sum may be small against its mean."""
 _CELLS = 1 << 18
 """Cells of small and medium values together, and of a convolution with medium ones."""
+_LARGE_DECIDE = 1.3
+"""Of more than this over the noise, more cells only cost: seconds at a noise multiplier of 0.4."""
 _RARE = 1e-3
 """About how many values of an epoch are above the small ones."""
 _LOG_FLOOR = -50.0
@@ -254,7 +258,8 @@ class _Epoch:
     ) -> None:
         self.log_floor = log_floor
         self.steps, self.value, self.lower, self.finer = steps, value, lower, finer
-        self.cells = int(_CELLS * finer)
+        # With little noise large values decide, which have few points however many cells there are.
+        self.cells = _CELLS if value.sigma > _LARGE_DECIDE else int(_CELLS * finer)
         few = math.sqrt(min(1.0, steps / _FEW_STEPS))
         core = value.deviation(steps)
         self.spacing = _RESOLUTION / finer * few * core
@@ -480,7 +485,9 @@ class _Gain(_Epoch):
 
     def _prepare(self) -> None:
         self.from_sum, self.gain = self.steps * self.value.raised, 0.0
-        self.cells = _COARSEST * (self.cells // (8 * _COARSEST))  # there are many to be made
+        self.cells = _COARSEST * int(
+            self.finer * _CELLS / (8 * _COARSEST)
+        )  # there are many to be made
         self.rare = 1e-8  # one tilt reaches farther than a curve of all sums asks for
         needed = _SPAN * self.value.raised / self.cells
         self.is_coarse, self.spacing = needed > 4 * self.spacing, max(needed, self.spacing)
@@ -631,8 +638,11 @@ class AllocationLoss(Loss):
         return _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower, self.finer)
 
     def optimistic(self) -> Loss | None:
-        """The law by contractions; none where less may leak."""
-        return None if self.at_most else replace(self, lower=True)
+        """The law by contractions, on a finer grid; none where less may leak."""
+        return None if self.at_most else replace(self.refined(), lower=True)
+
+    def refined(self) -> AllocationLoss:
+        return replace(self, finer=max(self.finer, _BOTH_SIDES))
 
     def _one_way(self, direction: Direction) -> tuple[Floats, Floats, Floats, float]:
         """Losses in order, masses drawn and other, and the probability of a disclosure."""
@@ -691,6 +701,10 @@ class AllocationReplaceLoss(AllocationLoss):
         return AllocationLoss(
             self.steps_per_epoch, self.noise_multiplier, self.finer, self.at_most
         ).optimistic()
+
+    def refined(self) -> AllocationReplaceLoss:
+        """It is far above what is known from below anyway."""
+        return self
 
     def log_delta(self, epsilon: float, direction: Direction) -> float:
         if epsilon > 50:  # beyond what is computed; the chord is above it
